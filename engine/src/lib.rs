@@ -1,1 +1,52 @@
-//! Placeholder.
+//! A crash-safe ordered key/value engine as a state machine: no clock, no threads, no randomness, no I/O of its own.
+//!
+//! [`Engine`] takes requests, completions and time, and lets disk operations, replies and log lines out through a [`Port`].
+//! Everything else is inside:
+//!
+//! - *data plane*: `log` (append), `index` and `cache` (look up), `write`, `read`, `scan`;
+//! - *control plane*: `group` (commit), `recovery` and `replay`, `checkpoint` and `tree`, `cleaner`, `maintain`, `grow`, `close`,
+//!   as `async` procedures on the small `executor`;
+//! - `format`: the bytes on the device, which the book's chapter "The file format" describes.
+//!
+//! What is acknowledged as durable survives a power cut at any point; what was not acknowledged is wholly there or wholly
+//! not; what survives is a prefix of the order of requests; and damage is reported, never returned as a value.
+
+mod buffer;
+mod cache;
+mod checkpoint;
+mod checksum;
+mod cleaner;
+mod close;
+mod config;
+mod core;
+mod create;
+mod engine;
+mod error;
+mod executor;
+mod extent;
+mod format;
+mod group;
+mod grow;
+mod index;
+mod log;
+mod maintain;
+mod port;
+mod read;
+mod recovery;
+mod replay;
+mod scan;
+mod segments;
+mod stats;
+mod superblocks;
+mod tree;
+mod write;
+
+pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
+pub use config::{CommitMode, Config, DeviceInfo, Options};
+pub use engine::Engine;
+pub use error::{Corruption, Error, Mismatch};
+pub use port::{
+    Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
+    RequestId, ScanRange, SnapshotId, Status,
+};
+pub use stats::Stats;

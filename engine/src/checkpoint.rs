@@ -1,0 +1,248 @@
+//! The checkpoint: the index as a tree of pages, written while the index goes on changing, and the superblock that makes it
+//! the beginning of the next recovery.
+//!
+//! It is fuzzy: an entry is as new as the moment its page was filled. Replay from where the checkpoint began brings every
+//! key to its last state, whatever the pages hold, provided that the log reaches at least as far as they do.
+//!
+//! Invariants, in the order in which they are made true:
+//! 1. replay starts before the first record whose effect the pages may lack;
+//! 2. what will be freed was dead before the first page was filled, lies before the replay start, and can get no new reference;
+//! 3. the log is durable beyond the newest state in any page, and the pages are durable, before a superblock says so;
+//! 4. nothing is freed before all four copies of the superblock are durable.
+
+use crate::core::Core;
+use crate::error::Error;
+use crate::executor::{Handle, Io};
+use crate::format::page::{PageRef, Tree};
+use crate::format::superblock::{ReplayStart, Superblock};
+use crate::index::{Place, Version};
+use crate::port::Level;
+use crate::segments::Use;
+use crate::superblocks::publish;
+use crate::tree::{PageSink, TreeWriter};
+
+/// Entries that one step looks at.
+const ENTRIES_PER_STEP: usize = 256;
+
+/// What a checkpoint decides when it begins.
+struct Plan {
+    replay: ReplayStart,
+    /// Dead segments, and the pages of the checkpoint before.
+    to_free: Vec<u32>,
+    /// Number, physical index and used bytes of the log segments before the replay start that stay.
+    table: Vec<(u64, u32, u32)>,
+    began_at: u64,
+}
+
+/// Runs one checkpoint.
+pub(crate) async fn checkpoint(handle: Handle) {
+    let mut sink = PageSink::default();
+    let result = run(&handle, &mut sink).await;
+    handle.with(|core| {
+        core.maintenance.checkpointing = false;
+        core.activity += 1;
+        match result {
+            Ok(true) => core.stats.checkpoints += 1,
+            // Its pages were never referred to.
+            Ok(false) => {
+                core.log_line(
+                    Level::Warn,
+                    "a checkpoint found no room and was given up".into(),
+                );
+                sink.segments
+                    .iter()
+                    .for_each(|physical| core.segments.free(*physical));
+                core.maintenance.note_round(0);
+            }
+            Err(error) => core.log_line(Level::Error, format!("a checkpoint failed: {error}")),
+        }
+    });
+}
+
+/// True if it was published, false if there was no room for its pages.
+async fn run(handle: &Handle, sink: &mut PageSink) -> Result<bool, Error> {
+    let plan = handle.with(begin);
+    let (index_root, table_root) = match write_pages(handle, sink, &plan).await? {
+        Some(roots) => roots,
+        None => return Ok(false),
+    };
+    let log_minimum = log_durable(handle).await?;
+    handle.flush().await?;
+    let superblock = handle.with(|core| {
+        let before = core.superblock.expect("an open database has a superblock");
+        Superblock {
+            generation: before.generation + 1,
+            segment_count: core.segments.count(),
+            replay: plan.replay,
+            log_minimum,
+            durable: core.log.durable,
+            index_root,
+            table_root,
+            ..before
+        }
+    });
+    publish(handle, superblock).await?;
+    handle.with(|core| {
+        for physical in plan.to_free {
+            core.segments.free(physical);
+        }
+        core.maintenance.checkpointed_at = plan.began_at;
+        core.maintenance.checkpoint_size = sink.written_bytes;
+        core.stats.checkpoint_bytes += sink.written_bytes;
+        core.maintenance.note_round(core.segments.free_count());
+    });
+    Ok(true)
+}
+
+fn begin(core: &mut Core) -> Plan {
+    let replay = core.log.replay_start();
+    let first = core.geometry.logical(replay.lsn);
+    let mut to_free: Vec<u32> = core
+        .segments
+        .iter()
+        .filter(|(_, s)| s.used_as == Use::Page)
+        .map(|(p, _)| p)
+        .collect();
+    let mut table = Vec::new();
+    for (physical, segment) in core.segments.dead(Use::Log, None) {
+        if segment.logical != 0 && segment.logical < first {
+            to_free.push(physical);
+        }
+    }
+    for (logical, physical) in core.segments.log.range(..first) {
+        let segment = core.segments.get(*physical);
+        if segment.live_bytes > 0 {
+            table.push((*logical, *physical, segment.end));
+        }
+    }
+    to_free.extend(
+        core.segments
+            .dead(Use::Extent, core.extents.current())
+            .map(|(physical, _)| physical),
+    );
+    Plan {
+        replay,
+        to_free,
+        table,
+        began_at: core.log.written_bytes,
+    }
+}
+
+/// Writes both trees; `None` if segments ran out.
+async fn write_pages(
+    handle: &Handle,
+    sink: &mut PageSink,
+    plan: &Plan,
+) -> Result<Option<(PageRef, PageRef)>, Error> {
+    let mut in_flight: Vec<Io> = Vec::new();
+    let mut table = TreeWriter::new(Tree::Table);
+    let table_root = handle.with(|core| {
+        for (logical, physical, end) in &plan.table {
+            let mut payload = [0; 8];
+            payload[..4].copy_from_slice(&physical.to_le_bytes());
+            payload[4..].copy_from_slice(&end.to_le_bytes());
+            table.push(core, sink, &logical.to_be_bytes(), &payload)?;
+        }
+        table.finish(core, sink)
+    });
+    let mut index = TreeWriter::new(Tree::Index);
+    let mut after: Option<Box<[u8]>> = None;
+    let mut room = table_root.is_some();
+    while room {
+        let step = handle.with(|core| push_entries(core, sink, &mut index, after.as_deref()));
+        match step {
+            None => room = false,
+            Some(None) => break,
+            Some(next) => after = next,
+        }
+        if sink.has_full() {
+            settle(handle, std::mem::take(&mut in_flight)).await?;
+            in_flight = sink.write_out(handle);
+        }
+    }
+    let index_root = if room {
+        handle.with(|core| index.finish(core, sink))
+    } else {
+        None
+    };
+    sink.close_batch();
+    in_flight.extend(sink.write_out(handle));
+    settle(handle, in_flight).await?;
+    Ok(index_root.zip(table_root))
+}
+
+/// Adds a step's entries and returns the last key: `Some(None)` at the end, `None` if segments ran out.
+fn push_entries(
+    core: &mut Core,
+    sink: &mut PageSink,
+    index: &mut TreeWriter,
+    after: Option<&[u8]>,
+) -> Option<Option<Box<[u8]>>> {
+    let entries: Vec<(Box<[u8]>, Vec<u8>)> = core
+        .index
+        .newest_after(after)
+        .take(ENTRIES_PER_STEP)
+        .map(|(key, version)| (key.into(), encode_version(version)))
+        .collect();
+    let count = entries.len();
+    let mut last = None;
+    for (key, payload) in entries {
+        index.push(core, sink, &key, &payload)?;
+        last = Some(key);
+    }
+    Some(if count < ENTRIES_PER_STEP { None } else { last })
+}
+
+async fn settle(handle: &Handle, writes: Vec<Io>) -> Result<(), Error> {
+    let mut results = Vec::new();
+    for write in writes {
+        results.push(write.await);
+    }
+    results
+        .into_iter()
+        .try_for_each(|result| handle.poisoning(result))
+}
+
+/// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.
+pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
+    let last = handle.with(|core| core.log.last_record);
+    handle
+        .until(|core| {
+            if let Some(error) = core.poisoned {
+                return Some(Err(Error::Poisoned(error)));
+            }
+            if core.log.is_durable_to(last) {
+                return Some(Ok(core.log.durable));
+            }
+            core.group.force = true;
+            None
+        })
+        .await
+}
+
+/// The payload of a leaf entry.
+fn encode_version(version: &Version) -> Vec<u8> {
+    let mut out = version.sequence.to_le_bytes().to_vec();
+    match &version.place {
+        Place::Tombstone => panic!("deleted keys are not checkpointed"),
+        Place::Inline(value) => {
+            out.push(1);
+            out.extend_from_slice(value);
+        }
+        Place::Log {
+            lsn,
+            value_bytes,
+            tag,
+        } => {
+            out.push(2);
+            out.extend_from_slice(&lsn.to_le_bytes());
+            out.extend_from_slice(&value_bytes.to_le_bytes());
+            out.extend_from_slice(&tag.to_le_bytes());
+        }
+        Place::Extent(pointer) => {
+            out.push(3);
+            out.extend_from_slice(&pointer.encode());
+        }
+    }
+    out
+}

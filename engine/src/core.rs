@@ -1,0 +1,283 @@
+//! The state of one incarnation, and the way of every completion to whoever waits for it.
+//!
+//! Data plane: `log` (append), `index` (look up), `cache`. Control plane: everything that submits. What leaves the engine is
+//! collected in order and handed to the port at the end of the call.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::buffer::IoBuf;
+use crate::cache::Cache;
+use crate::checksum::Identity;
+use crate::config::Settings;
+use crate::executor::IoResult;
+use crate::extent::Extents;
+use crate::format::Geometry;
+use crate::format::superblock::Superblock;
+use crate::group::{Group, Waiter};
+use crate::index::{Index, Place, Version};
+use crate::log::Log;
+use crate::maintain::Maintenance;
+use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
+use crate::read::Reads;
+use crate::segments::Segments;
+use crate::stats::Stats;
+use crate::write::OwnedRequest;
+
+/// What leaves the engine, in order.
+#[derive(Debug)]
+enum Out {
+    Submit(u64, DiskOp),
+    Reply(RequestId, Reply),
+    Log(Level, String),
+}
+
+/// Who waits for an operation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Owner {
+    Task,
+    Frame { lsn: u64 },
+    Chunk { lsn: u64 },
+    CommitFlush,
+    Value { read: u64, part: u32 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Opening,
+    Running,
+    Closing,
+    Closed,
+}
+
+pub(crate) struct Core {
+    pub(crate) now: Nanos,
+    pub(crate) phase: Phase,
+    pub(crate) poisoned: Option<DiskError>,
+    pub(crate) settings: Settings,
+    pub(crate) id: Identity,
+    pub(crate) geometry: Geometry,
+    pub(crate) superblock: Option<Superblock>,
+    pub(crate) index: Index,
+    pub(crate) segments: Segments,
+    pub(crate) log: Log,
+    pub(crate) extents: Extents,
+    /// Chunks that are not durable yet, by device offset.
+    pub(crate) volatile_chunks: BTreeMap<u64, Arc<IoBuf>>,
+    pub(crate) cache: Cache,
+    pub(crate) group: Group,
+    pub(crate) waiters: VecDeque<Waiter>,
+    pub(crate) reads: Reads,
+    pub(crate) snapshots: BTreeMap<SnapshotId, u64>,
+    pub(crate) next_snapshot: SnapshotId,
+    /// Requests that wait for space or buffer, and all that came after them.
+    pub(crate) queue: VecDeque<(RequestId, OwnedRequest)>,
+    pub(crate) maintenance: Maintenance,
+    /// The request that closes, until its task is started.
+    pub(crate) closing: Option<RequestId>,
+    pub(crate) through_is_faster: bool,
+    pub(crate) through_measured_faster: bool,
+    pub(crate) stats: Stats,
+    /// Grows whenever something happened that a task or the commit path may wait for.
+    pub(crate) activity: u64,
+    pub(crate) task_completions: BTreeMap<u64, IoResult>,
+    in_flight: BTreeMap<u64, Owner>,
+    next_tag: u64,
+    out: Vec<Out>,
+}
+
+impl Core {
+    /// A core that is still to be recovered: its parts are of an empty database.
+    pub(crate) fn new(now: Nanos, settings: Settings) -> Core {
+        let id = Identity::new(settings.db_id);
+        let device = &settings.device;
+        let geometry = Geometry {
+            sector_bytes: device.sector_bytes.into(),
+            block_bytes: device.physical_block_bytes.max(device.sector_bytes).into(),
+            segment_bytes: settings.options.segment_bytes,
+        };
+        let tail = crate::create::first_tail(&geometry, &id);
+        Core {
+            now,
+            phase: Phase::Opening,
+            poisoned: None,
+            id,
+            geometry,
+            superblock: None,
+            index: Index::default(),
+            segments: Segments::new(geometry, 0),
+            log: Log::new(geometry, id, settings.options.frame_bytes, 0, &tail),
+            extents: Extents::default(),
+            volatile_chunks: BTreeMap::new(),
+            cache: Cache::new(settings.options.cache_bytes.unwrap_or(0)),
+            group: Group::default(),
+            waiters: VecDeque::new(),
+            reads: Reads::default(),
+            snapshots: BTreeMap::new(),
+            next_snapshot: 1,
+            queue: VecDeque::new(),
+            maintenance: Maintenance::default(),
+            closing: None,
+            through_is_faster: false,
+            through_measured_faster: false,
+            stats: Stats::default(),
+            activity: 0,
+            task_completions: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            next_tag: 1,
+            out: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Whether commits and reads are served.
+    pub(crate) fn is_serving(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Closing)
+    }
+
+    pub(crate) fn submit(&mut self, owner: Owner, op: DiskOp) -> u64 {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.in_flight.insert(tag, owner);
+        self.out.push(Out::Submit(tag, op));
+        tag
+    }
+
+    pub(crate) fn submit_for_task(&mut self, op: DiskOp) -> u64 {
+        self.submit(Owner::Task, op)
+    }
+
+    pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
+        self.out.push(Out::Reply(id, reply));
+    }
+
+    pub(crate) fn fail(&mut self, id: RequestId, status: Status, message: impl Into<String>) {
+        self.reply(id, Reply::Failed(status, message.into()));
+    }
+
+    pub(crate) fn log_line(&mut self, level: Level, text: String) {
+        self.out.push(Out::Log(level, text));
+    }
+
+    /// Hands everything collected to the port.
+    pub(crate) fn drain(&mut self, port: &mut impl Port) {
+        for out in self.out.drain(..) {
+            match out {
+                Out::Submit(tag, op) => port.submit(tag, op),
+                Out::Reply(id, reply) => port.reply(id, reply),
+                Out::Log(level, text) => port.log(level, &text),
+            }
+        }
+    }
+
+    /// An operation has ended.
+    pub(crate) fn complete(&mut self, tag: u64, result: IoResult) {
+        let owner = self
+            .in_flight
+            .remove(&tag)
+            .expect("a completion of an operation that is in flight");
+        self.activity += 1;
+        match (owner, result) {
+            (Owner::Task, result) => {
+                self.task_completions.insert(tag, result);
+            }
+            (Owner::Value { read, part }, result) => self.value_read(read, part, result),
+            (_, Err(error)) => self.poison(error),
+            (Owner::Frame { lsn }, Ok(_)) => self.frame_written(lsn),
+            (Owner::Chunk { lsn }, Ok(_)) => self.chunk_written(lsn),
+            // After a failure no flush counts: what it covers may have been dropped before.
+            (Owner::CommitFlush, Ok(_)) if self.poisoned.is_some() => {}
+            (Owner::CommitFlush, Ok(_)) => self.commit_flushed(),
+        }
+    }
+
+    /// A write or a flush has failed: nothing more is written, and what waits for durability has an unknown outcome.
+    pub(crate) fn poison(&mut self, error: DiskError) {
+        if self.poisoned.is_some() {
+            return;
+        }
+        self.poisoned = Some(error);
+        self.activity += 1;
+        self.log_line(Level::Error, format!("read-only from here on: {error}"));
+        while let Some(waiter) = self.waiters.pop_front() {
+            self.fail(
+                waiter.id,
+                Status::IoError,
+                format!("the commit may or may not survive: {error}"),
+            );
+        }
+    }
+
+    /// The device offset of a position in the log that the index refers to.
+    pub(crate) fn offset_of(&self, lsn: u64) -> u64 {
+        self.segments
+            .offset_of_lsn(lsn)
+            .expect("the index refers only to segments of the log")
+    }
+
+    /// Counts a version's bytes as live where they lie.
+    pub(crate) fn add_live(&mut self, key: &[u8], place: &Place) {
+        match place {
+            Place::Tombstone | Place::Inline(_) => {}
+            Place::Log {
+                lsn, value_bytes, ..
+            } => {
+                let physical = self
+                    .segments
+                    .of_lsn(*lsn)
+                    .expect("the index refers only to segments of the log");
+                self.segments
+                    .add_live(physical, live_bytes(key, *value_bytes));
+            }
+            Place::Extent(pointer) => {
+                for chunk in &pointer.chunks {
+                    let (physical, _) = self.geometry.locate(chunk.offset);
+                    self.segments
+                        .add_live(physical, self.geometry.block_up(chunk.len.into()));
+                    self.extents.own(chunk.offset, key);
+                }
+            }
+        }
+    }
+
+    /// The reverse of `add_live`, when a version is not kept any more or has moved away.
+    pub(crate) fn remove_live(&mut self, key: &[u8], place: &Place) {
+        match place {
+            Place::Tombstone | Place::Inline(_) => {}
+            Place::Log {
+                lsn, value_bytes, ..
+            } => {
+                let physical = self
+                    .segments
+                    .of_lsn(*lsn)
+                    .expect("the index refers only to segments of the log");
+                self.segments
+                    .remove_live(physical, live_bytes(key, *value_bytes));
+                self.cache.remove(*lsn);
+            }
+            Place::Extent(pointer) => {
+                for chunk in &pointer.chunks {
+                    let (physical, _) = self.geometry.locate(chunk.offset);
+                    self.segments
+                        .remove_live(physical, self.geometry.block_up(chunk.len.into()));
+                    self.extents.disown(chunk.offset);
+                }
+            }
+        }
+    }
+
+    /// Makes a version the newest of its key and accounts for both sides.
+    pub(crate) fn set_newest(&mut self, key: &[u8], version: Version) {
+        self.add_live(key, &version.place);
+        let mut dropped = Vec::new();
+        self.index.set(key, version, &mut dropped);
+        for version in dropped {
+            self.remove_live(key, &version.place);
+        }
+    }
+}
+
+/// What a record of the log weighs as long as it lives.
+fn live_bytes(key: &[u8], value_bytes: u32) -> u64 {
+    crate::format::record::record_bytes(key.len(), value_bytes as usize) as u64
+}

@@ -1,0 +1,109 @@
+//! Creating a database on a blank device.
+//!
+//! Invariants: nothing that is not blank is ever formatted over, but for what an interrupted creation leaves; an opening is
+//! acknowledged only when all four superblock copies are durable.
+//!
+//! An interrupted creation can leave one half of the copies as garbage and the other half blank, since the halves are
+//! separated by a flush; and no segment was touched, since nothing is written there before the opening was acknowledged. A
+//! database that was ever open has all four copies and a log, and is told from it by both.
+
+use crate::checksum::Identity;
+use crate::core::Core;
+use crate::error::{Error, Mismatch};
+use crate::executor::Handle;
+use crate::format::page::PageRef;
+use crate::format::superblock::{ReplayStart, Superblock, copy_offset};
+use crate::format::{Geometry, HEADER_AREA_BYTES};
+use crate::log::Tail;
+
+/// Fewer do not leave room for data beside log, cleaning and checkpoints.
+const SEGMENTS_MIN: u32 = 12;
+/// So many segments are looked at before a device counts as blank.
+const SEGMENTS_PROBED: u32 = 16;
+
+/// The tail of a log to which nothing was ever appended: logical segment 1, to be entered at physical 0.
+pub(crate) fn first_tail(geometry: &Geometry, id: &Identity) -> Tail {
+    Tail {
+        lsn: geometry.segment_bytes,
+        current: 0,
+        next: 0,
+        previous_checksum: id.chain_start(),
+        previous_end: geometry.segment_bytes,
+        next_sequence: 1,
+    }
+}
+
+/// Makes sure that the device may be formatted, and returns the superblock that precedes the first opening. `garbage` are the
+/// copies that are neither valid nor blank.
+pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superblock, Error> {
+    let (geometry, id, settings) =
+        handle.with(|core| (core.geometry, core.id, core.settings.clone()));
+    let count = geometry.segments_in(settings.device.capacity_bytes);
+    let max = geometry
+        .segments_in(settings.device.max_capacity_bytes)
+        .max(count);
+    if max < SEGMENTS_MIN || count == 0 {
+        return Err(Error::NoSpace(format!(
+            "the device has room for {max} segments of {} bytes, and a database takes {SEGMENTS_MIN}",
+            geometry.segment_bytes
+        )));
+    }
+    let one_half =
+        garbage.iter().all(|copy| copy % 2 == 0) || garbage.iter().all(|copy| copy % 2 == 1);
+    if !one_half {
+        return Err(not_blank(copy_offset(garbage[0])));
+    }
+    let header = handle.read_retry(0, HEADER_AREA_BYTES).await?;
+    let block = geometry.block_bytes;
+    let is_garbage_copy = |offset: u64| {
+        garbage
+            .iter()
+            .any(|copy| (0..block).contains(&offset.wrapping_sub(copy_offset(*copy))))
+    };
+    if let Some(at) = (0_u64..)
+        .zip(header.iter())
+        .find(|(at, byte)| **byte != 0 && !is_garbage_copy(*at))
+    {
+        return Err(not_blank(at.0));
+    }
+    for physical in 0..count.min(SEGMENTS_PROBED) {
+        let offset = geometry.segment_offset(physical);
+        let first = handle.read_retry(offset, 2 * block).await?;
+        if first.iter().any(|byte| *byte != 0) {
+            return Err(not_blank(offset));
+        }
+    }
+    let tail = first_tail(&geometry, &id);
+    handle.with(|core: &mut Core| core.segments.extend(count));
+    Ok(Superblock {
+        db_id: settings.db_id,
+        generation: 0,
+        epoch: 0,
+        epoch_start: tail.lsn,
+        sector_bytes: settings.device.sector_bytes,
+        block_bytes: u32::try_from(block).expect("blocks are small"),
+        segment_bytes: geometry.segment_bytes,
+        segment_count: count,
+        replay: ReplayStart {
+            lsn: tail.lsn,
+            physical: 0,
+            previous_checksum: tail.previous_checksum,
+            previous_end: tail.previous_end,
+            sequence: tail.next_sequence,
+        },
+        log_minimum: tail.previous_end,
+        durable: tail.previous_end,
+        index_root: PageRef::NONE,
+        table_root: PageRef::NONE,
+    })
+}
+
+fn not_blank(offset: u64) -> Error {
+    Mismatch {
+        what: "no valid superblock, and the device is not blank",
+        expected: 0,
+        found: 1,
+    }
+    .at(offset)
+    .into()
+}

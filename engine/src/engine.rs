@@ -1,0 +1,135 @@
+//! The engine as its driver sees it: four calls in, effects out through the port, and a wish to be woken.
+//!
+//! Invariants: a call ends when there is nothing more to do; effects leave in the order in which they were decided; without
+//! requests, operations in flight or a wish, nothing ever happens.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::buffer::IoBuf;
+use crate::close::close;
+use crate::config::{Config, Settings};
+use crate::core::{Core, Phase};
+use crate::executor::{Executor, Handle};
+use crate::port::{DiskError, Nanos, Port, Request, RequestId, Status};
+use crate::recovery::open;
+use crate::stats::Stats;
+
+/// One incarnation of a database: from an opening to its close, or to the end of the process.
+pub struct Engine {
+    core: Rc<RefCell<Core>>,
+    executor: Executor,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Begins to open the database, which is answered as request 0. A wrong configuration is answered at once, and then
+    /// there is no engine.
+    pub fn open(
+        now: Nanos,
+        config: &Config,
+        port: &mut impl Port,
+    ) -> (Option<Engine>, Option<Nanos>) {
+        let settings = match Settings::new(config) {
+            Ok(settings) => settings,
+            Err(error) => {
+                port.reply(
+                    0,
+                    crate::port::Reply::Failed(Status::Invalid, error.to_string()),
+                );
+                return (None, None);
+            }
+        };
+        let core = Rc::new(RefCell::new(Core::new(now, settings)));
+        let mut executor = Executor::default();
+        executor.spawn(open(Handle::new(core.clone())));
+        let mut engine = Engine { core, executor };
+        let wish = engine.run(port);
+        (Some(engine), wish)
+    }
+
+    /// A client asks for something. Returns when to call `tick` if nothing else happens before.
+    pub fn request(
+        &mut self,
+        now: Nanos,
+        id: RequestId,
+        request: Request<'_>,
+        port: &mut impl Port,
+    ) -> Option<Nanos> {
+        self.core.borrow_mut().at(now).arrive(id, &request);
+        self.run(port)
+    }
+
+    /// A disk operation has ended; a read brings its buffer back.
+    pub fn complete(
+        &mut self,
+        now: Nanos,
+        tag: u64,
+        result: Result<Option<IoBuf>, DiskError>,
+        port: &mut impl Port,
+    ) -> Option<Nanos> {
+        self.core.borrow_mut().at(now).complete(tag, result);
+        self.run(port)
+    }
+
+    /// The time that was wished for has come.
+    pub fn tick(&mut self, now: Nanos, port: &mut impl Port) -> Option<Nanos> {
+        self.core.borrow_mut().at(now);
+        self.run(port)
+    }
+
+    /// What the engine has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let core = self.core.borrow();
+        Stats {
+            keys: core.index.len(),
+            free_segments: core.segments.free_count(),
+            segments: core.segments.count().into(),
+            ..core.stats
+        }
+    }
+
+    /// Lets everything happen that can.
+    fn run(&mut self, port: &mut impl Port) -> Option<Nanos> {
+        let handle = Handle::new(self.core.clone());
+        loop {
+            let before = self.core.borrow().activity;
+            self.executor.poll();
+            let mut core = self.core.borrow_mut();
+            if core.phase == Phase::Running {
+                core.serve_queue();
+            }
+            core.maintain(&mut self.executor, &handle);
+            core.mark_if_idle();
+            core.pump();
+            if let Some(id) = core.closing.take() {
+                self.executor.spawn(close(handle.clone(), id));
+                core.activity += 1;
+            }
+            if core.activity == before {
+                break;
+            }
+        }
+        let mut core = self.core.borrow_mut();
+        if !core.is_serving() || core.phase == Phase::Closing {
+            core.serve_queue();
+        }
+        core.drain(port);
+        core.group_wish()
+    }
+}
+
+impl Core {
+    fn at(&mut self, now: Nanos) -> &mut Core {
+        self.now = self.now.max(now);
+        self
+    }
+}

@@ -1,0 +1,134 @@
+//! The smallest executor that runs the control plane: recovery, checkpoint, cleaning and closing are `async` procedures that
+//! wait for disk operations and for conditions on the core.
+//!
+//! There are a handful of tasks at most, so every one is polled whenever the engine was called; wakers do nothing.
+//! Invariant: nobody holds the core across an `await`, so a task and the data plane never meet inside it.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crate::buffer::IoBuf;
+use crate::core::Core;
+use crate::error::Error;
+use crate::port::{DiskError, DiskOp};
+
+/// How an operation ended: reads bring their buffer.
+pub(crate) type IoResult = Result<Option<IoBuf>, DiskError>;
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What a task holds of the engine.
+#[derive(Clone)]
+pub(crate) struct Handle(Rc<RefCell<Core>>);
+
+impl Handle {
+    pub(crate) fn new(core: Rc<RefCell<Core>>) -> Handle {
+        Handle(core)
+    }
+
+    /// Looks at the core, or changes it. Not across an `await`, by construction.
+    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Core) -> R) -> R {
+        f(&mut self.0.borrow_mut())
+    }
+
+    /// Submits at once; the future waits for the end.
+    pub(crate) fn io(&self, op: DiskOp) -> Io {
+        let tag = self.with(|core| core.submit_for_task(op));
+        Io {
+            handle: self.clone(),
+            tag,
+        }
+    }
+
+    pub(crate) fn read(&self, offset: u64, len: u64) -> Io {
+        self.io(DiskOp::Read {
+            offset,
+            buffer: IoBuf::zeroed(crate::format::to_usize(len)),
+        })
+    }
+
+    /// Reads, and once more if that fails.
+    pub(crate) async fn read_retry(&self, offset: u64, len: u64) -> Result<IoBuf, Error> {
+        let result = match self.read(offset, len).await {
+            Err(_) => self.read(offset, len).await,
+            ok => ok,
+        };
+        Ok(result?.expect("a read brings its buffer"))
+    }
+
+    pub(crate) fn write(&self, offset: u64, data: IoBuf, through: bool) -> Io {
+        self.io(DiskOp::Write {
+            offset,
+            data: Arc::new(data),
+            through,
+        })
+    }
+
+    /// A flush if the device has anything to flush. An error poisons.
+    pub(crate) async fn flush(&self) -> Result<(), Error> {
+        if self.with(|core| core.settings.device.volatile_cache) {
+            let result = self.io(DiskOp::Flush).await;
+            self.poisoning(result)?;
+        }
+        Ok(())
+    }
+
+    /// A failed write or flush makes the database read-only, whoever issued it.
+    pub(crate) fn poisoning(&self, result: IoResult) -> Result<(), Error> {
+        result.map(|_| ()).map_err(|error| {
+            self.with(|core| core.poison(error));
+            Error::Poisoned(error)
+        })
+    }
+
+    /// Waits until the condition yields something.
+    pub(crate) async fn until<T>(&self, mut condition: impl FnMut(&mut Core) -> Option<T>) -> T {
+        std::future::poll_fn(|_| match self.with(&mut condition) {
+            Some(value) => Poll::Ready(value),
+            None => Poll::Pending,
+        })
+        .await
+    }
+}
+
+/// One operation under way.
+pub(crate) struct Io {
+    handle: Handle,
+    tag: u64,
+}
+
+impl Future for Io {
+    type Output = IoResult;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoResult> {
+        match self
+            .handle
+            .with(|core| core.task_completions.remove(&self.tag))
+        {
+            Some(result) => Poll::Ready(result),
+            None => Poll::Pending,
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Executor {
+    tasks: Vec<Task>,
+}
+
+impl Executor {
+    pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + 'static) {
+        self.tasks.push(Box::pin(task));
+    }
+
+    /// Polls every task once.
+    pub(crate) fn poll(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        self.tasks
+            .retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
+    }
+}

@@ -1,0 +1,182 @@
+//! Extents: large values, cut into chunks that fill segments of their own, written beside the log and covered by the same
+//! flush as the record that points to them.
+//!
+//! Invariants: a chunk takes whole blocks in one segment and is never rewritten; every live chunk has an owner, so that cleaning
+//! finds who points into a segment; a chunk's bytes stay in memory until the frame that points to it is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::buffer::IoBuf;
+use crate::checksum::Kind;
+use crate::core::{Core, Owner};
+use crate::format::pointer::{Chunk, Pointer};
+use crate::format::{len32, to_usize};
+use crate::index::Place;
+use crate::log::Log;
+use crate::port::DiskOp;
+use crate::segments::Use;
+
+/// A chunk is read and verified as one.
+pub(crate) const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// The longest pointer when it is written.
+pub(crate) const POINTER_BYTES_MAX: usize = 8 << 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Extents {
+    /// The segment being filled.
+    current: Option<u32>,
+    /// Keys by the device offset of the chunks they own.
+    owners: BTreeMap<u64, Box<[u8]>>,
+}
+
+impl Extents {
+    pub(crate) fn current(&self) -> Option<u32> {
+        self.current
+    }
+
+    pub(crate) fn own(&mut self, offset: u64, key: &[u8]) {
+        let before = self.owners.insert(offset, key.into());
+        assert!(before.is_none(), "a chunk has one owner");
+    }
+
+    pub(crate) fn disown(&mut self, offset: u64) {
+        self.owners
+            .remove(&offset)
+            .expect("a live chunk has an owner");
+    }
+
+    /// The first live chunk at or after `offset` and before `end`.
+    pub(crate) fn owner_from(&self, offset: u64, end: u64) -> Option<(u64, &[u8])> {
+        self.owners
+            .range(offset..end)
+            .next()
+            .map(|(offset, key)| (*offset, &key[..]))
+    }
+}
+
+impl Core {
+    fn extent_room(&self) -> u64 {
+        let used = self
+            .extents
+            .current
+            .map(|physical| u64::from(self.segments.get(physical).end));
+        used.map_or(0, |used| self.geometry.segment_bytes - used)
+    }
+
+    /// How many more segments values of these sizes take, written one after the other.
+    pub(crate) fn extent_segments(&self, sizes: impl Iterator<Item = u64>) -> u64 {
+        let mut room = self.extent_room();
+        let mut segments = 0;
+        for size in sizes {
+            let mut left = self.geometry.block_up(size);
+            while left > 0 {
+                if room == 0 {
+                    room = self.geometry.segment_bytes;
+                    segments += 1;
+                }
+                let taken = left.min(room);
+                left -= taken;
+                room -= taken;
+            }
+        }
+        segments
+    }
+
+    /// How many chunks a value of this size can have at most when it is written.
+    pub(crate) fn chunks_max(&self, size: u64) -> usize {
+        let segment = self.geometry.segment_bytes;
+        let by_size = if segment > CHUNK_BYTES_MAX {
+            size.div_ceil(CHUNK_BYTES_MAX)
+        } else {
+            0
+        };
+        to_usize(by_size + size / segment + 2)
+    }
+
+    /// The longest pointer that a write may make. Cleaning may let it grow to twice that.
+    pub(crate) fn pointer_bytes_max(&self) -> usize {
+        POINTER_BYTES_MAX.min(Log::body_bytes_max(&self.geometry) / 4)
+    }
+
+    /// Cleaning splits a chunk where a segment ends, unless the value is in many chunks already.
+    pub(crate) fn keep_whole_if_many(&mut self, key: &[u8], sequence: u64, chunk_bytes: u32) {
+        let Some(Place::Extent(pointer)) = self
+            .index
+            .version(key, sequence)
+            .map(|version| &version.place)
+        else {
+            return;
+        };
+        let many =
+            pointer.encoded_bytes() * 4 > self.pointer_bytes_max() * 5 && pointer.chunks.len() > 8;
+        if many && self.extent_room() < self.geometry.block_up(chunk_bytes.into()) {
+            self.extents.current = None;
+        }
+    }
+
+    /// Finds room for one chunk and returns its device offset and length. The segments were asked for before.
+    fn place_chunk(&mut self, left: u64) -> Option<(u64, u64)> {
+        if self.extent_room() == 0 {
+            self.extents.current = Some(self.segments.allocate(Use::Extent)?);
+        }
+        let physical = self.extents.current.expect("just made sure of");
+        let used = u64::from(self.segments.get(physical).end);
+        let len = left
+            .min(self.geometry.segment_bytes - used)
+            .min(CHUNK_BYTES_MAX);
+        let end = used + self.geometry.block_up(len);
+        self.segments.get_mut(physical).end = u32::try_from(end).expect("a segment is below 4 GiB");
+        Some((self.geometry.segment_offset(physical) + used, len))
+    }
+
+    /// Prepares one chunk: its place, its checksum, its padded bytes.
+    pub(crate) fn prepare_chunk(&mut self, bytes: &[u8]) -> Option<(Chunk, Arc<IoBuf>)> {
+        let (offset, len) = self.place_chunk(bytes.len() as u64)?;
+        let bytes = &bytes[..to_usize(len)];
+        let mut buffer = IoBuf::zeroed(to_usize(self.geometry.block_up(len)));
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        let checksum = self.id.checksum(Kind::Chunk, 0, offset, bytes);
+        Some((
+            Chunk {
+                offset,
+                len: len32(bytes.len()),
+                checksum,
+            },
+            Arc::new(buffer),
+        ))
+    }
+
+    /// Writes a value to extents on behalf of the open frame.
+    pub(crate) fn write_extents(&mut self, value: &[u8]) -> Pointer {
+        let lsn = self.log.open.as_ref().expect("room was made").lsn;
+        let through = self.write_through();
+        let mut chunks = Vec::new();
+        let mut at = 0;
+        while at < value.len() {
+            let (chunk, data) = self
+                .prepare_chunk(&value[at..])
+                .expect("admission left the segments");
+            at += chunk.len as usize;
+            chunks.push(chunk);
+            self.volatile_chunks.insert(chunk.offset, data.clone());
+            self.stats.extent_bytes += data.len() as u64;
+            let open = self.log.open.as_mut().expect("room was made");
+            open.chunks.push(chunk.offset);
+            open.chunk_writes += 1;
+            self.log.volatile_bytes += data.len() as u64;
+            self.submit(
+                Owner::Chunk { lsn },
+                DiskOp::Write {
+                    offset: chunk.offset,
+                    data,
+                    through,
+                },
+            );
+        }
+        Pointer {
+            total: len32(value.len()),
+            chunks: chunks.into(),
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! Group commit: when a group starts, what it waits for, and when it is acknowledged.
+//!
+//! With a volatile cache and no faster write-through, one group is under way at a time: seal, write, flush, acknowledge.
+//! Otherwise frames are durable when their write completes; several are in flight and acknowledged in order.
+//!
+//! After a group was acknowledged, its clients tend to come back at once. A short wait for them (about 0.15 of a
+//! flush) puts all clients into one group per flush instead of half of them. The wait ends when as many wait as were
+//! concurrent before, and it switches itself off for a while when it does not pay.
+//!
+//! Invariants: a write is acknowledged only when the durable position has passed it; the durable position passes a frame
+//! only after the frame and the extents it points to have completed, and (with a volatile cache) a flush submitted after
+//! that has completed too.
+
+use crate::config::CommitMode;
+use crate::core::{Core, Owner};
+use crate::log::FrameState;
+use crate::port::{DiskOp, Nanos, Reply, RequestId};
+
+/// Writes in flight at most when a flush follows anyway.
+const WRITES_IN_FLIGHT_MAX: usize = 8;
+/// Groups without a wait after a wait that did not pay, at most.
+const BACKOFF_MAX: u32 = 64;
+const MARK_DELAY_NS_MIN: Nanos = 1_000_000;
+
+/// Someone who is answered when a position is durable.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) lsn: u64,
+    pub(crate) id: RequestId,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct FlushUnderWay {
+    covers: u64,
+    submitted_at: Nanos,
+}
+
+/// The wait of the group that gathers now.
+#[derive(Debug, Clone, Copy)]
+struct Gather {
+    started_at: Nanos,
+    waiting_then: u32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    /// A group is under way (only where groups end with a flush).
+    active: bool,
+    flush: Option<FlushUnderWay>,
+    /// Positions before this belong to a group that has started.
+    covered: u64,
+    /// Clients waiting for durability beyond `covered`.
+    waiting: u32,
+    /// Start without gathering: the buffer is full, or a checkpoint needs the log durable.
+    pub(crate) force: bool,
+    /// When the oldest relaxed write beyond `covered` was accepted.
+    relaxed_since: Option<Nanos>,
+    /// Smoothed time of a flush.
+    pub(crate) flush_ns: Nanos,
+    acknowledged_at: Nanos,
+    concurrent: u32,
+    gather: Option<Gather>,
+    backoff: u32,
+    skip: u32,
+    mark_at: Option<Nanos>,
+}
+
+impl Core {
+    /// A client waits for `lsn` to be durable.
+    pub(crate) fn wait_durable(&mut self, id: RequestId, lsn: u64) {
+        if lsn >= self.group.covered {
+            self.group.waiting += 1;
+        }
+        self.waiters.push_back(Waiter { lsn, id });
+    }
+
+    /// A relaxed write was accepted.
+    pub(crate) fn note_relaxed(&mut self) {
+        self.group.relaxed_since.get_or_insert(self.now);
+    }
+
+    /// Frames are durable when their write completes.
+    fn is_through(&self) -> bool {
+        match self.settings.options.commit {
+            CommitMode::Flush => false,
+            CommitMode::WriteThrough => true,
+            CommitMode::Auto => !self.settings.device.volatile_cache || self.through_is_faster,
+        }
+    }
+
+    /// Whether writes of log and extents must ask for write-through.
+    pub(crate) fn write_through(&self) -> bool {
+        self.settings.device.volatile_cache && self.is_through()
+    }
+
+    /// Does whatever can be done for the commits. Called at the end of every call.
+    pub(crate) fn pump(&mut self) {
+        loop {
+            if self.poisoned.is_some() || !self.is_serving() {
+                return;
+            }
+            let before = self.activity;
+            self.switch_mode();
+            if self.should_start() {
+                self.start_group();
+            }
+            self.submit_frames();
+            if self.is_through() {
+                self.advance_through();
+            } else {
+                self.flush_group();
+            }
+            if self.activity == before {
+                return;
+            }
+        }
+    }
+
+    /// Takes over a new measurement while nothing is under way.
+    fn switch_mode(&mut self) {
+        if self.log.frames.is_empty() && !self.group.active && self.log.open.is_none() {
+            self.through_is_faster = self.through_measured_faster;
+        }
+    }
+
+    fn should_start(&mut self) -> bool {
+        let busy = if self.is_through() {
+            let in_flight = self
+                .log
+                .frames
+                .iter()
+                .filter(|frame| !frame.is_complete())
+                .count() as u64;
+            in_flight >= self.settings.options.commit_depth
+        } else {
+            self.group.active
+        };
+        if busy || (self.log.open.is_none() && self.log.frames.is_empty()) {
+            return false;
+        }
+        if self.group.force || self.relaxed_deadline().is_some_and(|at| at <= self.now) {
+            return true;
+        }
+        if self.group.waiting == 0 {
+            return false;
+        }
+        match self.gather_until() {
+            Some(until) if self.now < until => {
+                let waiting_then = self.group.waiting;
+                self.group.gather.get_or_insert(Gather {
+                    started_at: self.now,
+                    waiting_then,
+                });
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Half of the window is left for the write and the flush.
+    fn relaxed_deadline(&self) -> Option<Nanos> {
+        self.group
+            .relaxed_since
+            .map(|since| since + self.settings.options.relaxed_window_ns / 2)
+    }
+
+    /// Until when it is worth waiting for company; `None`: not at all.
+    fn gather_until(&self) -> Option<Nanos> {
+        let group = &self.group;
+        if self.is_through() || group.waiting >= group.concurrent {
+            return None;
+        }
+        match self.settings.options.group_wait_ns {
+            Some(wait) => Some(group.acknowledged_at + wait),
+            None if group.skip > 0 => None,
+            None => Some(group.acknowledged_at + group.flush_ns * 3 / 20),
+        }
+    }
+
+    /// Weighs what a wait cost those who waited against what it brought those who came.
+    fn judge_gather(&mut self) {
+        let group = &mut self.group;
+        let Some(gather) = group.gather.take() else {
+            group.skip = group.skip.saturating_sub(1);
+            return;
+        };
+        let waited = self.now - gather.started_at;
+        let came = group.waiting.saturating_sub(gather.waiting_then);
+        let gain = u64::from(came) * group.flush_ns / 2;
+        let cost = u64::from(gather.waiting_then) * waited;
+        if gain >= cost {
+            group.backoff = 0;
+        } else {
+            group.backoff = (group.backoff * 2).clamp(2, BACKOFF_MAX);
+            group.skip = group.backoff;
+        }
+    }
+
+    fn start_group(&mut self) {
+        self.judge_gather();
+        self.log.seal(&mut self.segments);
+        let last = self.log.frames.back().expect("a group has a frame");
+        self.group.covered = last.end;
+        self.group.active = !self.is_through();
+        self.group.waiting = 0;
+        self.group.force = false;
+        self.group.relaxed_since = None;
+        self.group.mark_at = None;
+        self.activity += 1;
+    }
+
+    fn submit_frames(&mut self) {
+        let through = self.is_through();
+        let depth = if through {
+            crate::format::to_usize(self.settings.options.commit_depth)
+        } else {
+            WRITES_IN_FLIGHT_MAX
+        };
+        let fua = self.write_through();
+        let mut writing = self
+            .log
+            .frames
+            .iter()
+            .filter(|frame| frame.state == FrameState::Writing)
+            .count();
+        for at in 0..self.log.frames.len() {
+            if writing >= depth {
+                return;
+            }
+            let frame = &mut self.log.frames[at];
+            if frame.state != FrameState::Queued {
+                continue;
+            }
+            frame.state = FrameState::Writing;
+            writing += 1;
+            let (lsn, offset, data) = (frame.lsn, frame.offset, frame.data.clone());
+            self.stats.log_bytes += data.len() as u64;
+            self.stats.frames += 1;
+            self.submit(
+                Owner::Frame { lsn },
+                DiskOp::Write {
+                    offset,
+                    data,
+                    through: fua,
+                },
+            );
+        }
+    }
+
+    pub(crate) fn frame_written(&mut self, lsn: u64) {
+        let at = self.log.frames.partition_point(|frame| frame.lsn < lsn);
+        let frame = &mut self.log.frames[at];
+        assert_eq!(frame.lsn, lsn, "a frame stays until its write completes");
+        frame.state = FrameState::Written;
+    }
+
+    /// A chunk has reached the device; `lsn` is the frame that points to it.
+    pub(crate) fn chunk_written(&mut self, lsn: u64) {
+        if let Some(open) = self.log.open.as_mut().filter(|open| open.lsn == lsn) {
+            open.chunk_writes -= 1;
+            return;
+        }
+        let at = self.log.frames.partition_point(|frame| frame.lsn < lsn);
+        let frame = &mut self.log.frames[at];
+        assert_eq!(frame.lsn, lsn, "a frame stays until its chunks are written");
+        frame.chunk_writes -= 1;
+    }
+
+    fn advance_through(&mut self) {
+        while self
+            .log
+            .frames
+            .front()
+            .is_some_and(crate::log::Frame::is_complete)
+        {
+            self.retire_frame();
+        }
+        self.acknowledge();
+    }
+
+    fn flush_group(&mut self) {
+        if !self.group.active || self.group.flush.is_some() {
+            return;
+        }
+        let covered = self.group.covered;
+        if self
+            .log
+            .frames
+            .iter()
+            .any(|frame| frame.end <= covered && !frame.is_complete())
+        {
+            return;
+        }
+        // What was sealed and written since the group started is covered as well.
+        let complete = self
+            .log
+            .frames
+            .iter()
+            .take_while(|frame| frame.is_complete())
+            .last();
+        let covers = complete.map_or(covered, |frame| frame.end);
+        self.group.flush = Some(FlushUnderWay {
+            covers,
+            submitted_at: self.now,
+        });
+        self.stats.commit_flushes += 1;
+        self.submit(Owner::CommitFlush, DiskOp::Flush);
+    }
+
+    pub(crate) fn commit_flushed(&mut self) {
+        let flush = self.group.flush.take().expect("one flush at a time");
+        self.note_flush_ns(self.now - flush.submitted_at);
+        while self
+            .log
+            .frames
+            .front()
+            .is_some_and(|frame| frame.end <= flush.covers)
+        {
+            self.retire_frame();
+        }
+        self.group.active = false;
+        self.acknowledge();
+    }
+
+    pub(crate) fn note_flush_ns(&mut self, took: Nanos) {
+        let smoothed = self.group.flush_ns;
+        self.group.flush_ns = if smoothed == 0 {
+            took
+        } else {
+            (smoothed * 7 + took) / 8
+        };
+    }
+
+    fn retire_frame(&mut self) {
+        let frame = self.log.retire();
+        for offset in frame.chunks {
+            let chunk = self
+                .volatile_chunks
+                .remove(&offset)
+                .expect("a chunk is kept until its frame is durable");
+            self.log.volatile_bytes -= chunk.len() as u64;
+        }
+        self.activity += 1;
+    }
+
+    fn acknowledge(&mut self) {
+        let mut acknowledged = 0;
+        while let Some(waiter) = self.waiters.front()
+            && self.log.is_durable_to(waiter.lsn)
+        {
+            let id = waiter.id;
+            self.waiters.pop_front();
+            self.reply(id, Reply::Done);
+            acknowledged += 1;
+        }
+        if acknowledged > 0 {
+            self.group.acknowledged_at = self.now;
+            self.group.concurrent = acknowledged + self.group.waiting;
+            self.activity += 1;
+        }
+        if self.settings.options.durable_mark && self.log.stated_durable < self.log.durable {
+            let delay = (2 * self.group.flush_ns).max(MARK_DELAY_NS_MIN);
+            self.group.mark_at.get_or_insert(self.now + delay);
+        }
+    }
+
+    /// Records the durable position when nobody has wanted anything for a while.
+    pub(crate) fn mark_if_idle(&mut self) {
+        if self.group.mark_at.is_some_and(|at| at <= self.now) {
+            self.group.mark_at = None;
+            if self.poisoned.is_none() && self.log.mark(&mut self.segments) {
+                self.group.covered = self.log.end();
+            }
+        }
+    }
+
+    /// When the commit path wants to be called again if nothing else happens.
+    pub(crate) fn group_wish(&self) -> Option<Nanos> {
+        if self.poisoned.is_some() || !self.is_serving() {
+            return None;
+        }
+        let gather = if self.group.gather.is_some() && !self.group.active {
+            self.gather_until()
+        } else {
+            None
+        };
+        let relaxed = if self.group.active {
+            None
+        } else {
+            self.relaxed_deadline()
+        };
+        let mark = if self.log.open.is_none() && self.log.frames.is_empty() {
+            self.group.mark_at
+        } else {
+            None
+        };
+        // What is due already waits for a completion.
+        [gather, relaxed, mark]
+            .into_iter()
+            .flatten()
+            .filter(|at| *at > self.now)
+            .min()
+    }
+}

@@ -1,0 +1,37 @@
+//! Growing the device ahead of need.
+//!
+//! Invariant: the growth is flushed before anything refers to the new segments. No superblock has to say so: an opening takes
+//! the device's size, which from then on can only be larger.
+
+use crate::executor::Handle;
+use crate::port::{DiskError, DiskOp, Level};
+
+const GROW_SEGMENTS_MIN: u32 = 8;
+
+/// Grows by a quarter of the present size.
+pub(crate) async fn grow(handle: Handle) {
+    let (new_count, new_bytes) = handle.with(|core| {
+        let now = core.segments.count();
+        let max = u32::try_from(core.segments_max()).unwrap_or(u32::MAX);
+        let wished = now
+            .saturating_add((now / 4).max(GROW_SEGMENTS_MIN))
+            .min(max);
+        (wished, core.geometry.segment_offset(wished))
+    });
+    let result = match handle.io(DiskOp::Grow { new_bytes }).await {
+        Ok(_) => handle.flush().await.map_err(|error| error.to_string()),
+        Err(DiskError::NoSpace) => Err("no space for growth".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    handle.with(|core| {
+        core.maintenance.growing = false;
+        core.activity += 1;
+        match result {
+            Ok(()) => core.segments.extend(new_count),
+            Err(message) => {
+                core.maintenance.grow_failed = true;
+                core.log_line(Level::Warn, format!("the device does not grow: {message}"));
+            }
+        }
+    });
+}

@@ -1,0 +1,370 @@
+//! The ordered index: for every key its newest version, and older ones as long as a snapshot needs them.
+//!
+//! It lives in memory and is checkpointed. Everything else reaches it through get, set, relocate, ranges both ways and
+//! iteration in chunks, so that it can move out of memory behind the same interface.
+//!
+//! Invariants:
+//! - a version is kept iff it is the newest (and no lone tombstone), or some snapshot lies in `[its sequence, the next
+//!   version's sequence)`;
+//! - whatever stops being kept is reported to the caller, who accounts for its bytes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use crate::format::page::PAGE_ENTRY_HEADER_BYTES;
+use crate::format::pointer::Pointer;
+use crate::port::Direction;
+
+/// Where a value is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Deleted.
+    Tombstone,
+    /// In the index itself.
+    Inline(Box<[u8]>),
+    /// In a record of the log.
+    Log {
+        /// The record's position.
+        lsn: u64,
+        /// Bytes of the value.
+        value_bytes: u32,
+        /// Low half of the record's checksum.
+        tag: u32,
+    },
+    /// In extents.
+    Extent(Box<Pointer>),
+}
+
+impl Place {
+    /// Bytes of the value.
+    pub(crate) fn value_bytes(&self) -> usize {
+        match self {
+            Place::Tombstone => 0,
+            Place::Inline(value) => value.len(),
+            Place::Log { value_bytes, .. } => *value_bytes as usize,
+            Place::Extent(pointer) => pointer.total as usize,
+        }
+    }
+
+    /// Bytes of a checkpoint's leaf entry.
+    pub(crate) fn entry_bytes(&self, key: &[u8]) -> u64 {
+        let place = match self {
+            Place::Tombstone => return 0,
+            Place::Inline(value) => value.len(),
+            Place::Log { .. } => 16,
+            Place::Extent(pointer) => pointer.encoded_bytes(),
+        };
+        (PAGE_ENTRY_HEADER_BYTES + key.len() + 9 + place) as u64
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) sequence: u64,
+    pub(crate) place: Place,
+}
+
+#[derive(Debug)]
+struct Slot {
+    newest: Version,
+    /// Oldest first.
+    history: Option<Box<Vec<Version>>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    map: BTreeMap<Box<[u8]>, Slot>,
+    /// Keys that have a history.
+    versioned: BTreeSet<Box<[u8]>>,
+    /// Sequences that some snapshot reads at, with how many do.
+    snapshots: BTreeMap<u64, u32>,
+    entry_bytes: u64,
+    entries: u64,
+}
+
+impl Index {
+    /// Live keys.
+    pub(crate) fn len(&self) -> u64 {
+        self.entries
+    }
+
+    /// Bytes of all leaf entries of a checkpoint.
+    pub(crate) fn entry_bytes(&self) -> u64 {
+        self.entry_bytes
+    }
+
+    pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
+        self.map.get(key).map(|slot| &slot.newest)
+    }
+
+    /// The version visible at a sequence, if it is no tombstone.
+    pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<&Version> {
+        self.map.get(key).and_then(|slot| slot.at(at))
+    }
+
+    /// Makes a version the newest of its key. Versions no longer kept go to `dropped`.
+    pub(crate) fn set(&mut self, key: &[u8], version: Version, dropped: &mut Vec<Version>) {
+        let deleted = version.place == Place::Tombstone;
+        self.entry_bytes += version.place.entry_bytes(key);
+        let Some(slot) = self.map.get_mut(key) else {
+            if !deleted {
+                self.entries += 1;
+                self.map.insert(
+                    key.into(),
+                    Slot {
+                        newest: version,
+                        history: None,
+                    },
+                );
+            }
+            return;
+        };
+        self.entry_bytes -= slot.newest.place.entry_bytes(key);
+        self.entries += u64::from(!deleted);
+        self.entries -= u64::from(slot.newest.place != Place::Tombstone);
+        let sequence = version.sequence;
+        let old = std::mem::replace(&mut slot.newest, version);
+        if self
+            .snapshots
+            .range(old.sequence..sequence)
+            .next()
+            .is_some()
+        {
+            if slot.history.is_none() {
+                self.versioned.insert(key.into());
+            }
+            slot.history.get_or_insert_default().push(old);
+        } else {
+            dropped.push(old);
+        }
+        if deleted && slot.history.is_none() {
+            self.map.remove(key);
+        }
+    }
+
+    /// Gives the version of `key` with this sequence another place; the old place is returned if there is such a version.
+    pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) -> Option<Place> {
+        let slot = self.map.get_mut(key)?;
+        if slot.newest.sequence == sequence && slot.newest.place != Place::Tombstone {
+            self.entry_bytes -= slot.newest.place.entry_bytes(key);
+            self.entry_bytes += place.entry_bytes(key);
+            return Some(std::mem::replace(&mut slot.newest.place, place));
+        }
+        let version = slot
+            .history
+            .as_mut()?
+            .iter_mut()
+            .find(|version| version.sequence == sequence)?;
+        (version.place != Place::Tombstone).then(|| std::mem::replace(&mut version.place, place))
+    }
+
+    /// The version of `key` with this sequence, newest or kept for a snapshot.
+    pub(crate) fn version(&self, key: &[u8], sequence: u64) -> Option<&Version> {
+        let slot = self.map.get(key)?;
+        if slot.newest.sequence == sequence {
+            return Some(&slot.newest);
+        }
+        slot.history
+            .as_ref()?
+            .iter()
+            .find(|version| version.sequence == sequence)
+    }
+
+    /// All kept versions of a key.
+    pub(crate) fn versions(&self, key: &[u8]) -> impl Iterator<Item = &Version> {
+        let slot = self.map.get(key);
+        slot.into_iter().flat_map(Slot::all)
+    }
+
+    /// All kept versions of all keys.
+    pub(crate) fn everything(&self) -> impl Iterator<Item = (&[u8], &Version)> {
+        self.map
+            .iter()
+            .flat_map(|(key, slot)| slot.all().map(move |version| (&key[..], version)))
+    }
+
+    /// From now on versions visible at `sequence` are kept.
+    pub(crate) fn hold(&mut self, sequence: u64) {
+        *self.snapshots.entry(sequence).or_insert(0) += 1;
+    }
+
+    /// Undoes one `hold`; versions no longer kept go to `dropped`.
+    pub(crate) fn let_go(&mut self, sequence: u64, dropped: &mut Vec<(Box<[u8]>, Version)>) {
+        let count = self
+            .snapshots
+            .get_mut(&sequence)
+            .expect("what is let go was held");
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        self.snapshots.remove(&sequence);
+        let snapshots = &self.snapshots;
+        let map = &mut self.map;
+        self.versioned.retain(|key| {
+            let slot = map.get_mut(key).expect("a versioned key is in the index");
+            let mut history = *slot.history.take().expect("a versioned key has a history");
+            let mut until = slot.newest.sequence;
+            for at in (0..history.len()).rev() {
+                let from = history[at].sequence;
+                if snapshots.range(from..until).next().is_none() {
+                    dropped.push((key.clone(), history.remove(at)));
+                }
+                until = from;
+            }
+            if history.is_empty() {
+                if slot.newest.place == Place::Tombstone {
+                    map.remove(key);
+                }
+                return false;
+            }
+            slot.history = Some(Box::new(history));
+            true
+        });
+    }
+
+    /// Live entries of a range at a sequence, in a direction, one by one.
+    pub(crate) fn range<'a>(
+        &'a self,
+        start: Option<&'a [u8]>,
+        end: Option<&'a [u8]>,
+        direction: Direction,
+        at: u64,
+    ) -> Box<dyn Iterator<Item = (&'a [u8], &'a Version)> + 'a> {
+        if let (Some(start), Some(end)) = (start, end)
+            && start >= end
+        {
+            return Box::new(std::iter::empty());
+        }
+        let bounds: (Bound<&[u8]>, Bound<&[u8]>) = (
+            start.map_or(Bound::Unbounded, Bound::Included),
+            end.map_or(Bound::Unbounded, Bound::Excluded),
+        );
+        let visible = move |(key, slot): (&'a Box<[u8]>, &'a Slot)| {
+            slot.at(at).map(|version| (&key[..], version))
+        };
+        match direction {
+            Direction::Forward => Box::new(self.map.range::<[u8], _>(bounds).filter_map(visible)),
+            Direction::Reverse => {
+                Box::new(self.map.range::<[u8], _>(bounds).rev().filter_map(visible))
+            }
+        }
+    }
+
+    /// The newest live entries after a key (`None`: from the start), for iteration in chunks between which the index changes.
+    pub(crate) fn newest_after<'a>(
+        &'a self,
+        after: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = (&'a [u8], &'a Version)> {
+        let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.map
+            .range::<[u8], _>((lower, Bound::Unbounded))
+            .filter(|(_, slot)| slot.newest.place != Place::Tombstone)
+            .map(|(key, slot)| (&key[..], &slot.newest))
+    }
+}
+
+impl Slot {
+    fn at(&self, at: u64) -> Option<&Version> {
+        let version = if self.newest.sequence <= at {
+            &self.newest
+        } else {
+            self.history
+                .as_ref()?
+                .iter()
+                .rev()
+                .find(|version| version.sequence <= at)?
+        };
+        (version.place != Place::Tombstone).then_some(version)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Version> {
+        self.history
+            .iter()
+            .flat_map(|history| history.iter())
+            .chain(std::iter::once(&self.newest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(index: &mut Index, key: &[u8], sequence: u64) -> Vec<u64> {
+        let mut dropped = Vec::new();
+        index.set(
+            key,
+            Version {
+                sequence,
+                place: Place::Inline(sequence.to_le_bytes().into()),
+            },
+            &mut dropped,
+        );
+        dropped.iter().map(|version| version.sequence).collect()
+    }
+
+    fn delete(index: &mut Index, key: &[u8], sequence: u64) -> Vec<u64> {
+        let mut dropped = Vec::new();
+        index.set(
+            key,
+            Version {
+                sequence,
+                place: Place::Tombstone,
+            },
+            &mut dropped,
+        );
+        dropped.iter().map(|version| version.sequence).collect()
+    }
+
+    /// Goal: exactly the versions that snapshots need stay. Method: interleave writes and snapshots, look at what is dropped.
+    #[test]
+    fn a_version_lives_as_long_as_a_snapshot_needs_it() {
+        let mut index = Index::default();
+        assert!(put(&mut index, b"k", 1).is_empty());
+        index.hold(1);
+        assert!(put(&mut index, b"k", 2).is_empty(), "1 is held");
+        assert_eq!(put(&mut index, b"k", 3), [2], "nothing reads at 2");
+        index.hold(3);
+        assert!(delete(&mut index, b"k", 4).is_empty(), "3 is held");
+        assert!(index.get(b"k", 4).is_none());
+        assert_eq!(index.get(b"k", 3).unwrap().sequence, 3);
+        assert_eq!(index.get(b"k", 1).unwrap().sequence, 1);
+        let mut dropped = Vec::new();
+        index.let_go(1, &mut dropped);
+        assert_eq!(
+            dropped.iter().map(|(_, v)| v.sequence).collect::<Vec<_>>(),
+            [1]
+        );
+        dropped.clear();
+        index.let_go(3, &mut dropped);
+        assert_eq!(
+            dropped.iter().map(|(_, v)| v.sequence).collect::<Vec<_>>(),
+            [3]
+        );
+        assert_eq!(
+            index.everything().count(),
+            0,
+            "the tombstone went with what it hid"
+        );
+        assert_eq!((index.len(), index.entry_bytes()), (0, 0));
+    }
+
+    /// Goal: ranges honour bounds, direction and sequence. Method: a few keys and every bound.
+    #[test]
+    fn ranges_walk_both_ways_between_their_bounds() {
+        let mut index = Index::default();
+        for (sequence, key) in [b"a", b"b", b"c", b"d"].into_iter().enumerate() {
+            put(&mut index, key, sequence as u64 + 1);
+        }
+        let keys = |start: Option<&[u8]>, end: Option<&[u8]>, direction, at| -> Vec<u8> {
+            index
+                .range(start, end, direction, at)
+                .map(|(key, _)| key[0])
+                .collect()
+        };
+        assert_eq!(keys(None, None, Direction::Forward, 9), b"abcd");
+        assert_eq!(keys(Some(b"b"), Some(b"d"), Direction::Reverse, 9), b"cb");
+        assert_eq!(keys(Some(b"b"), None, Direction::Forward, 3), b"bc");
+        assert_eq!(keys(Some(b"d"), Some(b"b"), Direction::Forward, 9), b"");
+    }
+}

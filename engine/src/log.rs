@@ -1,0 +1,377 @@
+//! The tail of the log: the frame being filled and the frames on their way to the medium.
+//!
+//! Invariants:
+//! - positions are assigned when a record is appended and never change; a frame never spans a segment;
+//! - sealed frames form a chain by the checksum of the one before, in the order of their positions;
+//! - a frame's bytes stay in memory until it is durable, so that only durable bytes are ever read back from the device;
+//! - entering a segment writes its header in the same write as its first frame, and by then the next one is reserved.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::buffer::IoBuf;
+use crate::checksum::Identity;
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
+use crate::format::record::{self, RecordKind, record_bytes};
+use crate::format::segment::SegmentHeader;
+use crate::format::superblock::ReplayStart;
+use crate::format::{Geometry, len32, to_usize};
+use crate::segments::{Segments, Use};
+
+/// The frame that takes records.
+#[derive(Debug)]
+pub(crate) struct OpenFrame {
+    /// LSN of the first byte that will be written: the segment's start if this frame enters it.
+    start: u64,
+    pub(crate) lsn: u64,
+    physical: u32,
+    buffer: IoBuf,
+    len: usize,
+    records: u32,
+    first_sequence: u64,
+    /// Offsets of chunks that records of this frame point to.
+    pub(crate) chunks: Vec<u64>,
+    pub(crate) chunk_writes: u32,
+    has_extents: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FrameState {
+    Queued,
+    Writing,
+    Written,
+}
+
+/// A sealed frame that is not known to be durable.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) lsn: u64,
+    pub(crate) end: u64,
+    /// Device offset of the write, and LSN of its first byte.
+    pub(crate) offset: u64,
+    pub(crate) start: u64,
+    pub(crate) data: Arc<IoBuf>,
+    pub(crate) state: FrameState,
+    pub(crate) chunks: Vec<u64>,
+    pub(crate) chunk_writes: u32,
+}
+
+impl Frame {
+    /// Frame and extents have reached the device.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.state == FrameState::Written && self.chunk_writes == 0
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Log {
+    geometry: Geometry,
+    id: Identity,
+    frame_bytes: u64,
+    pub(crate) epoch: u64,
+    /// Where the next frame goes when none is open; at a segment's start, that segment has yet to be entered.
+    tail: u64,
+    current: u32,
+    /// Reserved to be the next segment.
+    pub(crate) next: u32,
+    previous_checksum: u64,
+    previous_end: u64,
+    pub(crate) next_sequence: u64,
+    /// End of the last durable frame.
+    pub(crate) durable: u64,
+    /// The durable position that the last sealed frame states.
+    pub(crate) stated_durable: u64,
+    pub(crate) open: Option<OpenFrame>,
+    pub(crate) frames: VecDeque<Frame>,
+    /// Bytes of all frames that are not durable, the open one included.
+    pub(crate) volatile_bytes: u64,
+    /// Bytes of log since the opening.
+    pub(crate) written_bytes: u64,
+    /// Position of the record appended last; 0 if none was.
+    pub(crate) last_record: u64,
+}
+
+/// Where appending goes on after recovery.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tail {
+    pub(crate) lsn: u64,
+    pub(crate) current: u32,
+    pub(crate) next: u32,
+    pub(crate) previous_checksum: u64,
+    pub(crate) previous_end: u64,
+    pub(crate) next_sequence: u64,
+}
+
+impl Log {
+    pub(crate) fn new(
+        geometry: Geometry,
+        id: Identity,
+        frame_bytes: u64,
+        epoch: u64,
+        tail: &Tail,
+    ) -> Log {
+        Log {
+            geometry,
+            id,
+            frame_bytes,
+            epoch,
+            tail: tail.lsn,
+            current: tail.current,
+            next: tail.next,
+            previous_checksum: tail.previous_checksum,
+            previous_end: tail.previous_end,
+            next_sequence: tail.next_sequence,
+            durable: tail.previous_end,
+            stated_durable: tail.previous_end,
+            open: None,
+            frames: VecDeque::new(),
+            volatile_bytes: 0,
+            written_bytes: 0,
+            last_record: 0,
+        }
+    }
+
+    /// The largest sum of record bytes that a frame can hold.
+    pub(crate) fn body_bytes_max(geometry: &Geometry) -> usize {
+        to_usize(geometry.payload_bytes()) - FRAME_HEADER_BYTES
+    }
+
+    /// Everything handed in lies before this.
+    pub(crate) fn end(&self) -> u64 {
+        self.open.as_ref().map_or(self.previous_end, |open| {
+            open.start + self.geometry.block_up(open.len as u64)
+        })
+    }
+
+    /// Whether everything handed in is durable. Frames that only state a durable position do not count.
+    pub(crate) fn is_durable_to(&self, lsn: u64) -> bool {
+        lsn < self.durable
+    }
+
+    /// Number of the segment that the next record may go to at the earliest.
+    pub(crate) fn segment_now(&self) -> u64 {
+        self.geometry
+            .logical(self.open.as_ref().map_or(self.tail, |open| open.lsn))
+    }
+
+    /// Whether appending so many record bytes as one unit enters a new segment, and so takes a free one to reserve.
+    pub(crate) fn needs_segment(&self, bytes: usize) -> bool {
+        let at = match &self.open {
+            Some(open) if self.open_takes(open, bytes) => return false,
+            Some(open) => open.start + self.geometry.block_up(open.len as u64),
+            None => self.tail,
+        };
+        !self.fits_at(at, bytes)
+    }
+
+    fn open_takes(&self, open: &OpenFrame, bytes: usize) -> bool {
+        let frame_bytes = open.len as u64 - (open.lsn - open.start) + bytes as u64;
+        let room = self.geometry.segment_bytes - self.geometry.within(open.lsn);
+        frame_bytes <= room && (open.records == 0 || frame_bytes <= self.frame_bytes)
+    }
+
+    fn fits_at(&self, at: u64, bytes: usize) -> bool {
+        let within = self.geometry.within(at);
+        within != 0 && within + (FRAME_HEADER_BYTES + bytes) as u64 <= self.geometry.segment_bytes
+    }
+
+    /// Makes sure that the open frame takes so many record bytes. Whether it may enter a segment was asked before.
+    pub(crate) fn make_room(&mut self, segments: &mut Segments, bytes: usize) {
+        if self
+            .open
+            .as_ref()
+            .is_some_and(|open| !self.open_takes(open, bytes))
+        {
+            self.seal(segments);
+        }
+        if self.open.is_some() {
+            return;
+        }
+        if !self.fits_at(self.tail, bytes) && self.geometry.within(self.tail) != 0 {
+            self.tail = (self.geometry.logical(self.tail) + 1) * self.geometry.segment_bytes;
+        }
+        let start = self.tail;
+        let mut lsn = start;
+        if self.geometry.within(start) == 0 {
+            lsn += self.geometry.block_bytes;
+            self.current = self.next;
+            self.next = segments
+                .allocate(Use::Log)
+                .expect("admission left a segment to reserve");
+            segments.enter_log(self.geometry.logical(start), self.current);
+        }
+        let lead = to_usize(lsn - start);
+        let len = lead + FRAME_HEADER_BYTES;
+        let buffer = IoBuf::zeroed(to_usize(self.geometry.block_up((len + bytes) as u64)));
+        self.volatile_bytes += len as u64;
+        self.open = Some(OpenFrame {
+            start,
+            lsn,
+            physical: self.current,
+            buffer,
+            len,
+            records: 0,
+            first_sequence: self.next_sequence,
+            chunks: Vec::new(),
+            chunk_writes: 0,
+            has_extents: false,
+        });
+    }
+
+    /// Appends a record to the open frame, which has the room. Returns its position and checksum.
+    pub(crate) fn append(
+        &mut self,
+        kind: RecordKind,
+        sequence: u64,
+        key: &[u8],
+        value: &[u8],
+    ) -> (u64, u64) {
+        let open = self.open.as_mut().expect("room was made");
+        let bytes = record_bytes(key.len(), value.len());
+        let end = open.len + bytes;
+        if end > open.buffer.len() {
+            let room = self.geometry.segment_bytes - self.geometry.within(open.start);
+            let wished = self
+                .geometry
+                .block_up(end as u64)
+                .max(2 * open.buffer.len() as u64)
+                .min(room);
+            open.buffer.grow(to_usize(wished));
+        }
+        let lsn = open.start + open.len as u64;
+        let checksum = record::encode(
+            &self.id,
+            lsn,
+            kind,
+            sequence,
+            key,
+            value,
+            &mut open.buffer[open.len..end],
+        );
+        open.len = end;
+        open.records += 1;
+        open.has_extents |= matches!(kind, RecordKind::PutExtent | RecordKind::MoveExtent);
+        self.volatile_bytes += bytes as u64;
+        self.last_record = lsn;
+        (lsn, checksum)
+    }
+
+    /// Closes the open frame: from here on it is immutable and part of the chain.
+    pub(crate) fn seal(&mut self, segments: &mut Segments) {
+        let Some(mut open) = self.open.take() else {
+            return;
+        };
+        let lead = to_usize(open.lsn - open.start);
+        if lead > 0 {
+            let header = SegmentHeader {
+                epoch: self.epoch,
+                logical: self.geometry.logical(open.start),
+                physical: open.physical,
+                next: self.next,
+                previous_end: self.previous_end,
+                previous_checksum: self.previous_checksum,
+                durable: self.durable,
+            };
+            header.encode(&self.id, &mut open.buffer[..lead]);
+        }
+        let header = FrameHeader {
+            epoch: self.epoch,
+            lsn: open.lsn,
+            body_bytes: len32(open.len - lead - FRAME_HEADER_BYTES),
+            records: open.records,
+            first_sequence: open.first_sequence,
+            previous_checksum: self.previous_checksum,
+            durable: self.durable,
+            has_extents: open.has_extents,
+            body_checksum: 0,
+            header_checksum: 0,
+        };
+        let header = header.seal(&self.id, &mut open.buffer[lead..]);
+        let padded = self.geometry.block_up(open.len as u64);
+        open.buffer.truncate(to_usize(padded));
+        let end = open.start + padded;
+        self.volatile_bytes += padded - open.len as u64;
+        self.written_bytes += padded;
+        self.previous_checksum = header.header_checksum;
+        self.previous_end = end;
+        self.stated_durable = self.durable;
+        self.tail = end;
+        let within = self.geometry.within(open.start);
+        segments.get_mut(open.physical).end =
+            u32::try_from(within + padded).expect("a segment is below 4 GiB");
+        self.frames.push_back(Frame {
+            lsn: open.lsn,
+            end,
+            offset: self.geometry.segment_offset(open.physical) + within,
+            start: open.start,
+            data: Arc::new(open.buffer),
+            state: FrameState::Queued,
+            chunks: open.chunks,
+            chunk_writes: open.chunk_writes,
+        });
+    }
+
+    /// An empty frame that records the durable position, if that is news and the segment has room. True if it was sealed.
+    pub(crate) fn mark(&mut self, segments: &mut Segments) -> bool {
+        if self.open.is_some()
+            || !self.frames.is_empty()
+            || self.stated_durable >= self.durable
+            || !self.fits_at(self.tail, 0)
+        {
+            return false;
+        }
+        self.make_room(segments, 0);
+        self.seal(segments);
+        true
+    }
+
+    /// The frame at the front is durable.
+    pub(crate) fn retire(&mut self) -> Frame {
+        let frame = self.frames.pop_front().expect("a frame is retired once");
+        assert!(
+            frame.is_complete(),
+            "only what has reached the device is durable"
+        );
+        self.durable = frame.end;
+        self.volatile_bytes -= frame.data.len() as u64;
+        frame
+    }
+
+    /// The bytes of a record that is not durable yet: in a sealed frame without copying, or in the open one.
+    pub(crate) fn in_memory(&self, lsn: u64) -> Option<InMemory<'_>> {
+        if let Some(open) = &self.open
+            && lsn >= open.lsn
+        {
+            return Some(InMemory::Open(
+                &open.buffer[to_usize(lsn - open.start)..open.len],
+            ));
+        }
+        let at = self.frames.partition_point(|frame| frame.end <= lsn);
+        let frame = self.frames.get(at).filter(|frame| lsn >= frame.lsn)?;
+        Some(InMemory::Sealed(&frame.data, to_usize(lsn - frame.start)))
+    }
+
+    /// Where a replay that starts now has to begin: before the open frame, if there is one.
+    pub(crate) fn replay_start(&self) -> ReplayStart {
+        let (lsn, physical, sequence) = match &self.open {
+            Some(open) => (open.start, open.physical, open.first_sequence),
+            None if self.geometry.within(self.tail) == 0 => {
+                (self.tail, self.next, self.next_sequence)
+            }
+            None => (self.tail, self.current, self.next_sequence),
+        };
+        ReplayStart {
+            lsn,
+            physical,
+            previous_checksum: self.previous_checksum,
+            previous_end: self.previous_end,
+            sequence,
+        }
+    }
+}
+
+/// Bytes of the log that are still in memory, from a record on.
+pub(crate) enum InMemory<'a> {
+    Open(&'a [u8]),
+    Sealed(&'a Arc<IoBuf>, usize),
+}

@@ -1,0 +1,205 @@
+//! When checkpoints, cleaning and growth are due, and how much space each may take.
+//!
+//! Segments are kept back in two tiers: the last free ones are for a checkpoint, the ones before for what cleaning moves.
+//! Clients never dip into either, so cleaning can always empty segments and a checkpoint can always free them.
+//!
+//! Live data may fill `usable_percent` of the segments that are left when these are set aside. So the average data segment
+//! has that share alive at most, the emptiest no more, and a round of cleaning and checkpoint always gains space: a
+//! workload that overwrites for ever never fills the device. What would exceed the share is refused on arrival.
+
+use crate::checkpoint::checkpoint;
+use crate::cleaner::clean;
+use crate::core::{Core, Phase};
+use crate::executor::{Executor, Handle};
+use crate::format::record::record_bytes;
+use crate::grow::grow;
+use crate::index::Place;
+use crate::segments::Use;
+
+/// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
+const FUTILE_ROUNDS_MAX: u32 = 4;
+
+#[derive(Debug, Default)]
+pub(crate) struct Maintenance {
+    pub(crate) checkpointing: bool,
+    pub(crate) cleaning: bool,
+    pub(crate) growing: bool,
+    pub(crate) grow_failed: bool,
+    /// A client waits for space or buffer.
+    stalled: bool,
+    /// How many segments it asks for.
+    stalled_for: u64,
+    /// Checkpoints since it began to wait that left no more free segments than there were before.
+    futile_rounds: u32,
+    most_free: u64,
+    /// Cleaning cannot go on before the next checkpoint: nothing to gain, or no room to move anything to.
+    pub(crate) clean_futile: bool,
+    /// Log position at which the last checkpoint began, in bytes written.
+    pub(crate) checkpointed_at: u64,
+    pub(crate) checkpoint_size: u64,
+    /// Bytes that cleaning moved and that the log took since cleaning began.
+    pub(crate) cleaned_bytes: u64,
+    pub(crate) clean_began_at: u64,
+}
+
+impl Maintenance {
+    pub(crate) fn note_stall(&mut self, segments: u64) {
+        self.stalled = true;
+        self.stalled_for = segments;
+    }
+
+    pub(crate) fn note_progress(&mut self) {
+        self.stalled = false;
+        self.stalled_for = 0;
+        self.futile_rounds = 0;
+        self.most_free = 0;
+    }
+
+    /// A checkpoint has been published, after which so many segments are free.
+    pub(crate) fn note_round(&mut self, free: u64) {
+        self.clean_futile = false;
+        if free > self.most_free {
+            self.most_free = free;
+            self.futile_rounds = 0;
+        } else if self.stalled {
+            self.futile_rounds += 1;
+        }
+    }
+
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.futile_rounds >= FUTILE_ROUNDS_MAX
+    }
+}
+
+impl Core {
+    /// Segments the device can have at most.
+    pub(crate) fn segments_max(&self) -> u64 {
+        let now = self.segments.count();
+        if self.maintenance.grow_failed {
+            return now.into();
+        }
+        now.max(
+            self.geometry
+                .segments_in(self.settings.device.max_capacity_bytes),
+        )
+        .into()
+    }
+
+    fn clean_reserve(&self) -> u64 {
+        (u64::from(self.segments.count()) / 32).max(4)
+    }
+
+    /// Segments that a checkpoint with so many bytes of entries takes at most.
+    fn checkpoint_segments(&self, entry_bytes: u64) -> u64 {
+        let table = u64::from(self.segments.count()) * 32;
+        (entry_bytes * 3 / 2 + table + 6 * self.geometry.block_bytes)
+            .div_ceil(self.geometry.segment_bytes)
+    }
+
+    /// Cleaning leaves this many segments free.
+    pub(crate) fn cleaner_floor(&self) -> u64 {
+        self.checkpoint_segments(self.index.entry_bytes())
+    }
+
+    /// Clients leave this many segments free.
+    pub(crate) fn user_floor(&self) -> u64 {
+        self.cleaner_floor() + self.clean_reserve()
+    }
+
+    /// How much live data there may be, with so many bytes of index entries; `None`: not even a little.
+    pub(crate) fn live_bytes_max(&self, entry_bytes: u64) -> Option<u64> {
+        let aside = 2 + self.clean_reserve() + 2 * self.checkpoint_segments(entry_bytes);
+        let left = self
+            .segments_max()
+            .checked_sub(aside)
+            .filter(|left| *left >= 2)?;
+        Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
+    }
+
+    /// Live bytes and entry bytes of a place.
+    pub(crate) fn weight(&self, key: &[u8], place: &Place) -> (u64, u64) {
+        let live = match place {
+            Place::Tombstone | Place::Inline(_) => 0,
+            Place::Log { value_bytes, .. } => record_bytes(key.len(), *value_bytes as usize) as u64,
+            Place::Extent(pointer) => pointer
+                .chunks
+                .iter()
+                .map(|chunk| self.geometry.block_up(chunk.len.into()))
+                .sum(),
+        };
+        (live, place.entry_bytes(key))
+    }
+
+    /// Segments that a checkpoint that began now would free.
+    pub(crate) fn reclaimable(&self) -> u64 {
+        let now = self.log.segment_now();
+        let log = self
+            .segments
+            .dead(Use::Log, None)
+            .filter(|(_, s)| s.logical != 0 && s.logical < now)
+            .count();
+        let extents = self
+            .segments
+            .dead(Use::Extent, self.extents.current())
+            .count();
+        (log + extents) as u64
+    }
+
+    /// How many segments short of comfort the clients are; 0 if they are not.
+    pub(crate) fn shortage(&self) -> u64 {
+        let comfort = (u64::from(self.segments.count()) / 16)
+            .max(2)
+            .max(self.maintenance.stalled_for);
+        (self.user_floor() + comfort).saturating_sub(self.segments.free_count())
+    }
+
+    fn can_grow(&self) -> bool {
+        u64::from(self.segments.count()) < self.segments_max()
+    }
+
+    /// Starts what is due.
+    pub(crate) fn maintain(&mut self, executor: &mut Executor, handle: &Handle) {
+        if self.phase != Phase::Running || self.poisoned.is_some() {
+            return;
+        }
+        let shortage = self.shortage();
+        if shortage > 0 && self.can_grow() && !self.maintenance.growing {
+            self.maintenance.growing = true;
+            self.activity += 1;
+            executor.spawn(grow(handle.clone()));
+        }
+        if self.maintenance.checkpointing {
+            return;
+        }
+        let since = self.log.written_bytes - self.maintenance.checkpointed_at;
+        let threshold = self
+            .settings
+            .options
+            .checkpoint_bytes
+            .max(2 * self.maintenance.checkpoint_size);
+        let stalled = self.maintenance.stalled;
+        let mut due = since >= threshold;
+        if !due && shortage > 0 && !self.maintenance.growing {
+            let reclaimable = self.reclaimable();
+            due = reclaimable >= shortage || (reclaimable > 0 && stalled);
+            if !due && !self.maintenance.cleaning && !self.maintenance.clean_futile {
+                self.maintenance.cleaning = true;
+                self.maintenance.cleaned_bytes = 0;
+                self.maintenance.clean_began_at = self.log.written_bytes;
+                self.activity += 1;
+                executor.spawn(clean(handle.clone()));
+            }
+            // Even with nothing to free: a new checkpoint may be smaller than the old one.
+            due |= self.maintenance.clean_futile && (reclaimable > 0 || stalled);
+        }
+        if due {
+            self.maintenance.checkpointing = true;
+            self.activity += 1;
+            executor.spawn(checkpoint(handle.clone()));
+        }
+    }
+}

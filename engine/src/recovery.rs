@@ -1,0 +1,322 @@
+//! Opening: from whatever the device holds to a database that serves.
+//!
+//! 1. Choose the superblock: of the valid copies the highest generation.
+//! 2. Load the checkpoint it refers to.
+//! 3. Replay the log from there (`replay.rs`), which finds the tail, or damage.
+//! 4. Flush, so that what was just read can never be taken back.
+//! 5. Make a new epoch durable that starts at the tail. Only then append.
+//!
+//! Invariants: recovery writes nothing but superblocks, so a crash in it changes nothing that was acknowledged; running it
+//! twice gives the same state; a damaged device is refused and left as it is.
+
+use crate::checksum::Identity;
+use crate::core::{Core, Phase};
+use crate::create::create;
+use crate::error::{Error, Mismatch};
+use crate::executor::Handle;
+use crate::format::page::Tree;
+use crate::format::pointer::Pointer;
+use crate::format::superblock::{COPIES, Superblock, copy_offset};
+use crate::format::{Geometry, get_u32, get_u64};
+use crate::index::{Place, Version};
+use crate::log::Log;
+use crate::port::{Level, Reply};
+use crate::replay::{Recovered, replay};
+use crate::segments::{Segments, Use};
+use crate::superblocks::publish;
+use crate::tree::read_tree;
+
+/// Opens the database and answers request 0.
+pub(crate) async fn open(handle: Handle) {
+    let result = recover(&handle).await;
+    handle.with(|core| {
+        core.activity += 1;
+        match result {
+            Ok(()) => {
+                core.phase = Phase::Running;
+                core.reply(0, Reply::Done);
+            }
+            Err(error) => {
+                core.phase = Phase::Closed;
+                core.log_line(
+                    Level::Error,
+                    format!("the database could not be opened: {error}"),
+                );
+                core.fail(0, error.status(), error.to_string());
+            }
+        }
+    });
+}
+
+async fn recover(handle: &Handle) -> Result<(), Error> {
+    let (superblock, created) = match choose_superblock(handle).await? {
+        Choice::Found(superblock) => {
+            handle.with(|core| adopt(core, &superblock))?;
+            (superblock, false)
+        }
+        Choice::None { garbage } => (create(handle, &garbage).await?, true),
+    };
+    load_checkpoint(handle, &superblock).await?;
+    let recovered = if created {
+        let tail = handle.with(|core| crate::create::first_tail(&core.geometry, &core.id));
+        Recovered { tail, cut: false }
+    } else {
+        replay(handle, &superblock).await?
+    };
+    if recovered.tail.previous_end > superblock.durable {
+        handle.flush().await?;
+    }
+    let next = Superblock {
+        generation: superblock.generation + 1,
+        epoch: superblock.epoch + 1,
+        epoch_start: recovered.tail.lsn,
+        durable: recovered.tail.previous_end,
+        segment_count: handle.with(|core| core.segments.count()),
+        ..superblock
+    };
+    handle.with(|core| start(core, &next, &recovered))?;
+    publish(handle, next).await?;
+    handle.with(|core| {
+        core.through_is_faster = core.through_measured_faster;
+        let keys = core.index.len();
+        core.log_line(
+            Level::Info,
+            format!(
+                "open at epoch {}: {keys} keys, log end {}",
+                next.epoch, next.durable
+            ),
+        );
+    });
+    Ok(())
+}
+
+enum Choice {
+    Found(Superblock),
+    /// None is valid; these are not blank either.
+    None {
+        garbage: Vec<u16>,
+    },
+}
+
+/// Reads all copies; an unreadable one counts as invalid, since each half is enough by itself.
+async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
+    let block = handle.with(|core| core.geometry.block_bytes);
+    let mut valid: Vec<(u16, Superblock)> = Vec::new();
+    let mut garbage = Vec::new();
+    let mut failed = None;
+    for copy in 0..COPIES {
+        match handle.read_retry(copy_offset(copy), block).await {
+            Ok(bytes) => match Superblock::decode(copy, &bytes) {
+                Ok(superblock) => valid.push((copy, superblock)),
+                Err(mismatch) if bytes.iter().any(|byte| *byte != 0) => {
+                    garbage.push(copy);
+                    let text =
+                        format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
+                    handle.with(|core| core.log_line(Level::Debug, text));
+                }
+                Err(_) => {}
+            },
+            Err(error) => failed = Some(error),
+        }
+    }
+    let Some((newest_copy, newest)) = valid
+        .iter()
+        .max_by_key(|(_, superblock)| superblock.generation)
+        .copied()
+    else {
+        return match failed {
+            Some(error) => Err(error),
+            None => Ok(Choice::None { garbage }),
+        };
+    };
+    for (copy, superblock) in &valid {
+        let same_generation = superblock.generation == newest.generation;
+        if superblock.db_id != newest.db_id || (same_generation && *superblock != newest) {
+            let found = u64::from(newest_copy);
+            let mismatch = Mismatch {
+                what: "superblock copies that contradict each other",
+                expected: u64::from(*copy),
+                found,
+            };
+            return Err(mismatch.at(copy_offset(*copy)).into());
+        }
+    }
+    Ok(Choice::Found(newest))
+}
+
+/// Takes identity and layout from the superblock, if they fit the device.
+fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
+    let device = &core.settings.device;
+    let smallest = device.sector_bytes.max(device.physical_block_bytes);
+    if superblock.block_bytes < smallest {
+        return Err(Error::Invalid(format!(
+            "the database has blocks of {} bytes, but the device's are {smallest}",
+            superblock.block_bytes
+        )));
+    }
+    core.id = Identity::new(superblock.db_id);
+    core.geometry = Geometry {
+        sector_bytes: device.sector_bytes.into(),
+        block_bytes: superblock.block_bytes.into(),
+        segment_bytes: superblock.segment_bytes,
+    };
+    let count = core.geometry.segments_in(device.capacity_bytes);
+    let expected = core.geometry.segment_offset(superblock.segment_count);
+    if count < superblock.segment_count {
+        return Err(Mismatch {
+            what: "device size",
+            expected,
+            found: device.capacity_bytes,
+        }
+        .at(device.capacity_bytes)
+        .into());
+    }
+    core.segments = Segments::new(core.geometry, count);
+    Ok(())
+}
+
+/// Loads the table of log segments and the index.
+async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
+    read_tree(
+        handle,
+        Tree::Table,
+        superblock.table_root,
+        |core, key, payload| {
+            Mismatch::check("table entry length", 16, (key.len() + payload.len()) as u64)?;
+            let logical =
+                u64::from_be_bytes(key.try_into().map_err(|_| bad_table(key.len() as u64))?);
+            let (physical, end) = (get_u32(payload, 0), get_u32(payload, 4));
+            if physical >= core.segments.count()
+                || logical == 0
+                || u64::from(end) > core.geometry.segment_bytes
+            {
+                return Err(bad_table(physical.into()));
+            }
+            if !core.segments.claim(physical, Use::Log) || core.segments.get(physical).logical != 0
+            {
+                return Err(bad_table(physical.into()));
+            }
+            core.segments.enter_log(logical, physical);
+            core.segments.get_mut(physical).end = end;
+            Ok(())
+        },
+    )
+    .await?;
+    read_tree(
+        handle,
+        Tree::Index,
+        superblock.index_root,
+        |core, key, payload| {
+            let version = decode_version(core, payload)?;
+            if let Place::Extent(pointer) = &version.place {
+                claim_extents(core, pointer)?;
+            }
+            core.index.set(key, version, &mut Vec::new());
+            Ok(())
+        },
+    )
+    .await
+}
+
+fn bad_table(found: u64) -> Mismatch {
+    Mismatch {
+        what: "table entry",
+        expected: 0,
+        found,
+    }
+}
+
+/// The segments of a pointer hold extents from now on, whether the version survives replay or not.
+pub(crate) fn claim_extents(core: &mut Core, pointer: &Pointer) -> Result<(), Mismatch> {
+    for chunk in &pointer.chunks {
+        let (physical, within) = core.geometry.locate(chunk.offset);
+        if !core.segments.claim(physical, Use::Extent) {
+            return Err(Mismatch {
+                what: "extent in a segment of another use",
+                expected: Use::Extent as u64,
+                found: physical.into(),
+            });
+        }
+        let end = u32::try_from(core.geometry.block_up(within + u64::from(chunk.len)))
+            .expect("it lies in its segment");
+        let segment = core.segments.get_mut(physical);
+        segment.end = segment.end.max(end);
+    }
+    Ok(())
+}
+
+fn decode_version(core: &Core, payload: &[u8]) -> Result<Version, Mismatch> {
+    let odd = |what| Mismatch {
+        what,
+        expected: 9,
+        found: payload.len() as u64,
+    };
+    if payload.len() < 9 {
+        return Err(odd("index entry length"));
+    }
+    let sequence = get_u64(payload, 0);
+    let rest = &payload[9..];
+    let place = match payload[8] {
+        1 => Place::Inline(rest.into()),
+        2 if rest.len() == 16 => Place::Log {
+            lsn: get_u64(rest, 0),
+            value_bytes: get_u32(rest, 8),
+            tag: get_u32(rest, 12),
+        },
+        3 => Place::Extent(Box::new(Pointer::decode(
+            &core.geometry,
+            core.segments.count(),
+            rest,
+        )?)),
+        _ => return Err(odd("index entry place")),
+    };
+    Ok(Version { sequence, place })
+}
+
+/// Everything is known: counts what lives where, and lets the log go on at the tail.
+fn start(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Result<(), Error> {
+    let tail = &recovered.tail;
+    if core.segments.get(tail.next).used_as != Use::Free
+        || !core.segments.claim(tail.next, Use::Log)
+    {
+        let found = tail.next.into();
+        let mismatch = Mismatch {
+            what: "next log segment in use",
+            expected: Use::Free as u64,
+            found,
+        };
+        return Err(mismatch.at(core.geometry.segment_offset(tail.next)).into());
+    }
+    core.log = Log::new(
+        core.geometry,
+        core.id,
+        core.settings.options.frame_bytes,
+        superblock.epoch,
+        tail,
+    );
+    let versions: Vec<(Box<[u8]>, Place)> = core
+        .index
+        .everything()
+        .map(|(key, version)| (key.into(), version.place.clone()))
+        .collect();
+    for (key, place) in versions {
+        check_place(core, &place)?;
+        core.add_live(&key, &place);
+    }
+    core.stats.cut_tail = recovered.cut;
+    Ok(())
+}
+
+/// A reference into a segment that the log does not have would be damage of the checkpoint.
+fn check_place(core: &Core, place: &Place) -> Result<(), Error> {
+    match place {
+        Place::Log { lsn, .. } if core.segments.of_lsn(*lsn).is_none() => Err(Mismatch {
+            what: "value in a segment that the log does not have",
+            expected: 0,
+            found: *lsn,
+        }
+        .at(0)
+        .into()),
+        _ => Ok(()),
+    }
+}

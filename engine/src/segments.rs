@@ -1,0 +1,221 @@
+//! Which segment of the device is used for what, and how many live bytes it holds.
+//!
+//! Invariants:
+//! - a segment is handed out only while it is free, and becomes free only by `free`, which the checkpoint calls after
+//!   every superblock copy that could refer to it has been replaced;
+//! - a segment with readers is not handed out: it waits until the last of them is done;
+//! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::format::Geometry;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Free,
+    /// Not referred to any more, but still being read.
+    Draining,
+    /// Part of the log, or reserved to be its next.
+    Log,
+    Extent,
+    Page,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub(crate) used_as: Use,
+    /// For a log segment that was entered: its number; else 0.
+    pub(crate) logical: u64,
+    pub(crate) live_bytes: u64,
+    /// Bytes written so far, header included.
+    pub(crate) end: u32,
+    /// Reads in flight.
+    pub(crate) readers: u32,
+    /// Damage was met in it: it is never cleaned, and freed only when nothing in it lives.
+    pub(crate) damaged: bool,
+}
+
+impl Segment {
+    fn new(used_as: Use) -> Segment {
+        Segment {
+            used_as,
+            logical: 0,
+            live_bytes: 0,
+            end: 0,
+            readers: 0,
+            damaged: false,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    pub(crate) geometry: Geometry,
+    list: Vec<Segment>,
+    free: BTreeSet<u32>,
+    /// Log segments by their number.
+    pub(crate) log: BTreeMap<u64, u32>,
+    pub(crate) live_log_bytes: u64,
+    pub(crate) live_extent_bytes: u64,
+}
+
+impl Segments {
+    pub(crate) fn new(geometry: Geometry, count: u32) -> Segments {
+        let mut segments = Segments {
+            geometry,
+            list: Vec::new(),
+            free: BTreeSet::new(),
+            log: BTreeMap::new(),
+            live_log_bytes: 0,
+            live_extent_bytes: 0,
+        };
+        segments.extend(count);
+        segments
+    }
+
+    /// The device has grown.
+    pub(crate) fn extend(&mut self, count: u32) {
+        for physical in self.count()..count {
+            self.list.push(Segment::new(Use::Free));
+            self.free.insert(physical);
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        crate::format::len32(self.list.len())
+    }
+
+    pub(crate) fn free_count(&self) -> u64 {
+        self.free.len() as u64
+    }
+
+    pub(crate) fn get(&self, physical: u32) -> &Segment {
+        &self.list[physical as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, physical: u32) -> &mut Segment {
+        &mut self.list[physical as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        (0..).zip(self.list.iter())
+    }
+
+    /// The lowest free segment: a device that is used little stays small.
+    pub(crate) fn allocate(&mut self, used_as: Use) -> Option<u32> {
+        let physical = self.free.pop_first()?;
+        self.list[physical as usize] = Segment::new(used_as);
+        Some(physical)
+    }
+
+    /// Marks a particular segment as used, at recovery. False if it is used as something else.
+    pub(crate) fn claim(&mut self, physical: u32, used_as: Use) -> bool {
+        if self.free.remove(&physical) {
+            self.list[physical as usize] = Segment::new(used_as);
+        }
+        self.list[physical as usize].used_as == used_as
+    }
+
+    /// Gives a reserved segment its number in the log.
+    pub(crate) fn enter_log(&mut self, logical: u64, physical: u32) {
+        let segment = self.get_mut(physical);
+        assert_eq!(
+            segment.used_as,
+            Use::Log,
+            "only a reserved segment is entered"
+        );
+        segment.logical = logical;
+        self.log.insert(logical, physical);
+    }
+
+    /// Nothing durable refers to it any more.
+    pub(crate) fn free(&mut self, physical: u32) {
+        let segment = &mut self.list[physical as usize];
+        assert_eq!(
+            segment.live_bytes, 0,
+            "segment {physical} is freed with live bytes"
+        );
+        assert!(
+            !matches!(segment.used_as, Use::Free | Use::Draining),
+            "segment {physical} is freed twice"
+        );
+        if segment.used_as == Use::Log && segment.logical != 0 {
+            self.log.remove(&segment.logical);
+        }
+        if segment.readers > 0 {
+            segment.used_as = Use::Draining;
+        } else {
+            segment.used_as = Use::Free;
+            self.free.insert(physical);
+        }
+    }
+
+    pub(crate) fn add_reader(&mut self, physical: u32) {
+        self.get_mut(physical).readers += 1;
+    }
+
+    pub(crate) fn remove_reader(&mut self, physical: u32) {
+        let segment = &mut self.list[physical as usize];
+        segment.readers = segment
+            .readers
+            .checked_sub(1)
+            .expect("a reader leaves once");
+        if segment.readers == 0 && segment.used_as == Use::Draining {
+            segment.used_as = Use::Free;
+            self.free.insert(physical);
+        }
+    }
+
+    pub(crate) fn add_live(&mut self, physical: u32, bytes: u64) {
+        let segment = &mut self.list[physical as usize];
+        segment.live_bytes += bytes;
+        match segment.used_as {
+            Use::Log => self.live_log_bytes += bytes,
+            Use::Extent => self.live_extent_bytes += bytes,
+            other => panic!("live bytes in a segment used as {other:?}"),
+        }
+    }
+
+    pub(crate) fn remove_live(&mut self, physical: u32, bytes: u64) {
+        let segment = &mut self.list[physical as usize];
+        segment.live_bytes = segment
+            .live_bytes
+            .checked_sub(bytes)
+            .expect("what dies was alive");
+        match segment.used_as {
+            Use::Log => self.live_log_bytes -= bytes,
+            Use::Extent => self.live_extent_bytes -= bytes,
+            other => panic!("live bytes in a segment used as {other:?}"),
+        }
+    }
+
+    /// The physical segment of a position in the log.
+    pub(crate) fn of_lsn(&self, lsn: u64) -> Option<u32> {
+        self.log.get(&self.geometry.logical(lsn)).copied()
+    }
+
+    /// The device offset of a position in the log.
+    pub(crate) fn offset_of_lsn(&self, lsn: u64) -> Option<u64> {
+        Some(self.geometry.segment_offset(self.of_lsn(lsn)?) + self.geometry.within(lsn))
+    }
+
+    /// Forgets log segments from a number on, at a cut.
+    pub(crate) fn cut_log(&mut self, from_logical: u64) {
+        let cut: Vec<u32> = self.log.split_off(&from_logical).into_values().collect();
+        for physical in cut {
+            self.get_mut(physical).logical = 0;
+            self.free(physical);
+        }
+    }
+
+    /// Segments of a kind that hold nothing live, `but` one.
+    pub(crate) fn dead(
+        &self,
+        used_as: Use,
+        but: Option<u32>,
+    ) -> impl Iterator<Item = (u32, &Segment)> {
+        self.iter().filter(move |(physical, segment)| {
+            segment.used_as == used_as && segment.live_bytes == 0 && Some(*physical) != but
+        })
+    }
+}

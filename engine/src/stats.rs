@@ -1,0 +1,41 @@
+//! Counters of what the engine did, for amplification and for tests that want to know that something happened.
+
+/// Counters since the opening. Bytes are what was submitted to the device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Keys and values that clients wrote.
+    pub user_bytes: u64,
+    /// Frames written, with headers and padding.
+    pub log_bytes: u64,
+    /// Frames written.
+    pub frames: u64,
+    /// Large values written.
+    pub extent_bytes: u64,
+    /// Checkpoint pages and superblocks written.
+    pub checkpoint_bytes: u64,
+    /// Records moved by cleaning, headers included.
+    pub relocated_bytes: u64,
+    /// Flushes on the commit path.
+    pub commit_flushes: u64,
+    /// Checkpoints published.
+    pub checkpoints: u64,
+    /// Segments that cleaning emptied.
+    pub cleaned_segments: u64,
+    /// Reads of values from the device.
+    pub value_reads: u64,
+    /// Values found in the cache.
+    pub cache_hits: u64,
+    /// Frames replayed at the opening.
+    pub replayed_frames: u64,
+    /// Whether the opening cut a torn tail off.
+    pub cut_tail: bool,
+    /// Times a request had to wait for space or buffer.
+    pub stalls: u64,
+    /// Live keys now.
+    pub keys: u64,
+    /// Segments free now.
+    pub free_segments: u64,
+    /// Segments of the device.
+    pub segments: u64,
+}

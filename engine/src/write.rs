@@ -1,0 +1,483 @@
+//! Admission: whether a write is taken now, has to wait, or is refused; and taking it.
+//!
+//! Invariants:
+//! - a refused write has changed nothing, neither on the device nor in memory;
+//! - a write that is taken has all the space it needs, so nothing fails later for want of space;
+//! - requests take effect in the order handed in: while one waits, all that came after it wait behind it.
+
+use crate::core::{Core, Phase};
+use crate::format::KEY_BYTES_MAX;
+use crate::format::pointer::Pointer;
+use crate::format::record::{RecordKind, record_bytes, tag};
+use crate::index::{Place, Version};
+use crate::log::Log;
+use crate::port::{
+    Direction, Durability, Mutation, Reply, Request, RequestId, ScanRange, SnapshotId, Status,
+};
+
+/// What became of a request.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    /// Answered, or under way.
+    Taken,
+    /// There is no room at the moment.
+    Stall,
+    /// Refused, with nothing changed.
+    Refused(Status, String),
+}
+
+/// A mutation that outlives the call it came with.
+#[derive(Debug)]
+pub(crate) struct OwnedMutation {
+    key: Box<[u8]>,
+    value: Option<Box<[u8]>>,
+}
+
+impl OwnedMutation {
+    fn lend(&self) -> Mutation<'_> {
+        match &self.value {
+            Some(value) => Mutation::Put {
+                key: &self.key,
+                value,
+            },
+            None => Mutation::Delete { key: &self.key },
+        }
+    }
+}
+
+/// A request that outlives the call it came with.
+#[derive(Debug)]
+pub(crate) enum OwnedRequest {
+    Write {
+        mutations: Vec<OwnedMutation>,
+        durability: Durability,
+    },
+    Get {
+        snapshot: SnapshotId,
+        key: Box<[u8]>,
+    },
+    Scan {
+        snapshot: SnapshotId,
+        direction: Direction,
+        start: Option<Box<[u8]>>,
+        end: Option<Box<[u8]>>,
+        limit: u32,
+        max_bytes: u32,
+    },
+    Snapshot,
+    Release {
+        snapshot: SnapshotId,
+    },
+    Sync,
+    Close,
+}
+
+impl OwnedRequest {
+    pub(crate) fn new(request: &Request<'_>) -> OwnedRequest {
+        match request {
+            Request::Write {
+                mutations,
+                durability,
+            } => {
+                let own = |mutation: &Mutation<'_>| match mutation {
+                    Mutation::Put { key, value } => OwnedMutation {
+                        key: (*key).into(),
+                        value: Some((*value).into()),
+                    },
+                    Mutation::Delete { key } => OwnedMutation {
+                        key: (*key).into(),
+                        value: None,
+                    },
+                };
+                OwnedRequest::Write {
+                    mutations: mutations.iter().map(own).collect(),
+                    durability: *durability,
+                }
+            }
+            Request::Get { snapshot, key } => OwnedRequest::Get {
+                snapshot: *snapshot,
+                key: (*key).into(),
+            },
+            Request::Scan(scan) => OwnedRequest::Scan {
+                snapshot: scan.snapshot,
+                direction: scan.direction,
+                start: scan.start.map(Into::into),
+                end: scan.end.map(Into::into),
+                limit: scan.limit,
+                max_bytes: scan.max_bytes,
+            },
+            Request::Snapshot => OwnedRequest::Snapshot,
+            Request::Release { snapshot } => OwnedRequest::Release {
+                snapshot: *snapshot,
+            },
+            Request::Sync => OwnedRequest::Sync,
+            Request::Close => OwnedRequest::Close,
+        }
+    }
+}
+
+/// Where a mutation's value will go, and what it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Delete,
+    Inline,
+    Log,
+    Extent,
+}
+
+impl Core {
+    /// A request has arrived.
+    pub(crate) fn arrive(&mut self, id: RequestId, request: &Request<'_>) {
+        if self.phase != Phase::Running {
+            return self.fail(id, Status::Closed, "the database is not open");
+        }
+        if !self.queue.is_empty() {
+            return self.queue.push_back((id, OwnedRequest::new(request)));
+        }
+        match self.serve(id, request) {
+            Verdict::Taken => {}
+            Verdict::Refused(status, message) => self.fail(id, status, message),
+            Verdict::Stall => {
+                self.stats.stalls += 1;
+                self.queue.push_back((id, OwnedRequest::new(request)));
+            }
+        }
+    }
+
+    /// Serves what waits, as far as there is room now.
+    pub(crate) fn serve_queue(&mut self) {
+        while let Some((id, request)) = self.queue.pop_front() {
+            if self.phase != Phase::Running {
+                self.fail(id, Status::Closed, "the database is closed");
+                continue;
+            }
+            let verdict = match &request {
+                OwnedRequest::Write {
+                    mutations,
+                    durability,
+                } => {
+                    let lent: Vec<Mutation<'_>> =
+                        mutations.iter().map(OwnedMutation::lend).collect();
+                    self.serve(
+                        id,
+                        &Request::Write {
+                            mutations: &lent,
+                            durability: *durability,
+                        },
+                    )
+                }
+                OwnedRequest::Get { snapshot, key } => self.serve(
+                    id,
+                    &Request::Get {
+                        snapshot: *snapshot,
+                        key,
+                    },
+                ),
+                OwnedRequest::Scan {
+                    snapshot,
+                    direction,
+                    start,
+                    end,
+                    limit,
+                    max_bytes,
+                } => self.serve(
+                    id,
+                    &Request::Scan(ScanRange {
+                        snapshot: *snapshot,
+                        direction: *direction,
+                        start: start.as_deref(),
+                        end: end.as_deref(),
+                        limit: *limit,
+                        max_bytes: *max_bytes,
+                    }),
+                ),
+                OwnedRequest::Snapshot => self.serve(id, &Request::Snapshot),
+                OwnedRequest::Release { snapshot } => self.serve(
+                    id,
+                    &Request::Release {
+                        snapshot: *snapshot,
+                    },
+                ),
+                OwnedRequest::Sync => self.serve(id, &Request::Sync),
+                OwnedRequest::Close => self.serve(id, &Request::Close),
+            };
+            match verdict {
+                Verdict::Taken => self.maintenance.note_progress(),
+                Verdict::Refused(status, message) => self.fail(id, status, message),
+                Verdict::Stall if self.maintenance.is_hopeless() => {
+                    self.maintenance.note_progress();
+                    self.fail(id, Status::NoSpace, "no space could be reclaimed");
+                }
+                Verdict::Stall => return self.queue.push_front((id, request)),
+            }
+        }
+        self.maintenance.note_progress();
+    }
+
+    fn serve(&mut self, id: RequestId, request: &Request<'_>) -> Verdict {
+        match request {
+            Request::Write {
+                mutations,
+                durability,
+            } => return self.write(id, mutations, *durability),
+            Request::Get { snapshot, key } => return self.get(id, *snapshot, key),
+            Request::Scan(scan) => return self.scan(id, scan),
+            Request::Snapshot => {
+                let at = self.log.next_sequence - 1;
+                self.index.hold(at);
+                let snapshot = self.next_snapshot;
+                self.next_snapshot += 1;
+                self.snapshots.insert(snapshot, at);
+                self.reply(id, Reply::Snapshot(snapshot));
+            }
+            Request::Release { snapshot } => match self.snapshots.remove(snapshot) {
+                Some(at) => {
+                    let mut dropped = Vec::new();
+                    self.index.let_go(at, &mut dropped);
+                    for (key, version) in dropped {
+                        self.remove_live(&key, &version.place);
+                    }
+                    self.reply(id, Reply::Done);
+                }
+                None => {
+                    return Verdict::Refused(
+                        Status::Invalid,
+                        format!("there is no snapshot {snapshot}"),
+                    );
+                }
+            },
+            Request::Sync => self.sync(id),
+            Request::Close => self.begin_close(id),
+        }
+        Verdict::Taken
+    }
+
+    fn sync(&mut self, id: RequestId) {
+        if self.log.is_durable_to(self.log.last_record) {
+            return self.reply(id, Reply::Done);
+        }
+        match self.poisoned {
+            Some(error) => self.fail(
+                id,
+                Status::IoError,
+                format!("not everything accepted is durable: {error}"),
+            ),
+            None => self.wait_durable(id, self.log.last_record),
+        }
+    }
+
+    fn write(
+        &mut self,
+        id: RequestId,
+        mutations: &[Mutation<'_>],
+        durability: Durability,
+    ) -> Verdict {
+        if let Some(error) = self.poisoned {
+            return Verdict::Refused(
+                Status::ReadOnly,
+                format!("read-only until opened anew: {error}"),
+            );
+        }
+        for mutation in mutations {
+            if let Err(message) = self.check(mutation) {
+                return Verdict::Refused(Status::Invalid, message);
+            }
+        }
+        if mutations.is_empty() {
+            self.sync_empty_batch(id, durability);
+            return Verdict::Taken;
+        }
+        let Some((forms, bytes)) = self.plan(mutations) else {
+            return Verdict::Refused(
+                Status::Invalid,
+                "the batch does not fit in one frame".into(),
+            );
+        };
+        if let Some(message) = self.exceeds_capacity(mutations, &forms) {
+            return Verdict::Refused(Status::NoSpace, message);
+        }
+        let volatile = self.log.volatile_bytes;
+        let payload: u64 = mutations.iter().map(payload_bytes).sum();
+        if volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes {
+            self.group.force = true;
+            self.maintenance.note_stall(0);
+            return Verdict::Stall;
+        }
+        let extents = forms
+            .iter()
+            .zip(mutations)
+            .filter(|(form, _)| **form == Form::Extent);
+        let wanted = self.extent_segments(extents.map(|(_, mutation)| value_bytes(mutation)))
+            + u64::from(self.log.needs_segment(bytes));
+        if wanted > 0 && self.segments.free_count() < wanted + self.user_floor() {
+            self.maintenance.note_stall(wanted);
+            return Verdict::Stall;
+        }
+        self.apply(mutations, &forms, bytes);
+        self.stats.user_bytes += payload;
+        match durability {
+            Durability::Durable => self.wait_durable(id, self.log.last_record),
+            Durability::Relaxed => {
+                self.note_relaxed();
+                self.reply(id, Reply::Done);
+            }
+        }
+        Verdict::Taken
+    }
+
+    /// A batch without mutations promises what a sync promises, or nothing.
+    fn sync_empty_batch(&mut self, id: RequestId, durability: Durability) {
+        match durability {
+            Durability::Durable => self.sync(id),
+            Durability::Relaxed => self.reply(id, Reply::Done),
+        }
+    }
+
+    fn check(&self, mutation: &Mutation<'_>) -> Result<(), String> {
+        let key_bytes = mutation.key().len();
+        if key_bytes == 0 || key_bytes > KEY_BYTES_MAX {
+            return Err(format!(
+                "a key of {key_bytes} bytes: keys are 1..={KEY_BYTES_MAX} bytes"
+            ));
+        }
+        let max = self.settings.options.max_value_bytes;
+        if value_bytes(mutation) > max {
+            return Err(format!(
+                "a value of {} bytes: values are at most {max} bytes",
+                value_bytes(mutation)
+            ));
+        }
+        if Pointer::encoded_bytes_of(self.chunks_max(value_bytes(mutation)))
+            > self.pointer_bytes_max()
+        {
+            return Err(format!(
+                "a value of {} bytes has too many chunks for this segment size",
+                value_bytes(mutation)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where each value goes so that all records fit in one frame; `None` if there is no way.
+    fn plan(&self, mutations: &[Mutation<'_>]) -> Option<(Vec<Form>, usize)> {
+        let options = &self.settings.options;
+        // Larger records would leave too much of a segment unused at its end.
+        let usual = options
+            .large_value_bytes
+            .min(self.geometry.payload_bytes() / 8);
+        let smallest = self.geometry.block_bytes.min(usual);
+        for large in [usual, smallest] {
+            let mut bytes = 0;
+            let form = |mutation: &Mutation<'_>| match mutation {
+                Mutation::Delete { .. } => Form::Delete,
+                Mutation::Put { value, .. } if value.len() as u64 <= options.inline_bytes => {
+                    Form::Inline
+                }
+                Mutation::Put { value, .. } if value.len() as u64 <= large => Form::Log,
+                Mutation::Put { .. } => Form::Extent,
+            };
+            let forms: Vec<Form> = mutations.iter().map(form).collect();
+            for (mutation, form) in mutations.iter().zip(&forms) {
+                let value = crate::format::to_usize(value_bytes(mutation));
+                let in_log = match form {
+                    Form::Extent => Pointer::encoded_bytes_of(self.chunks_max(value as u64)),
+                    _ => value,
+                };
+                bytes += record_bytes(mutation.key().len(), in_log);
+            }
+            if bytes <= Log::body_bytes_max(&self.geometry) {
+                return Some((forms, bytes));
+            }
+        }
+        None
+    }
+
+    /// Whether the database would hold more live data than can be cleaned for ever; deletes are always taken.
+    fn exceeds_capacity(&self, mutations: &[Mutation<'_>], forms: &[Form]) -> Option<String> {
+        let mut live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
+        let mut entries = self.index.entry_bytes();
+        let before = (live, entries);
+        for (mutation, form) in mutations.iter().zip(forms) {
+            let value = value_bytes(mutation);
+            let key = mutation.key().len() as u64;
+            match form {
+                Form::Delete => continue,
+                Form::Inline => entries += key + 13 + value,
+                Form::Log => {
+                    entries += key + 29;
+                    live +=
+                        record_bytes(mutation.key().len(), crate::format::to_usize(value)) as u64;
+                }
+                Form::Extent => {
+                    let chunks = self.chunks_max(value);
+                    entries += key + 13 + Pointer::encoded_bytes_of(chunks) as u64;
+                    live += self.geometry.block_up(value);
+                }
+            }
+        }
+        for mutation in mutations {
+            if let Some(old) = self.index.newest(mutation.key()) {
+                let (old_live, old_entry) = self.weight(mutation.key(), &old.place);
+                live = live.saturating_sub(old_live);
+                entries = entries.saturating_sub(old_entry);
+            }
+        }
+        if live <= before.0 && entries <= before.1 {
+            return None;
+        }
+        match self.live_bytes_max(entries) {
+            Some(max) if live <= max => None,
+            Some(max) => Some(format!("{live} live bytes would exceed the {max} that fit")),
+            None => Some("the index would not leave room for data".into()),
+        }
+    }
+
+    /// Takes the write: positions, log records, extents, index.
+    fn apply(&mut self, mutations: &[Mutation<'_>], forms: &[Form], bytes: usize) {
+        self.log.make_room(&mut self.segments, bytes);
+        for (mutation, form) in mutations.iter().zip(forms) {
+            let sequence = self.log.next_sequence;
+            self.log.next_sequence += 1;
+            let key = mutation.key();
+            let place = match (mutation, form) {
+                (Mutation::Delete { .. }, _) => {
+                    self.log.append(RecordKind::Delete, sequence, key, &[]);
+                    Place::Tombstone
+                }
+                (Mutation::Put { value, .. }, Form::Extent) => {
+                    let pointer = self.write_extents(value);
+                    self.log
+                        .append(RecordKind::PutExtent, sequence, key, &pointer.encode());
+                    Place::Extent(Box::new(pointer))
+                }
+                (Mutation::Put { value, .. }, form) => {
+                    let (lsn, checksum) = self.log.append(RecordKind::Put, sequence, key, value);
+                    if *form == Form::Inline {
+                        Place::Inline((*value).into())
+                    } else {
+                        if self.cache.takes(value.len()) {
+                            self.cache.insert(lsn, (*value).into());
+                        }
+                        Place::Log {
+                            lsn,
+                            value_bytes: crate::format::len32(value.len()),
+                            tag: tag(checksum),
+                        }
+                    }
+                }
+            };
+            self.set_newest(key, Version { sequence, place });
+        }
+    }
+}
+
+fn value_bytes(mutation: &Mutation<'_>) -> u64 {
+    match mutation {
+        Mutation::Put { value, .. } => value.len() as u64,
+        Mutation::Delete { .. } => 0,
+    }
+}
+
+fn payload_bytes(mutation: &Mutation<'_>) -> u64 {
+    mutation.key().len() as u64 + value_bytes(mutation)
+}
