@@ -1,1 +1,11 @@
-//! Placeholder.
+//! The engine behind the guest ABI of kvsim, version 1: this crate only translates.
+//!
+//! For a host target it is empty: the ABI exists only in a sandbox. `abi` holds the imports, the exports and all that is
+//! unsafe about them; `guest` holds the one engine of the instance; `payload` parses what the host hands in.
+
+#[cfg(target_family = "wasm")]
+mod abi;
+#[cfg(target_family = "wasm")]
+mod guest;
+#[cfg(any(target_family = "wasm", test))]
+mod payload;
