@@ -1,0 +1,406 @@
+//! What was asked of the guest and how it answered: the base state and the writes since.
+//!
+//! Writes have *positions* 1, 2, … in the order in which they were handed in, which is the commit order. The *base* is the state
+//! that the last recovery showed; it stands at `base_pos`. A legal state after a crash is the base with the writes up to
+//! some position applied, except that a write which failed with a device error may be missing from it.
+//!
+//! Without lies, a recovery folds all writes into the base and forgets their positions' contents. With lies a device may fall
+//! back behind the base, so everything is kept (`keep_history`); positions then never end, and writes that a recovery did
+//! not show are removed from their keys.
+
+use super::keys::{Content, KeyId, KeyTable};
+use kvsim_sim::api::{Durability, Status};
+use kvsim_simdisk::Nanos;
+
+/// A place in the commit order; 0 is before all writes.
+pub(super) type Pos = u32;
+
+/// Contents that a key no longer has, kept to name them when they come back.
+const RETIRED_PER_KEY: usize = 8;
+
+/// What identifies a write to a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) op: u64,
+    pub(super) client: u32,
+    pub(super) handed_in_ns: Nanos,
+    pub(super) acknowledged_ns: Option<Nanos>,
+    /// Crashes that had happened when it was handed in.
+    pub(super) crashes: u64,
+}
+
+/// How far a write has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WriteStatus {
+    /// Handed in and not answered, or never answered.
+    Pending,
+    /// Acknowledged as durable.
+    Durable,
+    /// Acknowledged as accepted.
+    Relaxed,
+    /// Failed in a way that leaves open whether it took effect.
+    Uncertain,
+    /// Known to have had no effect.
+    Failed,
+    /// Not acknowledged, but a recovery showed it.
+    Kept,
+    /// A recovery did not show it, so it must never be seen again.
+    Dead,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct WriteRecord {
+    pub(super) origin: Origin,
+    pub(super) status: WriteStatus,
+    pub(super) durability: Durability,
+    /// The device made nothing durable between its hand-in and its acknowledgement.
+    pub(super) unflushed: bool,
+    /// Its keys, each once: a range of `History::write_keys`.
+    keys: (u32, u32),
+}
+
+/// A content that a key had or may have had from a position on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Version {
+    pub(super) pos: Pos,
+    pub(super) content: Content,
+    /// It may be missing although later writes are there.
+    pub(super) optional: bool,
+}
+
+/// Why a content is gone for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// A later write that survived replaced it.
+    Replaced,
+    /// A recovery did not show it.
+    Dead,
+    /// The guest refused it.
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Retired {
+    pub(super) content: Content,
+    pub(super) origin: Option<Origin>,
+    pub(super) fate: Fate,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct KeyState {
+    /// What it holds before all versions.
+    base: Option<(Content, Origin)>,
+    /// In the order of their positions.
+    versions: Vec<Version>,
+    retired: Vec<Retired>,
+}
+
+impl KeyState {
+    pub(super) fn base(&self) -> Content {
+        self.base.map_or(Content::ABSENT, |(content, _)| content)
+    }
+
+    pub(super) fn base_origin(&self) -> Option<Origin> {
+        self.base.map(|(_, origin)| origin)
+    }
+
+    pub(super) fn versions(&self) -> &[Version] {
+        &self.versions
+    }
+
+    /// The versions up to a position, the newest first.
+    pub(super) fn back_from(&self, pos: Pos) -> impl Iterator<Item = &Version> {
+        self.versions.iter().rev().skip_while(move |version| version.pos > pos)
+    }
+
+    /// What the key holds at `pos` if every optional write is missing.
+    pub(super) fn settled_at(&self, pos: Pos) -> Content {
+        self.back_from(pos).find(|version| !version.optional).map_or_else(|| self.base(), |version| version.content)
+    }
+
+    /// Whether the key may hold `content` at `pos`.
+    pub(super) fn allows(&self, pos: Pos, content: Content) -> bool {
+        for version in self.back_from(pos) {
+            if version.content == content {
+                return true;
+            }
+            if !version.optional {
+                return false;
+            }
+        }
+        self.base() == content
+    }
+
+    /// Whether the key may hold `content` at any position.
+    pub(super) fn knows(&self, content: Content) -> bool {
+        self.base() == content || self.versions.iter().any(|version| version.content == content)
+    }
+
+    pub(super) fn retired(&self, content: Content) -> Option<&Retired> {
+        self.retired.iter().rev().find(|retired| retired.content == content)
+    }
+
+    fn retire(&mut self, content: Content, origin: Option<Origin>, fate: Fate) {
+        if content.is_absent() {
+            return;
+        }
+        if self.retired.len() == RETIRED_PER_KEY {
+            self.retired.remove(0);
+        }
+        self.retired.push(Retired { content, origin, fate });
+    }
+}
+
+/// Everything written since the base, and with `keep_history` everything ever written.
+#[derive(Debug, Clone)]
+pub(super) struct History {
+    pub(super) keys: KeyTable,
+    states: Vec<KeyState>,
+    /// The write at position `first` + i.
+    writes: Vec<WriteRecord>,
+    first: Pos,
+    write_keys: Vec<KeyId>,
+    /// Keys with versions beyond `base_pos`, each once.
+    touched: Vec<KeyId>,
+    /// The position of what the last recovery showed.
+    pub(super) base_pos: Pos,
+    keep: bool,
+}
+
+impl History {
+    pub(super) fn new(keep: bool) -> Self {
+        History {
+            keys: KeyTable::default(),
+            states: Vec::new(),
+            writes: Vec::new(),
+            first: 1,
+            write_keys: Vec::new(),
+            touched: Vec::new(),
+            base_pos: 0,
+            keep,
+        }
+    }
+
+    pub(super) fn keeps_all(&self) -> bool {
+        self.keep
+    }
+
+    /// The position of the last write handed in.
+    pub(super) fn last_pos(&self) -> Pos {
+        self.first + Pos::try_from(self.writes.len()).expect("fewer than 2^32 writes") - 1
+    }
+
+    pub(super) fn write(&self, pos: Pos) -> Option<&WriteRecord> {
+        self.writes.get(pos.checked_sub(self.first)? as usize)
+    }
+
+    fn write_mut(&mut self, pos: Pos) -> &mut WriteRecord {
+        &mut self.writes[(pos - self.first) as usize]
+    }
+
+    /// The positions of all writes that are still known.
+    pub(super) fn positions(&self) -> impl DoubleEndedIterator<Item = Pos> + use<> {
+        self.first..=self.last_pos()
+    }
+
+    /// The keys of a write, each once.
+    pub(super) fn keys_of(&self, pos: Pos) -> &[KeyId] {
+        self.write(pos).map_or(&[], |write| &self.write_keys[write.keys.0 as usize..write.keys.1 as usize])
+    }
+
+    pub(super) fn state(&self, key: KeyId) -> &KeyState {
+        &self.states[key as usize]
+    }
+
+    pub(super) fn touched(&self) -> &[KeyId] {
+        &self.touched
+    }
+
+    /// Keys that anything was ever written to.
+    pub(super) fn key_count(&self) -> usize {
+        self.states.len()
+    }
+
+    pub(super) fn intern(&mut self, key: &[u8]) -> KeyId {
+        let (id, new) = self.keys.intern(key);
+        if new {
+            self.states.push(KeyState::default());
+        }
+        id
+    }
+
+    /// Whether the content of this version is still without an answer.
+    pub(super) fn is_pending(&self, version: &Version) -> bool {
+        self.write(version.pos).is_some_and(|write| write.status == WriteStatus::Pending)
+    }
+
+    /// Takes in a write. Of several mutations of one key the last counts.
+    pub(super) fn push<'a>(
+        &mut self,
+        origin: Origin,
+        durability: Durability,
+        mutations: impl Iterator<Item = (&'a [u8], Content)>,
+    ) -> Pos {
+        let pos = self.last_pos() + 1;
+        let start = self.write_keys.len();
+        for (key, content) in mutations {
+            let id = self.intern(key);
+            let state = &mut self.states[id as usize];
+            match state.versions.last_mut() {
+                Some(last) if last.pos == pos => last.content = content,
+                last => {
+                    if last.is_none_or(|last| last.pos <= self.base_pos) {
+                        self.touched.push(id);
+                    }
+                    state.versions.push(Version { pos, content, optional: false });
+                    self.write_keys.push(id);
+                }
+            }
+        }
+        let index = |at: usize| u32::try_from(at).expect("fewer than 2^32 mutations");
+        let keys = (index(start), index(self.write_keys.len()));
+        self.writes.push(WriteRecord { origin, status: WriteStatus::Pending, durability, unflushed: false, keys });
+        pos
+    }
+
+    /// Takes in the answer to a write.
+    pub(super) fn resolve(&mut self, pos: Pos, now: Nanos, status: Status, last_flush_ns: Option<Nanos>) {
+        let write = self.write_mut(pos);
+        write.status = match status {
+            Status::Ok => {
+                write.origin.acknowledged_ns = Some(now);
+                write.unflushed = last_flush_ns.is_some_and(|flushed| flushed < write.origin.handed_in_ns);
+                match write.durability {
+                    Durability::Durable => WriteStatus::Durable,
+                    Durability::Relaxed => WriteStatus::Relaxed,
+                }
+            }
+            status if status.is_definite_failure() => WriteStatus::Failed,
+            _ => WriteStatus::Uncertain,
+        };
+        let (status, origin) = (write.status, write.origin);
+        if !matches!(status, WriteStatus::Failed | WriteStatus::Uncertain) {
+            return;
+        }
+        for key in self.keys_of(pos).to_vec() {
+            let state = &mut self.states[key as usize];
+            let Some(at) = state.versions.iter().rposition(|version| version.pos == pos) else { continue };
+            if status == WriteStatus::Uncertain {
+                state.versions[at].optional = true;
+            } else {
+                let version = state.versions.remove(at);
+                state.retire(version.content, Some(origin), Fate::Failed);
+            }
+        }
+    }
+
+    /// Who wrote this content of a key, as far as it is still known.
+    pub(super) fn origin_of(&self, key: KeyId, content: Content) -> Option<Origin> {
+        let state = self.state(key);
+        let version = state.versions.iter().rev().find(|version| version.content == content);
+        match version.and_then(|version| self.write(version.pos)) {
+            Some(write) => Some(write.origin),
+            None if state.base() == content => state.base_origin(),
+            None => state.retired(content).and_then(|retired| retired.origin),
+        }
+    }
+
+    /// Makes the state at `prefix` the base, a key's content being what `seen` says of it, if that says anything.
+    /// Whatever else was in question is gone for good; a key of which nothing was seen keeps its other possibilities.
+    pub(super) fn adopt(&mut self, prefix: Pos, lowest: Pos, seen: impl Fn(KeyId) -> Option<Content>) {
+        let affected = if prefix < self.base_pos || lowest < self.base_pos {
+            (0..KeyId::try_from(self.states.len()).expect("fewer than 2^32 keys")).collect()
+        } else {
+            std::mem::take(&mut self.touched)
+        };
+        let last = self.last_pos();
+        for key in affected {
+            self.settle(key, prefix, lowest, last, seen(key));
+        }
+        let settled = prefix.min(self.base_pos);
+        for pos in self.positions().rev().take_while(|&pos| pos > settled) {
+            let write = self.write_mut(pos);
+            write.status = match write.status {
+                WriteStatus::Failed => WriteStatus::Failed,
+                _ if pos > prefix => WriteStatus::Dead,
+                WriteStatus::Pending | WriteStatus::Uncertain => WriteStatus::Kept,
+                acknowledged => acknowledged,
+            };
+        }
+        self.touched.clear();
+        self.base_pos = last;
+        if !self.keep {
+            self.writes.clear();
+            self.write_keys.clear();
+            self.first = last + 1;
+        }
+    }
+
+    fn settle(&mut self, key: KeyId, prefix: Pos, lowest: Pos, last: Pos, seen: Option<Content>) {
+        let state = &self.states[key as usize];
+        let settled = seen.unwrap_or_else(|| state.settled_at(prefix));
+        // Nothing was seen: whatever the key may have held at a legal position remains possible.
+        let open: Vec<Content> = if seen.is_none() {
+            let from = state.versions.iter().rposition(|version| version.pos <= lowest && !version.optional);
+            let before = from.is_none().then(|| state.base());
+            let later = state.versions[from.unwrap_or(0)..].iter().map(|version| version.content);
+            before.into_iter().chain(later).filter(|&content| content != settled).collect()
+        } else {
+            Vec::new()
+        };
+        let shown = self.origin_of(key, settled);
+        let mut state = std::mem::take(&mut self.states[key as usize]);
+        let mut kept = Vec::new();
+        let mut found = state.base() == settled && !state.versions.iter().any(|v| v.pos <= prefix && v.content == settled);
+        for version in std::mem::take(&mut state.versions) {
+            let origin = self.write(version.pos).map(|write| write.origin);
+            let is_shown = version.content == settled;
+            if version.pos > prefix {
+                if !is_shown {
+                    state.retire(version.content, origin, Fate::Dead);
+                }
+            } else if !is_shown && version.optional {
+                state.retire(version.content, origin, Fate::Dead);
+            } else {
+                found |= is_shown;
+                kept.push(Version { optional: false, ..version });
+            }
+        }
+        if self.keep {
+            // A version before an optional one that did survive, or a content that only an observation knows.
+            if !found || kept.last().is_some_and(|version| version.content != settled) {
+                kept.push(Version { pos: prefix, content: settled, optional: false });
+            }
+        } else {
+            for version in kept.drain(..).filter(|version| version.content != settled) {
+                state.retire(version.content, self.write(version.pos).map(|write| write.origin), Fate::Replaced);
+            }
+            if state.base() != settled {
+                let (content, origin) = (state.base(), state.base_origin());
+                state.retire(content, origin, Fate::Replaced);
+            }
+            state.base = match shown {
+                Some(origin) => Some((settled, origin)),
+                None if settled.is_absent() => None,
+                None => state.base.map(|(_, origin)| (settled, origin)),
+            };
+        }
+        kept.extend(open.into_iter().map(|content| Version { pos: last, content, optional: true }));
+        state.versions = kept;
+        self.states[key as usize] = state;
+    }
+
+    /// Feeds whatever judging depends on.
+    pub(super) fn feed(&self, mut take: impl FnMut(u64)) {
+        take(u64::from(self.base_pos));
+        take(u64::from(self.last_pos()));
+        for state in &self.states {
+            take(state.base().number());
+            take(state.versions.len() as u64);
+            for version in &state.versions {
+                take(u64::from(version.pos) << 1 | u64::from(version.optional));
+                take(version.content.number());
+            }
+        }
+    }
+}

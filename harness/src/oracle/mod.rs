@@ -1,0 +1,217 @@
+//! The oracle: judges what a guest says against what it owes. Pure and deterministic; it sees only what a client sees.
+//!
+//! It is fed, in this order and in virtual time:
+//! - [`Oracle::handed_in`] for each request of a client when it reaches the guest: that order is the commit order;
+//! - [`Oracle::replied`] for each answer;
+//! - [`Oracle::stopped`] when the guest is gone, by a crash or after a close;
+//! - [`Oracle::opened`] for the answer to an opening;
+//! - what a [`Verification`] read back: [`Oracle::judge`] says whether it is legal, [`Oracle::adopt`] makes it the new base. Judging
+//!   changes nothing, so that one oracle can judge any number of crash states of one moment, from many threads.
+//!
+//! A legal state is the base, which is what the last recovery showed, with the writes W1…Wp in the order of their hand-in
+//! applied, for one p that is at least the last write acknowledged as durable. Finding p costs one pass over the writes
+//! since the base: each key that was touched allows some intervals of p, and p must lie in one of each.
+//!
+//! **When the device lies** no engine can keep every promise, so some loss is excused and counted:
+//! - a flush that did nothing: everything since may be gone, and what stood on it too: any older prefix of the history is legal;
+//! - damage to the medium: a bad last record is the same bytes as a torn one, so only writes whose durability rests on the last
+//!   flush before the cut may be silently gone (the ambiguity of the tail: Alagappan, Ganesan, Lee, Albarghouthi, Chidambaram,
+//!   Arpaci-Dusseau and Arpaci-Dusseau, *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018);
+//! - a report of damage is always accepted.
+//!
+//! Never excused: wrong bytes, another key's value, a state that is no prefix. And a report without any lie is a false alarm.
+
+mod classify;
+mod config;
+mod history;
+mod keys;
+mod observation;
+mod opening;
+mod property;
+mod recovery;
+mod running;
+mod sane;
+mod truth;
+mod verify;
+mod violation;
+mod words;
+
+pub use config::CheckConfig;
+pub use observation::Observation;
+pub use opening::Opening;
+pub use property::Property;
+pub use recovery::Recovery;
+pub use sane::{GuestFault, insane};
+pub use truth::DeviceTruth;
+pub use verify::{Token, Verification};
+pub use violation::{Facts, Symptom, Violation};
+
+use history::{History, Pos};
+use keys::{Content, KeyId};
+use kvsim_sim::api::{RequestId, SnapshotId};
+use kvsim_simdisk::Nanos;
+use running::{Outstanding, Provisional};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use xxhash_rust::xxh3::Xxh3;
+
+/// How an incarnation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// The power was cut or the process killed.
+    Crash,
+    /// It was closed in good order.
+    Close,
+}
+
+/// What was checked, and what was excused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Writes acknowledged as durable.
+    pub acknowledged_durable: u64,
+    /// Writes acknowledged as accepted.
+    pub acknowledged_relaxed: u64,
+    /// Writes that failed for certain.
+    pub failed: u64,
+    /// Writes that failed and may yet be there.
+    pub uncertain: u64,
+    /// Gets and scans of clients whose answers were judged.
+    pub reads_judged: u64,
+    /// Recoveries judged and adopted.
+    pub recoveries: u64,
+    /// Writes acknowledged as durable that a recovery was held to.
+    pub durable_checked: u64,
+    /// Writes acknowledged as accepted that were there or not when a recovery was judged.
+    pub relaxed_checked: u64,
+    /// Of these, lost, as they may be.
+    pub relaxed_lost: u64,
+    /// Unacknowledged writes that a recovery showed.
+    pub unacknowledged_kept: u64,
+    /// Unacknowledged writes that a recovery did not show.
+    pub unacknowledged_lost: u64,
+    /// Writes acknowledged as durable whose loss a lie of the device excused.
+    pub excused_losses: u64,
+    /// Reports of damage or device errors, by openings, reads and writes, that a fault excused.
+    pub reports_accepted: u64,
+}
+
+/// Settings of an oracle that hold for a whole run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OracleConfig {
+    /// The device may lie: keep all history, since a lie may uncover any of it.
+    pub keep_history: bool,
+    /// Relaxed writes acknowledged longer ago than this at a crash must survive it.
+    pub relaxed_window_ns: Option<Nanos>,
+    /// Slack granted on top of the window.
+    pub relaxed_slack_ns: Nanos,
+}
+
+impl OracleConfig {
+    /// As the `[check]` table says; `lies` if the device is asked for any.
+    #[must_use]
+    pub fn new(check: &CheckConfig, lies: bool) -> Self {
+        OracleConfig {
+            keep_history: lies,
+            relaxed_window_ns: check.relaxed_window_ns,
+            relaxed_slack_ns: check.relaxed_slack_ns,
+        }
+    }
+}
+
+/// Judges one guest on one device, over all its incarnations.
+#[derive(Debug, Clone)]
+pub struct Oracle {
+    config: OracleConfig,
+    history: History,
+    counts: Counts,
+    /// Requests handed in, over all incarnations.
+    ops: u64,
+    crashes: u64,
+    outstanding: BTreeMap<RequestId, Outstanding>,
+    snapshots: BTreeMap<SnapshotId, Pos>,
+    provisional: Vec<Provisional>,
+    /// Acknowledged syncs and closes since the base: up to where, when, and which op.
+    syncs: Vec<(Pos, Nanos, u64)>,
+    /// When the last incarnation ended.
+    stopped_ns: Nanos,
+    /// When the base was adopted.
+    base_ns: Nanos,
+    /// Flush lies that had fired then.
+    base_flush_lies: u64,
+    /// What recoveries that were cut short had shown since the base.
+    pinned: Vec<(KeyId, Content)>,
+    /// Keys that a recovery of this incarnation has read: a later surprise about others is the recovery's.
+    verified: Vec<bool>,
+    next_window: Option<Vec<u8>>,
+}
+
+impl Oracle {
+    /// An oracle for an empty device.
+    #[must_use]
+    pub fn new(config: OracleConfig) -> Self {
+        Oracle {
+            config,
+            history: History::new(config.keep_history),
+            counts: Counts::default(),
+            ops: 0,
+            crashes: 0,
+            outstanding: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
+            provisional: Vec::new(),
+            syncs: Vec::new(),
+            stopped_ns: 0,
+            base_ns: 0,
+            base_flush_lies: 0,
+            pinned: Vec::new(),
+            verified: Vec::new(),
+            next_window: None,
+        }
+    }
+
+    /// What was checked so far.
+    #[must_use]
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Requests handed in and not answered.
+    #[must_use]
+    pub fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// The operation number of a request that is not answered yet.
+    #[must_use]
+    pub fn op_of(&self, id: RequestId) -> Option<u64> {
+        self.outstanding.get(&id).map(|outstanding| outstanding.op)
+    }
+
+    /// The incarnation is over: what is unanswered stays so, and snapshots are gone.
+    pub fn stopped(&mut self, now: Nanos, ending: Ending) {
+        if ending == Ending::Crash {
+            self.crashes += 1;
+        }
+        self.stopped_ns = now;
+        self.outstanding.clear();
+        self.snapshots.clear();
+        self.provisional.clear();
+        self.verified.clear();
+    }
+
+    /// A hash of everything that [`Oracle::judge`] depends on but the observation: two moments with the same fingerprint
+    /// owe the same. Ask after [`Oracle::stopped`].
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        let mut take = |number: u64| hash.update(&number.to_le_bytes());
+        self.history.feed(&mut take);
+        take(u64::from(self.owed(None).pos));
+        for (key, content) in &self.pinned {
+            take(u64::from(*key));
+            take(content.number());
+        }
+        hash.digest()
+    }
+}

@@ -1,0 +1,119 @@
+//! What a recovery showed: for each key that was read, what it holds.
+
+use super::keys::{Content, KeyId};
+use crate::value::{self, Reading};
+use kvsim_sim::api::Status;
+
+/// What was seen of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// It was not read.
+    Unasked,
+    /// It was read and the guest reported damage or a device error.
+    Reported,
+    /// Nothing, or a value that was once written to it.
+    Holds(Content),
+    /// Bytes that were never written to it: an index into [`Observation::strange`].
+    Strange(u32),
+}
+
+/// A value that was never written to the key that showed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Strange {
+    pub(super) key: Vec<u8>,
+    /// The key was never written at all.
+    pub(super) unknown_key: bool,
+    pub(super) content: Content,
+    pub(super) bytes: u64,
+    pub(super) reading: Reading,
+}
+
+impl Strange {
+    pub(super) fn new(key: &[u8], unknown_key: bool, found: &[u8]) -> Self {
+        Strange {
+            key: key.to_vec(),
+            unknown_key,
+            content: Content::of(found),
+            bytes: found.len() as u64,
+            reading: value::read(found),
+        }
+    }
+}
+
+/// A read that the guest answered with an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Report {
+    pub(super) status: Status,
+    pub(super) message: String,
+    pub(super) what: String,
+}
+
+/// Something wrong with the reads themselves, whatever the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Problem {
+    /// Two reads of one key differ.
+    Differ { key: Vec<u8>, first: (&'static str, String), second: (&'static str, String) },
+    /// A scan that breaks the rules of scans.
+    Malformed { what: String },
+    /// A reply of a kind that does not answer the request.
+    WrongReply { what: String },
+}
+
+/// What one recovery showed; made by a [`super::Verification`], judged by the [`super::Oracle`].
+#[derive(Debug, Clone, Default)]
+pub struct Observation {
+    /// By key number. Keys beyond its end were not read.
+    pub(super) table: Vec<Seen>,
+    pub(super) strange: Vec<Strange>,
+    pub(super) reports: Vec<Report>,
+    pub(super) problem: Option<Problem>,
+    /// Where the next recovery's window begins; `None` for the first key.
+    pub(super) next_window: Option<Vec<u8>>,
+    /// Values and absences looked at, each read counted.
+    pub(super) reads: u64,
+}
+
+impl Observation {
+    pub(super) fn new(keys: usize) -> Self {
+        Observation { table: vec![Seen::Unasked; keys], ..Observation::default() }
+    }
+
+    pub(super) fn seen(&self, key: KeyId) -> Seen {
+        self.table.get(key as usize).copied().unwrap_or(Seen::Unasked)
+    }
+
+    /// What a key was seen to hold, if it was seen to hold something legal.
+    pub(super) fn content(&self, key: KeyId) -> Option<Content> {
+        match self.seen(key) {
+            Seen::Holds(content) => Some(content),
+            _ => None,
+        }
+    }
+
+    /// The content behind `seen`, strange ones included.
+    pub(super) fn content_of(&self, seen: Seen) -> Option<Content> {
+        match seen {
+            Seen::Holds(content) => Some(content),
+            Seen::Strange(at) => Some(self.strange[at as usize].content),
+            Seen::Unasked | Seen::Reported => None,
+        }
+    }
+
+    /// How many keys were read.
+    #[must_use]
+    pub fn keys_read(&self) -> u64 {
+        self.table.iter().filter(|seen| **seen != Seen::Unasked).count() as u64
+    }
+
+    /// How many values and absences were looked at, each read of a key counted.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// How many reads were answered with a report of damage or of a device error.
+    #[must_use]
+    pub fn reports(&self) -> u64 {
+        self.reports.len() as u64
+    }
+}

@@ -1,0 +1,354 @@
+//! Judging what a recovery showed: which prefixes of the commit order explain it, and whether one of them is long enough.
+
+use super::history::{KeyState, Pos, WriteStatus};
+use super::keys::{Content, KeyId};
+use super::observation::{Observation, Seen};
+use super::{DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
+use kvsim_sim::api::Status;
+use kvsim_simdisk::Nanos;
+
+/// A recovery that was judged to be legal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovery {
+    prefix: Pos,
+    /// The shortest prefix that would have been legal.
+    lowest: Pos,
+    excused: u64,
+}
+
+impl Recovery {
+    /// Writes acknowledged as durable whose loss a lie of the device excuses.
+    #[must_use]
+    pub fn excused_losses(&self) -> u64 {
+        self.excused
+    }
+}
+
+/// Why a recovery must show at least a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Because {
+    /// An earlier recovery showed it.
+    Shown,
+    /// The write at that position was acknowledged as durable, or as accepted and long ago.
+    Write,
+    /// A sync or close after it was acknowledged: when, and which op.
+    Sync(Nanos, u64),
+}
+
+/// The shortest prefix that a recovery must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Owed {
+    pub(super) pos: Pos,
+    pub(super) because: Because,
+}
+
+/// For each position from `low`, how many keys can be explained by the prefix that ends there.
+pub(super) struct Fit {
+    pub(super) low: Pos,
+    pub(super) explained: Vec<u32>,
+    pub(super) constrained: u32,
+}
+
+impl Fit {
+    /// The positions that explain everything, the longest prefix first.
+    pub(super) fn perfect(&self, from: Pos) -> impl Iterator<Item = Pos> {
+        let end = self.low + Pos::try_from(self.explained.len()).expect("one count per position");
+        (self.low.max(from)..end).rev().filter(|&pos| self.explained[(pos - self.low) as usize] == self.constrained)
+    }
+
+    /// The position that explains most, the longest prefix among equals.
+    pub(super) fn best(&self) -> Pos {
+        (self.low..).zip(&self.explained).max_by_key(|(_, count)| **count).map_or(self.low, |(pos, _)| pos)
+    }
+}
+
+impl Oracle {
+    /// Whether what was seen after a recovery is legal. Changes nothing.
+    ///
+    /// # Errors
+    /// The violation that explains best what was seen.
+    pub fn judge(&self, seen: &Observation, truth: &DeviceTruth) -> Result<Recovery, Box<Violation>> {
+        self.judge_reports(seen, truth)?;
+        if let Some(problem) = &seen.problem {
+            return Err(self.problem(problem, truth));
+        }
+        if let Some(strange) = seen.strange.first() {
+            return Err(self.strange_after_recovery(strange, truth));
+        }
+        self.judge_pinned(seen, truth)?;
+        let owed = self.owed(None);
+        let strict = self.fit(seen, self.history.base_pos);
+        if let Some(violation) = strict.as_ref().err().filter(|_| !self.may_excuse(truth)) {
+            return Err(self.untouched_differs(*violation, seen, truth));
+        }
+        let found = strict.as_ref().ok().and_then(|fit| self.first_atomic(fit, owed.pos, seen));
+        if let Some(prefix) = found {
+            return Ok(Recovery { prefix, lowest: owed.pos, excused: 0 });
+        }
+        if self.may_excuse(truth) {
+            let lowest = if truth.flush_lies > self.base_flush_lies { 0 } else { self.owed(truth.last_flush_completed_ns).pos };
+            let fit = self.fit(seen, lowest.min(self.history.base_pos));
+            let found = fit.as_ref().ok().and_then(|fit| self.first_atomic(fit, lowest, seen));
+            if let Some(prefix) = found {
+                return Ok(Recovery { prefix, lowest, excused: self.acknowledged_beyond(prefix, owed.pos) });
+            }
+        }
+        Err(match strict {
+            Ok(fit) => self.classify(&fit, owed, seen, truth),
+            Err(key) => self.untouched_differs(key, seen, truth),
+        })
+    }
+
+    /// Makes what a recovery showed the base: what it did not show is gone for good, and what it showed is owed from now on.
+    pub fn adopt(&mut self, now: Nanos, recovery: &Recovery, seen: &Observation, truth: &DeviceTruth) {
+        for pos in self.history.positions().rev().take_while(|&pos| pos > self.history.base_pos) {
+            let Some(write) = self.history.write(pos) else { continue };
+            let kept = pos <= recovery.prefix;
+            match write.status {
+                WriteStatus::Durable => self.counts.durable_checked += 1,
+                WriteStatus::Relaxed => {
+                    self.counts.relaxed_checked += 1;
+                    self.counts.relaxed_lost += u64::from(!kept);
+                }
+                WriteStatus::Pending | WriteStatus::Uncertain if kept => self.counts.unacknowledged_kept += 1,
+                WriteStatus::Pending | WriteStatus::Uncertain => self.counts.unacknowledged_lost += 1,
+                WriteStatus::Failed | WriteStatus::Kept | WriteStatus::Dead => {}
+            }
+        }
+        self.counts.recoveries += 1;
+        self.counts.excused_losses += recovery.excused;
+        self.counts.reports_accepted += seen.reports();
+        self.history.adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
+        self.syncs.clear();
+        self.pinned.clear();
+        self.base_ns = now;
+        self.base_flush_lies = truth.flush_lies;
+        self.next_window.clone_from(&seen.next_window);
+        self.verified = seen.table.iter().map(|seen| !matches!(seen, Seen::Unasked)).collect();
+    }
+
+    /// A reading back was cut short by another crash: what it showed so far must be shown again.
+    pub fn interrupted(&mut self, seen: &Observation) {
+        for key in (0..).take(seen.table.len()) {
+            if let Some(content) = seen.content(key)
+                && !self.pinned.contains(&(key, content))
+            {
+                self.pinned.push((key, content));
+            }
+        }
+    }
+
+    /// Whether two recoveries of the same image, one of them perhaps after a crash during recovery, showed the same.
+    ///
+    /// # Errors
+    /// [`Property::RecoveryIdempotent`], with the first key that differs.
+    pub fn same_recovery(&self, first: &Observation, second: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+        if truth.lies() > 0 {
+            return Ok(());
+        }
+        for key in (0..).take(first.table.len()) {
+            let pair = (first.content_of(first.seen(key)), second.content_of(second.seen(key)));
+            if let (Some(one), Some(other)) = pair
+                && one != other
+            {
+                return Err(self.recoveries_differ(key, one, other, "two recoveries of the same image differ"));
+            }
+        }
+        let unknown = |seen: &Observation| {
+            let mut keys: Vec<_> = seen.strange.iter().filter(|strange| strange.unknown_key).map(|strange| strange.key.clone()).collect();
+            keys.sort();
+            keys.dedup();
+            keys
+        };
+        if unknown(first) != unknown(second) {
+            let sentence = "two recoveries of the same image show different keys that no client wrote";
+            return Err(Violation::new(Property::RecoveryIdempotent, Symptom::RecoveriesDiffer, sentence, self.facts()));
+        }
+        Ok(())
+    }
+
+    fn judge_pinned(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+        if truth.lies() > 0 {
+            return Ok(());
+        }
+        for &(key, pinned) in &self.pinned {
+            if let Some(content) = seen.content(key)
+                && content != pinned
+            {
+                let what = "a recovery that was itself cut short showed another state than the one after it";
+                return Err(self.recoveries_differ(key, pinned, content, what));
+            }
+        }
+        Ok(())
+    }
+
+    fn recoveries_differ(&self, key: KeyId, one: Content, other: Content, what: &str) -> Box<Violation> {
+        let (one, other) = (self.describe(key, one), self.describe(key, other));
+        let sentence = format!("{what}: for key {} the first showed {one}, the second {other}", self.key_name(key));
+        let facts = Facts { expected: Some(one), found: Some(other), ..self.facts_of(key, None) };
+        Violation::new(Property::RecoveryIdempotent, Symptom::RecoveriesDiffer, sentence, facts)
+    }
+
+    fn judge_reports(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+        for report in &seen.reports {
+            let excused = match report.status {
+                Status::IoError => truth.errors() + truth.latent_errors > 0,
+                _ => truth.lies() > 0,
+            };
+            if !excused {
+                let what = &report.what;
+                let sentence = format!(
+                    "{}, {what} was answered `{:?}`: {}, although the device did nothing wrong",
+                    self.when(),
+                    report.status,
+                    report.message
+                );
+                let facts = Facts { found: Some(report.message.clone()), ..self.facts() };
+                return Err(Violation::new(Property::AcknowledgedDurable, Symptom::FalseAlarm, sentence, facts));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a lie that fired may excuse silent loss at all.
+    fn may_excuse(&self, truth: &DeviceTruth) -> bool {
+        self.history.keeps_all() && (truth.damage() > 0 || truth.flush_lies > self.base_flush_lies)
+    }
+
+    /// The shortest prefix that must be there; with `resting_on`, only what was durable before a flush that completed then.
+    pub(super) fn owed(&self, resting_on: Option<Nanos>) -> Owed {
+        let counts = |ns: Nanos| resting_on.is_none_or(|flush| ns < flush);
+        let base = self.history.base_pos;
+        let shown = counts(self.base_ns) || !self.history.keeps_all();
+        let mut owed = Owed { pos: if shown { base } else { 0 }, because: Because::Shown };
+        let window = self.config.relaxed_window_ns.map(|window| window.saturating_add(self.config.relaxed_slack_ns));
+        for pos in self.history.positions().rev().take_while(|&pos| pos > owed.pos) {
+            let Some(write) = self.history.write(pos) else { break };
+            let Some(acknowledged) = write.origin.acknowledged_ns else { continue };
+            let must = match write.status {
+                WriteStatus::Durable => counts(acknowledged),
+                WriteStatus::Relaxed => window.is_some_and(|window| acknowledged.saturating_add(window) <= self.stopped_ns && counts(acknowledged)),
+                _ => false,
+            };
+            if must {
+                owed = Owed { pos, because: Because::Write };
+                break;
+            }
+        }
+        for &(pos, ns, op) in &self.syncs {
+            if pos > owed.pos && counts(ns) {
+                owed = Owed { pos, because: Because::Sync(ns, op) };
+            }
+        }
+        owed
+    }
+
+    fn acknowledged_beyond(&self, prefix: Pos, owed: Pos) -> u64 {
+        let lost = self.history.positions().rev().take_while(|&pos| pos > prefix).filter(|&pos| pos <= owed);
+        let durable = |pos: &Pos| self.history.write(*pos).is_some_and(|write| write.status == WriteStatus::Durable);
+        lost.filter(durable).count() as u64
+    }
+
+    /// How well each prefix from `low` on explains what was seen; or a key whose content none of them can explain because no
+    /// write beyond `low` touched it.
+    fn fit(&self, seen: &Observation, low: Pos) -> Result<Fit, KeyId> {
+        let last = self.history.last_pos();
+        let mut steps = vec![0i32; (last - low) as usize + 2];
+        let mut constrained = 0;
+        for key in (0..).take(seen.table.len()) {
+            let Seen::Holds(content) = seen.seen(key) else { continue };
+            let state = self.history.state(key);
+            if state.versions().last().is_none_or(|version| version.pos <= low) {
+                if !state.allows(low, content) {
+                    return Err(key);
+                }
+                continue;
+            }
+            constrained += 1;
+            for (from, to) in intervals(state, content, low, last) {
+                steps[(from - low) as usize] += 1;
+                steps[(to - low) as usize + 1] -= 1;
+            }
+        }
+        steps.pop();
+        let mut sum = 0;
+        let explained = steps.into_iter().map(|step| {
+            sum += step;
+            u32::try_from(sum).unwrap_or(0)
+        });
+        Ok(Fit { low, explained: explained.collect(), constrained })
+    }
+
+    /// The longest prefix that explains everything, writes that failed and took effect in part excluded.
+    fn first_atomic(&self, fit: &Fit, lowest: Pos, seen: &Observation) -> Option<Pos> {
+        fit.perfect(lowest).find(|&prefix| self.half_applied(prefix, seen).is_none())
+    }
+
+    /// A write that may be missing as a whole and is missing in part, with a key that shows it and one that does not.
+    pub(super) fn half_applied(&self, prefix: Pos, seen: &Observation) -> Option<(Pos, KeyId, KeyId)> {
+        let positions = self.history.positions().rev().take_while(|&pos| pos > self.history.base_pos);
+        positions.filter(|&pos| pos <= prefix).find_map(|pos| {
+            if self.history.write(pos)?.status != WriteStatus::Uncertain || self.history.keys_of(pos).len() < 2 {
+                return None;
+            }
+            let shown = |wanted: bool| {
+                self.history.keys_of(pos).iter().copied().find(|&key| self.shows(key, pos, prefix, seen) == Some(wanted))
+            };
+            Some((pos, shown(true)?, shown(false)?))
+        })
+    }
+
+    /// Whether a key proves that the write at `pos` took effect (`true`) or did not (`false`), given the prefix.
+    pub(super) fn shows(&self, key: KeyId, pos: Pos, prefix: Pos, seen: &Observation) -> Option<bool> {
+        let content = seen.content(key)?;
+        let state = self.history.state(key);
+        let (mut itself, mut older) = (false, true);
+        for version in state.back_from(prefix) {
+            if version.pos > pos && version.content == content {
+                return None;
+            }
+            if version.pos == pos {
+                itself = version.content == content;
+            }
+            if version.pos < pos {
+                older = version.content == content;
+                if older || !version.optional {
+                    break;
+                }
+            }
+        }
+        if !state.versions().iter().any(|version| version.pos < pos && !version.optional) {
+            older |= state.base() == content;
+        }
+        match (itself, older) {
+            (true, false) => Some(true),
+            (false, true) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// The positions at which a key may hold `content`: disjoint and rising, within `low..=last`.
+fn intervals(state: &KeyState, content: Content, low: Pos, last: Pos) -> Vec<(Pos, Pos)> {
+    let mut found: Vec<(Pos, Pos)> = Vec::new();
+    let versions = state.versions();
+    // What holds at `low`: from the last settled version up to there.
+    let begin = versions.iter().rposition(|version| version.pos <= low && !version.optional);
+    let mut add = |from: Pos, after: usize| {
+        let next = versions[after..].iter().find(|version| !version.optional);
+        let to = next.map_or(last, |version| version.pos - 1);
+        let from = found.last().map_or(from, |&(_, end)| from.max(end + 1)).max(low);
+        if from <= to {
+            found.push((from, to));
+        }
+    };
+    if begin.is_none() && state.base() == content {
+        add(low, 0);
+    }
+    for (at, version) in versions.iter().enumerate().skip(begin.unwrap_or(0)) {
+        if version.content == content {
+            add(version.pos, at + 1);
+        }
+    }
+    found
+}

@@ -1,0 +1,367 @@
+//! Requests while the guest runs: writes enter the history, reads are held against the exact state at their place in the order.
+//!
+//! A read sees every write handed in before it that did not fail. When the read is answered before such a write is, its answer
+//! may hang on how that write ends; it is then *provisional* and judged again with each answer. A write that failed with a
+//! device error may be seen or not until the guest is opened anew.
+
+use super::history::{Origin, Pos, WriteStatus};
+use super::keys::{Content, KeyId, printable};
+use super::observation::Strange;
+use super::verify::{malformed, message};
+use super::words::{acknowledged, answer};
+use super::{Counts, DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
+use crate::value::Reading;
+use kvsim_sim::api::{Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, SnapshotId, Status};
+use kvsim_simdisk::Nanos;
+use std::ops::Bound;
+
+/// A request that waits for its answer.
+#[derive(Debug, Clone)]
+pub(super) struct Outstanding {
+    pub(super) op: u64,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Write(Pos),
+    /// A sync or a close: everything up to there is durable when it is answered.
+    Sync(Pos),
+    /// `None`: of a snapshot that there is not.
+    Get(KeyId, Option<Pos>),
+    Scan(Scan, Option<Pos>),
+    Snapshot(Pos),
+    Release(SnapshotId),
+}
+
+/// A read whose answer is right or wrong depending on writes that are not answered.
+#[derive(Debug, Clone)]
+pub(super) struct Provisional {
+    op: u64,
+    key: KeyId,
+    pos: Pos,
+    content: Content,
+}
+
+enum ReadVerdict {
+    Right,
+    Provisional,
+    Wrong,
+}
+
+impl Oracle {
+    /// A request reaches the guest. Call in the order of arrival, which is the commit order. Gives its operation number.
+    pub fn handed_in(&mut self, now: Nanos, client: u32, id: RequestId, request: &Request) -> u64 {
+        self.ops += 1;
+        let op = self.ops;
+        let origin = Origin { op, client, handed_in_ns: now, acknowledged_ns: None, crashes: self.crashes };
+        let last = self.history.last_pos();
+        let kind = match request {
+            Request::Put { key, value, durability } => {
+                Kind::Write(self.history.push(origin, *durability, std::iter::once((&key[..], Content::of(value)))))
+            }
+            Request::Delete { key, durability } => {
+                Kind::Write(self.history.push(origin, *durability, std::iter::once((&key[..], Content::ABSENT))))
+            }
+            Request::Batch { mutations, durability } => {
+                let contents = mutations.iter().map(|mutation| match mutation {
+                    Mutation::Put { key, value } => (&key[..], Content::of(value)),
+                    Mutation::Delete { key } => (&key[..], Content::ABSENT),
+                });
+                Kind::Write(self.history.push(origin, *durability, contents))
+            }
+            Request::Get { key, snapshot } => Kind::Get(self.history.intern(key), self.read_pos(*snapshot)),
+            Request::Scan(scan) => Kind::Scan(scan.clone(), self.read_pos(scan.snapshot)),
+            Request::Snapshot => Kind::Snapshot(last),
+            Request::Release { snapshot } => Kind::Release(*snapshot),
+            Request::Sync | Request::Close => Kind::Sync(last),
+        };
+        self.outstanding.insert(id, Outstanding { op, kind });
+        op
+    }
+
+    fn read_pos(&self, snapshot: SnapshotId) -> Option<Pos> {
+        match snapshot {
+            0 => Some(self.history.last_pos()),
+            id => self.snapshots.get(&id).copied(),
+        }
+    }
+
+    /// The guest answers a request.
+    ///
+    /// # Errors
+    /// The violation that the answer is or reveals.
+    pub fn replied(&mut self, now: Nanos, reply: &Reply, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+        let Some(Outstanding { op, kind }) = self.outstanding.remove(&reply.id) else {
+            return Err(self.wrong_reply(reply, "a request that waits for no answer"));
+        };
+        self.check_report(reply, op, truth)?;
+        match kind {
+            Kind::Write(pos) => self.write_replied(now, pos, op, reply, truth),
+            Kind::Sync(pos) => {
+                if reply.status == Status::Ok {
+                    self.syncs.push((pos, now, op));
+                }
+                Ok(())
+            }
+            Kind::Get(key, pos) => self.get_replied(op, key, pos, reply, truth),
+            Kind::Scan(scan, pos) => self.scan_replied(op, &scan, pos, reply, truth),
+            Kind::Snapshot(pos) => {
+                match (reply.status, &reply.body) {
+                    (Status::Ok, Body::Snapshot(id)) if *id != 0 => {
+                        self.snapshots.insert(*id, pos);
+                    }
+                    (Status::Ok, _) => return Err(self.wrong_reply(reply, &format!("the snapshot of op {op}"))),
+                    _ => {}
+                }
+                Ok(())
+            }
+            Kind::Release(snapshot) => {
+                if reply.status == Status::Ok {
+                    self.snapshots.remove(&snapshot);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A report of damage or of a device error needs a fault that explains it.
+    fn check_report(&mut self, reply: &Reply, op: u64, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+        let excused = match reply.status {
+            Status::Corruption => truth.lies() > 0,
+            Status::IoError => truth.errors() + truth.latent_errors > 0,
+            _ => return Ok(()),
+        };
+        if excused {
+            self.counts.reports_accepted += 1;
+            return Ok(());
+        }
+        let facts = Facts { op: Some(op), found: Some(message(reply)), ..self.facts() };
+        let sentence = format!("op {op} was answered {}, although the device did nothing wrong", answer(reply));
+        Err(Violation::new(Property::AcknowledgedDurable, Symptom::FalseAlarm, sentence, facts))
+    }
+
+    fn write_replied(
+        &mut self,
+        now: Nanos,
+        pos: Pos,
+        op: u64,
+        reply: &Reply,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
+        if reply.status == Status::NotFound {
+            return Err(self.wrong_reply(reply, &format!("the write of op {op}")));
+        }
+        self.history.resolve(pos, now, reply.status, truth.last_flush_completed_ns);
+        let Some(write) = self.history.write(pos) else { return Ok(()) };
+        let Counts { acknowledged_durable, acknowledged_relaxed, failed, uncertain, .. } = &mut self.counts;
+        match (write.status, write.durability) {
+            (WriteStatus::Failed, _) => *failed += 1,
+            (WriteStatus::Uncertain, _) => *uncertain += 1,
+            (_, Durability::Durable) => *acknowledged_durable += 1,
+            (_, Durability::Relaxed) => *acknowledged_relaxed += 1,
+        }
+        self.judge_provisional(pos)
+    }
+
+    fn judge_provisional(&mut self, pos: Pos) -> Result<(), Box<Violation>> {
+        if self.provisional.is_empty() {
+            return Ok(());
+        }
+        let keys = self.history.keys_of(pos);
+        let (concerned, rest) = std::mem::take(&mut self.provisional).into_iter().partition(|read| keys.contains(&read.key));
+        self.provisional = rest;
+        let concerned: Vec<Provisional> = concerned;
+        for read in concerned {
+            match self.read_verdict(&read) {
+                ReadVerdict::Right => {}
+                ReadVerdict::Provisional => self.provisional.push(read),
+                ReadVerdict::Wrong => return Err(self.wrong_read(&read, "the read")),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_verdict(&self, read: &Provisional) -> ReadVerdict {
+        let state = self.history.state(read.key);
+        let mut hangs = false;
+        for version in state.back_from(read.pos) {
+            let pending = self.history.is_pending(version);
+            if version.content == read.content {
+                return if hangs || pending { ReadVerdict::Provisional } else { ReadVerdict::Right };
+            }
+            if !version.optional && !pending {
+                return ReadVerdict::Wrong;
+            }
+            hangs |= pending;
+        }
+        match state.base() == read.content {
+            false => ReadVerdict::Wrong,
+            true if hangs => ReadVerdict::Provisional,
+            true => ReadVerdict::Right,
+        }
+    }
+
+    fn get_replied(
+        &mut self,
+        op: u64,
+        key: KeyId,
+        pos: Option<Pos>,
+        reply: &Reply,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
+        let found = match (reply.status, &reply.body) {
+            (Status::Ok, Body::Value(value)) => Some(&value[..]),
+            (Status::NotFound, _) => None,
+            (Status::Ok, _) => return Err(self.wrong_reply(reply, &format!("the get of op {op}"))),
+            (Status::Invalid, _) => return self.refused_read(op, pos),
+            _ => return Ok(()),
+        };
+        let Some(pos) = pos else { return Ok(()) };
+        self.counts.reads_judged += 1;
+        self.judge_read(op, key, pos, found, "the get", truth)
+    }
+
+    fn scan_replied(
+        &mut self,
+        op: u64,
+        scan: &Scan,
+        pos: Option<Pos>,
+        reply: &Reply,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
+        let (entries, more) = match (reply.status, &reply.body) {
+            (Status::Ok, Body::Entries { entries, more }) => (entries, *more),
+            (Status::Ok | Status::NotFound, _) => return Err(self.wrong_reply(reply, &format!("the scan of op {op}"))),
+            (Status::Invalid, _) => return self.refused_read(op, pos),
+            _ => return Ok(()),
+        };
+        if let Some(wrong) = malformed(scan, entries, more) {
+            let facts = Facts { read_op: Some(op), ..self.facts() };
+            let sentence = format!("the scan of op {op} {wrong}");
+            return Err(Violation::new(Property::ReadsAgree, Symptom::MalformedScan, sentence, facts));
+        }
+        let Some(pos) = pos else { return Ok(()) };
+        self.counts.reads_judged += 1;
+        let last = entries.last().map(|(key, _)| &key[..]).filter(|_| more);
+        let low = scan.start.as_deref().map_or(Bound::Unbounded, Bound::Included);
+        let high = scan.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let known: Vec<(Vec<u8>, KeyId)> = match scan.direction {
+            Direction::Forward => owned(self.history.keys.range(low, last.map_or(high, Bound::Included))),
+            Direction::Reverse => owned(self.history.keys.range(last.map_or(low, Bound::Included), high).rev()),
+        };
+        let reverse = scan.direction == Direction::Reverse;
+        let mut known = known.into_iter().peekable();
+        for (key, value) in entries {
+            while let Some((_, id)) = known.next_if(|(name, _)| if reverse { name > key } else { name < key }) {
+                self.judge_read(op, id, pos, None, "the scan", truth)?;
+            }
+            match known.next_if(|(name, _)| name == key) {
+                Some((_, id)) => self.judge_read(op, id, pos, Some(value), "the scan", truth)?,
+                None => return Err(self.strange_read(op, &Strange::new(key, true, value), "the scan", truth)),
+            }
+        }
+        known.try_for_each(|(_, id)| self.judge_read(op, id, pos, None, "the scan", truth))
+    }
+
+    fn judge_read(
+        &mut self,
+        op: u64,
+        key: KeyId,
+        pos: Pos,
+        found: Option<&[u8]>,
+        what: &str,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
+        let read = Provisional { op, key, pos, content: found.map_or(Content::ABSENT, Content::of) };
+        match self.read_verdict(&read) {
+            ReadVerdict::Right => return Ok(()),
+            ReadVerdict::Provisional => {
+                self.provisional.push(read);
+                return Ok(());
+            }
+            ReadVerdict::Wrong => {}
+        }
+        let state = self.history.state(key);
+        if let Some(found) = found.filter(|_| !state.knows(read.content) && state.retired(read.content).is_none()) {
+            let strange = Strange::new(self.history.keys.name(key), false, found);
+            return Err(self.strange_read(op, &strange, what, truth));
+        }
+        let mut violation = self.wrong_read(&read, what);
+        if truth.damage() > 0 {
+            violation.property = Property::DamageReported;
+        }
+        Err(violation)
+    }
+
+    /// A read that shows something that was once written, but is not the state at its place.
+    fn wrong_read(&self, read: &Provisional, what: &str) -> Box<Violation> {
+        let state = self.history.state(read.key);
+        let expected = state.settled_at(read.pos);
+        let newest = self.history.origin_of(read.key, expected);
+        let untouched = state.versions().last().is_none_or(|version| version.pos <= self.history.base_pos);
+        let dead = state.retired(read.content).filter(|_| !state.knows(read.content));
+        let surprise = self.crashes > 0 && untouched && !self.verified.get(read.key as usize).copied().unwrap_or(false);
+        // A key that no recovery has read yet: what is wrong with it is wrong since the crash.
+        let (property, symptom) = match dead {
+            Some(retired) => (Property::NoResurrection, super::classify::symptom_of(retired.fate)),
+            None if surprise && read.content.is_absent() => (Property::AcknowledgedDurable, Symptom::LostWrite),
+            None => (Property::ReadsAgree, Symptom::WrongRead),
+        };
+        let facts = Facts {
+            expected: Some(self.describe(read.key, expected)),
+            found: Some(self.describe(read.key, read.content)),
+            read_op: Some(read.op),
+            ..self.facts_of(read.key, newest)
+        };
+        let why = match newest {
+            Some(origin) if expected.is_absent() => format!("it was deleted before ({})", acknowledged(&origin)),
+            Some(origin) => format!("its last write before was {}", acknowledged(&origin)),
+            None => "nothing was written to it before".to_owned(),
+        };
+        let key = self.key_name(read.key);
+        let shown = self.describe(read.key, read.content);
+        let sentence = format!("{what} of op {} shows {shown} for key {key} where {} is due: {why}", read.op, self.describe(read.key, expected));
+        Violation::new(property, symptom, sentence, facts)
+    }
+
+    /// A read that shows bytes never written to the key.
+    fn strange_read(&self, op: u64, strange: &Strange, what: &str, truth: &DeviceTruth) -> Box<Violation> {
+        let (property, symptom) = super::classify::strange(strange, truth, Property::ReadsAgree);
+        let key = printable(&strange.key);
+        let found = self.describe_strange(strange);
+        let sentence = if strange.unknown_key {
+            format!("{what} of op {op} shows key {key}, which no client ever wrote, with {found}")
+        } else {
+            format!("{what} of op {op} shows, for key {key}, {found}")
+        };
+        let facts = Facts { key: Some(key), found: Some(found), read_op: Some(op), ..self.facts() };
+        Violation::new(property, symptom, sentence, facts)
+    }
+
+    /// A read refused as invalid is one only if its snapshot should be there.
+    fn refused_read(&self, op: u64, pos: Option<Pos>) -> Result<(), Box<Violation>> {
+        if pos.is_none() {
+            return Ok(());
+        }
+        let facts = Facts { read_op: Some(op), ..self.facts() };
+        let sentence = format!("the read of op {op} is refused as invalid, although its snapshot was never released");
+        Err(Violation::new(Property::ReadsAgree, Symptom::SnapshotGone, sentence, facts))
+    }
+
+    fn wrong_reply(&self, reply: &Reply, what: &str) -> Box<Violation> {
+        let sentence = format!("the guest answers {what} with {}", answer(reply));
+        Violation::new(Property::SaneGuest, Symptom::WrongReply, sentence, self.facts())
+    }
+}
+
+fn owned<'a>(keys: impl Iterator<Item = (&'a [u8], KeyId)>) -> Vec<(Vec<u8>, KeyId)> {
+    keys.map(|(name, id)| (name.to_vec(), id)).collect()
+}
+
+impl Strange {
+    /// Whether its bytes are not those of any write.
+    pub(super) fn is_damaged(&self) -> bool {
+        matches!(self.reading, Reading::Damaged(_) | Reading::Foreign)
+    }
+}

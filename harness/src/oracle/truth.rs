@@ -1,0 +1,88 @@
+//! What the device really did, as far as it changes what may be asked of a guest.
+
+use kvsim_simdisk::{FaultCounts, FaultKind, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// How often each fault has fired since the world began, and the last moment that made anything durable.
+///
+/// The counts are cumulative: the oracle remembers what they were at the last recovery.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DeviceTruth {
+    /// Flushes acknowledged that did nothing.
+    pub flush_lies: u64,
+    /// Writes acknowledged that never reached the medium.
+    pub lost_writes: u64,
+    /// Writes that landed elsewhere.
+    pub misdirected_writes: u64,
+    /// Reads that came from elsewhere.
+    pub misdirected_reads: u64,
+    /// Reads that gave older content.
+    pub stale_reads: u64,
+    /// Bits flipped at rest.
+    pub bit_rot: u64,
+    /// Sectors that went bad at rest and fail when read.
+    pub latent_errors: u64,
+    /// Reads that failed honestly.
+    pub read_errors: u64,
+    /// Writes that failed honestly.
+    pub write_errors: u64,
+    /// Flushes that failed honestly.
+    pub flush_errors: u64,
+    /// Operations refused for want of space.
+    pub no_space: u64,
+    /// When the device last made something durable: the last completion of a flush or a write-through, and of any write if
+    /// there is no volatile cache. For the ambiguity of the tail, and to tell writes acknowledged without any flush.
+    pub last_flush_completed_ns: Option<Nanos>,
+}
+
+impl DeviceTruth {
+    /// The truth as the device counts it.
+    #[must_use]
+    pub fn new(counts: &FaultCounts, last_flush_completed_ns: Option<Nanos>) -> Self {
+        let fired = |kind| counts.get(kind).fired;
+        DeviceTruth {
+            flush_lies: fired(FaultKind::FlushLie),
+            lost_writes: fired(FaultKind::LostWrite),
+            misdirected_writes: fired(FaultKind::MisdirectedWrite),
+            misdirected_reads: fired(FaultKind::MisdirectedRead),
+            stale_reads: fired(FaultKind::StaleRead),
+            bit_rot: fired(FaultKind::BitRot),
+            latent_errors: fired(FaultKind::LatentSectorError),
+            read_errors: fired(FaultKind::ReadError),
+            write_errors: fired(FaultKind::WriteError),
+            flush_errors: fired(FaultKind::FlushError),
+            no_space: fired(FaultKind::NoSpace),
+            last_flush_completed_ns,
+        }
+    }
+
+    /// Lies that leave or make wrong bytes: everything dishonest but a flush that does nothing.
+    #[must_use]
+    pub fn damage(&self) -> u64 {
+        self.lost_writes
+            + self.misdirected_writes
+            + self.misdirected_reads
+            + self.stale_reads
+            + self.bit_rot
+            + self.latent_errors
+    }
+
+    /// Lies of any kind.
+    #[must_use]
+    pub fn lies(&self) -> u64 {
+        self.damage() + self.flush_lies
+    }
+
+    /// Honest failures.
+    #[must_use]
+    pub fn errors(&self) -> u64 {
+        self.read_errors + self.write_errors + self.flush_errors + self.no_space
+    }
+
+    /// Whether the device has ever done anything but what it was told.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.lies() + self.errors() == 0
+    }
+}
