@@ -1,1 +1,24 @@
-//! Placeholder.
+//! The simulated world around a storage engine: virtual time, the sandbox, crash and restart, the trace.
+//!
+//! Modelled: one guest on one processor, clients' requests arriving, a device completing, wake-ups; and the end of all that at
+//! any point between two events. Invariants:
+//! - one event a step; the order of events depends on virtual time and order of creation alone;
+//! - a guest can do only what the ABI has, and whatever else it tries is a [`GuestError`] that names it;
+//! - every event enters the trace hash, which depends on seed, configuration and guest and on nothing of the host.
+
+pub mod api;
+mod codec;
+mod error;
+mod guest;
+mod trace;
+mod wasm;
+mod world;
+
+pub use error::{GuestError, WorldError};
+pub use guest::{
+    Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, OpenConfig, OutItem,
+    Outbox, Program,
+};
+pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
+pub use wasm::{ABI_VERSION, WasmProgram};
+pub use world::{Step, World, WorldConfig};

@@ -1,0 +1,92 @@
+//! What goes wrong with a guest, as verdicts that name it, and what goes wrong around it.
+
+use kvsim_simdisk::ConfigError;
+
+/// Why a module is no guest, or what a guest did that no guest may.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GuestError {
+    /// The bytes are not a WebAssembly module that can be compiled.
+    #[error("not a WebAssembly module: {0}")]
+    NotWasm(String),
+    /// The file could not be read.
+    #[error("cannot read the guest: {0}")]
+    Unreadable(String),
+    /// It speaks another version of the ABI.
+    #[error("it speaks version {found} of the guest ABI; this kvsim speaks version {expected}")]
+    AbiVersion {
+        /// What it says.
+        found: u32,
+        /// What is needed.
+        expected: u32,
+    },
+    /// It lacks an export.
+    #[error("it does not export `{0}`, which the guest ABI asks for")]
+    MissingExport(String),
+    /// An export or import has another type.
+    #[error("`{name}` has the type {found}, and the guest ABI says {expected}")]
+    WrongSignature {
+        /// The export or import.
+        name: String,
+        /// Its type.
+        found: String,
+        /// The ABI's.
+        expected: String,
+    },
+    /// It wants something that a guest cannot have.
+    #[error(
+        "it imports `{module}.{name}`; a guest may import only disk_submit, reply, log and panic from `kvsim`"
+    )]
+    ForbiddenImport {
+        /// The module.
+        module: String,
+        /// The name.
+        name: String,
+    },
+    /// It panicked.
+    #[error("the guest panicked: {0}")]
+    Panic(String),
+    /// It trapped.
+    #[error("the guest trapped: {0}")]
+    Trap(String),
+    /// A call did not return within its fuel.
+    #[error("the guest hangs: a call did not return within {fuel} units of fuel")]
+    OutOfFuel {
+        /// The bound.
+        fuel: u64,
+    },
+    /// It needs more memory than it may have.
+    #[error("the guest outgrew its memory of {limit_bytes} bytes: {what}")]
+    OutOfMemory {
+        /// The bound.
+        limit_bytes: u64,
+        /// How it ended.
+        what: String,
+    },
+    /// It broke the ABI.
+    #[error("the guest broke the ABI: {0}")]
+    Abi(String),
+    /// The host could not do its part: an invalid run, not a finding about the guest.
+    #[error("the host failed, the run is invalid: {0}")]
+    Host(String),
+}
+
+impl GuestError {
+    /// Whether this says something about the guest, and not about the host.
+    #[must_use]
+    pub fn is_finding(&self) -> bool {
+        !matches!(self, GuestError::Host(_) | GuestError::Unreadable(_))
+    }
+}
+
+/// Why a world could not be made or opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// The device or its faults.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The guest.
+    #[error(transparent)]
+    Guest(#[from] GuestError),
+}

@@ -1,0 +1,199 @@
+//! A running instance: events in by the exports, operations and replies out by the imports.
+
+use kvsim_simdisk::{DiskError, Nanos};
+use wasmtime::{Instance, Memory, Store, TypedFunc, WasmParams, WasmResults};
+
+use super::host::{self, HostState};
+use crate::GuestError;
+use crate::codec::{self, Expects};
+use crate::guest::{Call, CallEnd, Guest, GuestLimits, Outbox};
+
+/// An instance in its store.
+pub(super) struct WasmGuest {
+    store: Store<HostState>,
+    limits: GuestLimits,
+    memory: Memory,
+    abi_version: TypedFunc<(), i32>,
+    buffer: TypedFunc<i32, i32>,
+    open: TypedFunc<(i64, i32, i32), i64>,
+    request: TypedFunc<(i64, i64, i32, i32), i64>,
+    complete: TypedFunc<(i64, i64, i32, i32), i64>,
+    tick: TypedFunc<i64, i64>,
+    /// Payloads are encoded here, and the allocation kept.
+    payload: Vec<u8>,
+}
+
+fn export<P: WasmParams, R: WasmResults>(
+    store: &mut Store<HostState>,
+    instance: &Instance,
+    name: &str,
+) -> Result<TypedFunc<P, R>, GuestError> {
+    instance
+        .get_typed_func(store, name)
+        .map_err(|_| GuestError::MissingExport(name.to_owned()))
+}
+
+impl WasmGuest {
+    pub(super) fn new(
+        mut store: Store<HostState>,
+        instance: &Instance,
+        limits: GuestLimits,
+    ) -> Result<Self, GuestError> {
+        let memory = instance
+            .get_memory(&mut store, "memory")
+            .ok_or_else(|| GuestError::MissingExport("memory".to_owned()))?;
+        store.data_mut().memory = Some(memory);
+        Ok(WasmGuest {
+            limits,
+            memory,
+            abi_version: export(&mut store, instance, "kv_abi_version")?,
+            buffer: export(&mut store, instance, "kv_buffer")?,
+            open: export(&mut store, instance, "kv_open")?,
+            request: export(&mut store, instance, "kv_request")?,
+            complete: export(&mut store, instance, "kv_complete")?,
+            tick: export(&mut store, instance, "kv_tick")?,
+            store,
+            payload: Vec::new(),
+        })
+    }
+
+    pub(super) fn abi_version(&mut self) -> Result<u32, GuestError> {
+        let version = self.abi_version.clone();
+        Ok(self.run(&version, ())?.cast_unsigned())
+    }
+
+    fn run<P: WasmParams, R: WasmResults>(
+        &mut self,
+        function: &TypedFunc<P, R>,
+        params: P,
+    ) -> Result<R, GuestError> {
+        function
+            .call(&mut self.store, params)
+            .map_err(|error| host::verdict(&error, self.store.data(), &self.limits))
+    }
+
+    /// Puts the payload into a buffer of the guest's and says where.
+    fn place(&mut self) -> Result<(i32, i32), GuestError> {
+        let len = i32::try_from(self.payload.len())
+            .map_err(|_| GuestError::Host("a payload of 2 GiB".to_owned()))?;
+        let buffer = self.buffer.clone();
+        let ptr = self.run(&buffer, len)?;
+        if ptr == 0 {
+            let what = format!("no buffer of {len} bytes");
+            return Err(GuestError::OutOfMemory {
+                limit_bytes: self.limits.memory_bytes_max,
+                what,
+            });
+        }
+        self.memory
+            .write(&mut self.store, ptr.cast_unsigned() as usize, &self.payload)
+            .map_err(|_| {
+                GuestError::Abi(format!(
+                    "its buffer of {len} bytes at {} is outside its memory",
+                    ptr.cast_unsigned()
+                ))
+            })?;
+        Ok((ptr, len))
+    }
+
+    fn completed(
+        &mut self,
+        tag: u64,
+        result: Result<Option<&[u8]>, DiskError>,
+    ) -> Result<(i32, i32), GuestError> {
+        let Some(buffer) = self.store.data_mut().tags.remove(&tag) else {
+            return Err(GuestError::Host(format!(
+                "a completion of tag {tag}, which is not in flight"
+            )));
+        };
+        let status = match result {
+            Ok(bytes) => {
+                if let (Some((ptr, len)), Some(bytes)) = (buffer, bytes) {
+                    assert_eq!(
+                        bytes.len(),
+                        len as usize,
+                        "a read returns what was asked for"
+                    );
+                    self.memory
+                        .write(&mut self.store, ptr as usize, bytes)
+                        .map_err(|_| {
+                            GuestError::Abi("its read buffer is outside its memory".to_owned())
+                        })?;
+                }
+                0
+            }
+            Err(DiskError::Read) => 1,
+            Err(DiskError::Write) => 2,
+            Err(DiskError::Flush) => 3,
+            Err(DiskError::NoSpace) => 4,
+        };
+        let len = if status == 0 {
+            buffer.map_or(0, |(_, len)| len.cast_signed())
+        } else {
+            0
+        };
+        Ok((status, len))
+    }
+}
+
+impl Guest for WasmGuest {
+    fn call(
+        &mut self,
+        now: Nanos,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<CallEnd, GuestError> {
+        let fuel = self.limits.fuel_per_call;
+        self.store
+            .set_fuel(fuel)
+            .map_err(|error| GuestError::Host(error.to_string()))?;
+        std::mem::swap(&mut self.store.data_mut().out, out);
+        let now = now.cast_signed();
+        let ended = self.dispatch(now, call);
+        std::mem::swap(&mut self.store.data_mut().out, out);
+        let wish = ended?;
+        let left = self
+            .store
+            .get_fuel()
+            .map_err(|error| GuestError::Host(error.to_string()))?;
+        Ok(CallEnd {
+            fuel: fuel - left,
+            wake_at: u64::try_from(wish).ok(),
+        })
+    }
+}
+
+impl WasmGuest {
+    fn dispatch(&mut self, now: i64, call: Call<'_>) -> Result<i64, GuestError> {
+        match call {
+            Call::Open(config) => {
+                self.payload.clear();
+                codec::encode_open(config, &mut self.payload);
+                let (ptr, len) = self.place()?;
+                self.store.data_mut().requests.insert(0, Expects::Nothing);
+                let open = self.open.clone();
+                self.run(&open, (now, ptr, len))
+            }
+            Call::Request { id, request } => {
+                self.payload.clear();
+                codec::encode_request(request, &mut self.payload);
+                let (ptr, len) = self.place()?;
+                self.store
+                    .data_mut()
+                    .requests
+                    .insert(id, Expects::of(request));
+                let function = self.request.clone();
+                self.run(&function, (now, id.cast_signed(), ptr, len))
+            }
+            Call::Complete { tag, result } => {
+                let (status, len) = self.completed(tag, result)?;
+                let complete = self.complete.clone();
+                self.run(&complete, (now, tag.cast_signed(), status, len))
+            }
+            Call::Tick => {
+                let tick = self.tick.clone();
+                self.run(&tick, now)
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The Wasmtime host: a module of the guest ABI, checked, compiled once, started many times.
+//!
+//! Determinism: fuel and never epochs; NaNs canonical; no threads, shared memory or relaxed SIMD; memory bounded by the
+//! scenario. A failed growth within that bound is the host's failure and makes the run invalid.
+
+mod host;
+mod instance;
+mod load;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use wasmtime::{Config, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, Store};
+
+use crate::GuestError;
+use crate::guest::{Guest, GuestHash, GuestLimits, Program};
+use host::HostState;
+use instance::WasmGuest;
+
+/// The version of the guest ABI that this host speaks.
+pub const ABI_VERSION: u32 = 1;
+
+/// The engine that ships with kvsim, as built by the build script.
+static BUILTIN: &[u8] = include_bytes!(env!("KVSIM_BUILTIN_GUEST"));
+
+const WASM_STACK_BYTES: usize = 512 << 10;
+
+/// A guest as a WebAssembly module.
+pub struct WasmProgram {
+    name: String,
+    hash: GuestHash,
+    instance: InstancePre<HostState>,
+}
+
+impl std::fmt::Debug for WasmProgram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WasmProgram")
+            .field("name", &self.name)
+            .field("hash", &self.hash)
+            .finish_non_exhaustive()
+    }
+}
+
+fn engine() -> Result<&'static Engine, GuestError> {
+    static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
+    let made = ENGINE.get_or_init(|| {
+        let mut config = Config::new();
+        config.consume_fuel(true);
+        config.epoch_interruption(false);
+        config.cranelift_nan_canonicalization(true);
+        config.wasm_relaxed_simd(false);
+        config.wasm_memory64(false);
+        config.wasm_multi_memory(false);
+        config.wasm_tail_call(false);
+        config.max_wasm_stack(WASM_STACK_BYTES);
+        config.memory_init_cow(true);
+        config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
+        Engine::new(&config).map_err(|error| format!("{error:#}"))
+    });
+    made.as_ref()
+        .map_err(|error| GuestError::Host(error.clone()))
+}
+
+impl WasmProgram {
+    /// The engine that ships with kvsim. Compiled once per process.
+    ///
+    /// # Errors
+    /// If the host cannot compile it.
+    pub fn builtin() -> Result<Arc<Self>, GuestError> {
+        static PROGRAM: OnceLock<Result<Arc<WasmProgram>, GuestError>> = OnceLock::new();
+        PROGRAM
+            .get_or_init(|| Self::from_bytes("kvsim-engine", BUILTIN))
+            .clone()
+    }
+
+    /// The guest in a file, WebAssembly binary or text.
+    ///
+    /// # Errors
+    /// If the file cannot be read or is no guest.
+    pub fn from_file(file: &Path) -> Result<Arc<Self>, GuestError> {
+        let bytes =
+            std::fs::read(file).map_err(|error| GuestError::Unreadable(error.to_string()))?;
+        let name = file.file_stem().map_or_else(
+            || "guest".to_owned(),
+            |stem| stem.to_string_lossy().into_owned(),
+        );
+        Self::from_bytes(&name, &bytes)
+    }
+
+    /// The guest in these bytes.
+    ///
+    /// # Errors
+    /// If they are no guest.
+    pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Arc<Self>, GuestError> {
+        let engine = engine()?;
+        let module = Module::from_binary(engine, bytes)
+            .map_err(|error| GuestError::NotWasm(first_line(&error)))?;
+        load::check(&module)?;
+        let mut linker = Linker::new(engine);
+        host::link(&mut linker).map_err(|error| GuestError::Host(format!("{error:#}")))?;
+        let instance = linker
+            .instantiate_pre(&module)
+            .map_err(|error| GuestError::Host(format!("{error:#}")))?;
+        let program = Arc::new(WasmProgram {
+            name: name.to_owned(),
+            hash: GuestHash::of(bytes),
+            instance,
+        });
+        load::check_version(&program)?;
+        Ok(program)
+    }
+
+    fn instantiate(&self, limits: &GuestLimits) -> Result<WasmGuest, GuestError> {
+        let mut store = Store::new(self.instance.module().engine(), HostState::new(limits));
+        store.limiter(|state| &mut state.limiter);
+        store
+            .set_fuel(limits.fuel_per_call)
+            .map_err(|error| GuestError::Host(error.to_string()))?;
+        match self.instance.instantiate(&mut store) {
+            Ok(instance) => WasmGuest::new(store, &instance, *limits),
+            Err(error) => Err(host::verdict(&error, store.data(), limits)),
+        }
+    }
+}
+
+fn first_line(error: &wasmtime::Error) -> String {
+    format!("{error:#}")
+        .lines()
+        .next()
+        .unwrap_or("unknown")
+        .to_owned()
+}
+
+impl Program for WasmProgram {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn hash(&self) -> GuestHash {
+        self.hash
+    }
+
+    fn start(&self, limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
+        Ok(Box::new(self.instantiate(limits)?))
+    }
+}

@@ -1,0 +1,406 @@
+//! One guest, one device, one virtual clock; events one at a time; a cut at any point between two of them.
+//!
+//! Invariants:
+//! - the earliest event goes first; at equal times a completion, then a request, then a wake-up, each in order of creation;
+//! - a call starts when the processor is free and takes its fuel's time; what it lets out takes effect at its end, one item
+//!   an event, so that a cut can fall between two submissions of one call;
+//! - after a crash nothing of the incarnation is left but the device.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use kvsim_simdisk::{
+    Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
+    Nanos,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::api::{Reply, Request, RequestId};
+use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
+use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
+use crate::{GuestError, WorldError};
+
+/// What a world is made from.
+#[derive(Debug, Clone)]
+pub struct WorldConfig {
+    /// Feeds every stream of random numbers.
+    pub seed: u64,
+    /// The device.
+    pub device: DeviceConfig,
+    /// Its liberties.
+    pub faults: FaultConfig,
+    /// What a guest may use up.
+    pub limits: GuestLimits,
+    /// Virtual time of one unit of fuel, in picoseconds.
+    pub fuel_ps: u64,
+    /// The guest's own options.
+    pub options: BTreeMap<String, String>,
+    /// Identity of a database that is created.
+    pub db_id: [u8; 16],
+    /// What is kept of the trace.
+    pub trace: TraceMode,
+}
+
+/// What one step was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// The guest answered a request.
+    Reply(Reply),
+    /// Something else happened.
+    Event,
+    /// Nothing can ever happen again without a new request.
+    Quiet,
+}
+
+/// A simulated machine.
+pub struct World {
+    program: Arc<dyn Program>,
+    config: WorldConfig,
+    device: Device,
+    guest: Option<Box<dyn Guest>>,
+    now: Nanos,
+    cpu_free_at: Nanos,
+    arrivals: BTreeMap<(Nanos, RequestId), Request>,
+    outbox: VecDeque<OutItem>,
+    wake_at: Option<Nanos>,
+    next_request: RequestId,
+    outstanding: u64,
+    events: u64,
+    fuel: u64,
+    incarnation: u64,
+    trace: Trace,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let World {
+            now,
+            events,
+            incarnation,
+            trace,
+            ..
+        } = self;
+        write!(
+            f,
+            "World(incarnation {incarnation}, event {events}, {now} ns, {trace:?})"
+        )
+    }
+}
+
+impl World {
+    /// A world with a blank device and no incarnation yet.
+    ///
+    /// # Errors
+    /// If device or faults are impossible.
+    pub fn new(program: Arc<dyn Program>, config: WorldConfig) -> Result<World, WorldError> {
+        let device = Device::new(&config.device, &config.faults, config.seed)?;
+        let trace = Trace::new(config.trace);
+        Ok(World {
+            program,
+            config,
+            device,
+            guest: None,
+            now: 0,
+            cpu_free_at: 0,
+            arrivals: BTreeMap::new(),
+            outbox: VecDeque::new(),
+            wake_at: None,
+            next_request: 1,
+            outstanding: 0,
+            events: 0,
+            fuel: 0,
+            incarnation: 0,
+            trace,
+        })
+    }
+
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Events so far, over all incarnations: the clock that crashes go by.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Fuel burnt so far, over all incarnations.
+    #[must_use]
+    pub fn fuel(&self) -> u64 {
+        self.fuel
+    }
+
+    /// Requests handed over and not answered, the opening among them.
+    #[must_use]
+    pub fn outstanding(&self) -> u64 {
+        self.outstanding
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The trace.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Which incarnation this is, from 1; 0 before the first.
+    #[must_use]
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Starts a fresh instance and asks it to open; the answer is the reply to request 0.
+    ///
+    /// # Errors
+    /// If the instance cannot be made, or fails in the call.
+    ///
+    /// # Panics
+    /// If an incarnation is under way; crash it first.
+    pub fn open(&mut self) -> Result<(), WorldError> {
+        assert!(self.guest.is_none(), "an incarnation is under way");
+        self.incarnation += 1;
+        self.trace.push(
+            self.now,
+            TraceEvent::Open {
+                incarnation: self.incarnation,
+            },
+        );
+        let started = self.program.start(&self.config.limits);
+        self.guest = Some(started.inspect_err(|error| self.trace.push(self.now, fault(error)))?);
+        self.outstanding = 1;
+        let open = OpenConfig {
+            device: self.device.capabilities(),
+            memory_bytes_max: self.config.limits.memory_bytes_max,
+            db_id: self.config.db_id,
+            options: self.config.options.clone(),
+        };
+        Ok(self.call(Call::Open(&open))?)
+    }
+
+    /// Lets a request arrive at `at`, or now if that is past. Requests of equal time arrive in the order of this call.
+    pub fn submit(&mut self, at: Nanos, request: Request) -> RequestId {
+        let id = self.next_request;
+        self.next_request += 1;
+        self.outstanding += 1;
+        self.arrivals.insert((at.max(self.now), id), request);
+        id
+    }
+
+    /// Lets the next thing happen.
+    ///
+    /// # Errors
+    /// What the guest did wrong. The incarnation is over then: only a crash and an opening go on.
+    pub fn step(&mut self) -> Result<Step, GuestError> {
+        if self.guest.is_none() {
+            return Ok(Step::Quiet);
+        }
+        if let Some(item) = self.outbox.pop_front() {
+            self.events += 1;
+            self.now = self.now.max(self.cpu_free_at);
+            return self.let_out(item);
+        }
+        let completion_at = self.device.next_completion_at();
+        let arrival_at = self.arrivals.first_key_value().map(|(&(at, _), _)| at);
+        let Some(at) = [completion_at, arrival_at, self.wake_at]
+            .into_iter()
+            .flatten()
+            .min()
+        else {
+            return Ok(Step::Quiet);
+        };
+        self.events += 1;
+        self.now = self.now.max(at).max(self.cpu_free_at);
+        if completion_at == Some(at) {
+            let completion = self.device.complete_next().expect("one is due");
+            self.deliver(&completion)?;
+        } else if arrival_at == Some(at) {
+            let ((_, id), request) = self.arrivals.pop_first().expect("one is due");
+            self.trace.push(self.now, arrived(id, &request));
+            self.call(Call::Request {
+                id,
+                request: &request,
+            })?;
+        } else {
+            self.wake_at = None;
+            self.trace.push(self.now, TraceEvent::Tick);
+            self.call(Call::Tick)?;
+        }
+        Ok(Step::Event)
+    }
+
+    /// Ends the incarnation; a power cut leaves what the device draws.
+    pub fn crash(&mut self, kind: CrashKind) -> CrashReport {
+        let state = if kind == CrashKind::Power {
+            self.device.draw_crash()
+        } else {
+            CrashState::default()
+        };
+        self.crash_with(kind, &state)
+            .expect("the device draws what it accepts")
+    }
+
+    /// Ends the incarnation; a power cut leaves exactly `state`.
+    ///
+    /// # Errors
+    /// If the device could not have left this. The incarnation goes on then.
+    pub fn crash_with(
+        &mut self,
+        kind: CrashKind,
+        state: &CrashState,
+    ) -> Result<CrashReport, CrashError> {
+        let report = self.device.crash(self.now, kind, state)?;
+        self.trace.push(self.now, TraceEvent::Crash(report.clone()));
+        self.guest = None;
+        self.arrivals.clear();
+        self.outbox.clear();
+        self.wake_at = None;
+        self.outstanding = 0;
+        self.cpu_free_at = self.now;
+        Ok(report)
+    }
+
+    /// A twin with a copy of the device, to try something on. Its trace begins empty and keeps nothing.
+    ///
+    /// # Panics
+    /// If an incarnation is under way: a running guest cannot be copied.
+    #[must_use]
+    pub fn fork(&self) -> World {
+        assert!(self.guest.is_none(), "a running guest cannot be copied");
+        World {
+            program: Arc::clone(&self.program),
+            config: self.config.clone(),
+            device: self.device.clone(),
+            guest: None,
+            arrivals: BTreeMap::new(),
+            outbox: VecDeque::new(),
+            trace: Trace::new(TraceMode::Hash),
+            ..*self
+        }
+    }
+
+    fn let_out(&mut self, item: OutItem) -> Result<Step, GuestError> {
+        match item {
+            OutItem::Submit { tag, op } => {
+                let (kind, offset, len_bytes, hash) = describe(&op);
+                match self.device.submit(self.now, tag, op) {
+                    Ok(op) => self.trace.push(
+                        self.now,
+                        TraceEvent::Submit {
+                            op,
+                            tag,
+                            kind,
+                            offset,
+                            len_bytes,
+                            hash,
+                        },
+                    ),
+                    Err(error) => {
+                        let verdict =
+                            GuestError::Abi(format!("a {kind} that no device takes: {error}"));
+                        return Err(self.end(verdict));
+                    }
+                }
+            }
+            OutItem::Reply(reply) => {
+                let hash = hash_body(&reply);
+                self.trace.push(
+                    self.now,
+                    TraceEvent::Reply {
+                        id: reply.id,
+                        status: reply.status,
+                        hash,
+                    },
+                );
+                self.outstanding -= 1;
+                return Ok(Step::Reply(reply));
+            }
+            OutItem::Log { level, text } => {
+                tracing::debug!(target: "kvsim::guest", ?level, "{text}");
+                self.trace.push(self.now, TraceEvent::Log { level, text });
+            }
+        }
+        Ok(Step::Event)
+    }
+
+    fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
+        let hash = match &completion.result {
+            Ok(Some(bytes)) => xxh3_64(bytes),
+            _ => 0,
+        };
+        let error = completion.result.as_ref().err().copied();
+        let (op, tag) = (completion.id, completion.tag);
+        self.trace.push(
+            self.now,
+            TraceEvent::Complete {
+                op,
+                tag,
+                error,
+                hash,
+            },
+        );
+        let result = completion
+            .result
+            .as_ref()
+            .map(Option::as_deref)
+            .map_err(|&error| error);
+        self.call(Call::Complete { tag, result })
+    }
+
+    fn call(&mut self, call: Call<'_>) -> Result<(), GuestError> {
+        let guest = self.guest.as_mut().expect("an incarnation is under way");
+        let mut out = Outbox::from(std::mem::take(&mut self.outbox));
+        let ended = guest.call(self.now, call, &mut out);
+        self.outbox = out.into();
+        match ended {
+            Ok(end) => {
+                self.fuel += end.fuel;
+                self.cpu_free_at =
+                    self.now + end.fuel.saturating_mul(self.config.fuel_ps).div_ceil(1000);
+                self.wake_at = end.wake_at;
+                self.trace.push(
+                    self.now,
+                    TraceEvent::Returned {
+                        fuel: end.fuel,
+                        wake_at: end.wake_at,
+                    },
+                );
+                Ok(())
+            }
+            Err(verdict) => Err(self.end(verdict)),
+        }
+    }
+
+    fn end(&mut self, verdict: GuestError) -> GuestError {
+        self.trace.push(self.now, fault(&verdict));
+        self.guest = None;
+        verdict
+    }
+}
+
+fn fault(verdict: &GuestError) -> TraceEvent {
+    TraceEvent::Fault {
+        verdict: verdict.to_string(),
+    }
+}
+
+fn arrived(id: RequestId, request: &Request) -> TraceEvent {
+    let (op, hash) = match request {
+        Request::Put { key, value, .. } => ("put", xxh3_64(key) ^ xxh3_64(value)),
+        Request::Delete { key, .. } => ("delete", xxh3_64(key)),
+        Request::Batch { mutations, .. } => ("batch", mutations.len() as u64),
+        Request::Get { key, snapshot } => ("get", xxh3_64(key) ^ snapshot),
+        Request::Scan(scan) => ("scan", u64::from(scan.limit) ^ scan.snapshot),
+        Request::Snapshot => ("snapshot", 0),
+        Request::Release { snapshot } => ("release", *snapshot),
+        Request::Sync => ("sync", 0),
+        Request::Close => ("close", 0),
+    };
+    TraceEvent::Request { id, op, hash }
+}
