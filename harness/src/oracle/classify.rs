@@ -1,6 +1,6 @@
 //! From "this is no legal state" to the property that broke and a sentence that a person understands.
 
-use super::history::{Fate, Pos, WriteStatus};
+use super::history::{Fate, Pos, Retired, WriteStatus};
 use super::keys::{Content, KeyId, printable};
 use super::observation::{Observation, Problem, Seen, Strange};
 use super::recovery::{Because, Fit, Owed};
@@ -105,13 +105,13 @@ impl Oracle {
         let content = seen.content(key).unwrap_or(Content::ABSENT);
         let expected = state.settled_at(self.history.base_pos);
         let origin = self.history.origin_of(key, expected);
-        let (symptom, what) = match (state.retired(content), expected.is_absent()) {
+        if let Some(retired) = state.retired(content).filter(|retired| retired.fate != Fate::Replaced) {
+            return self.retired_is_back(key, content, retired, truth);
+        }
+        let (symptom, what) = match expected.is_absent() {
             _ if content.is_absent() => (Symptom::TakenBack, "is gone".to_owned()),
-            (Some(retired), _) if retired.fate != Fate::Replaced => {
-                (symptom_of(retired.fate), format!("holds {}, which was gone for good", self.describe(key, content)))
-            }
-            (_, true) => (Symptom::DeletedKeyBack, format!("is back with {}", self.describe(key, content))),
-            _ => (Symptom::StaleValue, format!("is back at {}", self.describe(key, content))),
+            true => (Symptom::DeletedKeyBack, format!("is back with {}", self.describe(key, content))),
+            false => (Symptom::StaleValue, format!("is back at {}", self.describe(key, content))),
         };
         let due = match origin {
             Some(origin) if expected.is_absent() => format!("its deletion ({})", acknowledged(&origin)),
@@ -138,10 +138,10 @@ impl Oracle {
             return violation;
         }
         if let Some(prefix) = fit.perfect(fit.low).next() {
-            return match self.half_applied(prefix, seen) {
-                Some((write, there, missing)) => self.half(write, there, missing, truth),
-                None => self.lost_suffix(prefix, owed, truth),
-            };
+            if prefix >= owed.pos {
+                return self.half_applied(prefix, seen, truth);
+            }
+            return self.lost_suffix(prefix, owed, truth);
         }
         let prefix = fit.best();
         let keys = (0..).take(seen.table.len());
@@ -187,33 +187,46 @@ impl Oracle {
             let Seen::Holds(content) = seen.seen(key) else { return None };
             let state = self.history.state(key);
             let retired = state.retired(content).filter(|_| !state.knows(content))?;
-            let property = match retired.fate {
-                Fate::Failed => Property::Prefix,
-                Fate::Dead | Fate::Replaced => Property::NoResurrection,
-            };
-            let why = match retired.fate {
-                Fate::Failed => "whose write the guest had refused for certain",
-                Fate::Dead => "which an earlier recovery had not shown",
-                Fate::Replaced => "which was overwritten or deleted before the last recovery",
-            };
-            let found = self.describe(key, content);
-            let sentence = format!("{}, key {} holds {found}, {why}", self.when(), self.key_name(key));
-            let facts = Facts { found: Some(found), keys_wrong: 1, ..self.facts_of(key, retired.origin) };
-            Some(Violation::new(self.under(truth, property), symptom_of(retired.fate), sentence, facts))
+            Some(self.retired_is_back(key, content, retired, truth))
         })
     }
 
-    fn half(&self, write: Pos, there: KeyId, missing: KeyId, truth: &DeviceTruth) -> Box<Violation> {
-        let origin = self.history.write(write).map(|write| write.origin);
-        let sentence = format!(
-            "{}, the batch of op {} is there in part: key {} shows it and key {} does not",
-            self.when(),
-            origin.map_or(0, |origin| origin.op),
-            self.key_name(there),
-            self.key_name(missing)
-        );
-        let facts = Facts { keys_wrong: 1, ..self.facts_of(missing, origin) };
-        Violation::new(self.under(truth, Property::AtomicWrites), Symptom::PartialBatch, sentence, facts)
+    fn retired_is_back(&self, key: KeyId, content: Content, retired: &Retired, truth: &DeviceTruth) -> Box<Violation> {
+        let (property, why) = match retired.fate {
+            Fate::Failed => (Property::Prefix, "whose write the guest had refused for certain"),
+            Fate::Dead => (Property::NoResurrection, "which an earlier recovery had not shown"),
+            Fate::Replaced => (Property::NoResurrection, "which was overwritten or deleted before the last recovery"),
+        };
+        let found = self.describe(key, content);
+        let sentence = format!("{}, key {} holds {found}, {why}", self.when(), self.key_name(key));
+        let facts = Facts { found: Some(found), keys_wrong: 1, ..self.facts_of(key, retired.origin) };
+        Violation::new(self.under(truth, property), symptom_of(retired.fate), sentence, facts)
+    }
+
+    /// A batch that failed, and so may be missing as a whole, is missing in part.
+    fn half_applied(&self, prefix: Pos, seen: &Observation, truth: &DeviceTruth) -> Box<Violation> {
+        let batches = self.uncertain_batches(prefix);
+        // Keys that can only be as they are if the batch took effect, or did not.
+        let proof = |batch: Pos, applied: bool| {
+            let opposite = move |pos: Pos| (pos == batch).then_some(!applied);
+            self.history.keys_of(batch).iter().copied().find(|&key| !self.explains(key, prefix, seen, opposite))
+        };
+        let proven = batches.iter().find_map(|&batch| Some((batch, proof(batch, true)?, proof(batch, false)?)));
+        let Some(batch) = proven.map(|(batch, ..)| batch).or(batches.first().copied()) else {
+            return self.lost_suffix(prefix, Owed { pos: prefix, because: Because::Shown }, truth);
+        };
+        let origin = self.history.write(batch).map(|write| write.origin);
+        let op = origin.map_or(0, |origin| origin.op);
+        let how = match proven {
+            Some((_, there, missing)) => {
+                format!("key {} shows it and key {} does not", self.key_name(there), self.key_name(missing))
+            }
+            None => "neither with it nor without it can its keys be as they are".to_owned(),
+        };
+        let key = proven.map(|(_, _, missing)| missing).or(self.history.keys_of(batch).first().copied());
+        let facts = key.map_or_else(|| self.facts(), |key| self.facts_of(key, origin));
+        let sentence = format!("{}, the failed batch of op {op} is there in part: {how}", self.when());
+        Violation::new(self.under(truth, Property::AtomicWrites), Symptom::PartialBatch, sentence, Facts { keys_wrong: 1, ..facts })
     }
 
     /// The state is a prefix, but one that ends before what was promised.
@@ -242,7 +255,11 @@ impl Oracle {
         };
         let name = key.map_or_else(String::new, |key| format!("the write of key {}", self.key_name(key)));
         let deleted = if only_deletes { "its key is back" } else { "it is lost" };
-        let more = if lost.len() > 1 { format!(", with {} writes after it", lost.len() - 1) } else { String::new() };
+        let more = match lost.len() {
+            0 | 1 => String::new(),
+            2 => ", with one write after it".to_owned(),
+            len => format!(", with {} writes after it", len - 1),
+        };
         let sentence = format!(
             "{name} ({}{because}) did not survive crash {}: {deleted}{more}",
             acknowledged(&write.origin),

@@ -120,11 +120,17 @@ impl KeyState {
 
     /// Whether the key may hold `content` at `pos`.
     pub(super) fn allows(&self, pos: Pos, content: Content) -> bool {
+        self.allows_if(pos, content, |_| None)
+    }
+
+    /// The same, when of some optional writes it is supposed that they took effect or did not.
+    pub(super) fn allows_if(&self, pos: Pos, content: Content, supposed: impl Fn(Pos) -> Option<bool>) -> bool {
         for version in self.back_from(pos) {
-            if version.content == content {
+            let applied = if version.optional { supposed(version.pos) } else { Some(true) };
+            if applied != Some(false) && version.content == content {
                 return true;
             }
-            if !version.optional {
+            if applied == Some(true) {
                 return false;
             }
         }
@@ -160,7 +166,7 @@ pub(super) struct History {
     writes: Vec<WriteRecord>,
     first: Pos,
     write_keys: Vec<KeyId>,
-    /// Keys with versions beyond `base_pos`, each once.
+    /// Keys with versions beyond `base_pos`, and those that the last recovery left open.
     touched: Vec<KeyId>,
     /// The position of what the last recovery showed.
     pub(super) base_pos: Pos,
@@ -311,11 +317,18 @@ impl History {
         let affected = if prefix < self.base_pos || lowest < self.base_pos {
             (0..KeyId::try_from(self.states.len()).expect("fewer than 2^32 keys")).collect()
         } else {
-            std::mem::take(&mut self.touched)
+            let mut touched = std::mem::take(&mut self.touched);
+            touched.sort_unstable();
+            touched.dedup();
+            touched
         };
         let last = self.last_pos();
+        let mut open = Vec::new();
         for key in affected {
             self.settle(key, prefix, lowest, last, seen(key));
+            if self.state(key).versions.last().is_some_and(|version| version.optional) {
+                open.push(key);
+            }
         }
         let settled = prefix.min(self.base_pos);
         for pos in self.positions().rev().take_while(|&pos| pos > settled) {
@@ -327,7 +340,7 @@ impl History {
                 acknowledged => acknowledged,
             };
         }
-        self.touched.clear();
+        self.touched = open;
         self.base_pos = last;
         if !self.keep {
             self.writes.clear();

@@ -6,6 +6,10 @@ use super::observation::{Observation, Seen};
 use super::{DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
 use kvsim_sim::api::Status;
 use kvsim_simdisk::Nanos;
+use std::collections::BTreeMap;
+
+/// How many suppositions about failed batches are tried for one prefix.
+const BATCH_STEPS_MAX: u32 = 10_000;
 
 /// A recovery that was judged to be legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,52 +283,51 @@ impl Oracle {
         Ok(Fit { low, explained: explained.collect(), constrained })
     }
 
-    /// The longest prefix that explains everything, writes that failed and took effect in part excluded.
+    /// The longest prefix that explains everything, batches that failed and may have taken effect included.
     fn first_atomic(&self, fit: &Fit, lowest: Pos, seen: &Observation) -> Option<Pos> {
-        fit.perfect(lowest).find(|&prefix| self.half_applied(prefix, seen).is_none())
-    }
-
-    /// A write that may be missing as a whole and is missing in part, with a key that shows it and one that does not.
-    pub(super) fn half_applied(&self, prefix: Pos, seen: &Observation) -> Option<(Pos, KeyId, KeyId)> {
-        let positions = self.history.positions().rev().take_while(|&pos| pos > self.history.base_pos);
-        positions.filter(|&pos| pos <= prefix).find_map(|pos| {
-            if self.history.write(pos)?.status != WriteStatus::Uncertain || self.history.keys_of(pos).len() < 2 {
-                return None;
-            }
-            let shown = |wanted: bool| {
-                self.history.keys_of(pos).iter().copied().find(|&key| self.shows(key, pos, prefix, seen) == Some(wanted))
-            };
-            Some((pos, shown(true)?, shown(false)?))
+        fit.perfect(lowest).find(|&prefix| {
+            let batches = self.uncertain_batches(prefix);
+            self.explains_batches(&batches, prefix, seen, &mut BTreeMap::new(), &mut { BATCH_STEPS_MAX })
         })
     }
 
-    /// Whether a key proves that the write at `pos` took effect (`true`) or did not (`false`), given the prefix.
-    pub(super) fn shows(&self, key: KeyId, pos: Pos, prefix: Pos, seen: &Observation) -> Option<bool> {
-        let content = seen.content(key)?;
-        let state = self.history.state(key);
-        let (mut itself, mut older) = (false, true);
-        for version in state.back_from(prefix) {
-            if version.pos > pos && version.content == content {
-                return None;
-            }
-            if version.pos == pos {
-                itself = version.content == content;
-            }
-            if version.pos < pos {
-                older = version.content == content;
-                if older || !version.optional {
-                    break;
-                }
+    /// Batches within the prefix that failed with a device error: each must be there as a whole or not at all.
+    pub(super) fn uncertain_batches(&self, prefix: Pos) -> Vec<Pos> {
+        let since_base = self.history.positions().rev().take_while(|&pos| pos > self.history.base_pos);
+        let uncertain = |pos: Pos| self.history.write(pos).is_some_and(|write| write.status == WriteStatus::Uncertain);
+        since_base.filter(|&pos| pos <= prefix && uncertain(pos) && self.history.keys_of(pos).len() > 1).collect()
+    }
+
+    /// Whether some choice of these batches explains their keys: each in turn is supposed to have taken effect, then not.
+    /// A search that takes too long counts as a success: the oracle would rather miss than accuse wrongly.
+    fn explains_batches(
+        &self,
+        batches: &[Pos],
+        prefix: Pos,
+        seen: &Observation,
+        supposed: &mut BTreeMap<Pos, bool>,
+        steps_left: &mut u32,
+    ) -> bool {
+        let Some((&batch, rest)) = batches.split_first() else { return true };
+        if *steps_left == 0 {
+            return true;
+        }
+        *steps_left -= 1;
+        for applied in [true, false] {
+            supposed.insert(batch, applied);
+            let keys = self.history.keys_of(batch).iter();
+            let possible = keys.copied().all(|key| self.explains(key, prefix, seen, |pos| supposed.get(&pos).copied()));
+            if possible && self.explains_batches(rest, prefix, seen, supposed, steps_left) {
+                return true;
             }
         }
-        if !state.versions().iter().any(|version| version.pos < pos && !version.optional) {
-            older |= state.base() == content;
-        }
-        match (itself, older) {
-            (true, false) => Some(true),
-            (false, true) => Some(false),
-            _ => None,
-        }
+        supposed.remove(&batch);
+        false
+    }
+
+    /// Whether a key may be as it was seen, if of some writes it is supposed that they took effect or did not.
+    pub(super) fn explains(&self, key: KeyId, prefix: Pos, seen: &Observation, supposed: impl Fn(Pos) -> Option<bool>) -> bool {
+        seen.content(key).is_none_or(|content| self.history.state(key).allows_if(prefix, content, supposed))
     }
 }
 

@@ -4,7 +4,7 @@
 //! may hang on how that write ends; it is then *provisional* and judged again with each answer. A write that failed with a
 //! device error may be seen or not until the guest is opened anew.
 
-use super::history::{Origin, Pos, WriteStatus};
+use super::history::{Fate, Origin, Pos, WriteStatus};
 use super::keys::{Content, KeyId, printable};
 use super::observation::Strange;
 use super::verify::{malformed, message};
@@ -304,9 +304,11 @@ impl Oracle {
         let surprise = self.crashes > 0 && untouched && !self.verified.get(read.key as usize).copied().unwrap_or(false);
         // A key that no recovery has read yet: what is wrong with it is wrong since the crash.
         let (property, symptom) = match dead {
-            Some(retired) => (Property::NoResurrection, super::classify::symptom_of(retired.fate)),
+            Some(retired) if retired.fate != Fate::Failed => {
+                (Property::NoResurrection, super::classify::symptom_of(retired.fate))
+            }
             None if surprise && read.content.is_absent() => (Property::AcknowledgedDurable, Symptom::LostWrite),
-            None => (Property::ReadsAgree, Symptom::WrongRead),
+            _ => (Property::ReadsAgree, Symptom::WrongRead),
         };
         let facts = Facts {
             expected: Some(self.describe(read.key, expected)),

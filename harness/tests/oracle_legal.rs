@@ -1,0 +1,226 @@
+//! What is legal is let pass: losses that nobody was promised against, and those that a lie excuses.
+
+mod oracle_support;
+
+use kvsim_harness::oracle::{Opening, OracleConfig, Property};
+use kvsim_sim::api::{Body, Direction, Reply, Request, Scan, Status};
+use oracle_support::{Lab, batch, delete, get, put, relaxed, serve, state};
+
+/// Goal: what was not acknowledged may be there or not, as a prefix. Method: all four prefixes of three writes in flight.
+#[test]
+fn writes_in_flight_survive_as_a_prefix() {
+    let mut lab = Lab::new();
+    lab.ask(put("a", 1));
+    lab.ask(batch(&[("a", 2), ("b", 3)]));
+    lab.ask(delete("b"));
+    for shown in [&[][..], &[("a", 1)], &[("a", 2), ("b", 3)], &[("a", 2)]] {
+        lab.clone().crash_showing(&state(shown)).unwrap();
+    }
+    assert!(lab.crash_showing(&state(&[("a", 1), ("b", 3)])).is_err());
+}
+
+/// Goal: relaxed writes may be lost from the end, also within the window. Method: two of them, the second too young.
+#[test]
+fn relaxed_writes_may_be_lost_from_the_end() {
+    let window = OracleConfig { relaxed_window_ns: Some(1_900), relaxed_slack_ns: 100, ..OracleConfig::default() };
+    let mut lab = Lab::with(window);
+    lab.done(relaxed("a", 1));
+    lab.now += 1_100;
+    lab.done(relaxed("b", 2));
+    assert!(lab.clone().crash_showing(&state(&[])).is_err());
+    lab.crash_showing(&state(&[("a", 1)])).unwrap();
+    let mut lab = Lab::new();
+    lab.done(relaxed("a", 1));
+    lab.done(relaxed("b", 2));
+    assert_eq!(lab.oracle.counts().acknowledged_relaxed, 2);
+    lab.recover(&state(&[("a", 1)]));
+    assert_eq!(lab.oracle.counts().relaxed_lost, 1);
+}
+
+/// Goal: a write that failed with a device error may be missing although later ones are there, until a recovery settles it.
+#[test]
+fn a_write_that_met_an_error_may_go_either_way() {
+    let mut lab = Lab::new();
+    lab.truth.write_errors = 1;
+    lab.done(put("a", 1));
+    lab.failed(put("a", 2), Status::IoError);
+    lab.done(put("b", 3));
+    lab.read(get("a"), &state(&[("a", 1)])).unwrap();
+    lab.read(get("a"), &state(&[("a", 2)])).unwrap();
+    for number in [1, 2] {
+        let mut lab = lab.clone();
+        lab.recover(&state(&[("a", number), ("b", 3)]));
+        let other = state(&[("a", 3 - number), ("b", 3)]);
+        assert_eq!(lab.crash_showing(&other).unwrap_err().property, Property::NoResurrection);
+    }
+}
+
+/// Goal: reads that overtake the answers of writes before them are judged when these come in, and those that race with a
+/// crash never. Method: both ways for a write in flight.
+#[test]
+fn a_read_may_overtake_the_answer_of_a_write() {
+    let mut lab = Lab::new();
+    let write = lab.ask(put("a", 1));
+    lab.read(get("a"), &state(&[("a", 1)])).unwrap();
+    lab.ack(write);
+    let write = lab.ask(put("a", 2));
+    lab.read(get("a"), &state(&[("a", 1)])).unwrap();
+    lab.answer(write, Status::NoSpace, Body::Empty).unwrap();
+    lab.ask(put("a", 3));
+    lab.read(get("a"), &state(&[("a", 1)])).unwrap();
+    lab.crash_showing(&state(&[("a", 3)])).unwrap();
+}
+
+/// Goal: scans stop where they may, and pages of the reading back join up. Method: limits of one to four entries, both ways.
+#[test]
+fn pages_and_limits_are_understood() {
+    let mut lab = Lab::new();
+    let keys = ["a", "b", "c", "d", "e"];
+    keys.iter().zip(1..).for_each(|(key, number)| lab.done(put(key, number)));
+    lab.done(delete("c"));
+    let shown = state(&[("a", 1), ("b", 2), ("d", 4), ("e", 5)]);
+    for limit in 1..=4 {
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let (start, end) = (Some(b"a".to_vec()), Some(b"e".to_vec()));
+            let scan = Scan { snapshot: 0, direction, start, end, limit, max_bytes: 1_000 };
+            lab.read(Request::Scan(scan), &shown).unwrap();
+        }
+        lab.check.page_entries = limit;
+        let seen = lab.observe(&shown);
+        assert_eq!(seen.keys_read(), 5);
+        lab.oracle.judge(&seen, &lab.truth).unwrap();
+    }
+}
+
+/// Goal: a large key space is read in windows that come round, and what was written is always read. Method: 100 keys, windows of 10;
+/// after ten recoveries a loss anywhere was found, and a loss of what was written at once.
+#[test]
+fn windows_move_on_until_all_was_read() {
+    let mut lab = Lab::new();
+    lab.check.scan_keys_max = 10;
+    lab.check.gets_max = 0;
+    let names: Vec<String> = (0..100).map(|at| format!("k{at:03}")).collect();
+    let mut shown = oracle_support::State::new();
+    for (name, number) in names.iter().zip(1..) {
+        lab.done(put(name, number));
+        shown.extend(state(&[(name, number)]));
+    }
+    assert_eq!(lab.observe(&shown).keys_read(), 100);
+    lab.recover(&shown);
+    lab.done(put("k077", 500));
+    assert!(lab.clone().crash_showing(&shown).is_err());
+    shown.extend(state(&[("k077", 500)]));
+    lab.recover(&shown);
+    assert_eq!(lab.observe(&shown).keys_read(), 10);
+    shown.remove(&b"k050"[..]);
+    let mut found = 0;
+    for _ in 0..10 {
+        lab.crash();
+        let seen = lab.observe(&shown);
+        match lab.oracle.judge(&seen, &lab.truth) {
+            Ok(recovery) => lab.oracle.adopt(lab.now, &recovery, &seen, &lab.truth),
+            Err(violation) => {
+                assert_eq!(violation.facts.key.as_deref(), Some("k050"));
+                found += 1;
+                shown.extend(state(&[("k050", 51)]));
+            }
+        }
+    }
+    assert!(found > 0);
+}
+
+/// Goal: with a fault that explains it, a report is accepted and counted. Method: opening, get, scan and write.
+#[test]
+fn reports_with_a_reason_are_accepted() {
+    let mut lab = Lab::lying();
+    lab.done(put("a", 1));
+    lab.truth.bit_rot = 1;
+    let damage = |id| Reply { id, status: Status::Corruption, body: Body::Message("bad".into()) };
+    let id = lab.ask(get("a"));
+    lab.answer(id, Status::Corruption, Body::Empty).unwrap();
+    lab.crash();
+    let seen = lab.observe_with(|_| damage(7));
+    lab.oracle.judge(&seen, &lab.truth).unwrap();
+    assert_eq!(lab.oracle.opened(&damage(0), &lab.truth).unwrap(), Opening::Damaged("bad".into()));
+    lab.truth.read_errors = 1;
+    let error = Reply { id: 0, status: Status::IoError, body: Body::Message("read".into()) };
+    assert_eq!(lab.oracle.opened(&error, &lab.truth).unwrap(), Opening::DeviceError("read".into()));
+    assert_eq!(lab.oracle.counts().reports_accepted, 3);
+}
+
+/// Goal: a key that could not be read keeps all its possibilities, and what is read next settles it. Method: a report for one key of
+/// two, then either value.
+#[test]
+fn a_key_that_could_not_be_read_stays_open() {
+    for keep in [false, true] {
+        let mut lab = if keep { Lab::lying() } else { Lab::new() };
+        lab.done(put("a", 1));
+        lab.done(put("b", 2));
+        lab.ask(put("a", 3));
+        lab.truth.read_errors = 1;
+        lab.crash();
+        let shown = state(&[("b", 2)]);
+        let seen = lab.observe_with(|request| match request {
+            Request::Get { key, .. } if key == b"b" => serve(&shown, 7, request),
+            _ => Reply { id: 7, status: Status::IoError, body: Body::Empty },
+        });
+        let recovery = lab.oracle.judge(&seen, &lab.truth).unwrap();
+        lab.oracle.adopt(lab.now, &recovery, &seen, &lab.truth);
+        for number in [1, 3] {
+            let mut lab = lab.clone();
+            lab.recover(&state(&[("a", number), ("b", 2)]));
+            assert!(lab.clone().crash_showing(&state(&[("a", 4 - number), ("b", 2)])).is_err());
+            assert!(lab.crash_showing(&state(&[("b", 2)])).is_err());
+        }
+        assert!(lab.crash_showing(&state(&[("b", 2)])).is_err());
+    }
+}
+
+/// Goal: with a flush that did nothing, any older prefix of the history is legal, over recoveries too, and each excused loss is
+/// counted; without one since the last recovery, none is. Method: two incarnations.
+#[test]
+fn a_lying_flush_excuses_any_older_prefix() {
+    let mut lab = Lab::lying();
+    lab.done(put("a", 1));
+    lab.done(put("b", 2));
+    lab.truth.flush_lies = 1;
+    let recovery = lab.recover(&state(&[("a", 1)]));
+    assert_eq!(recovery.excused_losses(), 1);
+    lab.done(put("c", 3));
+    assert!(lab.clone().crash_showing(&state(&[("a", 1)])).is_err());
+    lab.truth.flush_lies = 2;
+    lab.clone().crash_showing(&state(&[("a", 1)])).unwrap();
+    assert!(lab.clone().crash_showing(&state(&[("a", 1), ("b", 2)])).is_err());
+    assert!(lab.clone().crash_showing(&state(&[("c", 3)])).is_err());
+    let recovery = lab.recover(&state(&[]));
+    assert_eq!(recovery.excused_losses(), 2);
+    assert_eq!(lab.oracle.counts().excused_losses, 3);
+    assert!(lab.crash_showing(&state(&[("a", 1)])).is_err());
+}
+
+/// Goal: with damage, what rests on the last flush alone may be silently gone. Method: two writes, a flush after the first.
+#[test]
+fn damage_excuses_the_tail() {
+    let mut lab = Lab::lying();
+    lab.done(put("a", 1));
+    lab.truth.last_flush_completed_ns = Some(lab.now + 5);
+    lab.done(put("b", 2));
+    lab.truth.lost_writes = 1;
+    assert_eq!(lab.clone().recover(&state(&[("a", 1)])).excused_losses(), 1);
+    assert!(lab.crash_showing(&state(&[])).is_err());
+}
+
+/// Goal: two crash states of moments that owe the same are told to be the same, others not. Method: the fingerprint.
+#[test]
+fn the_fingerprint_follows_what_is_owed() {
+    let mut lab = Lab::new();
+    let write = lab.ask(put("a", 1));
+    let unanswered = lab.oracle.fingerprint();
+    lab.read(get("zz"), &state(&[])).unwrap();
+    let mut other = lab.clone();
+    assert_eq!(lab.oracle.fingerprint(), other.oracle.fingerprint());
+    lab.ack(write);
+    other.answer(write, Status::NoSpace, Body::Empty).unwrap();
+    let prints = [unanswered, lab.oracle.fingerprint(), other.oracle.fingerprint()];
+    assert!(prints[0] != prints[1] && prints[1] != prints[2] && prints[0] != prints[2]);
+}
