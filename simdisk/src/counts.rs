@@ -96,6 +96,16 @@ impl FaultKind {
         }
     }
 
+    /// Whether it belongs to a power cut, and not to one operation that a script could name.
+    #[must_use]
+    pub fn is_of_a_cut(self) -> bool {
+        use FaultKind::{ByteTear, CutInFlush, Garbage, Loss, Reorder, Torn};
+        matches!(
+            self,
+            Loss | Reorder | Torn | Garbage | ByteTear | CutInFlush
+        )
+    }
+
     /// Whether the device says one thing and does another, so that no engine on it can keep every promise.
     #[must_use]
     pub fn is_lie(self) -> bool {
@@ -158,6 +168,14 @@ impl FaultCounts {
             mine.possible += theirs.possible;
             mine.fired += theirs.fired;
         }
+    }
+
+    pub(crate) fn possible(&mut self, kind: FaultKind) {
+        self.0[kind as usize].possible += 1;
+    }
+
+    pub(crate) fn fired(&mut self, kind: FaultKind) {
+        self.0[kind as usize].fired += 1;
     }
 
     pub(crate) fn count(&mut self, kind: FaultKind, fired: bool) {

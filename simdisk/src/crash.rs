@@ -1,11 +1,13 @@
 //! What a cut leaves, as a value: it can be drawn, enumerated, written down, replayed and shrunk.
 //!
-//! Invariant: [`check`] accepts exactly what the configured device could have left.
+//! Invariants: [`check`] accepts exactly what the configured device could have left, in one form for each: what is lost
+//! entirely is not named. What [`draw`](draw()) draws, [`check`] accepts; each aspect of a state (what survives, in which order,
+//! which are torn and how) is drawn from a stream of its own, so that switching one off does not move the others.
 
 use serde::{Deserialize, Serialize};
 
-use crate::persistence::{Fate, PendingKind, PendingWrite};
-use crate::rng::Rng;
+use crate::persistence::{Fate, PendingKind, PendingWrite, position};
+use crate::rng::{self, Purpose, Rng};
 use crate::{DeviceConfig, FaultConfig, FaultCounts, FaultKind};
 
 /// What ends an incarnation.
@@ -19,7 +21,7 @@ pub enum CrashKind {
 }
 
 /// Which of the pending operations survive a power cut, in the order in which they reached the medium.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrashState {
     /// The survivors. What is pending and not named is lost.
@@ -27,7 +29,7 @@ pub struct CrashState {
 }
 
 /// One survivor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Survivor {
     /// The number of the operation.
@@ -38,7 +40,7 @@ pub struct Survivor {
 }
 
 /// Which sectors of a write survive.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sectors {
     /// All of them.
@@ -46,15 +48,38 @@ pub enum Sectors {
     All,
     /// It is torn.
     Torn {
-        /// Indices, ascending, of the sectors that are new.
+        /// Indices, ascending, of the sectors that are new. In a file: pairs `[first, end)`.
+        #[serde(with = "ranges")]
         kept: Vec<u64>,
-        /// A sector of garbage: its index, and the number the garbage is made from.
+        /// A sector of garbage: its index, and the number the garbage is made from (0: all zeros; 1: all ones; else noise).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         garbage: Option<(u64, u64)>,
         /// A sector torn in the middle: its index, and the first byte that is old.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         torn_at: Option<(u64, u64)>,
     },
+}
+
+impl Survivor {
+    /// The operation survives whole.
+    #[must_use]
+    pub fn whole(id: u64) -> Self {
+        Survivor {
+            id,
+            sectors: Sectors::All,
+        }
+    }
+
+    /// These of its sectors survive, given in ascending order.
+    #[must_use]
+    pub fn torn(id: u64, kept: Vec<u64>) -> Self {
+        let sectors = Sectors::Torn {
+            kept,
+            garbage: None,
+            torn_at: None,
+        };
+        Survivor { id, sectors }
+    }
 }
 
 impl Sectors {
@@ -118,25 +143,39 @@ pub struct CrashReport {
     pub state: CrashState,
 }
 
-/// How many sectors a write has, if it may be torn on this device.
+/// What may befall the sectors of a pending operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tearable {
+    /// How many sectors it has.
+    sectors: u64,
+    /// Whether it brings data, so that a sector can be caught half written.
+    is_write: bool,
+}
+
+/// How an operation can be torn on this device, if it can.
 pub(crate) fn tearable(
     write: &PendingWrite,
     device: &DeviceConfig,
     faults: &FaultConfig,
-) -> Option<u64> {
-    let sector = u64::from(device.sector_bytes);
+) -> Option<Tearable> {
     let (offset, len_bytes) = write.range();
-    let sectors = len_bytes / sector;
-    let within_sector = faults.byte_tear > 0.0 || faults.garbage > 0.0;
+    let sectors = len_bytes / u64::from(device.sector_bytes);
+    let is_write = matches!(write.kind, PendingKind::Write { .. });
+    let within_sector = is_write && (faults.byte_tear > 0.0 || faults.garbage > 0.0);
     if faults.torn == 0.0 || sectors == 0 || (sectors == 1 && !within_sector) {
         return None;
     }
-    let aligned = len_bytes <= device.atomic_write_bytes
-        && offset.is_multiple_of(len_bytes.next_power_of_two());
+    let atomic = is_write && is_atomic(offset, len_bytes, device);
+    (!atomic).then_some(Tearable { sectors, is_write })
+}
+
+/// Whether a write is all or nothing: short enough, aligned to its size (rounded up to a power of two), and across no boundary.
+fn is_atomic(offset: u64, len_bytes: u64, device: &DeviceConfig) -> bool {
     let boundary = device.atomic_boundary_bytes;
     let crosses = boundary != 0 && offset / boundary != (offset + len_bytes - 1) / boundary;
-    let atomic = aligned && !crosses && matches!(write.kind, PendingKind::Write { .. });
-    (!atomic).then_some(sectors)
+    len_bytes <= device.atomic_write_bytes
+        && offset.is_multiple_of(len_bytes.next_power_of_two())
+        && !crosses
 }
 
 /// Whether the device could have left this.
@@ -146,39 +185,36 @@ pub(crate) fn check(
     device: &DeviceConfig,
     faults: &FaultConfig,
 ) -> Result<(), CrashError> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = vec![false; pending.len()];
     for survivor in &state.survivors {
         let id = survivor.id;
-        let write = pending
-            .iter()
-            .find(|write| write.id == id)
-            .ok_or(CrashError::NotPending(id))?;
-        if !seen.insert(id) {
+        let at = position(pending, id).ok_or(CrashError::NotPending(id))?;
+        if std::mem::replace(&mut seen[at], true) {
             return Err(CrashError::NotPending(id));
         }
-        if write.dropped {
+        if pending[at].dropped {
             return Err(CrashError::Dropped(id));
         }
-        check_sectors(survivor, write, device, faults)?;
+        check_sectors(survivor, &pending[at], device, faults)?;
     }
-    let keepable: Vec<u64> = pending
-        .iter()
-        .filter(|write| !write.dropped)
-        .map(|write| write.id)
-        .collect();
+    let keepable: Vec<u64> = keepable(pending).map(|write| write.id).collect();
     if !faults.loss && state.survivors.len() < keepable.len() {
         return Err(CrashError::NothingIsLost);
     }
     if !faults.reorder {
-        for (position, survivor) in state.survivors.iter().enumerate() {
+        for (place, survivor) in state.survivors.iter().enumerate() {
             let torn_before_last =
-                survivor.sectors != Sectors::All && position + 1 < state.survivors.len();
-            if keepable[position] != survivor.id || torn_before_last {
+                survivor.sectors != Sectors::All && place + 1 < state.survivors.len();
+            if keepable[place] != survivor.id || torn_before_last {
                 return Err(CrashError::OutOfOrder(survivor.id));
             }
         }
     }
     Ok(())
+}
+
+fn keepable(pending: &[PendingWrite]) -> impl Iterator<Item = &PendingWrite> {
+    pending.iter().filter(|write| !write.dropped)
 }
 
 fn check_sectors(
@@ -195,35 +231,63 @@ fn check_sectors(
     else {
         return Ok(());
     };
-    let not = |why| {
-        Err(CrashError::NotTearable {
-            id: survivor.id,
-            why,
-        })
-    };
-    let Some(sectors) = tearable(write, device, faults) else {
+    let id = survivor.id;
+    let not = |why| Err(CrashError::NotTearable { id, why });
+    let Some(Tearable { sectors, is_write }) = tearable(write, device, faults) else {
         return not("it is atomic on this device, or tears are off");
     };
     if !kept.is_sorted_by(|a, b| a < b) || kept.last().is_some_and(|&last| last >= sectors) {
         return not("its sectors are not ascending indices inside it");
     }
+    if kept.is_empty() && garbage.is_none() && torn_at.is_none() {
+        return not("nothing of it survives, so it is not to be named");
+    }
     if let Some((sector, _)) = garbage
-        && (faults.garbage == 0.0 || *sector >= sectors || kept.contains(sector))
+        && (faults.garbage == 0.0 || !is_write || *sector >= sectors || kept.contains(sector))
     {
         return not("garbage is off, outside it, or in a kept sector");
     }
     if let Some((sector, byte)) = torn_at {
         let twice = garbage.is_some_and(|(other, _)| other == *sector);
-        if faults.byte_tear == 0.0
-            || *sector >= sectors
-            || kept.contains(sector)
-            || twice
-            || *byte >= u64::from(device.sector_bytes)
-        {
+        let inside = *sector < sectors && (1..u64::from(device.sector_bytes)).contains(byte);
+        if faults.byte_tear == 0.0 || !is_write || !inside || kept.contains(sector) || twice {
             return not("byte tears are off, or this one is outside it or in a kept sector");
         }
     }
     Ok(())
+}
+
+/// The streams from which the aspects of one drawn state come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Draw {
+    pub(crate) seed: u64,
+    /// How many states were drawn before.
+    pub(crate) number: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Aspect {
+    Survivors,
+    Order,
+    WhichTorn,
+    Sectors,
+    Garbage,
+    Bytes,
+}
+
+impl Draw {
+    /// The stream of one aspect, and where it is drawn per operation, of one operation.
+    fn stream(self, aspect: Aspect, id: u64) -> Rng {
+        let label = aspect as u64;
+        Rng::new(
+            rng::draw(self.seed, Purpose::Crash, label, self.number, id),
+            Purpose::Crash,
+        )
+    }
+}
+
+fn index(rng: &mut Rng, below: usize) -> usize {
+    usize::try_from(rng.below(below as u64)).expect("an index")
 }
 
 /// Draws a state that [`check`] accepts.
@@ -231,52 +295,47 @@ pub(crate) fn draw(
     pending: &[PendingWrite],
     device: &DeviceConfig,
     faults: &FaultConfig,
-    rng: &mut Rng,
+    draw: Draw,
 ) -> CrashState {
-    let keepable: Vec<&PendingWrite> = pending.iter().filter(|write| !write.dropped).collect();
-    let mut chosen = if faults.loss {
-        choose(&keepable, faults, rng)
-    } else {
-        keepable
-    };
-    if faults.reorder && chosen.len() > 1 && rng.chance(0.5) {
+    let mut chosen: Vec<&PendingWrite> = keepable(pending).collect();
+    if faults.loss && !chosen.is_empty() {
+        choose(&mut chosen, faults, &mut draw.stream(Aspect::Survivors, 0));
+    }
+    let mut order = draw.stream(Aspect::Order, 0);
+    if faults.reorder && chosen.len() > 1 && order.chance(0.5) {
         for at in (1..chosen.len()).rev() {
-            chosen.swap(
-                at,
-                usize::try_from(rng.below(at as u64 + 1)).expect("an index"),
-            );
+            chosen.swap(at, index(&mut order, at + 1));
         }
     }
-    let last = chosen.len();
-    let survivors = chosen.iter().enumerate().map(|(position, write)| {
-        let may = faults.reorder || position + 1 == last;
-        let sectors = match tearable(write, device, faults) {
-            Some(sectors) if may && rng.chance(faults.torn) => tear(sectors, device, faults, rng),
-            _ => Sectors::All,
+    let whole = chosen.iter().map(|write| Survivor::whole(write.id));
+    let mut survivors: Vec<Survivor> = whole.collect();
+    let mut which = draw.stream(Aspect::WhichTorn, 0);
+    if which.chance(faults.torn) {
+        let first = if faults.reorder {
+            0
+        } else {
+            chosen.len().saturating_sub(1)
         };
-        Survivor {
-            id: write.id,
-            sectors,
+        let can = |at: &usize| tearable(chosen[*at], device, faults).is_some();
+        let able: Vec<usize> = (first..chosen.len()).filter(can).collect();
+        let only = which.chance(0.5).then(|| which.below(u64::MAX));
+        for (rank, &at) in able.iter().enumerate() {
+            let it = match only {
+                Some(number) => rng::scale(number, able.len() as u64) == rank as u64,
+                None => which.chance(0.5),
+            };
+            if it {
+                let tearable = tearable(chosen[at], device, faults).expect("asked before");
+                survivors[at].sectors = tear(chosen[at].id, tearable, device, faults, draw);
+            }
         }
-    });
-    CrashState {
-        survivors: survivors.collect(),
     }
+    CrashState { survivors }
 }
 
-fn choose<'a>(
-    keepable: &[&'a PendingWrite],
-    faults: &FaultConfig,
-    rng: &mut Rng,
-) -> Vec<&'a PendingWrite> {
-    let count = keepable.len() as u64;
-    if count == 0 {
-        return Vec::new();
-    }
-    let index = |rng: &mut Rng, below: u64| usize::try_from(rng.below(below)).expect("an index");
-    if !faults.reorder {
-        return keepable[..index(rng, count + 1)].to_vec();
-    }
+/// Takes out of `chosen` what is lost.
+fn choose(chosen: &mut Vec<&PendingWrite>, faults: &FaultConfig, rng: &mut Rng) {
+    let count = chosen.len();
     let bias = &faults.bias;
     let weights = [
         bias.none,
@@ -294,55 +353,65 @@ fn choose<'a>(
         here
     });
     match way {
-        Some(0) => Vec::new(),
-        Some(1) => keepable.to_vec(),
-        Some(2) => {
-            let without = index(rng, count);
-            keepable
-                .iter()
-                .enumerate()
-                .filter(|&(at, _)| at != without)
-                .map(|(_, write)| *write)
-                .collect()
-        }
-        Some(3) => vec![keepable[index(rng, count)]],
-        Some(4) => keepable[..index(rng, count + 1)].to_vec(),
-        _ => keepable
-            .iter()
-            .filter(|_| rng.chance(0.5))
-            .copied()
-            .collect(),
+        Some(0) => chosen.clear(),
+        Some(1) => {}
+        // Where order is kept, only prefixes survive: the one lost is the last, the one kept the first.
+        Some(2) if !faults.reorder => chosen.truncate(count - 1),
+        Some(2) => drop(chosen.remove(index(rng, count))),
+        Some(3) if !faults.reorder => chosen.truncate(1),
+        Some(3) => *chosen = vec![chosen[index(rng, count)]],
+        Some(4) => chosen.truncate(index(rng, count + 1)),
+        _ if !faults.reorder => chosen.truncate(index(rng, count + 1)),
+        _ => chosen.retain(|_| rng.chance(0.5)),
     }
 }
 
-fn tear(sectors: u64, device: &DeviceConfig, faults: &FaultConfig, rng: &mut Rng) -> Sectors {
-    let split = rng.below(sectors + 1);
-    let mut kept: Vec<u64> = match rng.below(4) {
-        0 => (0..split).collect(),
-        1 => (split..sectors).collect(),
-        2 => (0..sectors)
-            .filter(|&sector| sector != split % sectors)
-            .collect(),
-        _ => (0..sectors).filter(|_| rng.chance(0.5)).collect(),
-    };
-    let mut damage = |rng: &mut Rng, probability: f64, bound: u64| {
-        rng.chance(probability).then(|| {
-            let sector = rng.below(sectors);
-            kept.retain(|&other| other != sector);
-            (sector, rng.below(bound))
+/// Some sectors but not all, and perhaps one that is damaged.
+fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw: Draw) -> Sectors {
+    let sectors = of.sectors;
+    let mut kept: Vec<u64> = (0..sectors).collect();
+    if sectors > 1 {
+        let mut rng = draw.stream(Aspect::Sectors, id);
+        let way = rng.below(4);
+        let at = rng.range(1, sectors - 1);
+        match way {
+            0 => kept.truncate(usize::try_from(at).expect("a sector's index")),
+            1 => drop(kept.drain(..usize::try_from(at).expect("a sector's index"))),
+            2 => kept.retain(|&sector| sector != at),
+            _ => kept.retain(|_| rng.chance(0.5)),
+        }
+        if kept.is_empty() {
+            kept.push(at);
+        } else if kept.len() as u64 == sectors {
+            kept.retain(|&sector| sector != at);
+        }
+    }
+    let mut damaged = |aspect, probability, lowest, highest| {
+        let mut rng = draw.stream(aspect, id);
+        let hit = of.is_write && rng.chance(probability);
+        let found = (rng.below(sectors), rng.range(lowest, highest));
+        hit.then(|| {
+            kept.retain(|&sector| sector != found.0);
+            found
         })
     };
-    let garbage = damage(rng, faults.garbage, u64::MAX);
-    let torn_at = damage(rng, faults.byte_tear, u64::from(device.sector_bytes));
+    let mut garbage = damaged(Aspect::Garbage, faults.garbage, 0, 3);
+    if let Some((_, pattern)) = &mut garbage
+        && *pattern > 1
+    {
+        // Small enough for any file format, and never one of the two plain patterns.
+        *pattern = 2 + draw.stream(Aspect::Garbage, id).below(1 << 32);
+    }
+    let last_byte = u64::from(device.sector_bytes) - 1;
+    let torn_at = damaged(Aspect::Bytes, faults.byte_tear, 1, last_byte);
     let torn_at = torn_at.filter(|(sector, _)| garbage.is_none_or(|(other, _)| other != *sector));
     if kept.len() as u64 == sectors {
-        Sectors::All
-    } else {
-        Sectors::Torn {
-            kept,
-            garbage,
-            torn_at,
-        }
+        return Sectors::All;
+    }
+    Sectors::Torn {
+        kept,
+        garbage,
+        torn_at,
     }
 }
 
@@ -350,68 +419,104 @@ fn tear(sectors: u64, device: &DeviceConfig, faults: &FaultConfig, rng: &mut Rng
 pub(crate) fn count(
     state: &CrashState,
     pending: &[PendingWrite],
+    device: &DeviceConfig,
     faults: &FaultConfig,
     counts: &mut FaultCounts,
-    can_tear: bool,
 ) {
-    if pending.is_empty() {
+    let keepable: Vec<&PendingWrite> = keepable(pending).collect();
+    if keepable.is_empty() {
         return;
     }
+    let rank = |id| {
+        keepable
+            .binary_search_by_key(&id, |write| write.id)
+            .expect("checked before")
+    };
     let order: Vec<usize> = state
         .survivors
         .iter()
-        .map(|survivor| {
-            pending
-                .iter()
-                .position(|write| write.id == survivor.id)
-                .expect("checked before")
-        })
+        .map(|survivor| rank(survivor.id))
         .collect();
     if faults.loss {
-        counts.count(FaultKind::Loss, order.len() < pending.len());
+        counts.count(FaultKind::Loss, order.len() < keepable.len());
     }
-    if faults.reorder && pending.len() > 1 {
+    if faults.reorder && keepable.len() > 1 {
         let hole = order
             .iter()
             .max()
             .is_some_and(|&last| last + 1 > order.len());
         counts.count(FaultKind::Reorder, hole || !order.is_sorted());
     }
-    if can_tear {
-        let torn = |pick: fn(&Sectors) -> bool| {
-            state
-                .survivors
-                .iter()
-                .any(|survivor| pick(&survivor.sectors))
-        };
-        counts.count(FaultKind::Torn, torn(|sectors| *sectors != Sectors::All));
+    let able = || {
+        keepable
+            .iter()
+            .filter_map(|write| tearable(write, device, faults))
+    };
+    let any =
+        |of: fn(&Sectors) -> bool| state.survivors.iter().any(|survivor| of(&survivor.sectors));
+    if able().next().is_some() {
+        counts.count(FaultKind::Torn, any(|sectors| *sectors != Sectors::All));
+    }
+    if able().any(|tearable| tearable.is_write) {
         if faults.garbage > 0.0 {
-            counts.count(
-                FaultKind::Garbage,
-                torn(|sectors| {
-                    matches!(
-                        sectors,
-                        Sectors::Torn {
-                            garbage: Some(_),
-                            ..
-                        }
-                    )
-                }),
-            );
+            let has = |sectors: &Sectors| {
+                matches!(
+                    sectors,
+                    Sectors::Torn {
+                        garbage: Some(_),
+                        ..
+                    }
+                )
+            };
+            counts.count(FaultKind::Garbage, any(has));
         }
         if faults.byte_tear > 0.0 {
-            counts.count(
-                FaultKind::ByteTear,
-                torn(|sectors| {
-                    matches!(
-                        sectors,
-                        Sectors::Torn {
-                            torn_at: Some(_),
-                            ..
-                        }
-                    )
-                }),
-            );
+            let has = |sectors: &Sectors| {
+                matches!(
+                    sectors,
+                    Sectors::Torn {
+                        torn_at: Some(_),
+                        ..
+                    }
+                )
+            };
+            counts.count(FaultKind::ByteTear, any(has));
         }
+    }
+}
+
+/// Ascending indices as pairs `[first, end)`: a torn write of 3 MiB has thousands of sectors and few tears.
+mod ranges {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+    /// More sectors than any write has.
+    const SECTORS_MAX: u64 = 1 << 23;
+
+    pub(super) fn serialize<S: Serializer>(indices: &[u64], to: S) -> Result<S::Ok, S::Error> {
+        let mut pairs: Vec<(u64, u64)> = Vec::new();
+        for &index in indices {
+            match pairs.last_mut() {
+                Some((_, end)) if *end == index => *end += 1,
+                _ => pairs.push((index, index + 1)),
+            }
+        }
+        pairs.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
+        let pairs = Vec::<(u64, u64)>::deserialize(from)?;
+        let mut last = 0;
+        for &(first, end) in &pairs {
+            if first >= end || first < last || end > SECTORS_MAX {
+                return Err(D::Error::custom(format!(
+                    "[{first}, {end}] is not a range of sectors above the one before it"
+                )));
+            }
+            last = end;
+        }
+        Ok(pairs
+            .into_iter()
+            .flat_map(|(first, end)| first..end)
+            .collect())
     }
 }

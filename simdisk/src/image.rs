@@ -1,11 +1,15 @@
 //! The bytes of a device: shared blocks, copied when written, with a hash that costs what changed.
 //!
-//! Invariants: cloning copies one pointer per 256 KiB; a block that was never written takes no memory and reads as zeros; two
-//! images of equal bytes have equal hashes, whatever their histories.
+//! Invariants: cloning copies one pointer; a block that was never written takes no memory and reads as zeros; two images of
+//! equal bytes have equal hashes, whatever their histories.
+//!
+//! A clone shares the table of chunks, the chunks (256 KiB each) and the blocks (4 KiB each); the first write after it copies
+//! the table and one chunk of pointers, and one block. Hashes are kept per block and per chunk, so that the hash of an image
+//! costs what was written since the last one. Blocks are combined by a sum, with their position mixed in.
 
 use std::sync::{Arc, OnceLock};
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 const BLOCK_BYTES: usize = 4096;
 const CHUNK_BLOCKS: usize = 64;
@@ -15,7 +19,7 @@ const CHUNK_BYTES: usize = BLOCK_BYTES * CHUNK_BLOCKS;
 struct Block {
     bytes: [u8; BLOCK_BYTES],
     /// Hash of the bytes alone; the position is mixed in by the chunk.
-    hash: OnceLock<u64>,
+    hash: OnceLock<u128>,
 }
 
 impl Clone for Block {
@@ -31,7 +35,7 @@ impl Clone for Block {
 #[derive(Debug)]
 struct Chunk {
     blocks: [Option<Arc<Block>>; CHUNK_BLOCKS],
-    hash: OnceLock<u64>,
+    hash: OnceLock<u128>,
 }
 
 impl Clone for Chunk {
@@ -46,7 +50,7 @@ impl Clone for Chunk {
 /// The content of a device, growable and shrinkable, zero where nothing was written.
 #[derive(Debug, Clone, Default)]
 pub struct Image {
-    chunks: Vec<Option<Arc<Chunk>>>,
+    chunks: Arc<Vec<Option<Arc<Chunk>>>>,
     len_bytes: u64,
 }
 
@@ -77,8 +81,7 @@ impl Image {
                 .min(len_bytes.next_multiple_of(CHUNK_BYTES as u64));
             self.zero(len_bytes, end - len_bytes);
         }
-        self.chunks
-            .resize(to_usize(len_bytes).div_ceil(CHUNK_BYTES), None);
+        Arc::make_mut(&mut self.chunks).resize(to_usize(len_bytes).div_ceil(CHUNK_BYTES), None);
         self.len_bytes = len_bytes;
     }
 
@@ -131,8 +134,9 @@ impl Image {
             let part = (BLOCK_BYTES - within).min(end - at);
             let index = at / BLOCK_BYTES;
             if self.block(index).is_some() {
-                if part == BLOCK_BYTES {
-                    let chunk = self.chunks[index / CHUNK_BLOCKS]
+                let to_the_end = within == 0 && (at + part) as u64 == self.len_bytes;
+                if part == BLOCK_BYTES || to_the_end {
+                    let chunk = Arc::make_mut(&mut self.chunks)[index / CHUNK_BLOCKS]
                         .as_mut()
                         .expect("it holds this block");
                     let chunk = Arc::make_mut(chunk);
@@ -148,43 +152,59 @@ impl Image {
 
     /// A hash of length and content.
     #[must_use]
-    pub fn hash(&self) -> u64 {
+    pub fn hash(&self) -> u128 {
         let sum = self
             .chunks
             .iter()
             .enumerate()
-            .fold(0_u64, |sum, (position, chunk)| {
+            .fold(0_u128, |sum, (position, chunk)| {
                 let hash = chunk.as_ref().map_or(0, |chunk| chunk.hash());
                 // An all-zero chunk adds nothing, allocated or not.
                 sum.wrapping_add(if hash == 0 {
                     0
                 } else {
-                    xxh3_64_with_seed(&hash.to_le_bytes(), position as u64)
+                    xxh3_128_with_seed(&hash.to_le_bytes(), position as u64)
                 })
             });
-        xxh3_64_with_seed(&sum.to_le_bytes(), self.len_bytes)
+        xxh3_128_with_seed(&sum.to_le_bytes(), self.len_bytes)
     }
 
-    /// The first byte at or after `offset` that lies in a block ever written, if any.
+    /// How many bytes the blocks take that were ever written and not given back.
     #[must_use]
-    pub fn next_written(&self, offset: u64) -> Option<u64> {
-        let first = to_usize(offset) / BLOCK_BYTES;
-        let mut index = first;
-        while index < self.chunks.len() * CHUNK_BLOCKS {
-            match &self.chunks[index / CHUNK_BLOCKS] {
-                None => index = (index / CHUNK_BLOCKS + 1) * CHUNK_BLOCKS,
-                Some(chunk) if chunk.blocks[index % CHUNK_BLOCKS].is_some() => {
-                    let found = if index == first {
-                        offset
-                    } else {
-                        (index * BLOCK_BYTES) as u64
-                    };
-                    return (found < self.len_bytes).then_some(found);
-                }
-                Some(_) => index += 1,
+    pub fn written_bytes(&self) -> u64 {
+        let blocks: usize = self
+            .chunks
+            .iter()
+            .flatten()
+            .map(|chunk| chunk.blocks.iter().flatten().count())
+            .sum();
+        (blocks * BLOCK_BYTES) as u64
+    }
+
+    /// Where byte number `rank` of the [`written_bytes`](Image::written_bytes) lies; bytes beyond the end of the image are not
+    /// written ones.
+    #[must_use]
+    pub fn nth_written(&self, rank: u64) -> Option<u64> {
+        let mut left = to_usize(rank) / BLOCK_BYTES;
+        for (position, chunk) in self.chunks.iter().enumerate() {
+            let Some(chunk) = chunk else { continue };
+            let mut written = (0..CHUNK_BLOCKS).filter(|&index| chunk.blocks[index].is_some());
+            let count = written.clone().count();
+            if left < count {
+                let index = written.nth(left).expect("counted before");
+                let block = ((position * CHUNK_BLOCKS + index) * BLOCK_BYTES) as u64;
+                let byte = block + rank % BLOCK_BYTES as u64;
+                return (byte < self.len_bytes).then_some(byte);
             }
+            left -= count;
         }
         None
+    }
+
+    /// Whether nothing was ever written.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.chunks.iter().all(Option::is_none)
     }
 
     fn check(&self, offset: u64, len: usize) {
@@ -203,7 +223,8 @@ impl Image {
     }
 
     fn block_mut(&mut self, index: usize) -> &mut Block {
-        let chunk = self.chunks[index / CHUNK_BLOCKS].get_or_insert_with(|| {
+        let chunks = Arc::make_mut(&mut self.chunks);
+        let chunk = chunks[index / CHUNK_BLOCKS].get_or_insert_with(|| {
             Arc::new(Chunk {
                 blocks: [const { None }; CHUNK_BLOCKS],
                 hash: OnceLock::new(),
@@ -225,29 +246,29 @@ impl Image {
 
 impl Block {
     /// 0 for a block of zeros, which must hash like one never written.
-    fn hash(&self) -> u64 {
+    fn hash(&self) -> u128 {
         *self.hash.get_or_init(|| {
             if self.bytes.iter().all(|&byte| byte == 0) {
                 0
             } else {
-                xxh3_64_with_seed(&self.bytes, 1).max(1)
+                xxh3_128_with_seed(&self.bytes, 1).max(1)
             }
         })
     }
 }
 
 impl Chunk {
-    fn hash(&self) -> u64 {
+    fn hash(&self) -> u128 {
         *self.hash.get_or_init(|| {
             self.blocks
                 .iter()
                 .enumerate()
-                .fold(0_u64, |sum, (position, block)| {
+                .fold(0_u128, |sum, (position, block)| {
                     let hash = block.as_ref().map_or(0, |block| block.hash());
                     sum.wrapping_add(if hash == 0 {
                         0
                     } else {
-                        xxh3_64_with_seed(&hash.to_le_bytes(), position as u64)
+                        xxh3_128_with_seed(&hash.to_le_bytes(), position as u64)
                     })
                 })
         })
@@ -310,7 +331,18 @@ mod tests {
         image.resize(10_000);
         assert!(bytes_of(&image)[4100..].iter().all(|&byte| byte == 0));
         assert!(bytes_of(&image)[..4100].iter().all(|&byte| byte == 9));
-        assert_eq!(image.next_written(9000), None);
-        assert_eq!(image.next_written(5000), Some(5000));
+        assert_eq!(image.written_bytes(), 8192);
+    }
+
+    /// Goal: a place among the written ones is found whatever lies between. Method: two blocks, far apart.
+    #[test]
+    fn ranks_of_written_bytes_skip_the_holes() {
+        let mut image = Image::new(1 << 20);
+        assert!(image.is_blank() && image.nth_written(0).is_none());
+        image.write(8192, &[1; 10]);
+        image.write(800_000, &[1; 10]);
+        assert_eq!(image.nth_written(3), Some(8195));
+        assert_eq!(image.nth_written(4096), Some(800_000 / 4096 * 4096));
+        assert_eq!(image.nth_written(8192), None);
     }
 }

@@ -16,6 +16,9 @@ mod counts;
 mod crash;
 mod device;
 mod image;
+mod inject;
+mod medium;
+mod op;
 mod persistence;
 pub mod rng;
 mod timing;
@@ -26,8 +29,9 @@ pub use config::{
 };
 pub use counts::{DeviceStats, FaultCount, FaultCounts, FaultKind};
 pub use crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor};
-pub use device::{Capabilities, Completion, Device, DiskError, Op, OpId, SubmitError};
+pub use device::Device;
 pub use image::Image;
+pub use op::{Capabilities, Completion, DiskError, Op, OpId, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};
 
 /// Virtual time and durations, in nanoseconds.

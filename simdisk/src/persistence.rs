@@ -4,13 +4,15 @@
 //! Invariants:
 //! - reads see every write that was submitted, latest last, until a power cut;
 //! - a flush makes durable exactly what had completed before the flush was submitted;
-//! - a durable sector is never taken back: a write made durable out of order masks what older completed writes of the same
-//!   sectors could still do to it.
+//! - a durable sector is never taken back: a write that becomes durable masks what older pending writes of the same sectors
+//!   could still do to it, so that what reads see and what becomes durable never part ways;
+//! - pending operations stand in the order of their numbers, which is that of submission.
 
 use std::sync::Arc;
 
 use crate::Image;
 use crate::crash::{CrashState, Sectors};
+use crate::rng::{Purpose, draw};
 
 /// What a pending operation will do.
 #[derive(Debug, Clone)]
@@ -47,7 +49,6 @@ pub struct PendingWrite {
     pub completed: bool,
     /// Whether the device has dropped it after a failed flush: reads still see it, no flush will save it.
     pub dropped: bool,
-    submitted_at: u64,
     completed_at: u64,
     /// Sectors that a later write has already made durable; empty for none.
     masked: Vec<bool>,
@@ -62,6 +63,15 @@ impl PendingWrite {
             PendingKind::Discard { offset, len_bytes } => (*offset, *len_bytes),
             PendingKind::Grow { .. } => (0, 0),
         }
+    }
+
+    fn is_covered(&self, mark: Mark) -> bool {
+        self.completed && !self.dropped && self.completed_at < mark.0
+    }
+
+    /// Whether newer durable writes lie over all of it.
+    fn is_gone(&self) -> bool {
+        !self.masked.is_empty() && self.masked.iter().all(|&masked| masked)
     }
 
     /// Whether two touch a common byte.
@@ -83,6 +93,8 @@ pub struct Persistence {
     durable: Image,
     visible: Image,
     pending: Vec<PendingWrite>,
+    /// An empty list whose memory the next flush uses.
+    spare: Vec<PendingWrite>,
     events: u64,
 }
 
@@ -90,12 +102,18 @@ impl Persistence {
     /// A device of zeros.
     #[must_use]
     pub fn new(sector_bytes: u32, capacity_bytes: u64) -> Self {
-        let image = Image::new(capacity_bytes);
+        Persistence::with_image(sector_bytes, Image::new(capacity_bytes))
+    }
+
+    /// A device that holds this and has nothing pending.
+    #[must_use]
+    pub fn with_image(sector_bytes: u32, image: Image) -> Self {
         Persistence {
             sector_bytes: u64::from(sector_bytes),
             durable: image.clone(),
             visible: image,
             pending: Vec::new(),
+            spare: Vec::new(),
             events: 0,
         }
     }
@@ -123,62 +141,57 @@ impl Persistence {
         self.events
     }
 
-    /// Takes an operation in; reads see it from now on.
+    /// Takes an operation in; reads see it from now on. A growth is seen once it is complete.
+    ///
+    /// # Panics
+    /// If the number is not above those of all operations before.
     pub fn submit(&mut self, id: u64, kind: PendingKind) {
-        let submitted_at = self.event();
-        apply(
-            &mut self.visible,
-            &kind,
-            &Sectors::All,
-            &[],
-            self.sector_bytes,
+        let last = self.pending.last().map(|write| write.id);
+        assert!(
+            last.is_none_or(|last| last < id),
+            "operation {id} comes after {last:?}"
         );
-        let (completed, dropped, masked) = (false, false, Vec::new());
+        if !matches!(kind, PendingKind::Grow { .. }) {
+            apply(
+                &mut self.visible,
+                &kind,
+                &Sectors::All,
+                &[],
+                self.sector_bytes,
+            );
+        }
         self.pending.push(PendingWrite {
             id,
             kind,
-            completed,
-            dropped,
-            submitted_at,
+            completed: false,
+            dropped: false,
             completed_at: 0,
-            masked,
+            masked: Vec::new(),
         });
     }
 
-    /// Hands out a completion. `durable` says that the operation was written through, or that there is no volatile cache.
-    pub fn complete(&mut self, id: u64, durable: bool) {
-        let completed_at = self.event();
-        let Some(at) = self.pending.iter().position(|write| write.id == id) else {
-            return;
-        };
-        self.pending[at].completed = true;
-        self.pending[at].completed_at = completed_at;
-        if durable {
-            let write = self.pending.remove(at);
-            for older in &mut self.pending {
-                if older.completed
-                    && older.completed_at < write.submitted_at
-                    && older.overlaps(&write)
-                {
-                    mask(older, &write, self.sector_bytes);
-                }
-            }
-            self.settle(&write);
-        }
+    fn position(&self, id: u64) -> Option<usize> {
+        position(&self.pending, id)
     }
 
-    /// Undoes a submission that failed without effect.
-    pub fn cancel(&mut self, id: u64) {
-        self.pending.retain(|write| write.id != id);
-        self.visible = self.durable.clone();
-        for write in &self.pending {
-            apply(
-                &mut self.visible,
-                &write.kind,
-                &Sectors::All,
-                &write.masked,
-                self.sector_bytes,
-            );
+    /// Hands out a completion. `durable` says that the operation was written through, or that there is no volatile cache.
+    /// An operation that is not pending (any more) is passed over.
+    pub fn complete(&mut self, id: u64, durable: bool) {
+        let completed_at = self.event();
+        let Some(at) = self.position(id) else {
+            return;
+        };
+        if let PendingKind::Grow { new_bytes } = self.pending[at].kind {
+            let new_bytes = new_bytes.max(self.visible.len_bytes());
+            self.visible.resize(new_bytes);
+        }
+        if durable {
+            let write = self.pending.remove(at);
+            mask_older(&mut self.pending, at, &write, self.sector_bytes);
+            self.settle(&write);
+        } else {
+            self.pending[at].completed = true;
+            self.pending[at].completed_at = completed_at;
         }
     }
 
@@ -189,57 +202,106 @@ impl Persistence {
 
     /// A flush has completed: what had completed before its mark is durable.
     pub fn flush(&mut self, mark: Mark) {
-        let (covered, rest) = std::mem::take(&mut self.pending)
-            .into_iter()
-            .partition(|write| write.completed && !write.dropped && write.completed_at < mark.0);
-        self.pending = rest;
-        for write in Vec::from_iter::<Vec<PendingWrite>>(covered) {
-            self.settle(&write);
+        let mut before = std::mem::take(&mut self.pending);
+        let mut rest = std::mem::take(&mut self.spare);
+        for write in before.drain(..) {
+            if write.is_covered(mark) {
+                let older = rest.len();
+                mask_older(&mut rest, older, &write, self.sector_bytes);
+                self.settle(&write);
+            } else {
+                rest.push(write);
+            }
         }
+        self.pending = rest;
+        self.spare = before;
     }
 
-    /// A flush has failed and the device forgets what it covered. Says whether there was anything.
-    pub fn drop_dirty(&mut self, mark: Mark) -> bool {
-        let covered = self
+    /// How many operations a flush of this mark covers.
+    #[must_use]
+    pub fn covered(&self, mark: Mark) -> usize {
+        self.pending
+            .iter()
+            .filter(|write| write.is_covered(mark))
+            .count()
+    }
+
+    /// A flush has failed, and of what it covered the device forgets those for which `forget` holds: reads still see them, no
+    /// flush will save them. Says how many.
+    pub fn drop_dirty(&mut self, mark: Mark, mut forget: impl FnMut(u64) -> bool) -> usize {
+        let mut count = 0;
+        for write in self
             .pending
             .iter_mut()
-            .filter(|write| write.completed && write.completed_at < mark.0);
-        covered.map(|write| write.dropped = true).count() > 0
+            .filter(|write| write.is_covered(mark))
+        {
+            write.dropped = forget(write.id);
+            count += usize::from(write.dropped);
+        }
+        count
     }
 
-    /// Flips a bit of the medium, if no pending write lies over it. Says whether it did.
-    pub fn rot(&mut self, byte: u64, bit: u8) -> bool {
+    /// Whether no pending write lies over this range, so that reads see what is on the medium.
+    #[must_use]
+    pub fn is_at_rest(&self, offset: u64, len_bytes: u64) -> bool {
         let over = |write: &PendingWrite| {
-            let (offset, len_bytes) = write.range();
-            (offset..offset + len_bytes).contains(&byte)
+            let (start, len) = write.range();
+            start < offset + len_bytes && offset < start + len
         };
-        if byte >= self.durable.len_bytes() || self.pending.iter().any(over) {
-            return false;
-        }
+        offset + len_bytes <= self.durable.len_bytes() && !self.pending.iter().any(over)
+    }
+
+    /// Flips a bit of the medium. The byte is to be [at rest](Persistence::is_at_rest).
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn rot(&mut self, byte: u64, bit: u8) {
+        assert!(self.is_at_rest(byte, 1), "byte {byte} is not at rest");
         for image in [&mut self.durable, &mut self.visible] {
             let mut value = [0];
             image.read(byte, &mut value);
             image.write(byte, &[value[0] ^ (1 << (bit % 8))]);
         }
-        true
     }
 
-    /// A power cut: the survivors reach the medium in their order; all else that was pending is gone.
+    /// What the medium holds after a power cut that leaves `state`: survivors in their order over what is durable, growths
+    /// first. What lies beyond the end (the growth that it needs was lost) is lost too.
+    #[must_use]
+    pub fn image_after(&self, state: &CrashState) -> Image {
+        let mut image = self.durable.clone();
+        self.apply_state(&mut image, state);
+        image
+    }
+
+    /// A power cut: the survivors reach the medium; all else that was pending is gone.
     pub fn cut(&mut self, state: &CrashState) {
-        for survivor in &state.survivors {
-            let Some(write) = self.pending.iter().find(|write| write.id == survivor.id) else {
-                continue;
-            };
-            apply(
-                &mut self.durable,
-                &write.kind,
-                &survivor.sectors,
-                &write.masked,
-                self.sector_bytes,
-            );
-        }
+        let mut durable = std::mem::take(&mut self.durable);
+        self.apply_state(&mut durable, state);
+        self.durable = durable;
         self.pending.clear();
         self.visible = self.durable.clone();
+    }
+
+    fn apply_state(&self, image: &mut Image, state: &CrashState) {
+        let survivors = || {
+            let found = state
+                .survivors
+                .iter()
+                .map(|survivor| (survivor, self.position(survivor.id)));
+            found.filter_map(|(survivor, at)| Some((survivor, &self.pending[at?])))
+        };
+        let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
+        for growths in [true, false] {
+            for (survivor, write) in survivors().filter(|(_, write)| is_growth(write) == growths) {
+                apply(
+                    image,
+                    &write.kind,
+                    &survivor.sectors,
+                    &write.masked,
+                    self.sector_bytes,
+                );
+            }
+        }
     }
 
     fn settle(&mut self, write: &PendingWrite) {
@@ -255,6 +317,30 @@ impl Persistence {
             &write.masked,
             self.sector_bytes,
         );
+    }
+}
+
+/// Where an operation stands among the pending ones, which are in the order of their numbers.
+pub(crate) fn position(pending: &[PendingWrite], id: u64) -> Option<usize> {
+    pending.binary_search_by_key(&id, |write| write.id).ok()
+}
+
+/// Takes from the first `count` pending writes what a newer one, now durable, lies over; those with nothing left are gone.
+fn mask_older(
+    pending: &mut Vec<PendingWrite>,
+    count: usize,
+    newer: &PendingWrite,
+    sector_bytes: u64,
+) {
+    let mut any_gone = false;
+    for older in &mut pending[..count] {
+        if older.overlaps(newer) {
+            mask(older, newer, sector_bytes);
+            any_gone |= older.is_gone();
+        }
+    }
+    if any_gone {
+        pending.retain(|write| !write.is_gone());
     }
 }
 
@@ -284,20 +370,21 @@ fn apply(
         PendingKind::Write { offset, data } => (*offset, data.len() as u64, Some(data)),
         PendingKind::Discard { offset, len_bytes } => (*offset, *len_bytes, None),
     };
-    if offset + len_bytes > image.len_bytes() || (masked.is_empty() && *sectors == Sectors::All) {
-        let fits = image.len_bytes().saturating_sub(offset).min(len_bytes);
-        if *sectors == Sectors::All && masked.is_empty() {
-            put(image, offset, data, 0, fits);
-            return;
-        }
+    let fits = image.len_bytes().saturating_sub(offset).min(len_bytes);
+    if fits == 0 {
+        return;
     }
-    for index in 0..len_bytes / sector_bytes {
+    if masked.is_empty() && *sectors == Sectors::All {
+        put(image, offset, data, 0, fits);
+        return;
+    }
+    for index in 0..fits / sector_bytes {
         let at = offset + index * sector_bytes;
         let is_masked = masked
             .get(usize::try_from(index).expect("a sector's index"))
             .copied()
             .unwrap_or(false);
-        if is_masked || at + sector_bytes > image.len_bytes() {
+        if is_masked {
             continue;
         }
         match sectors.fate(index) {
@@ -334,8 +421,15 @@ fn put(image: &mut Image, at: u64, data: Option<&Arc<[u8]>>, from: u64, len_byte
     }
 }
 
+/// What nobody wrote: all zeros, all ones, or noise.
 fn noise(seed: u64, len_bytes: u64) -> Vec<u8> {
-    let words = (0..len_bytes / 8)
-        .map(|index| crate::rng::draw(seed, crate::rng::Purpose::Crash, 0, index, 0));
-    words.flat_map(u64::to_le_bytes).collect()
+    let word = |index| match seed {
+        0 => 0,
+        1 => u64::MAX,
+        _ => draw(seed, Purpose::Crash, 0, index, 0),
+    };
+    (0..len_bytes / 8)
+        .map(word)
+        .flat_map(u64::to_le_bytes)
+        .collect()
 }

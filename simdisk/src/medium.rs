@@ -1,0 +1,186 @@
+//! What is wrong with the medium: sectors that cannot be read or written, bits that rot, what was there before.
+//!
+//! Invariants: rot and latent errors strike only what is at rest, so that what they did can be told from what a cache does;
+//! rewriting a sector makes it readable again; the old content of sectors is kept only where stale reads are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::inject::{Injector, Strike};
+use crate::persistence::Persistence;
+use crate::{FaultKind, Image, OpId};
+
+/// The wear of a device.
+#[derive(Debug, Clone)]
+pub(crate) struct Medium {
+    sector_bytes: u64,
+    unreadable: BTreeSet<u64>,
+    unwritable: BTreeSet<u64>,
+    /// What sectors held before their last overwrite.
+    before: BTreeMap<u64, Vec<u8>>,
+    /// No flush succeeds until the power is cycled.
+    pub(crate) flush_is_broken: bool,
+}
+
+impl Medium {
+    pub(crate) fn new(sector_bytes: u32) -> Self {
+        Medium {
+            sector_bytes: u64::from(sector_bytes),
+            unreadable: BTreeSet::new(),
+            unwritable: BTreeSet::new(),
+            before: BTreeMap::new(),
+            flush_is_broken: false,
+        }
+    }
+
+    fn sectors(&self, offset: u64, len_bytes: u64) -> Range<u64> {
+        offset / self.sector_bytes..(offset + len_bytes).div_ceil(self.sector_bytes)
+    }
+
+    /// Where the sector of this byte begins.
+    pub(crate) fn sector_start(&self, byte: u64) -> u64 {
+        byte - byte % self.sector_bytes
+    }
+
+    pub(crate) fn is_unreadable(&self, offset: u64, len_bytes: u64) -> bool {
+        self.unreadable
+            .range(self.sectors(offset, len_bytes))
+            .next()
+            .is_some()
+    }
+
+    pub(crate) fn is_unwritable(&self, offset: u64, len_bytes: u64) -> bool {
+        self.unwritable
+            .range(self.sectors(offset, len_bytes))
+            .next()
+            .is_some()
+    }
+
+    pub(crate) fn make_unreadable(&mut self, byte: u64) {
+        self.unreadable.insert(byte / self.sector_bytes);
+    }
+
+    pub(crate) fn make_unwritable(&mut self, byte: u64) {
+        self.unwritable.insert(byte / self.sector_bytes);
+    }
+
+    /// New data lies on these sectors, which heals those that could not be read.
+    pub(crate) fn rewritten(&mut self, offset: u64, len_bytes: u64) {
+        if !self.unreadable.is_empty() {
+            let sectors = self.sectors(offset, len_bytes);
+            self.unreadable.retain(|sector| !sectors.contains(sector));
+        }
+    }
+
+    pub(crate) fn power_cycle(&mut self) {
+        self.flush_is_broken = false;
+    }
+
+    /// Keeps what these sectors hold before they are overwritten.
+    pub(crate) fn remember(&mut self, image: &Image, offset: u64, len_bytes: u64) {
+        for sector in self.sectors(offset, len_bytes) {
+            let mut old = vec![0; usize::try_from(self.sector_bytes).expect("a sector")];
+            image.read(sector * self.sector_bytes, &mut old);
+            self.before.insert(sector, old);
+        }
+    }
+
+    /// Whether any of these sectors was overwritten.
+    pub(crate) fn remembers(&self, offset: u64, len_bytes: u64) -> bool {
+        self.before
+            .range(self.sectors(offset, len_bytes))
+            .next()
+            .is_some()
+    }
+
+    /// `bytes` at `offset` as they were before the last overwrite of each sector.
+    pub(crate) fn stale(&self, offset: u64, bytes: &[u8]) -> Vec<u8> {
+        let mut stale = bytes.to_vec();
+        let sectors = self.sectors(offset, bytes.len() as u64);
+        let first = sectors.start;
+        for (&sector, old) in self.before.range(sectors) {
+            let at = usize::try_from(sector - first).expect("a sector of a read") * old.len();
+            stale[at..at + old.len()].copy_from_slice(old);
+        }
+        stale
+    }
+
+    /// Another place that an operation of this length could hit: one that the script names, else one that was written to,
+    /// where it does harm.
+    pub(crate) fn elsewhere(
+        &self,
+        strike: &Strike,
+        persistence: &Persistence,
+        offset: u64,
+        len_bytes: u64,
+    ) -> Option<u64> {
+        let image = persistence.visible();
+        let place = match strike.script.and_then(|fault| fault.at_bytes) {
+            Some(place) => place,
+            None => self.sector_start(pick_written(image, strike)?),
+        };
+        let fits = place
+            .checked_add(len_bytes)
+            .is_some_and(|end| end <= image.len_bytes());
+        (place != offset && fits).then_some(place)
+    }
+
+    /// Rot and wear, which strike somewhere while the device is written.
+    pub(crate) fn decay(&mut self, op: OpId, inject: &mut Injector, content: &mut Persistence) {
+        for kind in [FaultKind::BitRot, FaultKind::LatentSectorError] {
+            if !inject.asked(kind) || content.durable().is_blank() {
+                continue;
+            }
+            let Some(strike) = inject.strikes(kind, op) else {
+                continue;
+            };
+            let drawn = || pick_written(content.durable(), &strike);
+            let Some(byte) = strike
+                .script
+                .and_then(|fault| fault.at_bytes)
+                .or_else(drawn)
+            else {
+                continue;
+            };
+            let sector = self.sector_start(byte);
+            let at_rest = content.is_at_rest(sector, self.sector_bytes);
+            if !at_rest || self.is_unreadable(sector, self.sector_bytes) {
+                continue;
+            }
+            let mut record = strike.record();
+            if kind == FaultKind::BitRot {
+                let drawn = u8::try_from(strike.below(2, 8)).expect("below 8");
+                let bit = strike.script.and_then(|fault| fault.bit).unwrap_or(drawn);
+                content.rot(byte, bit);
+                (record.at_bytes, record.bit) = (Some(byte), Some(bit));
+            } else {
+                self.make_unreadable(sector);
+                record.at_bytes = Some(sector);
+            }
+            inject.fired_as(record);
+        }
+    }
+
+    /// A hash of what reads and writes fail on; nothing where nothing does.
+    pub(crate) fn hash(&self) -> Option<u64> {
+        if self.unreadable.is_empty() && self.unwritable.is_empty() && !self.flush_is_broken {
+            return None;
+        }
+        let sets = [&self.unreadable, &self.unwritable].map(|set| {
+            let bytes: Vec<u8> = set.iter().flat_map(|sector| sector.to_le_bytes()).collect();
+            xxh3_64_with_seed(&bytes, set.len() as u64)
+        });
+        let bytes: Vec<u8> = sets.iter().flat_map(|hash| hash.to_le_bytes()).collect();
+        Some(xxh3_64_with_seed(&bytes, u64::from(self.flush_is_broken)))
+    }
+}
+
+/// A byte of the blocks that were ever written to, all equally likely.
+fn pick_written(image: &Image, strike: &Strike) -> Option<u64> {
+    let written = image.written_bytes();
+    (written > 0)
+        .then(|| image.nth_written(strike.below(1, written)))
+        .flatten()
+}
