@@ -135,7 +135,9 @@ impl Core {
         } else {
             self.group.active
         };
-        if busy || (self.log.open.is_none() && self.log.frames.is_empty()) {
+        // Sealed frames are under way by themselves, but where a flush makes them durable, someone has to ask for it.
+        let nothing = self.log.open.is_none() && (self.is_through() || self.log.frames.is_empty());
+        if busy || nothing {
             return false;
         }
         if self.group.force || self.relaxed_deadline().is_some_and(|at| at <= self.now) {
