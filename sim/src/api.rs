@@ -14,7 +14,7 @@ pub type RequestId = u64;
 pub type SnapshotId = u64;
 
 /// When a write may be acknowledged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Only once it survives a power cut.
