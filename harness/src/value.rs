@@ -112,7 +112,12 @@ pub fn generate(stamp: Stamp, len_bytes: usize, compressible_percent: u8) -> Vec
     value.extend_from_slice(&stamp.key_hash.to_le_bytes());
     value.extend_from_slice(&(len_bytes as u64).to_le_bytes());
     let seed = stamp.key_hash ^ stamp.number.rotate_left(32);
-    extend_filler(&mut value, len_bytes - CHECKSUM_BYTES, seed, compressible_percent.min(100));
+    extend_filler(
+        &mut value,
+        len_bytes - CHECKSUM_BYTES,
+        seed,
+        compressible_percent.min(100),
+    );
     let checksum = xxh3_64(&value);
     value.extend_from_slice(&checksum.to_le_bytes());
     value
@@ -125,13 +130,25 @@ pub fn read(value: &[u8]) -> Reading {
         return Reading::TooShort;
     }
     if u32_at(value, 0) != MAGIC {
-        return if value.len() < FULL_BYTES_MIN { Reading::TooShort } else { Reading::Foreign };
+        return if value.len() < FULL_BYTES_MIN {
+            Reading::TooShort
+        } else {
+            Reading::Foreign
+        };
     }
-    let stamp = Stamp { key_hash: u64_at(value, 16), writer: u32_at(value, 4), number: u64_at(value, 8) };
+    let stamp = Stamp {
+        key_hash: u64_at(value, 16),
+        writer: u32_at(value, 4),
+        number: u64_at(value, 8),
+    };
     let written_bytes = u64_at(value, 24);
     let found_bytes = value.len() as u64;
     if written_bytes != found_bytes {
-        return Reading::Resized { stamp, written_bytes, found_bytes };
+        return Reading::Resized {
+            stamp,
+            written_bytes,
+            found_bytes,
+        };
     }
     let body = value.len() - CHECKSUM_BYTES;
     if xxh3_64(&value[..body]) != u64_at(value, body) {
@@ -142,15 +159,28 @@ pub fn read(value: &[u8]) -> Reading {
 
 /// Holds `value` against what the write `expected` of `expected_bytes` bytes wrote.
 #[must_use]
-pub fn judge(value: &[u8], expected: Stamp, expected_bytes: usize, compressible_percent: u8) -> Verdict {
-    if expected_bytes < FULL_BYTES_MIN && value == generate(expected, expected_bytes, compressible_percent) {
+pub fn judge(
+    value: &[u8],
+    expected: Stamp,
+    expected_bytes: usize,
+    compressible_percent: u8,
+) -> Verdict {
+    if expected_bytes < FULL_BYTES_MIN
+        && value == generate(expected, expected_bytes, compressible_percent)
+    {
         return Verdict::Right;
     }
     match read(value) {
-        Reading::Whole(stamp) if stamp == expected && value.len() == expected_bytes => Verdict::Right,
+        Reading::Whole(stamp) if stamp == expected && value.len() == expected_bytes => {
+            Verdict::Right
+        }
         Reading::Whole(stamp) if stamp.key_hash != expected.key_hash => Verdict::OtherKey(stamp),
         Reading::Whole(stamp) => Verdict::OtherWrite(stamp),
-        Reading::Resized { stamp, written_bytes, found_bytes } if found_bytes < written_bytes => Verdict::Truncated(stamp),
+        Reading::Resized {
+            stamp,
+            written_bytes,
+            found_bytes,
+        } if found_bytes < written_bytes => Verdict::Truncated(stamp),
         Reading::Resized { stamp, .. } => Verdict::Extended(stamp),
         Reading::Damaged(_) | Reading::Foreign | Reading::TooShort => Verdict::Damaged,
     }
@@ -209,7 +239,11 @@ mod tests {
     use super::{FULL_BYTES_MIN, Reading, Stamp, Verdict, generate, judge, key_hash, read};
 
     fn stamp(number: u64) -> Stamp {
-        Stamp { key_hash: key_hash(b"seven"), writer: 3, number }
+        Stamp {
+            key_hash: key_hash(b"seven"),
+            writer: 3,
+            number,
+        }
     }
 
     /// Goal: every length that a workload may ask for gives exactly that length and reads back right.
@@ -220,8 +254,16 @@ mod tests {
         for len in lengths {
             let value = generate(stamp(9), len, 0);
             assert_eq!(value.len(), len);
-            assert_eq!(judge(&value, stamp(9), len, 0), Verdict::Right, "{len} bytes");
-            let expected = if len < FULL_BYTES_MIN { Reading::TooShort } else { Reading::Whole(stamp(9)) };
+            assert_eq!(
+                judge(&value, stamp(9), len, 0),
+                Verdict::Right,
+                "{len} bytes"
+            );
+            let expected = if len < FULL_BYTES_MIN {
+                Reading::TooShort
+            } else {
+                Reading::Whole(stamp(9))
+            };
             assert_eq!(read(&value), expected, "{len} bytes");
         }
     }
@@ -229,22 +271,50 @@ mod tests {
     /// Goal: each way to go wrong is told from the others. Method: one value per way.
     #[test]
     fn each_kind_of_mix_up_is_told() {
-        let elsewhere = Stamp { key_hash: key_hash(b"eight"), ..stamp(9) };
-        assert_eq!(judge(&generate(elsewhere, 100, 0), stamp(9), 100, 0), Verdict::OtherKey(elsewhere));
-        assert_eq!(judge(&generate(stamp(8), 100, 0), stamp(9), 100, 0), Verdict::OtherWrite(stamp(8)));
+        let elsewhere = Stamp {
+            key_hash: key_hash(b"eight"),
+            ..stamp(9)
+        };
+        assert_eq!(
+            judge(&generate(elsewhere, 100, 0), stamp(9), 100, 0),
+            Verdict::OtherKey(elsewhere)
+        );
+        assert_eq!(
+            judge(&generate(stamp(8), 100, 0), stamp(9), 100, 0),
+            Verdict::OtherWrite(stamp(8))
+        );
         let value = generate(stamp(9), 100, 0);
-        assert_eq!(judge(&value[..99], stamp(9), 100, 0), Verdict::Truncated(stamp(9)));
-        assert_eq!(judge(&value[..35], stamp(9), 100, 0), Verdict::Truncated(stamp(9)));
+        assert_eq!(
+            judge(&value[..99], stamp(9), 100, 0),
+            Verdict::Truncated(stamp(9))
+        );
+        assert_eq!(
+            judge(&value[..35], stamp(9), 100, 0),
+            Verdict::Truncated(stamp(9))
+        );
         let longer = [&value[..], &[0]].concat();
-        assert_eq!(judge(&longer, stamp(9), 100, 0), Verdict::Extended(stamp(9)));
+        assert_eq!(
+            judge(&longer, stamp(9), 100, 0),
+            Verdict::Extended(stamp(9))
+        );
         for at in 0..100 {
             let mut damaged = value.clone();
             damaged[at] ^= 4;
-            assert_ne!(judge(&damaged, stamp(9), 100, 0), Verdict::Right, "bit at byte {at}");
-            assert!(!matches!(read(&damaged), Reading::Whole(_)), "bit at byte {at}");
+            assert_ne!(
+                judge(&damaged, stamp(9), 100, 0),
+                Verdict::Right,
+                "bit at byte {at}"
+            );
+            assert!(
+                !matches!(read(&damaged), Reading::Whole(_)),
+                "bit at byte {at}"
+            );
         }
         assert_eq!(judge(&[0; 100], stamp(9), 100, 0), Verdict::Damaged);
-        assert_eq!(judge(&generate(stamp(8), 10, 0), stamp(9), 10, 0), Verdict::Damaged);
+        assert_eq!(
+            judge(&generate(stamp(8), 10, 0), stamp(9), 10, 0),
+            Verdict::Damaged
+        );
     }
 
     /// Goal: values do not compress unless asked to, and then by as much as asked. Method: the share of the commonest byte.
@@ -252,7 +322,9 @@ mod tests {
     fn filler_is_as_compressible_as_asked() {
         let share = |value: &[u8]| {
             let mut counts = [0usize; 256];
-            value.iter().for_each(|&byte| counts[usize::from(byte)] += 1);
+            value
+                .iter()
+                .for_each(|&byte| counts[usize::from(byte)] += 1);
             counts.into_iter().max().unwrap() * 1_000 / value.len()
         };
         assert!(share(&generate(stamp(1), 100_000, 0)) < 8);
@@ -262,7 +334,9 @@ mod tests {
     /// Goal: two writes never write the same bytes where that can be avoided. Method: a thousand 8-byte values.
     #[test]
     fn short_values_differ_too() {
-        let mut values: Vec<_> = (0..1_000).map(|number| generate(stamp(number), 8, 0)).collect();
+        let mut values: Vec<_> = (0..1_000)
+            .map(|number| generate(stamp(number), 8, 0))
+            .collect();
         values.sort();
         values.dedup();
         assert_eq!(values.len(), 1_000);

@@ -61,7 +61,11 @@ impl Zipfian {
         self.zeta = self.zeta_of(items);
         let zeta2 = 1.0 + self.half_pow_theta;
         let ratio = 1.0 - libm::pow(2.0 / as_f64(items), 1.0 - self.theta);
-        self.eta = if items > 2 { ratio / (1.0 - zeta2 / self.zeta) } else { 0.0 };
+        self.eta = if items > 2 {
+            ratio / (1.0 - zeta2 / self.zeta)
+        } else {
+            0.0
+        };
     }
 
     /// The next number.
@@ -74,8 +78,13 @@ impl Zipfian {
         if uz < 1.0 + self.half_pow_theta || self.items <= 2 {
             return 1.min(self.items - 1);
         }
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the product lies in 0..items")]
-        let rank = (as_f64(self.items) * libm::pow(self.eta * u - self.eta + 1.0, self.alpha)) as u64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the product lies in 0..items"
+        )]
+        let rank =
+            (as_f64(self.items) * libm::pow(self.eta * u - self.eta + 1.0, self.alpha)) as u64;
         rank.min(self.items - 1)
     }
 
@@ -85,9 +94,11 @@ impl Zipfian {
             _ => {
                 let (a, b) = (f64::from(EXACT_TERMS), as_f64(items));
                 let power = |x: f64, exponent: f64| libm::pow(x, exponent);
-                let integral = (power(b, 1.0 - self.theta) - power(a, 1.0 - self.theta)) / (1.0 - self.theta);
+                let integral =
+                    (power(b, 1.0 - self.theta) - power(a, 1.0 - self.theta)) / (1.0 - self.theta);
                 let ends = (power(b, -self.theta) - power(a, -self.theta)) / 2.0;
-                let slopes = self.theta * (power(a, -self.theta - 1.0) - power(b, -self.theta - 1.0)) / 12.0;
+                let slopes =
+                    self.theta * (power(a, -self.theta - 1.0) - power(b, -self.theta - 1.0)) / 12.0;
                 self.head + integral + ends + slopes
             }
         }
@@ -106,7 +117,10 @@ impl ScrambledZipfian {
     #[must_use]
     pub fn new(items: u64, theta: f64) -> Self {
         assert!(items > 0, "a distribution over nothing");
-        ScrambledZipfian { ranks: Zipfian::new(SCRAMBLED_ITEMS, theta), items }
+        ScrambledZipfian {
+            ranks: Zipfian::new(SCRAMBLED_ITEMS, theta),
+            items,
+        }
     }
 
     /// The next number.
@@ -121,7 +135,9 @@ pub fn fnv1a_64(number: u64) -> u64 {
     let hash = number
         .to_le_bytes()
         .into_iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     hash.cast_signed().unsigned_abs()
 }
 
@@ -130,7 +146,10 @@ pub(crate) fn unit(rng: &mut Rng) -> f64 {
     as_f64(rng.next_u64() >> 11) / as_f64(1 << 53)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts below 2^53, and a rounded count is as good")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "counts below 2^53, and a rounded count is as good"
+)]
 fn as_f64(number: u64) -> f64 {
     number as f64
 }
@@ -158,7 +177,11 @@ mod tests {
         let zipfian = Zipfian::new(30_000, 0.99);
         assert!((zipfian.zeta - sum_of_terms(30_000, 0.99)).abs() < 1e-9);
         let ycsb = Zipfian::new(SCRAMBLED_ITEMS, 0.99);
-        assert!((ycsb.zeta - 26.469_028_201_783_02).abs() < 1e-6, "{}", ycsb.zeta);
+        assert!(
+            (ycsb.zeta - 26.469_028_201_783_02).abs() < 1e-6,
+            "{}",
+            ycsb.zeta
+        );
     }
 
     /// Goal: the ranks have the frequencies they should. Method: 200,000 draws; the first two ranks, which the generator gives
@@ -172,13 +195,23 @@ mod tests {
         for rank in 0..2 {
             let p = libm::pow(as_f64(rank + 1), -0.99) / zipfian.zeta;
             let n = f64::from(draws);
-            let deviation = (counts[usize::try_from(rank).unwrap()] - n * p).abs() / (n * p * (1.0 - p)).sqrt();
-            assert!(deviation < 4.0, "rank {rank} is {deviation} standard deviations off");
+            let deviation =
+                (counts[usize::try_from(rank).unwrap()] - n * p).abs() / (n * p * (1.0 - p)).sqrt();
+            assert!(
+                deviation < 4.0,
+                "rank {rank} is {deviation} standard deviations off"
+            );
         }
         for (from, to) in [(10, 100), (100, 1_000)] {
             let found: f64 = counts[from..to].iter().sum::<f64>() / f64::from(draws);
-            let expected = (from..to).map(|i| libm::pow(as_f64(i as u64 + 1), -0.99)).sum::<f64>() / zipfian.zeta;
-            assert!((found / expected - 1.0).abs() < 0.08, "{from}..{to}: {found} instead of {expected}");
+            let expected = (from..to)
+                .map(|i| libm::pow(as_f64(i as u64 + 1), -0.99))
+                .sum::<f64>()
+                / zipfian.zeta;
+            assert!(
+                (found / expected - 1.0).abs() < 0.08,
+                "{from}..{to}: {found} instead of {expected}"
+            );
         }
     }
 
@@ -189,9 +222,15 @@ mod tests {
         let zipfian = ScrambledZipfian::new(1_000, 0.99);
         let mut rng = Rng::new(2, Purpose::Workload);
         let counts = counts(100_000, 1_000, || zipfian.draw(&mut rng));
-        let hottest = (0..1_000).max_by(|&a, &b| counts[a].total_cmp(&counts[b])).unwrap();
+        let hottest = (0..1_000)
+            .max_by(|&a, &b| counts[a].total_cmp(&counts[b]))
+            .unwrap();
         assert_eq!(hottest as u64, fnv1a_64(0) % 1_000);
-        assert!((0.036..0.042).contains(&(counts[hottest] / 1e5)), "{}", counts[hottest]);
+        assert!(
+            (0.036..0.042).contains(&(counts[hottest] / 1e5)),
+            "{}",
+            counts[hottest]
+        );
         assert!(counts.iter().all(|&count| count > 0.0));
     }
 
@@ -202,7 +241,10 @@ mod tests {
         for items in [6, 900, 1_001, 4_000] {
             grown.resize(items);
             let fresh = Zipfian::new(items, 0.7);
-            let (mut a, mut b) = (Rng::new(3, Purpose::Workload), Rng::new(3, Purpose::Workload));
+            let (mut a, mut b) = (
+                Rng::new(3, Purpose::Workload),
+                Rng::new(3, Purpose::Workload),
+            );
             assert!((0..1_000).all(|_| grown.draw(&mut a) == fresh.draw(&mut b)));
         }
     }
@@ -210,11 +252,21 @@ mod tests {
     /// Goal: no draw leaves the range, however small. Method: one, two and three items, with and without skew.
     #[test]
     fn tiny_ranges_hold() {
-        for (items, theta) in [(1, 0.99), (2, 0.99), (3, 0.99), (1, 0.0), (2, 0.0), (7, 0.0)] {
+        for (items, theta) in [
+            (1, 0.99),
+            (2, 0.99),
+            (3, 0.99),
+            (1, 0.0),
+            (2, 0.0),
+            (7, 0.0),
+        ] {
             let zipfian = Zipfian::new(items, theta);
             let mut rng = Rng::new(4, Purpose::Workload);
             let counts = counts(5_000, items, || zipfian.draw(&mut rng));
-            assert!(counts.iter().all(|&count| count > 0.0), "{items} items, theta {theta}: {counts:?}");
+            assert!(
+                counts.iter().all(|&count| count > 0.0),
+                "{items} items, theta {theta}: {counts:?}"
+            );
         }
     }
 

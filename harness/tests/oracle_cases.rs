@@ -1,5 +1,10 @@
 //! Each property is fired by small histories made by hand, and by nothing but what breaks it.
 
+#![expect(
+    clippy::print_stdout,
+    reason = "the sentences are worth reading when a case fails"
+)]
+
 mod oracle_support;
 
 use kvsim_harness::oracle::{DeviceTruth, OracleConfig, Property, Symptom};
@@ -7,7 +12,14 @@ use kvsim_sim::api::{Body, Direction, Reply, Request, Scan, Status};
 use oracle_support::{Judged, Lab, batch, delete, get, put, relaxed, serve, state, value};
 
 fn scan(direction: Direction, snapshot: u64) -> Request {
-    Request::Scan(Scan { snapshot, direction, start: None, end: None, limit: 100, max_bytes: 1 << 20 })
+    Request::Scan(Scan {
+        snapshot,
+        direction,
+        start: None,
+        end: None,
+        limit: 100,
+        max_bytes: 1 << 20,
+    })
 }
 
 /// Ten acknowledged writes of ten keys.
@@ -15,7 +27,9 @@ fn ten() -> (Lab, Vec<(&'static str, u64)>) {
     let keys = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
     let entries: Vec<_> = keys.into_iter().zip(1..).collect();
     let mut lab = Lab::new();
-    entries.iter().for_each(|(key, number)| lab.done(put(key, *number)));
+    entries
+        .iter()
+        .for_each(|(key, number)| lab.done(put(key, *number)));
     (lab, entries)
 }
 
@@ -59,7 +73,11 @@ fn lost_before_a_durable_one() -> Judged {
 }
 
 fn lost_after_the_window() -> Judged {
-    let window = OracleConfig { relaxed_window_ns: Some(500), relaxed_slack_ns: 100, ..OracleConfig::default() };
+    let window = OracleConfig {
+        relaxed_window_ns: Some(500),
+        relaxed_slack_ns: 100,
+        ..OracleConfig::default()
+    };
     let mut lab = Lab::with(window);
     lab.done(relaxed("a", 1));
     lab.crash_showing(&state(&[]))
@@ -74,14 +92,26 @@ fn lost_after_a_close() -> Judged {
 
 fn false_alarm_at_opening() -> Judged {
     let mut lab = Lab::new();
-    let reply = Reply { id: 0, status: Status::Corruption, body: Body::Message("bad frame".into()) };
-    lab.oracle.opened(&reply, &DeviceTruth::default()).map(|_| ())
+    let reply = Reply {
+        id: 0,
+        status: Status::Corruption,
+        body: Body::Message("bad frame".into()),
+    };
+    lab.oracle
+        .opened(&reply, &DeviceTruth::default())
+        .map(|_| ())
 }
 
 fn refused_for_nothing() -> Judged {
     let mut lab = Lab::new();
-    let reply = Reply { id: 0, status: Status::NoSpace, body: Body::Empty };
-    lab.oracle.opened(&reply, &DeviceTruth::default()).map(|_| ())
+    let reply = Reply {
+        id: 0,
+        status: Status::NoSpace,
+        body: Body::Empty,
+    };
+    lab.oracle
+        .opened(&reply, &DeviceTruth::default())
+        .map(|_| ())
 }
 
 fn false_alarm_of_a_read() -> Judged {
@@ -93,7 +123,11 @@ fn false_alarm_of_a_read() -> Judged {
 fn false_alarm_after_recovery() -> Judged {
     let (mut lab, _) = ten();
     lab.crash();
-    let seen = lab.observe_with(|_| Reply { id: 7, status: Status::Corruption, body: Body::Empty });
+    let seen = lab.observe_with(|_| Reply {
+        id: 7,
+        status: Status::Corruption,
+        body: Body::Empty,
+    });
     lab.oracle.judge(&seen, &lab.truth).map(|_| ())
 }
 
@@ -143,7 +177,12 @@ fn hole() -> Judged {
 
 fn hole_among_relaxed() -> Judged {
     let mut lab = Lab::new();
-    (2..9).for_each(|number| lab.done(relaxed("abcdefghi".get(number..=number).unwrap(), number as u64)));
+    (2..9).for_each(|number| {
+        lab.done(relaxed(
+            "abcdefghi".get(number..=number).unwrap(),
+            number as u64,
+        ))
+    });
     lab.crash_showing(&state(&[("c", 2), ("e", 4), ("f", 5), ("g", 6)]))
 }
 
@@ -272,7 +311,12 @@ fn scan_is_out_of_order() -> Judged {
     let (mut lab, entries) = ten();
     let request = scan(Direction::Forward, 0);
     let id = lab.ask(request.clone());
-    let Reply { status, body: Body::Entries { mut entries, more }, .. } = serve(&state(&entries), id, &request) else {
+    let Reply {
+        status,
+        body: Body::Entries { mut entries, more },
+        ..
+    } = serve(&state(&entries), id, &request)
+    else {
         panic!("a scan gives entries")
     };
     entries.swap(3, 4);
@@ -285,7 +329,8 @@ fn snapshot_moves() -> Judged {
     let id = lab.ask(Request::Snapshot);
     lab.answer(id, Status::Ok, Body::Snapshot(5)).unwrap();
     lab.done(put("a", 2));
-    lab.read(scan(Direction::Forward, 5), &state(&[("a", 1)])).unwrap();
+    lab.read(scan(Direction::Forward, 5), &state(&[("a", 1)]))
+        .unwrap();
     lab.read(scan(Direction::Forward, 5), &state(&[("a", 2)]))
 }
 
@@ -293,7 +338,10 @@ fn snapshot_vanishes() -> Judged {
     let mut lab = Lab::new();
     let id = lab.ask(Request::Snapshot);
     lab.answer(id, Status::Ok, Body::Snapshot(5)).unwrap();
-    let id = lab.ask(Request::Get { key: b"a".to_vec(), snapshot: 5 });
+    let id = lab.ask(Request::Get {
+        key: b"a".to_vec(),
+        snapshot: 5,
+    });
     lab.answer(id, Status::Invalid, Body::Empty)
 }
 
@@ -303,7 +351,17 @@ fn get_and_scan_differ_after_recovery() -> Judged {
     lab.crash();
     let (scanned, mut got) = (state(&entries), state(&entries));
     got.insert(b"a".to_vec(), value("a", 20));
-    let seen = lab.observe_with(|request| serve(if matches!(request, Request::Get { .. }) { &got } else { &scanned }, 7, request));
+    let seen = lab.observe_with(|request| {
+        serve(
+            if matches!(request, Request::Get { .. }) {
+                &got
+            } else {
+                &scanned
+            },
+            7,
+            request,
+        )
+    });
     lab.oracle.judge(&seen, &lab.truth).map(|_| ())
 }
 
@@ -312,7 +370,9 @@ fn reverse_scan_differs_after_recovery() -> Judged {
     lab.check.gets_max = 0;
     lab.crash();
     let seen = lab.observe_with(|request| match request {
-        Request::Scan(scan) if scan.direction == Direction::Reverse => serve(&state(&entries[..9]), 7, request),
+        Request::Scan(scan) if scan.direction == Direction::Reverse => {
+            serve(&state(&entries[..9]), 7, request)
+        }
         _ => serve(&state(&entries), 7, request),
     });
     lab.oracle.judge(&seen, &lab.truth).map(|_| ())
@@ -420,75 +480,339 @@ fn answers_a_get_with_a_snapshot() -> Judged {
 #[test]
 fn each_property_is_fired_by_what_breaks_it() {
     use Property::{
-        AcknowledgedDurable, AtomicWrites, DamageReported, NoResurrection, Prefix, ReadsAgree, RecoveryIdempotent,
-        SaneGuest, WorkAfterRecovery,
+        AcknowledgedDurable, AtomicWrites, DamageReported, NoResurrection, Prefix, ReadsAgree,
+        RecoveryIdempotent, SaneGuest, WorkAfterRecovery,
     };
     type Case = (&'static str, fn() -> Judged, Property, Symptom);
     let cases: &[Case] = &[
-        ("lost_write", lost_write, AcknowledgedDurable, Symptom::LostWrite),
-        ("lost_all", lost_all, AcknowledgedDurable, Symptom::LostWrite),
-        ("lost_one_of_many", lost_one_of_many, AcknowledgedDurable, Symptom::LostWrite),
-        ("lost_overwrite", lost_overwrite, AcknowledgedDurable, Symptom::LostWrite),
-        ("lost_synced", lost_synced, AcknowledgedDurable, Symptom::LostWrite),
-        ("lost_before_a_durable_one", lost_before_a_durable_one, AcknowledgedDurable, Symptom::LostWrite),
-        ("lost_after_the_window", lost_after_the_window, AcknowledgedDurable, Symptom::LostWrite),
-        ("lost_after_a_close", lost_after_a_close, AcknowledgedDurable, Symptom::LostWrite),
-        ("false_alarm_at_opening", false_alarm_at_opening, AcknowledgedDurable, Symptom::FalseAlarm),
-        ("refused_for_nothing", refused_for_nothing, AcknowledgedDurable, Symptom::RefusedToOpen),
-        ("false_alarm_of_a_read", false_alarm_of_a_read, AcknowledgedDurable, Symptom::FalseAlarm),
-        ("false_alarm_after_recovery", false_alarm_after_recovery, AcknowledgedDurable, Symptom::FalseAlarm),
-        ("half_a_batch", half_a_batch, AtomicWrites, Symptom::PartialBatch),
-        ("half_an_acknowledged_batch", half_an_acknowledged_batch, AtomicWrites, Symptom::PartialBatch),
-        ("half_a_batch_with_a_delete", half_a_batch_with_a_delete, AtomicWrites, Symptom::PartialBatch),
-        ("half_a_failed_batch", half_a_failed_batch, AtomicWrites, Symptom::PartialBatch),
-        ("half_a_value", half_a_value, AtomicWrites, Symptom::ResizedValue),
+        (
+            "lost_write",
+            lost_write,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "lost_all",
+            lost_all,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "lost_one_of_many",
+            lost_one_of_many,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "lost_overwrite",
+            lost_overwrite,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "lost_synced",
+            lost_synced,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "lost_before_a_durable_one",
+            lost_before_a_durable_one,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "lost_after_the_window",
+            lost_after_the_window,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "lost_after_a_close",
+            lost_after_a_close,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "false_alarm_at_opening",
+            false_alarm_at_opening,
+            AcknowledgedDurable,
+            Symptom::FalseAlarm,
+        ),
+        (
+            "refused_for_nothing",
+            refused_for_nothing,
+            AcknowledgedDurable,
+            Symptom::RefusedToOpen,
+        ),
+        (
+            "false_alarm_of_a_read",
+            false_alarm_of_a_read,
+            AcknowledgedDurable,
+            Symptom::FalseAlarm,
+        ),
+        (
+            "false_alarm_after_recovery",
+            false_alarm_after_recovery,
+            AcknowledgedDurable,
+            Symptom::FalseAlarm,
+        ),
+        (
+            "half_a_batch",
+            half_a_batch,
+            AtomicWrites,
+            Symptom::PartialBatch,
+        ),
+        (
+            "half_an_acknowledged_batch",
+            half_an_acknowledged_batch,
+            AtomicWrites,
+            Symptom::PartialBatch,
+        ),
+        (
+            "half_a_batch_with_a_delete",
+            half_a_batch_with_a_delete,
+            AtomicWrites,
+            Symptom::PartialBatch,
+        ),
+        (
+            "half_a_failed_batch",
+            half_a_failed_batch,
+            AtomicWrites,
+            Symptom::PartialBatch,
+        ),
+        (
+            "half_a_value",
+            half_a_value,
+            AtomicWrites,
+            Symptom::ResizedValue,
+        ),
         ("hole", hole, Prefix, Symptom::Hole),
-        ("hole_among_relaxed", hole_among_relaxed, Prefix, Symptom::Hole),
-        ("refused_write_is_there", refused_write_is_there, Prefix, Symptom::FailedWriteApplied),
+        (
+            "hole_among_relaxed",
+            hole_among_relaxed,
+            Prefix,
+            Symptom::Hole,
+        ),
+        (
+            "refused_write_is_there",
+            refused_write_is_there,
+            Prefix,
+            Symptom::FailedWriteApplied,
+        ),
         ("unknown_key", unknown_key, Prefix, Symptom::UnknownKey),
-        ("deleted_is_back", deleted_is_back, NoResurrection, Symptom::DeletedKeyBack),
-        ("the_last_delete_is_lost", the_last_delete_is_lost, NoResurrection, Symptom::DeletedKeyBack),
-        ("much_older_value", much_older_value, NoResurrection, Symptom::StaleValue),
-        ("older_than_the_base", older_than_the_base, NoResurrection, Symptom::StaleValue),
-        ("deleted_before_the_base_is_back", deleted_before_the_base_is_back, NoResurrection, Symptom::DeletedKeyBack),
-        ("forgotten_for_long_is_back", forgotten_for_long_is_back, NoResurrection, Symptom::StaleValue),
-        ("lost_unacknowledged_is_back", lost_unacknowledged_is_back, NoResurrection, Symptom::DeadWriteBack),
-        ("shown_is_taken_back", shown_is_taken_back, NoResurrection, Symptom::TakenBack),
-        ("running_get_of_a_dead_write", running_get_of_a_dead_write, NoResurrection, Symptom::DeadWriteBack),
-        ("get_shows_an_older_value", get_shows_an_older_value, ReadsAgree, Symptom::WrongRead),
-        ("get_misses_a_write_in_flight", get_misses_a_write_in_flight_that_succeeds, ReadsAgree, Symptom::WrongRead),
-        ("get_shows_a_refused_write", get_shows_a_write_that_is_then_refused, ReadsAgree, Symptom::WrongRead),
-        ("get_shows_another_keys_value", get_shows_another_keys_value, ReadsAgree, Symptom::ForeignValue),
-        ("scan_misses_a_key", scan_misses_a_key, ReadsAgree, Symptom::WrongRead),
-        ("scan_shows_a_deleted_key", scan_shows_a_deleted_key, ReadsAgree, Symptom::WrongRead),
-        ("scan_is_out_of_order", scan_is_out_of_order, ReadsAgree, Symptom::MalformedScan),
-        ("snapshot_moves", snapshot_moves, ReadsAgree, Symptom::WrongRead),
-        ("snapshot_vanishes", snapshot_vanishes, ReadsAgree, Symptom::SnapshotGone),
-        ("get_and_scan_differ", get_and_scan_differ_after_recovery, ReadsAgree, Symptom::ReadsDiffer),
-        ("reverse_scan_differs", reverse_scan_differs_after_recovery, ReadsAgree, Symptom::ReadsDiffer),
-        ("two_recoveries_differ", two_recoveries_differ, RecoveryIdempotent, Symptom::RecoveriesDiffer),
-        ("a_cut_recovery_showed_more", a_cut_recovery_showed_more, RecoveryIdempotent, Symptom::RecoveriesDiffer),
-        ("later_work_is_lost", later_work_is_lost, WorkAfterRecovery, Symptom::LostWrite),
-        ("later_work_without_a_flush", later_work_without_a_flush_is_lost, AcknowledgedDurable, Symptom::LostWrite),
-        ("damaged_value", damaged_value, DamageReported, Symptom::DamagedValue),
-        ("damaged_value_without_any_lie", damaged_value_without_any_lie, DamageReported, Symptom::DamagedValue),
-        ("foreign_value_under_lies", foreign_value_under_misdirected_reads, DamageReported, Symptom::ForeignValue),
-        ("silent_loss_in_the_middle", silent_loss_in_the_middle_under_rot, DamageReported, Symptom::LostWrite),
-        ("silent_loss_before_the_tail", silent_loss_before_the_tail_under_rot, DamageReported, Symptom::LostWrite),
-        ("stale_get_under_stale_reads", stale_get_under_stale_reads, DamageReported, Symptom::WrongRead),
-        ("answers_what_was_not_asked", answers_what_was_not_asked, SaneGuest, Symptom::WrongReply),
-        ("answers_a_get_with_a_snapshot", answers_a_get_with_a_snapshot, SaneGuest, Symptom::WrongReply),
+        (
+            "deleted_is_back",
+            deleted_is_back,
+            NoResurrection,
+            Symptom::DeletedKeyBack,
+        ),
+        (
+            "the_last_delete_is_lost",
+            the_last_delete_is_lost,
+            NoResurrection,
+            Symptom::DeletedKeyBack,
+        ),
+        (
+            "much_older_value",
+            much_older_value,
+            NoResurrection,
+            Symptom::StaleValue,
+        ),
+        (
+            "older_than_the_base",
+            older_than_the_base,
+            NoResurrection,
+            Symptom::StaleValue,
+        ),
+        (
+            "deleted_before_the_base_is_back",
+            deleted_before_the_base_is_back,
+            NoResurrection,
+            Symptom::DeletedKeyBack,
+        ),
+        (
+            "forgotten_for_long_is_back",
+            forgotten_for_long_is_back,
+            NoResurrection,
+            Symptom::StaleValue,
+        ),
+        (
+            "lost_unacknowledged_is_back",
+            lost_unacknowledged_is_back,
+            NoResurrection,
+            Symptom::DeadWriteBack,
+        ),
+        (
+            "shown_is_taken_back",
+            shown_is_taken_back,
+            NoResurrection,
+            Symptom::TakenBack,
+        ),
+        (
+            "running_get_of_a_dead_write",
+            running_get_of_a_dead_write,
+            NoResurrection,
+            Symptom::DeadWriteBack,
+        ),
+        (
+            "get_shows_an_older_value",
+            get_shows_an_older_value,
+            ReadsAgree,
+            Symptom::WrongRead,
+        ),
+        (
+            "get_misses_a_write_in_flight",
+            get_misses_a_write_in_flight_that_succeeds,
+            ReadsAgree,
+            Symptom::WrongRead,
+        ),
+        (
+            "get_shows_a_refused_write",
+            get_shows_a_write_that_is_then_refused,
+            ReadsAgree,
+            Symptom::WrongRead,
+        ),
+        (
+            "get_shows_another_keys_value",
+            get_shows_another_keys_value,
+            ReadsAgree,
+            Symptom::ForeignValue,
+        ),
+        (
+            "scan_misses_a_key",
+            scan_misses_a_key,
+            ReadsAgree,
+            Symptom::WrongRead,
+        ),
+        (
+            "scan_shows_a_deleted_key",
+            scan_shows_a_deleted_key,
+            ReadsAgree,
+            Symptom::WrongRead,
+        ),
+        (
+            "scan_is_out_of_order",
+            scan_is_out_of_order,
+            ReadsAgree,
+            Symptom::MalformedScan,
+        ),
+        (
+            "snapshot_moves",
+            snapshot_moves,
+            ReadsAgree,
+            Symptom::WrongRead,
+        ),
+        (
+            "snapshot_vanishes",
+            snapshot_vanishes,
+            ReadsAgree,
+            Symptom::SnapshotGone,
+        ),
+        (
+            "get_and_scan_differ",
+            get_and_scan_differ_after_recovery,
+            ReadsAgree,
+            Symptom::ReadsDiffer,
+        ),
+        (
+            "reverse_scan_differs",
+            reverse_scan_differs_after_recovery,
+            ReadsAgree,
+            Symptom::ReadsDiffer,
+        ),
+        (
+            "two_recoveries_differ",
+            two_recoveries_differ,
+            RecoveryIdempotent,
+            Symptom::RecoveriesDiffer,
+        ),
+        (
+            "a_cut_recovery_showed_more",
+            a_cut_recovery_showed_more,
+            RecoveryIdempotent,
+            Symptom::RecoveriesDiffer,
+        ),
+        (
+            "later_work_is_lost",
+            later_work_is_lost,
+            WorkAfterRecovery,
+            Symptom::LostWrite,
+        ),
+        (
+            "later_work_without_a_flush",
+            later_work_without_a_flush_is_lost,
+            AcknowledgedDurable,
+            Symptom::LostWrite,
+        ),
+        (
+            "damaged_value",
+            damaged_value,
+            DamageReported,
+            Symptom::DamagedValue,
+        ),
+        (
+            "damaged_value_without_any_lie",
+            damaged_value_without_any_lie,
+            DamageReported,
+            Symptom::DamagedValue,
+        ),
+        (
+            "foreign_value_under_lies",
+            foreign_value_under_misdirected_reads,
+            DamageReported,
+            Symptom::ForeignValue,
+        ),
+        (
+            "silent_loss_in_the_middle",
+            silent_loss_in_the_middle_under_rot,
+            DamageReported,
+            Symptom::LostWrite,
+        ),
+        (
+            "silent_loss_before_the_tail",
+            silent_loss_before_the_tail_under_rot,
+            DamageReported,
+            Symptom::LostWrite,
+        ),
+        (
+            "stale_get_under_stale_reads",
+            stale_get_under_stale_reads,
+            DamageReported,
+            Symptom::WrongRead,
+        ),
+        (
+            "answers_what_was_not_asked",
+            answers_what_was_not_asked,
+            SaneGuest,
+            Symptom::WrongReply,
+        ),
+        (
+            "answers_a_get_with_a_snapshot",
+            answers_a_get_with_a_snapshot,
+            SaneGuest,
+            Symptom::WrongReply,
+        ),
     ];
     let mut wrong = Vec::new();
     for (name, case, property, symptom) in cases {
         match case() {
             Ok(()) => wrong.push(format!("{name}: no violation")),
-            Err(found) if (found.property, found.symptom) == (*property, *symptom) => println!("{name}: {found}"),
-            Err(found) => wrong.push(format!("{name}: {:?} {:?} {found}", found.property, found.symptom)),
+            Err(found) if (found.property, found.symptom) == (*property, *symptom) => {
+                println!("{name}: {found}")
+            }
+            Err(found) => wrong.push(format!(
+                "{name}: {:?} {:?} {found}",
+                found.property, found.symptom
+            )),
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(Property::ALL.iter().all(|property| cases.iter().any(|case| case.2 == *property)));
+    assert!(
+        Property::ALL
+            .iter()
+            .all(|property| cases.iter().any(|case| case.2 == *property))
+    );
 }
 
 /// Goal: the sentence has what a person needs. Method: the plainest loss; its key, op and time, and the facts beside it.
@@ -502,5 +826,8 @@ fn the_sentence_names_key_op_and_time() {
     assert_eq!(violation.facts.key.as_deref(), Some("h"));
     assert_eq!(violation.facts.acknowledged_lost, 3);
     let json = serde_json::to_string(&violation).unwrap();
-    assert_eq!(serde_json::from_str::<kvsim_harness::oracle::Violation>(&json).unwrap(), *violation);
+    assert_eq!(
+        serde_json::from_str::<kvsim_harness::oracle::Violation>(&json).unwrap(),
+        *violation
+    );
 }

@@ -22,7 +22,11 @@ fn writes_in_flight_survive_as_a_prefix() {
 /// Goal: relaxed writes may be lost from the end, also within the window. Method: two of them, the second too young.
 #[test]
 fn relaxed_writes_may_be_lost_from_the_end() {
-    let window = OracleConfig { relaxed_window_ns: Some(1_900), relaxed_slack_ns: 100, ..OracleConfig::default() };
+    let window = OracleConfig {
+        relaxed_window_ns: Some(1_900),
+        relaxed_slack_ns: 100,
+        ..OracleConfig::default()
+    };
     let mut lab = Lab::with(window);
     lab.done(relaxed("a", 1));
     lab.now += 1_100;
@@ -51,7 +55,10 @@ fn a_write_that_met_an_error_may_go_either_way() {
         let mut lab = lab.clone();
         lab.recover(&state(&[("a", number), ("b", 3)]));
         let other = state(&[("a", 3 - number), ("b", 3)]);
-        assert_eq!(lab.crash_showing(&other).unwrap_err().property, Property::NoResurrection);
+        assert_eq!(
+            lab.crash_showing(&other).unwrap_err().property,
+            Property::NoResurrection
+        );
     }
 }
 
@@ -76,13 +83,22 @@ fn a_read_may_overtake_the_answer_of_a_write() {
 fn pages_and_limits_are_understood() {
     let mut lab = Lab::new();
     let keys = ["a", "b", "c", "d", "e"];
-    keys.iter().zip(1..).for_each(|(key, number)| lab.done(put(key, number)));
+    keys.iter()
+        .zip(1..)
+        .for_each(|(key, number)| lab.done(put(key, number)));
     lab.done(delete("c"));
     let shown = state(&[("a", 1), ("b", 2), ("d", 4), ("e", 5)]);
     for limit in 1..=4 {
         for direction in [Direction::Forward, Direction::Reverse] {
             let (start, end) = (Some(b"a".to_vec()), Some(b"e".to_vec()));
-            let scan = Scan { snapshot: 0, direction, start, end, limit, max_bytes: 1_000 };
+            let scan = Scan {
+                snapshot: 0,
+                direction,
+                start,
+                end,
+                limit,
+                max_bytes: 1_000,
+            };
             lab.read(Request::Scan(scan), &shown).unwrap();
         }
         lab.check.page_entries = limit;
@@ -135,16 +151,30 @@ fn reports_with_a_reason_are_accepted() {
     let mut lab = Lab::lying();
     lab.done(put("a", 1));
     lab.truth.bit_rot = 1;
-    let damage = |id| Reply { id, status: Status::Corruption, body: Body::Message("bad".into()) };
+    let damage = |id| Reply {
+        id,
+        status: Status::Corruption,
+        body: Body::Message("bad".into()),
+    };
     let id = lab.ask(get("a"));
     lab.answer(id, Status::Corruption, Body::Empty).unwrap();
     lab.crash();
     let seen = lab.observe_with(|_| damage(7));
     lab.oracle.judge(&seen, &lab.truth).unwrap();
-    assert_eq!(lab.oracle.opened(&damage(0), &lab.truth).unwrap(), Opening::Damaged("bad".into()));
+    assert_eq!(
+        lab.oracle.opened(&damage(0), &lab.truth).unwrap(),
+        Opening::Damaged("bad".into())
+    );
     lab.truth.read_errors = 1;
-    let error = Reply { id: 0, status: Status::IoError, body: Body::Message("read".into()) };
-    assert_eq!(lab.oracle.opened(&error, &lab.truth).unwrap(), Opening::DeviceError("read".into()));
+    let error = Reply {
+        id: 0,
+        status: Status::IoError,
+        body: Body::Message("read".into()),
+    };
+    assert_eq!(
+        lab.oracle.opened(&error, &lab.truth).unwrap(),
+        Opening::DeviceError("read".into())
+    );
     assert_eq!(lab.oracle.counts().reports_accepted, 3);
 }
 
@@ -162,14 +192,22 @@ fn a_key_that_could_not_be_read_stays_open() {
         let shown = state(&[("b", 2)]);
         let seen = lab.observe_with(|request| match request {
             Request::Get { key, .. } if key == b"b" => serve(&shown, 7, request),
-            _ => Reply { id: 7, status: Status::IoError, body: Body::Empty },
+            _ => Reply {
+                id: 7,
+                status: Status::IoError,
+                body: Body::Empty,
+            },
         });
         let recovery = lab.oracle.judge(&seen, &lab.truth).unwrap();
         lab.oracle.adopt(lab.now, &recovery, &seen, &lab.truth);
         for number in [1, 3] {
             let mut lab = lab.clone();
             lab.recover(&state(&[("a", number), ("b", 2)]));
-            assert!(lab.clone().crash_showing(&state(&[("a", 4 - number), ("b", 2)])).is_err());
+            assert!(
+                lab.clone()
+                    .crash_showing(&state(&[("a", 4 - number), ("b", 2)]))
+                    .is_err()
+            );
             assert!(lab.crash_showing(&state(&[("b", 2)])).is_err());
         }
         assert!(lab.crash_showing(&state(&[("b", 2)])).is_err());
@@ -190,7 +228,11 @@ fn a_lying_flush_excuses_any_older_prefix() {
     assert!(lab.clone().crash_showing(&state(&[("a", 1)])).is_err());
     lab.truth.flush_lies = 2;
     lab.clone().crash_showing(&state(&[("a", 1)])).unwrap();
-    assert!(lab.clone().crash_showing(&state(&[("a", 1), ("b", 2)])).is_err());
+    assert!(
+        lab.clone()
+            .crash_showing(&state(&[("a", 1), ("b", 2)]))
+            .is_err()
+    );
     assert!(lab.clone().crash_showing(&state(&[("c", 3)])).is_err());
     let recovery = lab.recover(&state(&[]));
     assert_eq!(recovery.excused_losses(), 2);
@@ -221,6 +263,10 @@ fn the_fingerprint_follows_what_is_owed() {
     assert_eq!(lab.oracle.fingerprint(), other.oracle.fingerprint());
     lab.ack(write);
     other.answer(write, Status::NoSpace, Body::Empty).unwrap();
-    let prints = [unanswered, lab.oracle.fingerprint(), other.oracle.fingerprint()];
+    let prints = [
+        unanswered,
+        lab.oracle.fingerprint(),
+        other.oracle.fingerprint(),
+    ];
     assert!(prints[0] != prints[1] && prints[1] != prints[2] && prints[0] != prints[2]);
 }

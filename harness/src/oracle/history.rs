@@ -110,12 +110,17 @@ impl KeyState {
 
     /// The versions up to a position, the newest first.
     pub(super) fn back_from(&self, pos: Pos) -> impl Iterator<Item = &Version> {
-        self.versions.iter().rev().skip_while(move |version| version.pos > pos)
+        self.versions
+            .iter()
+            .rev()
+            .skip_while(move |version| version.pos > pos)
     }
 
     /// What the key holds at `pos` if every optional write is missing.
     pub(super) fn settled_at(&self, pos: Pos) -> Content {
-        self.back_from(pos).find(|version| !version.optional).map_or_else(|| self.base(), |version| version.content)
+        self.back_from(pos)
+            .find(|version| !version.optional)
+            .map_or_else(|| self.base(), |version| version.content)
     }
 
     /// Whether the key may hold `content` at `pos`.
@@ -124,9 +129,18 @@ impl KeyState {
     }
 
     /// The same, when of some optional writes it is supposed that they took effect or did not.
-    pub(super) fn allows_if(&self, pos: Pos, content: Content, supposed: impl Fn(Pos) -> Option<bool>) -> bool {
+    pub(super) fn allows_if(
+        &self,
+        pos: Pos,
+        content: Content,
+        supposed: impl Fn(Pos) -> Option<bool>,
+    ) -> bool {
         for version in self.back_from(pos) {
-            let applied = if version.optional { supposed(version.pos) } else { Some(true) };
+            let applied = if version.optional {
+                supposed(version.pos)
+            } else {
+                Some(true)
+            };
             if applied != Some(false) && version.content == content {
                 return true;
             }
@@ -139,11 +153,18 @@ impl KeyState {
 
     /// Whether the key may hold `content` at any position.
     pub(super) fn knows(&self, content: Content) -> bool {
-        self.base() == content || self.versions.iter().any(|version| version.content == content)
+        self.base() == content
+            || self
+                .versions
+                .iter()
+                .any(|version| version.content == content)
     }
 
     pub(super) fn retired(&self, content: Content) -> Option<&Retired> {
-        self.retired.iter().rev().find(|retired| retired.content == content)
+        self.retired
+            .iter()
+            .rev()
+            .find(|retired| retired.content == content)
     }
 
     fn retire(&mut self, content: Content, origin: Option<Origin>, fate: Fate) {
@@ -153,7 +174,11 @@ impl KeyState {
         if self.retired.len() == RETIRED_PER_KEY {
             self.retired.remove(0);
         }
-        self.retired.push(Retired { content, origin, fate });
+        self.retired.push(Retired {
+            content,
+            origin,
+            fate,
+        });
     }
 }
 
@@ -211,7 +236,9 @@ impl History {
 
     /// The keys of a write, each once.
     pub(super) fn keys_of(&self, pos: Pos) -> &[KeyId] {
-        self.write(pos).map_or(&[], |write| &self.write_keys[write.keys.0 as usize..write.keys.1 as usize])
+        self.write(pos).map_or(&[], |write| {
+            &self.write_keys[write.keys.0 as usize..write.keys.1 as usize]
+        })
     }
 
     pub(super) fn state(&self, key: KeyId) -> &KeyState {
@@ -237,7 +264,8 @@ impl History {
 
     /// Whether the content of this version is still without an answer.
     pub(super) fn is_pending(&self, version: &Version) -> bool {
-        self.write(version.pos).is_some_and(|write| write.status == WriteStatus::Pending)
+        self.write(version.pos)
+            .is_some_and(|write| write.status == WriteStatus::Pending)
     }
 
     /// Takes in a write. Of several mutations of one key the last counts.
@@ -258,24 +286,41 @@ impl History {
                     if last.is_none_or(|last| last.pos <= self.base_pos) {
                         self.touched.push(id);
                     }
-                    state.versions.push(Version { pos, content, optional: false });
+                    state.versions.push(Version {
+                        pos,
+                        content,
+                        optional: false,
+                    });
                     self.write_keys.push(id);
                 }
             }
         }
         let index = |at: usize| u32::try_from(at).expect("fewer than 2^32 mutations");
         let keys = (index(start), index(self.write_keys.len()));
-        self.writes.push(WriteRecord { origin, status: WriteStatus::Pending, durability, unflushed: false, keys });
+        self.writes.push(WriteRecord {
+            origin,
+            status: WriteStatus::Pending,
+            durability,
+            unflushed: false,
+            keys,
+        });
         pos
     }
 
     /// Takes in the answer to a write.
-    pub(super) fn resolve(&mut self, pos: Pos, now: Nanos, status: Status, last_flush_ns: Option<Nanos>) {
+    pub(super) fn resolve(
+        &mut self,
+        pos: Pos,
+        now: Nanos,
+        status: Status,
+        last_flush_ns: Option<Nanos>,
+    ) {
         let write = self.write_mut(pos);
         write.status = match status {
             Status::Ok => {
                 write.origin.acknowledged_ns = Some(now);
-                write.unflushed = last_flush_ns.is_some_and(|flushed| flushed < write.origin.handed_in_ns);
+                write.unflushed =
+                    last_flush_ns.is_some_and(|flushed| flushed < write.origin.handed_in_ns);
                 match write.durability {
                     Durability::Durable => WriteStatus::Durable,
                     Durability::Relaxed => WriteStatus::Relaxed,
@@ -290,7 +335,13 @@ impl History {
         }
         for key in self.keys_of(pos).to_vec() {
             let state = &mut self.states[key as usize];
-            let Some(at) = state.versions.iter().rposition(|version| version.pos == pos) else { continue };
+            let Some(at) = state
+                .versions
+                .iter()
+                .rposition(|version| version.pos == pos)
+            else {
+                continue;
+            };
             if status == WriteStatus::Uncertain {
                 state.versions[at].optional = true;
             } else {
@@ -303,7 +354,11 @@ impl History {
     /// Who wrote this content of a key, as far as it is still known.
     pub(super) fn origin_of(&self, key: KeyId, content: Content) -> Option<Origin> {
         let state = self.state(key);
-        let version = state.versions.iter().rev().find(|version| version.content == content);
+        let version = state
+            .versions
+            .iter()
+            .rev()
+            .find(|version| version.content == content);
         match version.and_then(|version| self.write(version.pos)) {
             Some(write) => Some(write.origin),
             None if state.base() == content => state.base_origin(),
@@ -313,7 +368,12 @@ impl History {
 
     /// Makes the state at `prefix` the base, a key's content being what `seen` says of it, if that says anything.
     /// Whatever else was in question is gone for good; a key of which nothing was seen keeps its other possibilities.
-    pub(super) fn adopt(&mut self, prefix: Pos, lowest: Pos, seen: impl Fn(KeyId) -> Option<Content>) {
+    pub(super) fn adopt(
+        &mut self,
+        prefix: Pos,
+        lowest: Pos,
+        seen: impl Fn(KeyId) -> Option<Content>,
+    ) {
         let affected = if prefix < self.base_pos || lowest < self.base_pos {
             (0..KeyId::try_from(self.states.len()).expect("fewer than 2^32 keys")).collect()
         } else {
@@ -326,7 +386,12 @@ impl History {
         let mut open = Vec::new();
         for key in affected {
             self.settle(key, prefix, lowest, last, seen(key));
-            if self.state(key).versions.last().is_some_and(|version| version.optional) {
+            if self
+                .state(key)
+                .versions
+                .last()
+                .is_some_and(|version| version.optional)
+            {
                 open.push(key);
             }
         }
@@ -354,17 +419,30 @@ impl History {
         let settled = seen.unwrap_or_else(|| state.settled_at(prefix));
         // Nothing was seen: whatever the key may have held at a legal position remains possible.
         let open: Vec<Content> = if seen.is_none() {
-            let from = state.versions.iter().rposition(|version| version.pos <= lowest && !version.optional);
+            let from = state
+                .versions
+                .iter()
+                .rposition(|version| version.pos <= lowest && !version.optional);
             let before = from.is_none().then(|| state.base());
-            let later = state.versions[from.unwrap_or(0)..].iter().map(|version| version.content);
-            before.into_iter().chain(later).filter(|&content| content != settled).collect()
+            let later = state.versions[from.unwrap_or(0)..]
+                .iter()
+                .map(|version| version.content);
+            before
+                .into_iter()
+                .chain(later)
+                .filter(|&content| content != settled)
+                .collect()
         } else {
             Vec::new()
         };
         let shown = self.origin_of(key, settled);
         let mut state = std::mem::take(&mut self.states[key as usize]);
         let mut kept = Vec::new();
-        let mut found = state.base() == settled && !state.versions.iter().any(|v| v.pos <= prefix && v.content == settled);
+        let mut found = state.base() == settled
+            && !state
+                .versions
+                .iter()
+                .any(|v| v.pos <= prefix && v.content == settled);
         for version in std::mem::take(&mut state.versions) {
             let origin = self.write(version.pos).map(|write| write.origin);
             let is_shown = version.content == settled;
@@ -376,17 +454,32 @@ impl History {
                 state.retire(version.content, origin, Fate::Dead);
             } else {
                 found |= is_shown;
-                kept.push(Version { optional: false, ..version });
+                kept.push(Version {
+                    optional: false,
+                    ..version
+                });
             }
         }
         if self.keep {
             // A version before an optional one that did survive, or a content that only an observation knows.
-            if !found || kept.last().is_some_and(|version| version.content != settled) {
-                kept.push(Version { pos: prefix, content: settled, optional: false });
+            if !found
+                || kept
+                    .last()
+                    .is_some_and(|version| version.content != settled)
+            {
+                kept.push(Version {
+                    pos: prefix,
+                    content: settled,
+                    optional: false,
+                });
             }
         } else {
             for version in kept.drain(..).filter(|version| version.content != settled) {
-                state.retire(version.content, self.write(version.pos).map(|write| write.origin), Fate::Replaced);
+                state.retire(
+                    version.content,
+                    self.write(version.pos).map(|write| write.origin),
+                    Fate::Replaced,
+                );
             }
             if state.base() != settled {
                 let (content, origin) = (state.base(), state.base_origin());
@@ -398,7 +491,11 @@ impl History {
                 None => state.base.map(|(_, origin)| (settled, origin)),
             };
         }
-        kept.extend(open.into_iter().map(|content| Version { pos: last, content, optional: true }));
+        kept.extend(open.into_iter().map(|content| Version {
+            pos: last,
+            content,
+            optional: true,
+        }));
         state.versions = kept;
         self.states[key as usize] = state;
     }

@@ -73,19 +73,29 @@ impl KeyTable {
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], KeyId)> + use<'a> {
         let empty = match (low, high) {
             (Bound::Included(low), Bound::Included(high)) => low > high,
-            (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => low >= high,
+            (
+                Bound::Included(low) | Bound::Excluded(low),
+                Bound::Included(high) | Bound::Excluded(high),
+            ) => low >= high,
             _ => false,
         };
         let range = (!empty).then(|| self.0.by_key.range::<[u8], _>((low, high)));
-        range.into_iter().flatten().map(|(name, &id)| (&name[..], id))
+        range
+            .into_iter()
+            .flatten()
+            .map(|(name, &id)| (&name[..], id))
     }
 }
 
 /// A key for a person: text if it is printable, else hexadecimal.
 pub(super) fn printable(key: &[u8]) -> String {
     match std::str::from_utf8(key) {
-        Ok(text) if !key.is_empty() && text.chars().all(|c| !c.is_control() && c != '"') => text.to_owned(),
-        _ => key.iter().fold("0x".to_owned(), |hex, byte| hex + &format!("{byte:02x}")),
+        Ok(text) if !key.is_empty() && text.chars().all(|c| !c.is_control() && c != '"') => {
+            text.to_owned()
+        }
+        _ => key
+            .iter()
+            .fold("0x".to_owned(), |hex, byte| hex + &format!("{byte:02x}")),
     }
 }
 

@@ -52,7 +52,11 @@ pub(super) struct Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Problem {
     /// Two reads of one key differ.
-    Differ { key: Vec<u8>, first: (&'static str, String), second: (&'static str, String) },
+    Differ {
+        key: Vec<u8>,
+        first: (&'static str, String),
+        second: (&'static str, String),
+    },
     /// A scan that breaks the rules of scans.
     Malformed { what: String },
     /// A reply of a kind that does not answer the request.
@@ -75,11 +79,17 @@ pub struct Observation {
 
 impl Observation {
     pub(super) fn new(keys: usize) -> Self {
-        Observation { table: vec![Seen::Unasked; keys], ..Observation::default() }
+        Observation {
+            table: vec![Seen::Unasked; keys],
+            ..Observation::default()
+        }
     }
 
     pub(super) fn seen(&self, key: KeyId) -> Seen {
-        self.table.get(key as usize).copied().unwrap_or(Seen::Unasked)
+        self.table
+            .get(key as usize)
+            .copied()
+            .unwrap_or(Seen::Unasked)
     }
 
     /// What a key was seen to hold, if it was seen to hold something legal.
@@ -102,7 +112,10 @@ impl Observation {
     /// How many keys were read.
     #[must_use]
     pub fn keys_read(&self) -> u64 {
-        self.table.iter().filter(|seen| **seen != Seen::Unasked).count() as u64
+        self.table
+            .iter()
+            .filter(|seen| **seen != Seen::Unasked)
+            .count() as u64
     }
 
     /// How many values and absences were looked at, each read of a key counted.

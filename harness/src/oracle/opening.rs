@@ -23,22 +23,35 @@ impl Oracle {
     ///
     /// # Errors
     /// The violation, if the guest refuses for no reason.
-    pub fn opened(&mut self, reply: &Reply, truth: &DeviceTruth) -> Result<Opening, Box<Violation>> {
+    pub fn opened(
+        &mut self,
+        reply: &Reply,
+        truth: &DeviceTruth,
+    ) -> Result<Opening, Box<Violation>> {
         let refusal = |symptom| {
             let sentence = format!(
                 "{}, the guest refuses to open, answering {}, although the device gave it no reason",
                 self.when(),
                 answer(reply)
             );
-            Err(Violation::new(Property::AcknowledgedDurable, symptom, sentence, self.facts()))
+            Err(Violation::new(
+                Property::AcknowledgedDurable,
+                symptom,
+                sentence,
+                self.facts(),
+            ))
         };
         match reply.status {
             Status::Ok => return Ok(Opening::Ready),
             Status::Invalid => return Ok(Opening::Rejected(message(reply))),
             Status::Corruption if truth.lies() == 0 => return refusal(Symptom::FalseAlarm),
-            Status::IoError if truth.errors() + truth.latent_errors == 0 => return refusal(Symptom::FalseAlarm),
+            Status::IoError if truth.errors() + truth.latent_errors == 0 => {
+                return refusal(Symptom::FalseAlarm);
+            }
             Status::NoSpace if truth.no_space == 0 => return refusal(Symptom::RefusedToOpen),
-            Status::NotFound | Status::ReadOnly | Status::Closed => return refusal(Symptom::RefusedToOpen),
+            Status::NotFound | Status::ReadOnly | Status::Closed => {
+                return refusal(Symptom::RefusedToOpen);
+            }
             Status::Corruption | Status::IoError | Status::NoSpace => {}
         }
         self.counts.reports_accepted += 1;

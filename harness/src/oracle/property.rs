@@ -61,14 +61,20 @@ impl Property {
     #[must_use]
     pub fn demand(self) -> &'static str {
         match self {
-            Property::AcknowledgedDurable => "every acknowledged durable write reads back, with the right bytes",
+            Property::AcknowledgedDurable => {
+                "every acknowledged durable write reads back, with the right bytes"
+            }
             Property::AtomicWrites => "a write, and so a batch, is wholly there or wholly not",
             Property::Prefix => "what survives is a prefix of the commit order",
-            Property::NoResurrection => "nothing comes back from the dead, and no recovery takes back what one before it showed",
+            Property::NoResurrection => {
+                "nothing comes back from the dead, and no recovery takes back what one before it showed"
+            }
             Property::ReadsAgree => "scans and gets agree, in order, and a snapshot does not move",
             Property::RecoveryIdempotent => "recovering twice gives the same answer",
             Property::WorkAfterRecovery => "work after a recovery survives the next crash",
-            Property::DamageReported => "damaged data is reported, never returned and never silently dropped",
+            Property::DamageReported => {
+                "damaged data is reported, never returned and never silently dropped"
+            }
             Property::SaneGuest => "the guest neither panics nor hangs, nor outgrows its memory",
         }
     }
@@ -76,7 +82,9 @@ impl Property {
     /// The property of this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Property> {
-        Property::ALL.into_iter().find(|property| property.name() == name)
+        Property::ALL
+            .into_iter()
+            .find(|property| property.name() == name)
     }
 }
 
@@ -94,7 +102,10 @@ mod tests {
     #[test]
     fn the_name_is_the_serialised_form() {
         for property in Property::ALL {
-            assert_eq!(serde_json::to_string(&property).unwrap(), format!("\"{}\"", property.name()));
+            assert_eq!(
+                serde_json::to_string(&property).unwrap(),
+                format!("\"{}\"", property.name())
+            );
             assert_eq!(Property::from_name(property.name()), Some(property));
         }
         assert_eq!(Property::from_name("prefixes"), None);

@@ -57,12 +57,17 @@ impl Fit {
     /// The positions that explain everything, the longest prefix first.
     pub(super) fn perfect(&self, from: Pos) -> impl Iterator<Item = Pos> {
         let end = self.low + Pos::try_from(self.explained.len()).expect("one count per position");
-        (self.low.max(from)..end).rev().filter(|&pos| self.explained[(pos - self.low) as usize] == self.constrained)
+        (self.low.max(from)..end)
+            .rev()
+            .filter(|&pos| self.explained[(pos - self.low) as usize] == self.constrained)
     }
 
     /// The position that explains most, the longest prefix among equals.
     pub(super) fn best(&self) -> Pos {
-        (self.low..).zip(&self.explained).max_by_key(|(_, count)| **count).map_or(self.low, |(pos, _)| pos)
+        (self.low..)
+            .zip(&self.explained)
+            .max_by_key(|(_, count)| **count)
+            .map_or(self.low, |(pos, _)| pos)
     }
 }
 
@@ -71,7 +76,11 @@ impl Oracle {
     ///
     /// # Errors
     /// The violation that explains best what was seen.
-    pub fn judge(&self, seen: &Observation, truth: &DeviceTruth) -> Result<Recovery, Box<Violation>> {
+    pub fn judge(
+        &self,
+        seen: &Observation,
+        truth: &DeviceTruth,
+    ) -> Result<Recovery, Box<Violation>> {
         self.judge_reports(seen, truth)?;
         if let Some(problem) = &seen.problem {
             return Err(self.problem(problem, truth));
@@ -85,16 +94,34 @@ impl Oracle {
         if let Some(violation) = strict.as_ref().err().filter(|_| !self.may_excuse(truth)) {
             return Err(self.untouched_differs(*violation, seen, truth));
         }
-        let found = strict.as_ref().ok().and_then(|fit| self.first_atomic(fit, owed.pos, seen));
+        let found = strict
+            .as_ref()
+            .ok()
+            .and_then(|fit| self.first_atomic(fit, owed.pos, seen));
         if let Some(prefix) = found {
-            return Ok(Recovery { prefix, lowest: owed.pos, excused: 0 });
+            return Ok(Recovery {
+                prefix,
+                lowest: owed.pos,
+                excused: 0,
+            });
         }
         if self.may_excuse(truth) {
-            let lowest = if truth.flush_lies > self.base_flush_lies { 0 } else { self.owed(truth.last_flush_completed_ns).pos };
+            let lowest = if truth.flush_lies > self.base_flush_lies {
+                0
+            } else {
+                self.owed(truth.last_flush_completed_ns).pos
+            };
             let fit = self.fit(seen, lowest.min(self.history.base_pos));
-            let found = fit.as_ref().ok().and_then(|fit| self.first_atomic(fit, lowest, seen));
+            let found = fit
+                .as_ref()
+                .ok()
+                .and_then(|fit| self.first_atomic(fit, lowest, seen));
             if let Some(prefix) = found {
-                return Ok(Recovery { prefix, lowest, excused: self.acknowledged_beyond(prefix, owed.pos) });
+                return Ok(Recovery {
+                    prefix,
+                    lowest,
+                    excused: self.acknowledged_beyond(prefix, owed.pos),
+                });
             }
         }
         Err(match strict {
@@ -104,9 +131,22 @@ impl Oracle {
     }
 
     /// Makes what a recovery showed the base: what it did not show is gone for good, and what it showed is owed from now on.
-    pub fn adopt(&mut self, now: Nanos, recovery: &Recovery, seen: &Observation, truth: &DeviceTruth) {
-        for pos in self.history.positions().rev().take_while(|&pos| pos > self.history.base_pos) {
-            let Some(write) = self.history.write(pos) else { continue };
+    pub fn adopt(
+        &mut self,
+        now: Nanos,
+        recovery: &Recovery,
+        seen: &Observation,
+        truth: &DeviceTruth,
+    ) {
+        for pos in self
+            .history
+            .positions()
+            .rev()
+            .take_while(|&pos| pos > self.history.base_pos)
+        {
+            let Some(write) = self.history.write(pos) else {
+                continue;
+            };
             let kept = pos <= recovery.prefix;
             match write.status {
                 WriteStatus::Durable => self.counts.durable_checked += 1,
@@ -114,21 +154,30 @@ impl Oracle {
                     self.counts.relaxed_checked += 1;
                     self.counts.relaxed_lost += u64::from(!kept);
                 }
-                WriteStatus::Pending | WriteStatus::Uncertain if kept => self.counts.unacknowledged_kept += 1,
-                WriteStatus::Pending | WriteStatus::Uncertain => self.counts.unacknowledged_lost += 1,
+                WriteStatus::Pending | WriteStatus::Uncertain if kept => {
+                    self.counts.unacknowledged_kept += 1
+                }
+                WriteStatus::Pending | WriteStatus::Uncertain => {
+                    self.counts.unacknowledged_lost += 1
+                }
                 WriteStatus::Failed | WriteStatus::Kept | WriteStatus::Dead => {}
             }
         }
         self.counts.recoveries += 1;
         self.counts.excused_losses += recovery.excused;
         self.counts.reports_accepted += seen.reports();
-        self.history.adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
+        self.history
+            .adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
         self.syncs.clear();
         self.pinned.clear();
         self.base_ns = now;
         self.base_flush_lies = truth.flush_lies;
         self.next_window.clone_from(&seen.next_window);
-        self.verified = seen.table.iter().map(|seen| !matches!(seen, Seen::Unasked)).collect();
+        self.verified = seen
+            .table
+            .iter()
+            .map(|seen| !matches!(seen, Seen::Unasked))
+            .collect();
     }
 
     /// A reading back was cut short by another crash: what it showed so far must be shown again.
@@ -146,27 +195,51 @@ impl Oracle {
     ///
     /// # Errors
     /// [`Property::RecoveryIdempotent`], with the first key that differs.
-    pub fn same_recovery(&self, first: &Observation, second: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+    pub fn same_recovery(
+        &self,
+        first: &Observation,
+        second: &Observation,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
         if truth.lies() > 0 {
             return Ok(());
         }
         for key in (0..).take(first.table.len()) {
-            let pair = (first.content_of(first.seen(key)), second.content_of(second.seen(key)));
+            let pair = (
+                first.content_of(first.seen(key)),
+                second.content_of(second.seen(key)),
+            );
             if let (Some(one), Some(other)) = pair
                 && one != other
             {
-                return Err(self.recoveries_differ(key, one, other, "two recoveries of the same image differ"));
+                return Err(self.recoveries_differ(
+                    key,
+                    one,
+                    other,
+                    "two recoveries of the same image differ",
+                ));
             }
         }
         let unknown = |seen: &Observation| {
-            let mut keys: Vec<_> = seen.strange.iter().filter(|strange| strange.unknown_key).map(|strange| strange.key.clone()).collect();
+            let mut keys: Vec<_> = seen
+                .strange
+                .iter()
+                .filter(|strange| strange.unknown_key)
+                .map(|strange| strange.key.clone())
+                .collect();
             keys.sort();
             keys.dedup();
             keys
         };
         if unknown(first) != unknown(second) {
-            let sentence = "two recoveries of the same image show different keys that no client wrote";
-            return Err(Violation::new(Property::RecoveryIdempotent, Symptom::RecoveriesDiffer, sentence, self.facts()));
+            let sentence =
+                "two recoveries of the same image show different keys that no client wrote";
+            return Err(Violation::new(
+                Property::RecoveryIdempotent,
+                Symptom::RecoveriesDiffer,
+                sentence,
+                self.facts(),
+            ));
         }
         Ok(())
     }
@@ -186,11 +259,29 @@ impl Oracle {
         Ok(())
     }
 
-    fn recoveries_differ(&self, key: KeyId, one: Content, other: Content, what: &str) -> Box<Violation> {
+    fn recoveries_differ(
+        &self,
+        key: KeyId,
+        one: Content,
+        other: Content,
+        what: &str,
+    ) -> Box<Violation> {
         let (one, other) = (self.describe(key, one), self.describe(key, other));
-        let sentence = format!("{what}: for key {} the first showed {one}, the second {other}", self.key_name(key));
-        let facts = Facts { expected: Some(one), found: Some(other), ..self.facts_of(key, None) };
-        Violation::new(Property::RecoveryIdempotent, Symptom::RecoveriesDiffer, sentence, facts)
+        let sentence = format!(
+            "{what}: for key {} the first showed {one}, the second {other}",
+            self.key_name(key)
+        );
+        let facts = Facts {
+            expected: Some(one),
+            found: Some(other),
+            ..self.facts_of(key, None)
+        };
+        Violation::new(
+            Property::RecoveryIdempotent,
+            Symptom::RecoveriesDiffer,
+            sentence,
+            facts,
+        )
     }
 
     fn judge_reports(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
@@ -207,8 +298,16 @@ impl Oracle {
                     report.status,
                     report.message
                 );
-                let facts = Facts { found: Some(report.message.clone()), ..self.facts() };
-                return Err(Violation::new(Property::AcknowledgedDurable, Symptom::FalseAlarm, sentence, facts));
+                let facts = Facts {
+                    found: Some(report.message.clone()),
+                    ..self.facts()
+                };
+                return Err(Violation::new(
+                    Property::AcknowledgedDurable,
+                    Symptom::FalseAlarm,
+                    sentence,
+                    facts,
+                ));
             }
         }
         Ok(())
@@ -224,32 +323,64 @@ impl Oracle {
         let counts = |ns: Nanos| resting_on.is_none_or(|flush| ns < flush);
         let base = self.history.base_pos;
         let shown = counts(self.base_ns) || !self.history.keeps_all();
-        let mut owed = Owed { pos: if shown { base } else { 0 }, because: Because::Shown };
-        let window = self.config.relaxed_window_ns.map(|window| window.saturating_add(self.config.relaxed_slack_ns));
-        for pos in self.history.positions().rev().take_while(|&pos| pos > owed.pos) {
-            let Some(write) = self.history.write(pos) else { break };
-            let Some(acknowledged) = write.origin.acknowledged_ns else { continue };
+        let mut owed = Owed {
+            pos: if shown { base } else { 0 },
+            because: Because::Shown,
+        };
+        let window = self
+            .config
+            .relaxed_window_ns
+            .map(|window| window.saturating_add(self.config.relaxed_slack_ns));
+        for pos in self
+            .history
+            .positions()
+            .rev()
+            .take_while(|&pos| pos > owed.pos)
+        {
+            let Some(write) = self.history.write(pos) else {
+                break;
+            };
+            let Some(acknowledged) = write.origin.acknowledged_ns else {
+                continue;
+            };
             let must = match write.status {
                 WriteStatus::Durable => counts(acknowledged),
-                WriteStatus::Relaxed => window.is_some_and(|window| acknowledged.saturating_add(window) <= self.stopped_ns && counts(acknowledged)),
+                WriteStatus::Relaxed => window.is_some_and(|window| {
+                    acknowledged.saturating_add(window) <= self.stopped_ns && counts(acknowledged)
+                }),
                 _ => false,
             };
             if must {
-                owed = Owed { pos, because: Because::Write };
+                owed = Owed {
+                    pos,
+                    because: Because::Write,
+                };
                 break;
             }
         }
         for &(pos, ns, op) in &self.syncs {
             if pos > owed.pos && counts(ns) {
-                owed = Owed { pos, because: Because::Sync(ns, op) };
+                owed = Owed {
+                    pos,
+                    because: Because::Sync(ns, op),
+                };
             }
         }
         owed
     }
 
     fn acknowledged_beyond(&self, prefix: Pos, owed: Pos) -> u64 {
-        let lost = self.history.positions().rev().take_while(|&pos| pos > prefix).filter(|&pos| pos <= owed);
-        let durable = |pos: &Pos| self.history.write(*pos).is_some_and(|write| write.status == WriteStatus::Durable);
+        let lost = self
+            .history
+            .positions()
+            .rev()
+            .take_while(|&pos| pos > prefix)
+            .filter(|&pos| pos <= owed);
+        let durable = |pos: &Pos| {
+            self.history
+                .write(*pos)
+                .is_some_and(|write| write.status == WriteStatus::Durable)
+        };
         lost.filter(durable).count() as u64
     }
 
@@ -260,9 +391,15 @@ impl Oracle {
         let mut steps = vec![0i32; (last - low) as usize + 2];
         let mut constrained = 0;
         for key in (0..).take(seen.table.len()) {
-            let Seen::Holds(content) = seen.seen(key) else { continue };
+            let Seen::Holds(content) = seen.seen(key) else {
+                continue;
+            };
             let state = self.history.state(key);
-            if state.versions().last().is_none_or(|version| version.pos <= low) {
+            if state
+                .versions()
+                .last()
+                .is_none_or(|version| version.pos <= low)
+            {
                 if !state.allows(low, content) {
                     return Err(key);
                 }
@@ -280,22 +417,38 @@ impl Oracle {
             sum += step;
             u32::try_from(sum).unwrap_or(0)
         });
-        Ok(Fit { low, explained: explained.collect(), constrained })
+        Ok(Fit {
+            low,
+            explained: explained.collect(),
+            constrained,
+        })
     }
 
     /// The longest prefix that explains everything, batches that failed and may have taken effect included.
     fn first_atomic(&self, fit: &Fit, lowest: Pos, seen: &Observation) -> Option<Pos> {
         fit.perfect(lowest).find(|&prefix| {
             let batches = self.uncertain_batches(prefix);
-            self.explains_batches(&batches, prefix, seen, &mut BTreeMap::new(), &mut { BATCH_STEPS_MAX })
+            self.explains_batches(&batches, prefix, seen, &mut BTreeMap::new(), &mut {
+                BATCH_STEPS_MAX
+            })
         })
     }
 
     /// Batches within the prefix that failed with a device error: each must be there as a whole or not at all.
     pub(super) fn uncertain_batches(&self, prefix: Pos) -> Vec<Pos> {
-        let since_base = self.history.positions().rev().take_while(|&pos| pos > self.history.base_pos);
-        let uncertain = |pos: Pos| self.history.write(pos).is_some_and(|write| write.status == WriteStatus::Uncertain);
-        since_base.filter(|&pos| pos <= prefix && uncertain(pos) && self.history.keys_of(pos).len() > 1).collect()
+        let since_base = self
+            .history
+            .positions()
+            .rev()
+            .take_while(|&pos| pos > self.history.base_pos);
+        let uncertain = |pos: Pos| {
+            self.history
+                .write(pos)
+                .is_some_and(|write| write.status == WriteStatus::Uncertain)
+        };
+        since_base
+            .filter(|&pos| pos <= prefix && uncertain(pos) && self.history.keys_of(pos).len() > 1)
+            .collect()
     }
 
     /// Whether some choice of these batches explains their keys: each in turn is supposed to have taken effect, then not.
@@ -308,7 +461,9 @@ impl Oracle {
         supposed: &mut BTreeMap<Pos, bool>,
         steps_left: &mut u32,
     ) -> bool {
-        let Some((&batch, rest)) = batches.split_first() else { return true };
+        let Some((&batch, rest)) = batches.split_first() else {
+            return true;
+        };
         if *steps_left == 0 {
             return true;
         }
@@ -316,7 +471,9 @@ impl Oracle {
         for applied in [true, false] {
             supposed.insert(batch, applied);
             let keys = self.history.keys_of(batch).iter();
-            let possible = keys.copied().all(|key| self.explains(key, prefix, seen, |pos| supposed.get(&pos).copied()));
+            let possible = keys
+                .copied()
+                .all(|key| self.explains(key, prefix, seen, |pos| supposed.get(&pos).copied()));
             if possible && self.explains_batches(rest, prefix, seen, supposed, steps_left) {
                 return true;
             }
@@ -326,8 +483,15 @@ impl Oracle {
     }
 
     /// Whether a key may be as it was seen, if of some writes it is supposed that they took effect or did not.
-    pub(super) fn explains(&self, key: KeyId, prefix: Pos, seen: &Observation, supposed: impl Fn(Pos) -> Option<bool>) -> bool {
-        seen.content(key).is_none_or(|content| self.history.state(key).allows_if(prefix, content, supposed))
+    pub(super) fn explains(
+        &self,
+        key: KeyId,
+        prefix: Pos,
+        seen: &Observation,
+        supposed: impl Fn(Pos) -> Option<bool>,
+    ) -> bool {
+        seen.content(key)
+            .is_none_or(|content| self.history.state(key).allows_if(prefix, content, supposed))
     }
 }
 
@@ -336,11 +500,16 @@ fn intervals(state: &KeyState, content: Content, low: Pos, last: Pos) -> Vec<(Po
     let mut found: Vec<(Pos, Pos)> = Vec::new();
     let versions = state.versions();
     // What holds at `low`: from the last settled version up to there.
-    let begin = versions.iter().rposition(|version| version.pos <= low && !version.optional);
+    let begin = versions
+        .iter()
+        .rposition(|version| version.pos <= low && !version.optional);
     let mut add = |from: Pos, after: usize| {
         let next = versions[after..].iter().find(|version| !version.optional);
         let to = next.map_or(last, |version| version.pos - 1);
-        let from = found.last().map_or(from, |&(_, end)| from.max(end + 1)).max(low);
+        let from = found
+            .last()
+            .map_or(from, |&(_, end)| from.max(end + 1))
+            .max(low);
         if from <= to {
             found.push((from, to));
         }

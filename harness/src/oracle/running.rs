@@ -11,7 +11,9 @@ use super::verify::{malformed, message};
 use super::words::{acknowledged, answer};
 use super::{Counts, DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
 use crate::value::Reading;
-use kvsim_sim::api::{Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, SnapshotId, Status};
+use kvsim_sim::api::{
+    Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, SnapshotId, Status,
+};
 use kvsim_simdisk::Nanos;
 use std::ops::Bound;
 
@@ -54,23 +56,42 @@ impl Oracle {
     pub fn handed_in(&mut self, now: Nanos, client: u32, id: RequestId, request: &Request) -> u64 {
         self.ops += 1;
         let op = self.ops;
-        let origin = Origin { op, client, handed_in_ns: now, acknowledged_ns: None, crashes: self.crashes };
+        let origin = Origin {
+            op,
+            client,
+            handed_in_ns: now,
+            acknowledged_ns: None,
+            crashes: self.crashes,
+        };
         let last = self.history.last_pos();
         let kind = match request {
-            Request::Put { key, value, durability } => {
-                Kind::Write(self.history.push(origin, *durability, std::iter::once((&key[..], Content::of(value)))))
-            }
-            Request::Delete { key, durability } => {
-                Kind::Write(self.history.push(origin, *durability, std::iter::once((&key[..], Content::ABSENT))))
-            }
-            Request::Batch { mutations, durability } => {
+            Request::Put {
+                key,
+                value,
+                durability,
+            } => Kind::Write(self.history.push(
+                origin,
+                *durability,
+                std::iter::once((&key[..], Content::of(value))),
+            )),
+            Request::Delete { key, durability } => Kind::Write(self.history.push(
+                origin,
+                *durability,
+                std::iter::once((&key[..], Content::ABSENT)),
+            )),
+            Request::Batch {
+                mutations,
+                durability,
+            } => {
                 let contents = mutations.iter().map(|mutation| match mutation {
                     Mutation::Put { key, value } => (&key[..], Content::of(value)),
                     Mutation::Delete { key } => (&key[..], Content::ABSENT),
                 });
                 Kind::Write(self.history.push(origin, *durability, contents))
             }
-            Request::Get { key, snapshot } => Kind::Get(self.history.intern(key), self.read_pos(*snapshot)),
+            Request::Get { key, snapshot } => {
+                Kind::Get(self.history.intern(key), self.read_pos(*snapshot))
+            }
             Request::Scan(scan) => Kind::Scan(scan.clone(), self.read_pos(scan.snapshot)),
             Request::Snapshot => Kind::Snapshot(last),
             Request::Release { snapshot } => Kind::Release(*snapshot),
@@ -91,7 +112,12 @@ impl Oracle {
     ///
     /// # Errors
     /// The violation that the answer is or reveals.
-    pub fn replied(&mut self, now: Nanos, reply: &Reply, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+    pub fn replied(
+        &mut self,
+        now: Nanos,
+        reply: &Reply,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
         let Some(Outstanding { op, kind }) = self.outstanding.remove(&reply.id) else {
             return Err(self.wrong_reply(reply, "a request that waits for no answer"));
         };
@@ -111,7 +137,9 @@ impl Oracle {
                     (Status::Ok, Body::Snapshot(id)) if *id != 0 => {
                         self.snapshots.insert(*id, pos);
                     }
-                    (Status::Ok, _) => return Err(self.wrong_reply(reply, &format!("the snapshot of op {op}"))),
+                    (Status::Ok, _) => {
+                        return Err(self.wrong_reply(reply, &format!("the snapshot of op {op}")));
+                    }
                     _ => {}
                 }
                 Ok(())
@@ -126,7 +154,12 @@ impl Oracle {
     }
 
     /// A report of damage or of a device error needs a fault that explains it.
-    fn check_report(&mut self, reply: &Reply, op: u64, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
+    fn check_report(
+        &mut self,
+        reply: &Reply,
+        op: u64,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
         let excused = match reply.status {
             Status::Corruption => truth.lies() > 0,
             Status::IoError => truth.errors() + truth.latent_errors > 0,
@@ -136,9 +169,21 @@ impl Oracle {
             self.counts.reports_accepted += 1;
             return Ok(());
         }
-        let facts = Facts { op: Some(op), found: Some(message(reply)), ..self.facts() };
-        let sentence = format!("op {op} was answered {}, although the device did nothing wrong", answer(reply));
-        Err(Violation::new(Property::AcknowledgedDurable, Symptom::FalseAlarm, sentence, facts))
+        let facts = Facts {
+            op: Some(op),
+            found: Some(message(reply)),
+            ..self.facts()
+        };
+        let sentence = format!(
+            "op {op} was answered {}, although the device did nothing wrong",
+            answer(reply)
+        );
+        Err(Violation::new(
+            Property::AcknowledgedDurable,
+            Symptom::FalseAlarm,
+            sentence,
+            facts,
+        ))
     }
 
     fn write_replied(
@@ -152,9 +197,18 @@ impl Oracle {
         if reply.status == Status::NotFound {
             return Err(self.wrong_reply(reply, &format!("the write of op {op}")));
         }
-        self.history.resolve(pos, now, reply.status, truth.last_flush_completed_ns);
-        let Some(write) = self.history.write(pos) else { return Ok(()) };
-        let Counts { acknowledged_durable, acknowledged_relaxed, failed, uncertain, .. } = &mut self.counts;
+        self.history
+            .resolve(pos, now, reply.status, truth.last_flush_completed_ns);
+        let Some(write) = self.history.write(pos) else {
+            return Ok(());
+        };
+        let Counts {
+            acknowledged_durable,
+            acknowledged_relaxed,
+            failed,
+            uncertain,
+            ..
+        } = &mut self.counts;
         match (write.status, write.durability) {
             (WriteStatus::Failed, _) => *failed += 1,
             (WriteStatus::Uncertain, _) => *uncertain += 1,
@@ -169,7 +223,9 @@ impl Oracle {
             return Ok(());
         }
         let keys = self.history.keys_of(pos);
-        let (concerned, rest) = std::mem::take(&mut self.provisional).into_iter().partition(|read| keys.contains(&read.key));
+        let (concerned, rest) = std::mem::take(&mut self.provisional)
+            .into_iter()
+            .partition(|read| keys.contains(&read.key));
         self.provisional = rest;
         let concerned: Vec<Provisional> = concerned;
         for read in concerned {
@@ -188,7 +244,11 @@ impl Oracle {
         for version in state.back_from(read.pos) {
             let pending = self.history.is_pending(version);
             if version.content == read.content {
-                return if hangs || pending { ReadVerdict::Provisional } else { ReadVerdict::Right };
+                return if hangs || pending {
+                    ReadVerdict::Provisional
+                } else {
+                    ReadVerdict::Right
+                };
             }
             if !version.optional && !pending {
                 return ReadVerdict::Wrong;
@@ -232,33 +292,67 @@ impl Oracle {
     ) -> Result<(), Box<Violation>> {
         let (entries, more) = match (reply.status, &reply.body) {
             (Status::Ok, Body::Entries { entries, more }) => (entries, *more),
-            (Status::Ok | Status::NotFound, _) => return Err(self.wrong_reply(reply, &format!("the scan of op {op}"))),
+            (Status::Ok | Status::NotFound, _) => {
+                return Err(self.wrong_reply(reply, &format!("the scan of op {op}")));
+            }
             (Status::Invalid, _) => return self.refused_read(op, pos),
             _ => return Ok(()),
         };
         if let Some(wrong) = malformed(scan, entries, more) {
-            let facts = Facts { read_op: Some(op), ..self.facts() };
+            let facts = Facts {
+                read_op: Some(op),
+                ..self.facts()
+            };
             let sentence = format!("the scan of op {op} {wrong}");
-            return Err(Violation::new(Property::ReadsAgree, Symptom::MalformedScan, sentence, facts));
+            return Err(Violation::new(
+                Property::ReadsAgree,
+                Symptom::MalformedScan,
+                sentence,
+                facts,
+            ));
         }
         let Some(pos) = pos else { return Ok(()) };
         self.counts.reads_judged += 1;
         let last = entries.last().map(|(key, _)| &key[..]).filter(|_| more);
-        let low = scan.start.as_deref().map_or(Bound::Unbounded, Bound::Included);
-        let high = scan.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let low = scan
+            .start
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Included);
+        let high = scan
+            .end
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Excluded);
         let known: Vec<(Vec<u8>, KeyId)> = match scan.direction {
-            Direction::Forward => owned(self.history.keys.range(low, last.map_or(high, Bound::Included))),
-            Direction::Reverse => owned(self.history.keys.range(last.map_or(low, Bound::Included), high).rev()),
+            Direction::Forward => owned(
+                self.history
+                    .keys
+                    .range(low, last.map_or(high, Bound::Included)),
+            ),
+            Direction::Reverse => owned(
+                self.history
+                    .keys
+                    .range(last.map_or(low, Bound::Included), high)
+                    .rev(),
+            ),
         };
         let reverse = scan.direction == Direction::Reverse;
         let mut known = known.into_iter().peekable();
         for (key, value) in entries {
-            while let Some((_, id)) = known.next_if(|(name, _)| if reverse { name > key } else { name < key }) {
+            while let Some((_, id)) =
+                known.next_if(|(name, _)| if reverse { name > key } else { name < key })
+            {
                 self.judge_read(op, id, pos, None, "the scan", truth)?;
             }
             match known.next_if(|(name, _)| name == key) {
                 Some((_, id)) => self.judge_read(op, id, pos, Some(value), "the scan", truth)?,
-                None => return Err(self.strange_read(op, &Strange::new(key, true, value), "the scan", truth)),
+                None => {
+                    return Err(self.strange_read(
+                        op,
+                        &Strange::new(key, true, value),
+                        "the scan",
+                        truth,
+                    ));
+                }
             }
         }
         known.try_for_each(|(_, id)| self.judge_read(op, id, pos, None, "the scan", truth))
@@ -273,7 +367,12 @@ impl Oracle {
         what: &str,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
-        let read = Provisional { op, key, pos, content: found.map_or(Content::ABSENT, Content::of) };
+        let read = Provisional {
+            op,
+            key,
+            pos,
+            content: found.map_or(Content::ABSENT, Content::of),
+        };
         match self.read_verdict(&read) {
             ReadVerdict::Right => return Ok(()),
             ReadVerdict::Provisional => {
@@ -283,7 +382,9 @@ impl Oracle {
             ReadVerdict::Wrong => {}
         }
         let state = self.history.state(key);
-        if let Some(found) = found.filter(|_| !state.knows(read.content) && state.retired(read.content).is_none()) {
+        if let Some(found) =
+            found.filter(|_| !state.knows(read.content) && state.retired(read.content).is_none())
+        {
             let strange = Strange::new(self.history.keys.name(key), false, found);
             return Err(self.strange_read(op, &strange, what, truth));
         }
@@ -299,15 +400,29 @@ impl Oracle {
         let state = self.history.state(read.key);
         let expected = state.settled_at(read.pos);
         let newest = self.history.origin_of(read.key, expected);
-        let untouched = state.versions().last().is_none_or(|version| version.pos <= self.history.base_pos);
-        let dead = state.retired(read.content).filter(|_| !state.knows(read.content));
-        let surprise = self.crashes > 0 && untouched && !self.verified.get(read.key as usize).copied().unwrap_or(false);
+        let untouched = state
+            .versions()
+            .last()
+            .is_none_or(|version| version.pos <= self.history.base_pos);
+        let dead = state
+            .retired(read.content)
+            .filter(|_| !state.knows(read.content));
+        let surprise = self.crashes > 0
+            && untouched
+            && !self
+                .verified
+                .get(read.key as usize)
+                .copied()
+                .unwrap_or(false);
         // A key that no recovery has read yet: what is wrong with it is wrong since the crash.
         let (property, symptom) = match dead {
-            Some(retired) if retired.fate != Fate::Failed => {
-                (Property::NoResurrection, super::classify::symptom_of(retired.fate))
+            Some(retired) if retired.fate != Fate::Failed => (
+                Property::NoResurrection,
+                super::classify::symptom_of(retired.fate),
+            ),
+            None if surprise && read.content.is_absent() => {
+                (Property::AcknowledgedDurable, Symptom::LostWrite)
             }
-            None if surprise && read.content.is_absent() => (Property::AcknowledgedDurable, Symptom::LostWrite),
             _ => (Property::ReadsAgree, Symptom::WrongRead),
         };
         let facts = Facts {
@@ -317,18 +432,30 @@ impl Oracle {
             ..self.facts_of(read.key, newest)
         };
         let why = match newest {
-            Some(origin) if expected.is_absent() => format!("it was deleted before ({})", acknowledged(&origin)),
+            Some(origin) if expected.is_absent() => {
+                format!("it was deleted before ({})", acknowledged(&origin))
+            }
             Some(origin) => format!("its last write before was {}", acknowledged(&origin)),
             None => "nothing was written to it before".to_owned(),
         };
         let key = self.key_name(read.key);
         let shown = self.describe(read.key, read.content);
-        let sentence = format!("{what} of op {} shows {shown} for key {key} where {} is due: {why}", read.op, self.describe(read.key, expected));
+        let sentence = format!(
+            "{what} of op {} shows {shown} for key {key} where {} is due: {why}",
+            read.op,
+            self.describe(read.key, expected)
+        );
         Violation::new(property, symptom, sentence, facts)
     }
 
     /// A read that shows bytes never written to the key.
-    fn strange_read(&self, op: u64, strange: &Strange, what: &str, truth: &DeviceTruth) -> Box<Violation> {
+    fn strange_read(
+        &self,
+        op: u64,
+        strange: &Strange,
+        what: &str,
+        truth: &DeviceTruth,
+    ) -> Box<Violation> {
         let (property, symptom) = super::classify::strange(strange, truth, Property::ReadsAgree);
         let key = printable(&strange.key);
         let found = self.describe_strange(strange);
@@ -337,7 +464,12 @@ impl Oracle {
         } else {
             format!("{what} of op {op} shows, for key {key}, {found}")
         };
-        let facts = Facts { key: Some(key), found: Some(found), read_op: Some(op), ..self.facts() };
+        let facts = Facts {
+            key: Some(key),
+            found: Some(found),
+            read_op: Some(op),
+            ..self.facts()
+        };
         Violation::new(property, symptom, sentence, facts)
     }
 
@@ -346,14 +478,29 @@ impl Oracle {
         if pos.is_none() {
             return Ok(());
         }
-        let facts = Facts { read_op: Some(op), ..self.facts() };
-        let sentence = format!("the read of op {op} is refused as invalid, although its snapshot was never released");
-        Err(Violation::new(Property::ReadsAgree, Symptom::SnapshotGone, sentence, facts))
+        let facts = Facts {
+            read_op: Some(op),
+            ..self.facts()
+        };
+        let sentence = format!(
+            "the read of op {op} is refused as invalid, although its snapshot was never released"
+        );
+        Err(Violation::new(
+            Property::ReadsAgree,
+            Symptom::SnapshotGone,
+            sentence,
+            facts,
+        ))
     }
 
     fn wrong_reply(&self, reply: &Reply, what: &str) -> Box<Violation> {
         let sentence = format!("the guest answers {what} with {}", answer(reply));
-        Violation::new(Property::SaneGuest, Symptom::WrongReply, sentence, self.facts())
+        Violation::new(
+            Property::SaneGuest,
+            Symptom::WrongReply,
+            sentence,
+            self.facts(),
+        )
     }
 }
 

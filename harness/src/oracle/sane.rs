@@ -40,15 +40,30 @@ pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
     let (symptom, what) = match fault {
         GuestFault::Panic { message } => (Symptom::Panic, format!("panicked: {message}")),
         GuestFault::Trap { message } => (Symptom::Trap, format!("trapped: {message}")),
-        GuestFault::OutOfFuel => (Symptom::OutOfFuel, "did not return within its fuel: it hangs".to_owned()),
+        GuestFault::OutOfFuel => (
+            Symptom::OutOfFuel,
+            "did not return within its fuel: it hangs".to_owned(),
+        ),
         GuestFault::OutOfMemory => (Symptom::OutOfMemory, "outgrew its memory".to_owned()),
-        GuestFault::Abi { what } => (Symptom::AbiAbuse, format!("broke the rules of the ABI: {what}")),
-        GuestFault::Stalled { unanswered } => {
-            (Symptom::Stalled, format!("leaves {unanswered} requests unanswered, and nothing will ever happen again"))
-        }
+        GuestFault::Abi { what } => (
+            Symptom::AbiAbuse,
+            format!("broke the rules of the ABI: {what}"),
+        ),
+        GuestFault::Stalled { unanswered } => (
+            Symptom::Stalled,
+            format!("leaves {unanswered} requests unanswered, and nothing will ever happen again"),
+        ),
     };
-    let facts = Facts { crashes, ..Facts::default() };
-    Violation::new(Property::SaneGuest, symptom, format!("the guest, {doing} after {crashes} crashes, {what}"), facts)
+    let facts = Facts {
+        crashes,
+        ..Facts::default()
+    };
+    Violation::new(
+        Property::SaneGuest,
+        symptom,
+        format!("the guest, {doing} after {crashes} crashes, {what}"),
+        facts,
+    )
 }
 
 #[cfg(test)]
@@ -69,8 +84,15 @@ mod tests {
             (GuestFault::Stalled { unanswered: 3 }, Symptom::Stalled),
         ] {
             let violation = insane(&fault, 2, "recovering");
-            assert_eq!((violation.property, violation.symptom), (Property::SaneGuest, symptom));
-            assert!(violation.sentence.contains("recovering after 2 crashes"), "{}", violation.sentence);
+            assert_eq!(
+                (violation.property, violation.symptom),
+                (Property::SaneGuest, symptom)
+            );
+            assert!(
+                violation.sentence.contains("recovering after 2 crashes"),
+                "{}",
+                violation.sentence
+            );
         }
     }
 }

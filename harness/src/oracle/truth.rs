@@ -1,6 +1,6 @@
 //! What the device really did, as far as it changes what may be asked of a guest.
 
-use kvsim_simdisk::{FaultCounts, FaultKind, Nanos};
+use kvsim_simdisk::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// How often each fault has fired since the world began, and the last moment that made anything durable.
@@ -32,31 +32,12 @@ pub struct DeviceTruth {
     /// Operations refused for want of space.
     pub no_space: u64,
     /// When the device last made something durable: the last completion of a flush or a write-through, and of any write if
-    /// there is no volatile cache. For the ambiguity of the tail, and to tell writes acknowledged without any flush.
+    /// there is no volatile cache. For the ambiguity of the tail (where it
+    /// is absent, no loss at the tail is excused), and to tell writes acknowledged without any flush.
     pub last_flush_completed_ns: Option<Nanos>,
 }
 
 impl DeviceTruth {
-    /// The truth as the device counts it.
-    #[must_use]
-    pub fn new(counts: &FaultCounts, last_flush_completed_ns: Option<Nanos>) -> Self {
-        let fired = |kind| counts.get(kind).fired;
-        DeviceTruth {
-            flush_lies: fired(FaultKind::FlushLie),
-            lost_writes: fired(FaultKind::LostWrite),
-            misdirected_writes: fired(FaultKind::MisdirectedWrite),
-            misdirected_reads: fired(FaultKind::MisdirectedRead),
-            stale_reads: fired(FaultKind::StaleRead),
-            bit_rot: fired(FaultKind::BitRot),
-            latent_errors: fired(FaultKind::LatentSectorError),
-            read_errors: fired(FaultKind::ReadError),
-            write_errors: fired(FaultKind::WriteError),
-            flush_errors: fired(FaultKind::FlushError),
-            no_space: fired(FaultKind::NoSpace),
-            last_flush_completed_ns,
-        }
-    }
-
     /// Lies that leave or make wrong bytes: everything dishonest but a flush that does nothing.
     #[must_use]
     pub fn damage(&self) -> u64 {

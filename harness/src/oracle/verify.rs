@@ -59,19 +59,47 @@ impl Verification {
         let keys = history.key_count();
         let whole = keys as u64 <= config.scan_keys_max;
         let round = oracle.counts().recoveries;
-        let start = if whole { None } else { oracle.next_window.clone() };
-        let keys_left = if whole { u64::MAX } else { config.scan_keys_max };
-        let forward = ScanTask { direction: Direction::Forward, start: start.clone(), end: None, keys_left, tries: 0 };
+        let start = if whole {
+            None
+        } else {
+            oracle.next_window.clone()
+        };
+        let keys_left = if whole {
+            u64::MAX
+        } else {
+            config.scan_keys_max
+        };
+        let forward = ScanTask {
+            direction: Direction::Forward,
+            start: start.clone(),
+            end: None,
+            keys_left,
+            tries: 0,
+        };
         let mut scans = VecDeque::from([forward]);
         if config.reverse_scan_every > 0 && round.is_multiple_of(config.reverse_scan_every) {
             // Its bounds are those that the forward scan will have covered.
             let keys_left = u64::MAX;
-            scans.push_back(ScanTask { direction: Direction::Reverse, start: None, end: None, keys_left, tries: 0 });
+            scans.push_back(ScanTask {
+                direction: Direction::Reverse,
+                start: None,
+                end: None,
+                keys_left,
+                tries: 0,
+            });
         }
-        let mut gets: VecDeque<(KeyId, u32)> =
-            if whole { VecDeque::new() } else { history.touched().iter().map(|&key| (key, 0)).collect() };
+        let mut gets: VecDeque<(KeyId, u32)> = if whole {
+            VecDeque::new()
+        } else {
+            history.touched().iter().map(|&key| (key, 0)).collect()
+        };
         let more = config.gets_max.min(keys as u64);
-        gets.extend((0..more).map(|at| (KeyId::try_from((round * more + at) % keys as u64).unwrap_or(0), 0)));
+        gets.extend((0..more).map(|at| {
+            (
+                KeyId::try_from((round * more + at) % keys as u64).unwrap_or(0),
+                0,
+            )
+        }));
         Verification {
             page_entries: config.page_entries,
             page_bytes: config.page_bytes,
@@ -95,7 +123,9 @@ impl Verification {
                     direction: task.direction,
                     start: task.start.clone(),
                     end: task.end.clone(),
-                    limit: u32::try_from(task.keys_left).unwrap_or(u32::MAX).clamp(1, self.page_entries),
+                    limit: u32::try_from(task.keys_left)
+                        .unwrap_or(u32::MAX)
+                        .clamp(1, self.page_entries),
                     max_bytes: self.page_bytes,
                 };
                 self.scan_in_flight = true;
@@ -104,7 +134,13 @@ impl Verification {
             _ => {
                 let (key, tries) = self.gets.pop_front()?;
                 let name = oracle.history.keys.name(key).to_vec();
-                (Asked::Get(key, tries), Request::Get { key: name, snapshot: 0 })
+                (
+                    Asked::Get(key, tries),
+                    Request::Get {
+                        key: name,
+                        snapshot: 0,
+                    },
+                )
             }
         };
         self.next_token += 1;
@@ -161,13 +197,17 @@ impl Verification {
             Direction::Reverse => "the reverse scan",
         };
         match (reply.status, &reply.body) {
-            (Status::Ok, Body::Entries { entries, more }) => match malformed(scan, entries, *more) {
-                Some(wrong) => {
-                    self.problem(Problem::Malformed { what: format!("{what} {wrong}") });
-                    self.scans.clear();
+            (Status::Ok, Body::Entries { entries, more }) => {
+                match malformed(scan, entries, *more) {
+                    Some(wrong) => {
+                        self.problem(Problem::Malformed {
+                            what: format!("{what} {wrong}"),
+                        });
+                        self.scans.clear();
+                    }
+                    None => self.take_entries(oracle, scan, entries, *more, what),
                 }
-                None => self.take_entries(oracle, scan, entries, *more, what),
-            },
+            }
             (Status::IoError, _) if self.scans[0].tries < RETRIES => self.scans[0].tries += 1,
             (Status::Corruption | Status::IoError, _) => {
                 self.report(reply, what.to_owned());
@@ -181,11 +221,24 @@ impl Verification {
     }
 
     /// Merges a page with the keys that are known, so that absent ones are seen to be absent.
-    fn take_entries(&mut self, oracle: &Oracle, scan: &Scan, entries: &[(Vec<u8>, Vec<u8>)], more: bool, what: &'static str) {
+    fn take_entries(
+        &mut self,
+        oracle: &Oracle,
+        scan: &Scan,
+        entries: &[(Vec<u8>, Vec<u8>)],
+        more: bool,
+        what: &'static str,
+    ) {
         let keys = &oracle.history.keys;
         let last = entries.last().map(|(key, _)| &key[..]).filter(|_| more);
-        let low = scan.start.as_deref().map_or(Bound::Unbounded, Bound::Included);
-        let high = scan.end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let low = scan
+            .start
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Included);
+        let high = scan
+            .end
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Excluded);
         let mut covered = 0;
         if scan.direction == Direction::Forward {
             let known = keys.range(low, last.map_or(high, Bound::Included));
@@ -197,7 +250,9 @@ impl Verification {
         let task = &mut self.scans[0];
         task.keys_left = task.keys_left.saturating_sub(covered.max(1));
         match (last, scan.direction) {
-            (Some(last), Direction::Forward) if task.keys_left > 0 => task.start = Some(successor(last)),
+            (Some(last), Direction::Forward) if task.keys_left > 0 => {
+                task.start = Some(successor(last))
+            }
             (Some(last), Direction::Reverse) => task.end = Some(last.to_vec()),
             _ => {
                 let task = self.scans.pop_front();
@@ -229,7 +284,13 @@ impl Verification {
         let mut known = known.peekable();
         let mut covered = 0;
         for (key, value) in entries {
-            while let Some((_, id)) = known.next_if(|(name, _)| if reverse { *name > &key[..] } else { *name < &key[..] }) {
+            while let Some((_, id)) = known.next_if(|(name, _)| {
+                if reverse {
+                    *name > &key[..]
+                } else {
+                    *name < &key[..]
+                }
+            }) {
                 self.note(oracle, id, Seen::Holds(Content::ABSENT), what);
                 covered += 1;
             }
@@ -258,14 +319,19 @@ impl Verification {
             return Seen::Holds(content);
         }
         let at = u32::try_from(self.observation.strange.len()).unwrap_or(u32::MAX);
-        self.observation.strange.push(Strange::new(key, id.is_none(), value));
+        self.observation
+            .strange
+            .push(Strange::new(key, id.is_none(), value));
         Seen::Strange(at)
     }
 
     fn note(&mut self, oracle: &Oracle, key: KeyId, seen: Seen, how: &'static str) {
         self.observation.reads += 1;
         let before = self.observation.seen(key);
-        match (self.observation.content_of(before), self.observation.content_of(seen)) {
+        match (
+            self.observation.content_of(before),
+            self.observation.content_of(seen),
+        ) {
             (None, _) => self.observation.table[key as usize] = seen,
             (Some(first), Some(second)) if first != second => {
                 let first = ("another read", oracle.describe(key, first));
@@ -280,16 +346,29 @@ impl Verification {
     /// A scan cannot go on: what was written since the last recovery is read key by key instead.
     fn read_the_rest_one_by_one(&mut self, oracle: &Oracle) {
         self.scans.clear();
-        let unread = oracle.history.touched().iter().filter(|&&key| self.observation.seen(key) == Seen::Unasked);
+        let unread = oracle
+            .history
+            .touched()
+            .iter()
+            .filter(|&&key| self.observation.seen(key) == Seen::Unasked);
         self.gets.extend(unread.map(|&key| (key, 0)));
     }
 
     fn report(&mut self, reply: &Reply, what: String) {
-        self.observation.reports.push(Report { status: reply.status, message: message(reply), what });
+        self.observation.reports.push(Report {
+            status: reply.status,
+            message: message(reply),
+            what,
+        });
     }
 
     fn wrong_reply(&mut self, reply: &Reply, what: &str) {
-        self.problem(Problem::WrongReply { what: format!("{what} after a recovery was answered {}", super::words::answer(reply)) });
+        self.problem(Problem::WrongReply {
+            what: format!(
+                "{what} after a recovery was answered {}",
+                super::words::answer(reply)
+            ),
+        });
     }
 
     fn problem(&mut self, problem: Problem) {
@@ -309,20 +388,34 @@ pub(super) fn message(reply: &Reply) -> String {
 pub(super) fn malformed(scan: &Scan, entries: &[(Vec<u8>, Vec<u8>)], more: bool) -> Option<String> {
     use super::keys::printable;
     if entries.len() > scan.limit as usize {
-        return Some(format!("gave {} entries although {} were asked for", entries.len(), scan.limit));
+        return Some(format!(
+            "gave {} entries although {} were asked for",
+            entries.len(),
+            scan.limit
+        ));
     }
     if more && entries.is_empty() {
         return Some("gave nothing and says that there is more".to_owned());
     }
-    let outside = |key: &Vec<u8>| scan.start.as_ref().is_some_and(|start| key < start) || scan.end.as_ref().is_some_and(|end| key >= end);
+    let outside = |key: &Vec<u8>| {
+        scan.start.as_ref().is_some_and(|start| key < start)
+            || scan.end.as_ref().is_some_and(|end| key >= end)
+    };
     if let Some((key, _)) = entries.iter().find(|(key, _)| outside(key)) {
-        return Some(format!("gave key {}, which is outside its range", printable(key)));
+        return Some(format!(
+            "gave key {}, which is outside its range",
+            printable(key)
+        ));
     }
     let in_order = |pair: &[(Vec<u8>, Vec<u8>)]| match scan.direction {
         Direction::Forward => pair[0].0 < pair[1].0,
         Direction::Reverse => pair[0].0 > pair[1].0,
     };
     let pair = entries.windows(2).find(|pair| !in_order(pair))?;
-    let order = if pair[0].0 == pair[1].0 { "twice" } else { "out of order" };
+    let order = if pair[0].0 == pair[1].0 {
+        "twice"
+    } else {
+        "out of order"
+    };
     Some(format!("gave key {} {order}", printable(&pair[1].0)))
 }

@@ -114,8 +114,18 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(crate) fn new(property: Property, symptom: Symptom, sentence: impl Into<String>, facts: Facts) -> Box<Self> {
-        Box::new(Violation { property, symptom, sentence: sentence.into(), facts })
+    pub(crate) fn new(
+        property: Property,
+        symptom: Symptom,
+        sentence: impl Into<String>,
+        facts: Facts,
+    ) -> Box<Self> {
+        Box::new(Violation {
+            property,
+            symptom,
+            sentence: sentence.into(),
+            facts,
+        })
     }
 }
 

@@ -54,14 +54,22 @@ impl Oracle {
         let bytes = strange.bytes;
         match strange.reading {
             Reading::Whole(stamp) => match self.key_with_hash(stamp.key_hash) {
-                Some(key) if key == printable(&strange.key) => format!("the old {stamp}, of which no trace should be left"),
+                Some(key) if key == printable(&strange.key) => {
+                    format!("the old {stamp}, of which no trace should be left")
+                }
                 Some(key) => format!("the {stamp} that was written to key {key}"),
                 None => format!("the {stamp} of a key never written"),
             },
-            Reading::Resized { stamp, written_bytes, found_bytes } => {
+            Reading::Resized {
+                stamp,
+                written_bytes,
+                found_bytes,
+            } => {
                 format!("{found_bytes} bytes of the {stamp}, which has {written_bytes}")
             }
-            Reading::Damaged(stamp) => format!("{bytes} damaged bytes of what seems to be the {stamp}"),
+            Reading::Damaged(stamp) => {
+                format!("{bytes} damaged bytes of what seems to be the {stamp}")
+            }
             Reading::Foreign => format!("{bytes} bytes that no client wrote"),
             Reading::TooShort => format!("{bytes} bytes that were not written to it, or long ago"),
         }
@@ -70,12 +78,16 @@ impl Oracle {
     fn key_with_hash(&self, hash: u64) -> Option<String> {
         use std::ops::Bound::Unbounded;
         let mut keys = self.history.keys.range(Unbounded, Unbounded);
-        keys.find(|(name, _)| crate::value::key_hash(name) == hash).map(|(name, _)| printable(name))
+        keys.find(|(name, _)| crate::value::key_hash(name) == hash)
+            .map(|(name, _)| printable(name))
     }
 
     /// Facts of this moment.
     pub(super) fn facts(&self) -> Facts {
-        Facts { crashes: self.crashes, ..Facts::default() }
+        Facts {
+            crashes: self.crashes,
+            ..Facts::default()
+        }
     }
 
     /// Facts about a write to a key.

@@ -84,11 +84,17 @@ impl Client {
             }
             OpKind::Delete => {
                 let key = maker.draw_key();
-                Request::Delete { key: maker.key(key), durability: maker.durability() }
+                Request::Delete {
+                    key: maker.key(key),
+                    durability: maker.durability(),
+                }
             }
             OpKind::Get => {
                 let key = maker.draw_key();
-                Request::Get { key: maker.key(key), snapshot: 0 }
+                Request::Get {
+                    key: maker.key(key),
+                    snapshot: 0,
+                }
             }
             OpKind::Scan => {
                 let key = maker.draw_key();
@@ -98,13 +104,27 @@ impl Client {
             OpKind::ReadModifyWrite => {
                 let key = maker.draw_key();
                 self.script = Script::Modify(key);
-                Request::Get { key: maker.key(key), snapshot: 0 }
+                Request::Get {
+                    key: maker.key(key),
+                    snapshot: 0,
+                }
             }
             OpKind::Snapshot => {
                 let key = maker.draw_key();
-                let scan = Scan { direction: Direction::Forward, start: Some(maker.key(key)), end: None, ..scan(maker, key) };
+                let scan = Scan {
+                    direction: Direction::Forward,
+                    start: Some(maker.key(key)),
+                    end: None,
+                    ..scan(maker, key)
+                };
                 let reads_left = maker.count(maker.config.snapshot_reads) + 1;
-                self.script = Script::Snapshot(SnapshotScript { id: None, key, scan, reads_left, write_next: false });
+                self.script = Script::Snapshot(SnapshotScript {
+                    id: None,
+                    key,
+                    scan,
+                    reads_left,
+                    write_next: false,
+                });
                 Request::Snapshot
             }
             OpKind::Sync => Request::Sync,
@@ -114,22 +134,33 @@ impl Client {
     }
 
     fn continue_snapshot(&mut self, maker: &mut Maker<'_>, mut script: SnapshotScript) -> Step {
-        let Some(snapshot) = script.id else { return self.begin(maker) };
+        let Some(snapshot) = script.id else {
+            return self.begin(maker);
+        };
         if script.reads_left == 0 {
             return step(OpKind::Snapshot, Request::Release { snapshot }, 0, true);
         }
         let request = if script.write_next {
             if maker.chance(0.5) {
-                Request::Delete { key: maker.key(script.key), durability: maker.durability() }
+                Request::Delete {
+                    key: maker.key(script.key),
+                    durability: maker.durability(),
+                }
             } else {
                 put(maker, script.key)
             }
         } else {
             script.reads_left -= 1;
             if maker.chance(0.25) {
-                Request::Get { key: maker.key(script.key), snapshot }
+                Request::Get {
+                    key: maker.key(script.key),
+                    snapshot,
+                }
             } else {
-                Request::Scan(Scan { snapshot, ..script.scan.clone() })
+                Request::Scan(Scan {
+                    snapshot,
+                    ..script.scan.clone()
+                })
             }
         };
         // A write between any two reads, none after the last.
@@ -140,13 +171,22 @@ impl Client {
 }
 
 fn step(kind: OpKind, request: Request, think_ns: u64, last: bool) -> Step {
-    Step { kind, request, think_ns, last }
+    Step {
+        kind,
+        request,
+        think_ns,
+        last,
+    }
 }
 
 fn put(maker: &mut Maker<'_>, key: u64) -> Request {
     let key = maker.key(key);
     let value = maker.value(&key);
-    Request::Put { key, value, durability: maker.durability() }
+    Request::Put {
+        key,
+        value,
+        durability: maker.durability(),
+    }
 }
 
 fn scan(maker: &mut Maker<'_>, key: u64) -> Scan {
@@ -156,13 +196,20 @@ fn scan(maker: &mut Maker<'_>, key: u64) -> Scan {
     let far = u64::from(limit);
     let (start, end) = match (reverse, bounded) {
         (false, false) => (Some(key), None),
-        (false, true) => (Some(key), Some(key + far).filter(|&end| end < maker.shared.keys.keys())),
+        (false, true) => (
+            Some(key),
+            Some(key + far).filter(|&end| end < maker.shared.keys.keys()),
+        ),
         (true, false) => (None, Some(key)),
         (true, true) => (Some(key.saturating_sub(far)), Some(key)),
     };
     Scan {
         snapshot: 0,
-        direction: if reverse { Direction::Reverse } else { Direction::Forward },
+        direction: if reverse {
+            Direction::Reverse
+        } else {
+            Direction::Forward
+        },
         start: start.map(|key| maker.key(key)),
         end: end.map(|key| maker.key(key)),
         limit,
@@ -183,7 +230,10 @@ fn batch(maker: &mut Maker<'_>) -> Request {
             Mutation::Put { key, value }
         });
     }
-    Request::Batch { mutations, durability: maker.durability() }
+    Request::Batch {
+        mutations,
+        durability: maker.durability(),
+    }
 }
 
 fn draw_kind(maker: &mut Maker<'_>) -> OpKind {

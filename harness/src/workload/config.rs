@@ -15,7 +15,9 @@ pub const VALUE_BYTES_MAX: u64 = 64 << 20;
 pub const BATCH_WRITES_MAX: u32 = 4_096;
 
 /// A ready-made workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadKind {
     /// Puts only, each acknowledged when durable.
@@ -95,13 +97,38 @@ impl OperationWeights {
     /// The sum of all.
     #[must_use]
     pub fn total(&self) -> u64 {
-        let OperationWeights { put, insert, delete, get, scan, batch, read_modify_write, snapshot, sync } = *self;
-        [put, insert, delete, get, scan, batch, read_modify_write, snapshot, sync].into_iter().map(u64::from).sum()
+        let OperationWeights {
+            put,
+            insert,
+            delete,
+            get,
+            scan,
+            batch,
+            read_modify_write,
+            snapshot,
+            sync,
+        } = *self;
+        [
+            put,
+            insert,
+            delete,
+            get,
+            scan,
+            batch,
+            read_modify_write,
+            snapshot,
+            sync,
+        ]
+        .into_iter()
+        .map(u64::from)
+        .sum()
     }
 }
 
 /// Which keys are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Popularity {
     /// Each as often as any other.
@@ -125,7 +152,10 @@ pub struct WeightedBytes {
 
 /// How long values are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a number of bytes, a table { min, max }, a list of lengths or a list of tables { bytes, weight }")]
+#[serde(
+    untagged,
+    expecting = "a number of bytes, a table { min, max }, a list of lengths or a list of tables { bytes, weight }"
+)]
 pub enum ValueBytes {
     /// All of one length: `1024`.
     Fixed(u64),
@@ -239,7 +269,11 @@ impl From<Stated> for WorkloadConfig {
         let base = preset(stated.kind);
         let keys = stated.keys.unwrap_or(base.keys);
         // A kind that begins with all records loaded does so whatever their number.
-        let preload = if base.preload == base.keys { keys } else { base.preload };
+        let preload = if base.preload == base.keys {
+            keys
+        } else {
+            base.preload
+        };
         WorkloadConfig {
             kind: stated.kind,
             clients: stated.clients.unwrap_or(base.clients),
@@ -247,7 +281,9 @@ impl From<Stated> for WorkloadConfig {
             preload: stated.preload.unwrap_or(preload),
             key_bytes: stated.key_bytes.unwrap_or(base.key_bytes),
             value_bytes: stated.value_bytes.unwrap_or(base.value_bytes),
-            compressible_percent: stated.compressible_percent.unwrap_or(base.compressible_percent),
+            compressible_percent: stated
+                .compressible_percent
+                .unwrap_or(base.compressible_percent),
             durable_fraction: stated.durable_fraction.unwrap_or(base.durable_fraction),
             think_time_ns: stated.think_time_ns.unwrap_or(base.think_time_ns),
             popularity: stated.popularity.unwrap_or(base.popularity),
@@ -257,7 +293,9 @@ impl From<Stated> for WorkloadConfig {
             reverse_fraction: stated.reverse_fraction.unwrap_or(base.reverse_fraction),
             bounded_fraction: stated.bounded_fraction.unwrap_or(base.bounded_fraction),
             batch_writes: stated.batch_writes.unwrap_or(base.batch_writes),
-            batch_delete_fraction: stated.batch_delete_fraction.unwrap_or(base.batch_delete_fraction),
+            batch_delete_fraction: stated
+                .batch_delete_fraction
+                .unwrap_or(base.batch_delete_fraction),
             snapshot_reads: stated.snapshot_reads.unwrap_or(base.snapshot_reads),
             operations: stated.operations.unwrap_or(base.operations),
         }
@@ -293,7 +331,12 @@ impl WorkloadConfig {
     /// # Errors
     /// The first field that makes it impossible.
     pub fn validate(&self) -> Result<(), WorkloadError> {
-        let wrong = |field, message: &str| Err(WorkloadError { field, message: message.to_owned() });
+        let wrong = |field, message: &str| {
+            Err(WorkloadError {
+                field,
+                message: message.to_owned(),
+            })
+        };
         if !(1..=1_024).contains(&self.clients) {
             return wrong("clients", "must be from 1 to 1024");
         }
@@ -308,7 +351,10 @@ impl WorkloadConfig {
         }
         if self.key_bytes < super::keyspace::key_bytes_min(self) {
             let least = super::keyspace::key_bytes_min(self);
-            return Err(WorkloadError { field: "key_bytes", message: format!("must be at least {least} for so many keys") });
+            return Err(WorkloadError {
+                field: "key_bytes",
+                message: format!("must be at least {least} for so many keys"),
+            });
         }
         self.validate_values()?;
         for (field, fraction) in [
@@ -327,9 +373,11 @@ impl WorkloadConfig {
         if self.compressible_percent > 100 {
             return wrong("compressible_percent", "must be at most 100");
         }
-        for (field, range) in
-            [("scan_entries", self.scan_entries), ("batch_writes", self.batch_writes), ("snapshot_reads", self.snapshot_reads)]
-        {
+        for (field, range) in [
+            ("scan_entries", self.scan_entries),
+            ("batch_writes", self.batch_writes),
+            ("snapshot_reads", self.snapshot_reads),
+        ] {
             if range.min == 0 || range.min > range.max {
                 return wrong(field, "needs 1 <= min <= max");
             }
@@ -341,23 +389,37 @@ impl WorkloadConfig {
             return wrong("scan_bytes_max", "must be at least 1");
         }
         if self.operations.total() == 0 {
-            return wrong("operations", "must name at least one operation with a weight above 0");
+            return wrong(
+                "operations",
+                "must name at least one operation with a weight above 0",
+            );
         }
         Ok(())
     }
 
     fn validate_values(&self) -> Result<(), WorkloadError> {
-        let wrong = |message: String| Err(WorkloadError { field: "value_bytes", message });
+        let wrong = |message: String| {
+            Err(WorkloadError {
+                field: "value_bytes",
+                message,
+            })
+        };
         let longest = match &self.value_bytes {
             ValueBytes::Fixed(bytes) => *bytes,
-            ValueBytes::Range(range) if range.min > range.max => return wrong("needs min <= max".into()),
+            ValueBytes::Range(range) if range.min > range.max => {
+                return wrong("needs min <= max".into());
+            }
             ValueBytes::Range(range) => range.max,
-            ValueBytes::InTurn(lengths) if lengths.is_empty() => return wrong("must name at least one length".into()),
+            ValueBytes::InTurn(lengths) if lengths.is_empty() => {
+                return wrong("must name at least one length".into());
+            }
             ValueBytes::InTurn(lengths) => lengths.iter().copied().max().unwrap_or(0),
             ValueBytes::Weighted(lengths) if lengths.iter().all(|length| length.weight == 0) => {
                 return wrong("must name at least one length with a weight above 0".into());
             }
-            ValueBytes::Weighted(lengths) => lengths.iter().map(|length| length.bytes).max().unwrap_or(0),
+            ValueBytes::Weighted(lengths) => {
+                lengths.iter().map(|length| length.bytes).max().unwrap_or(0)
+            }
         };
         if longest > VALUE_BYTES_MAX {
             return wrong(format!("must be at most {VALUE_BYTES_MAX}"));
@@ -379,7 +441,11 @@ mod tests {
     fn every_kind_is_valid_and_survives_being_printed() {
         for kind in WorkloadKind::ALL {
             let config = WorkloadConfig::of_kind(kind);
-            assert_eq!(config.validate().is_ok(), kind != WorkloadKind::Custom, "{kind:?}");
+            assert_eq!(
+                config.validate().is_ok(),
+                kind != WorkloadKind::Custom,
+                "{kind:?}"
+            );
             assert_eq!(parse(&toml::to_string(&config).unwrap()).unwrap(), config);
         }
     }
@@ -387,15 +453,31 @@ mod tests {
     /// Goal: what is stated wins over the kind, and the rest follows from it. Method: one field of each sort.
     #[test]
     fn what_is_stated_wins_over_the_kind() {
-        let config = parse("kind = 'ycsb_b'\nkeys = 77\nvalue_bytes = [1, 2]\n[operations]\nget = 3").unwrap();
+        let config =
+            parse("kind = 'ycsb_b'\nkeys = 77\nvalue_bytes = [1, 2]\n[operations]\nget = 3")
+                .unwrap();
         assert_eq!(config.preload, 77);
         assert_eq!(config.value_bytes, ValueBytes::InTurn(vec![1, 2]));
-        assert_eq!(config.operations, OperationWeights { get: 3, ..OperationWeights::default() });
-        assert_eq!(config.zipf_theta, 0.99);
-        assert_eq!(parse("").unwrap(), WorkloadConfig::of_kind(WorkloadKind::Durable));
         assert_eq!(
-            parse("value_bytes = [{ bytes = 5, weight = 1 }]").unwrap().value_bytes,
-            ValueBytes::Weighted(vec![super::WeightedBytes { bytes: 5, weight: 1 }])
+            config.operations,
+            OperationWeights {
+                get: 3,
+                ..OperationWeights::default()
+            }
+        );
+        assert_eq!(config.zipf_theta, 0.99);
+        assert_eq!(
+            parse("").unwrap(),
+            WorkloadConfig::of_kind(WorkloadKind::Durable)
+        );
+        assert_eq!(
+            parse("value_bytes = [{ bytes = 5, weight = 1 }]")
+                .unwrap()
+                .value_bytes,
+            ValueBytes::Weighted(vec![super::WeightedBytes {
+                bytes: 5,
+                weight: 1
+            }])
         );
     }
 
@@ -429,6 +511,11 @@ mod tests {
             assert_eq!(error.field, field, "{text}");
         }
         assert!(parse("client = 1").is_err());
-        assert!(parse("value_bytes = 'big'").unwrap_err().to_string().contains("a number of bytes"));
+        assert!(
+            parse("value_bytes = 'big'")
+                .unwrap_err()
+                .to_string()
+                .contains("a number of bytes")
+        );
     }
 }

@@ -12,7 +12,11 @@ const INSERTED_DIGITS: u32 = 10;
 /// The shortest keys that the workload can do with.
 pub(super) fn key_bytes_min(config: &WorkloadConfig) -> u32 {
     let digits = config.keys.saturating_sub(1).checked_ilog10().unwrap_or(0) + 1;
-    1 + if config.operations.insert > 0 { digits.max(INSERTED_DIGITS) } else { digits }
+    1 + if config.operations.insert > 0 {
+        digits.max(INSERTED_DIGITS)
+    } else {
+        digits
+    }
 }
 
 /// Draws keys and makes new ones.
@@ -38,10 +42,18 @@ impl KeySpace {
     pub(super) fn new(config: &WorkloadConfig) -> Self {
         let choice = match config.popularity {
             Popularity::Uniform => Choice::Uniform,
-            Popularity::Zipfian => Choice::Scrambled(ScrambledZipfian::new(config.keys, config.zipf_theta)),
+            Popularity::Zipfian => {
+                Choice::Scrambled(ScrambledZipfian::new(config.keys, config.zipf_theta))
+            }
             Popularity::Latest => Choice::Latest(Zipfian::new(config.keys, config.zipf_theta)),
         };
-        KeySpace { key_bytes: config.key_bytes as usize, keys: config.keys, choice, next_insert: config.keys, known: config.keys }
+        KeySpace {
+            key_bytes: config.key_bytes as usize,
+            keys: config.keys,
+            choice,
+            next_insert: config.keys,
+            known: config.keys,
+        }
     }
 
     /// The key of this number.

@@ -4,7 +4,9 @@
 //! *Benchmarking Cloud Serving Systems with YCSB*, SoCC 2010): their proportions, Zipfian requests with constant 0.99, `latest`
 //! for D, and scans of 1 to 100 records, uniform, for E. Their records are 10 fields of 100 bytes; here one value of 1,000 bytes.
 
-use super::config::{CountRange, OperationWeights, Popularity, ValueBytes, WorkloadConfig, WorkloadKind};
+use super::config::{
+    CountRange, OperationWeights, Popularity, ValueBytes, WorkloadConfig, WorkloadKind,
+};
 
 /// The two lengths of the large-value workload.
 const LARGE_VALUES_BYTES: [u64; 2] = [64 << 10, 2_932 << 10];
@@ -42,29 +44,90 @@ pub(super) fn preset(kind: WorkloadKind) -> WorkloadConfig {
         ..base.clone()
     };
     match kind {
-        WorkloadKind::Durable => WorkloadConfig { operations: OperationWeights { put: 1, ..none }, ..base },
-        WorkloadKind::YcsbA => ycsb(Popularity::Zipfian, OperationWeights { get: 50, put: 50, ..none }),
-        WorkloadKind::YcsbB => ycsb(Popularity::Zipfian, OperationWeights { get: 95, put: 5, ..none }),
+        WorkloadKind::Durable => WorkloadConfig {
+            operations: OperationWeights { put: 1, ..none },
+            ..base
+        },
+        WorkloadKind::YcsbA => ycsb(
+            Popularity::Zipfian,
+            OperationWeights {
+                get: 50,
+                put: 50,
+                ..none
+            },
+        ),
+        WorkloadKind::YcsbB => ycsb(
+            Popularity::Zipfian,
+            OperationWeights {
+                get: 95,
+                put: 5,
+                ..none
+            },
+        ),
         WorkloadKind::YcsbC => ycsb(Popularity::Zipfian, OperationWeights { get: 100, ..none }),
-        WorkloadKind::YcsbD => ycsb(Popularity::Latest, OperationWeights { get: 95, insert: 5, ..none }),
-        WorkloadKind::YcsbE => ycsb(Popularity::Zipfian, OperationWeights { scan: 95, insert: 5, ..none }),
-        WorkloadKind::YcsbF => ycsb(Popularity::Zipfian, OperationWeights { get: 50, read_modify_write: 50, ..none }),
-        WorkloadKind::WriteMix8020 => WorkloadConfig { operations: OperationWeights { put: 80, get: 20, ..none }, ..base },
+        WorkloadKind::YcsbD => ycsb(
+            Popularity::Latest,
+            OperationWeights {
+                get: 95,
+                insert: 5,
+                ..none
+            },
+        ),
+        WorkloadKind::YcsbE => ycsb(
+            Popularity::Zipfian,
+            OperationWeights {
+                scan: 95,
+                insert: 5,
+                ..none
+            },
+        ),
+        WorkloadKind::YcsbF => ycsb(
+            Popularity::Zipfian,
+            OperationWeights {
+                get: 50,
+                read_modify_write: 50,
+                ..none
+            },
+        ),
+        WorkloadKind::WriteMix8020 => WorkloadConfig {
+            operations: OperationWeights {
+                put: 80,
+                get: 20,
+                ..none
+            },
+            ..base
+        },
         WorkloadKind::LargeValues => WorkloadConfig {
             keys: 8,
             clients: 2,
             value_bytes: ValueBytes::InTurn(LARGE_VALUES_BYTES.to_vec()),
             scan_bytes_max: 8 << 20,
-            operations: OperationWeights { put: 50, get: 50, ..none },
+            operations: OperationWeights {
+                put: 50,
+                get: 50,
+                ..none
+            },
             ..base
         },
         WorkloadKind::DeleteHeavy => WorkloadConfig {
             keys: 100,
-            operations: OperationWeights { put: 50, delete: 40, get: 8, scan: 2, ..none },
+            operations: OperationWeights {
+                put: 50,
+                delete: 40,
+                get: 8,
+                scan: 2,
+                ..none
+            },
             ..base
         },
         WorkloadKind::Batch => WorkloadConfig {
-            operations: OperationWeights { batch: 70, put: 10, delete: 5, get: 15, ..none },
+            operations: OperationWeights {
+                batch: 70,
+                put: 10,
+                delete: 5,
+                get: 15,
+                ..none
+            },
             ..base
         },
         WorkloadKind::ScanMix => WorkloadConfig {

@@ -17,8 +17,8 @@ mod kinds;
 mod tests;
 
 pub use config::{
-    BATCH_WRITES_MAX, ByteRange, CountRange, KEY_BYTES_MAX, OperationWeights, Popularity, VALUE_BYTES_MAX, ValueBytes,
-    WeightedBytes, WorkloadConfig, WorkloadError, WorkloadKind,
+    BATCH_WRITES_MAX, ByteRange, CountRange, KEY_BYTES_MAX, OperationWeights, Popularity,
+    VALUE_BYTES_MAX, ValueBytes, WeightedBytes, WorkloadConfig, WorkloadError, WorkloadKind,
 };
 
 use crate::value::{self, Stamp};
@@ -128,7 +128,12 @@ impl Workload {
     /// The field that makes it impossible.
     pub fn new(config: &WorkloadConfig, seed: u64) -> Result<Workload, WorkloadError> {
         config.validate()?;
-        let stream = |client: ClientId| Rng::new(xxh3_64_with_seed(&client.to_le_bytes(), seed), Purpose::Workload);
+        let stream = |client: ClientId| {
+            Rng::new(
+                xxh3_64_with_seed(&client.to_le_bytes(), seed),
+                Purpose::Workload,
+            )
+        };
         Ok(Workload {
             clients: vec![Client::default(); config.clients as usize],
             rngs: (0..config.clients).map(stream).collect(),
@@ -153,10 +158,15 @@ impl Workload {
     pub fn preload(&mut self) -> Option<Request> {
         let mut mutations = Vec::new();
         let mut bytes = 0;
-        while self.preloaded < self.config.preload && mutations.len() as u64 != PRELOAD_BATCH_WRITES && bytes < PRELOAD_BATCH_BYTES {
+        while self.preloaded < self.config.preload
+            && mutations.len() as u64 != PRELOAD_BATCH_WRITES
+            && bytes < PRELOAD_BATCH_BYTES
+        {
             let key = self.shared.keys.key(self.preloaded);
             let mut rng = self.shared.preload_rng.clone();
-            let value = self.shared.value(&self.config, PRELOAD_WRITER, &key, &mut rng);
+            let value = self
+                .shared
+                .value(&self.config, PRELOAD_WRITER, &key, &mut rng);
             self.shared.preload_rng = rng;
             bytes += key.len() + value.len();
             mutations.push(Mutation::Put { key, value });
@@ -164,10 +174,17 @@ impl Workload {
         }
         let durability = Durability::Durable;
         match mutations.pop()? {
-            Mutation::Put { key, value } if mutations.is_empty() => Some(Request::Put { key, value, durability }),
+            Mutation::Put { key, value } if mutations.is_empty() => Some(Request::Put {
+                key,
+                value,
+                durability,
+            }),
             last => {
                 mutations.push(last);
-                Some(Request::Batch { mutations, durability })
+                Some(Request::Batch {
+                    mutations,
+                    durability,
+                })
             }
         }
     }
@@ -178,7 +195,12 @@ impl Workload {
     /// If there is no such client.
     pub fn next(&mut self, client: ClientId) -> Step {
         let at = client as usize;
-        let mut maker = Maker { id: client, config: &self.config, shared: &mut self.shared, rng: &mut self.rngs[at] };
+        let mut maker = Maker {
+            id: client,
+            config: &self.config,
+            shared: &mut self.shared,
+            rng: &mut self.rngs[at],
+        };
         self.clients[at].next(&mut maker)
     }
 
@@ -199,19 +221,28 @@ impl Workload {
 }
 
 impl Shared {
-    fn value(&mut self, config: &WorkloadConfig, writer: ClientId, key: &[u8], rng: &mut Rng) -> Vec<u8> {
+    fn value(
+        &mut self,
+        config: &WorkloadConfig,
+        writer: ClientId,
+        key: &[u8],
+        rng: &mut Rng,
+    ) -> Vec<u8> {
         let bytes = match &config.value_bytes {
             ValueBytes::Fixed(bytes) => *bytes,
             ValueBytes::Range(range) => range.min + rng.below(range.max - range.min + 1),
             ValueBytes::InTurn(lengths) => lengths[self.values_made % lengths.len()],
             ValueBytes::Weighted(lengths) => {
-                let mut left = rng.below(lengths.iter().map(|length| u64::from(length.weight)).sum());
-                let drawn = lengths.iter().find(|length| match left.checked_sub(u64::from(length.weight)) {
-                    Some(rest) => {
-                        left = rest;
-                        false
+                let mut left =
+                    rng.below(lengths.iter().map(|length| u64::from(length.weight)).sum());
+                let drawn = lengths.iter().find(|length| {
+                    match left.checked_sub(u64::from(length.weight)) {
+                        Some(rest) => {
+                            left = rest;
+                            false
+                        }
+                        None => true,
                     }
-                    None => true,
                 });
                 drawn.map_or(0, |length| length.bytes)
             }
@@ -219,8 +250,13 @@ impl Shared {
         self.values_made += 1;
         let number = self.next_number;
         self.next_number += 1;
-        let stamp = Stamp { key_hash: value::key_hash(key), writer, number };
-        let bytes = usize::try_from(bytes).expect("validated: no value is longer than VALUE_BYTES_MAX");
+        let stamp = Stamp {
+            key_hash: value::key_hash(key),
+            writer,
+            number,
+        };
+        let bytes =
+            usize::try_from(bytes).expect("validated: no value is longer than VALUE_BYTES_MAX");
         value::generate(stamp, bytes, config.compressible_percent)
     }
 }
@@ -256,6 +292,10 @@ impl Maker<'_> {
     }
 
     fn durability(&mut self) -> Durability {
-        if self.chance(self.config.durable_fraction) { Durability::Durable } else { Durability::Relaxed }
+        if self.chance(self.config.durable_fraction) {
+            Durability::Durable
+        } else {
+            Durability::Relaxed
+        }
     }
 }

@@ -1,9 +1,14 @@
 //! A laboratory for the oracle: a history made by hand, and a guest that shows whatever the test says.
 
-#![allow(dead_code, unreachable_pub, reason = "shared by test files, each of which uses its own part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "shared by test files, each of which uses its own part"
+)]
 
 use kvsim_harness::oracle::{
-    CheckConfig, DeviceTruth, Ending, Observation, Opening, Oracle, OracleConfig, Recovery, Verification, Violation,
+    CheckConfig, DeviceTruth, Ending, Observation, Opening, Oracle, OracleConfig, Recovery,
+    Verification, Violation,
 };
 use kvsim_harness::value::{Stamp, generate, key_hash};
 use kvsim_sim::api::{Body, Direction, Durability, Mutation, Reply, Request, RequestId, Status};
@@ -16,12 +21,23 @@ pub type Judged<T = ()> = Result<T, Box<Violation>>;
 
 /// One value long enough to describe itself.
 pub fn value(key: &str, number: u64) -> Vec<u8> {
-    generate(Stamp { key_hash: key_hash(key.as_bytes()), writer: 1, number }, 64, 0)
+    generate(
+        Stamp {
+            key_hash: key_hash(key.as_bytes()),
+            writer: 1,
+            number,
+        },
+        64,
+        0,
+    )
 }
 
 /// A state with these keys, each holding the value of this number.
 pub fn state(entries: &[(&str, u64)]) -> State {
-    entries.iter().map(|(key, number)| (key.as_bytes().to_vec(), value(key, *number))).collect()
+    entries
+        .iter()
+        .map(|(key, number)| (key.as_bytes().to_vec(), value(key, *number)))
+        .collect()
 }
 
 pub fn put(key: &str, number: u64) -> Request {
@@ -33,44 +49,77 @@ pub fn relaxed(key: &str, number: u64) -> Request {
 }
 
 fn put_as(key: &str, number: u64, durability: Durability) -> Request {
-    Request::Put { key: key.as_bytes().to_vec(), value: value(key, number), durability }
+    Request::Put {
+        key: key.as_bytes().to_vec(),
+        value: value(key, number),
+        durability,
+    }
 }
 
 pub fn delete(key: &str) -> Request {
-    Request::Delete { key: key.as_bytes().to_vec(), durability: Durability::Durable }
+    Request::Delete {
+        key: key.as_bytes().to_vec(),
+        durability: Durability::Durable,
+    }
 }
 
 /// A batch of puts; number 0 deletes.
 pub fn batch(mutations: &[(&str, u64)]) -> Request {
     let mutation = |&(key, number): &(&str, u64)| match number {
-        0 => Mutation::Delete { key: key.as_bytes().to_vec() },
-        _ => Mutation::Put { key: key.as_bytes().to_vec(), value: value(key, number) },
+        0 => Mutation::Delete {
+            key: key.as_bytes().to_vec(),
+        },
+        _ => Mutation::Put {
+            key: key.as_bytes().to_vec(),
+            value: value(key, number),
+        },
     };
-    Request::Batch { mutations: mutations.iter().map(mutation).collect(), durability: Durability::Durable }
+    Request::Batch {
+        mutations: mutations.iter().map(mutation).collect(),
+        durability: Durability::Durable,
+    }
 }
 
 pub fn get(key: &str) -> Request {
-    Request::Get { key: key.as_bytes().to_vec(), snapshot: 0 }
+    Request::Get {
+        key: key.as_bytes().to_vec(),
+        snapshot: 0,
+    }
 }
 
 /// What an honest guest in this state answers to a read.
 pub fn serve(state: &State, id: RequestId, request: &Request) -> Reply {
     match request {
         Request::Get { key, .. } => match state.get(key) {
-            Some(value) => Reply { id, status: Status::Ok, body: Body::Value(value.clone()) },
-            None => Reply { id, status: Status::NotFound, body: Body::Empty },
+            Some(value) => Reply {
+                id,
+                status: Status::Ok,
+                body: Body::Value(value.clone()),
+            },
+            None => Reply {
+                id,
+                status: Status::NotFound,
+                body: Body::Empty,
+            },
         },
         Request::Scan(scan) => {
             let inside = state.iter().filter(|(key, _)| {
-                scan.start.as_ref().is_none_or(|start| *key >= start) && scan.end.as_ref().is_none_or(|end| *key < end)
+                scan.start.as_ref().is_none_or(|start| *key >= start)
+                    && scan.end.as_ref().is_none_or(|end| *key < end)
             });
-            let mut entries: Vec<_> = inside.map(|(key, value)| (key.clone(), value.clone())).collect();
+            let mut entries: Vec<_> = inside
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
             if scan.direction == Direction::Reverse {
                 entries.reverse();
             }
             let more = entries.len() > scan.limit as usize;
             entries.truncate(scan.limit as usize);
-            Reply { id, status: Status::Ok, body: Body::Entries { entries, more } }
+            Reply {
+                id,
+                status: Status::Ok,
+                body: Body::Entries { entries, more },
+            }
         }
         other => panic!("no read: {other:?}"),
     }
@@ -92,12 +141,24 @@ impl Lab {
     }
 
     pub fn lying() -> Lab {
-        Lab::with(OracleConfig { keep_history: true, ..OracleConfig::default() })
+        Lab::with(OracleConfig {
+            keep_history: true,
+            ..OracleConfig::default()
+        })
     }
 
     pub fn with(config: OracleConfig) -> Lab {
-        let check = CheckConfig { reverse_scan_every: 1, ..CheckConfig::default() };
-        Lab { oracle: Oracle::new(config), truth: DeviceTruth::default(), check, now: 0, next_id: 1 }
+        let check = CheckConfig {
+            reverse_scan_every: 1,
+            ..CheckConfig::default()
+        };
+        Lab {
+            oracle: Oracle::new(config),
+            truth: DeviceTruth::default(),
+            check,
+            now: 0,
+            next_id: 1,
+        }
     }
 
     /// Hands a request in.
@@ -111,7 +172,8 @@ impl Lab {
     /// Answers a request.
     pub fn answer(&mut self, id: RequestId, status: Status, body: Body) -> Judged {
         self.now += 10;
-        self.oracle.replied(self.now, &Reply { id, status, body }, &self.truth)
+        self.oracle
+            .replied(self.now, &Reply { id, status, body }, &self.truth)
     }
 
     /// Acknowledges a request.
@@ -141,15 +203,24 @@ impl Lab {
     pub fn crash(&mut self) {
         self.now += 1_000;
         self.oracle.stopped(self.now, Ending::Crash);
-        let reply = Reply { id: 0, status: Status::Ok, body: Body::Empty };
-        assert_eq!(self.oracle.opened(&reply, &self.truth).unwrap(), Opening::Ready);
+        let reply = Reply {
+            id: 0,
+            status: Status::Ok,
+            body: Body::Empty,
+        };
+        assert_eq!(
+            self.oracle.opened(&reply, &self.truth).unwrap(),
+            Opening::Ready
+        );
     }
 
     /// Reads back with a guest that answers as `guest` says.
     pub fn observe_with(&self, mut guest: impl FnMut(&Request) -> Reply) -> Observation {
         let mut verification = Verification::new(&self.oracle, &self.check);
         while !verification.is_done() {
-            let (token, request) = verification.next_request(&self.oracle).expect("it waits for nothing");
+            let (token, request) = verification
+                .next_request(&self.oracle)
+                .expect("it waits for nothing");
             verification.reply(&self.oracle, token, &guest(&request));
         }
         verification.finish()
