@@ -252,6 +252,27 @@ fn damage_excuses_the_tail() {
     assert!(lab.crash_showing(&state(&[])).is_err());
 }
 
+/// Goal: what a recovery that was itself cut short did neither ages relaxed writes nor settles the tail. Method: a crash long after
+/// the first, with flushes in between.
+#[test]
+fn the_first_cut_is_what_counts() {
+    let window = OracleConfig {
+        relaxed_window_ns: Some(5_000),
+        keep_history: true,
+        ..OracleConfig::default()
+    };
+    let mut lab = Lab::with(window);
+    lab.done(put("a", 1));
+    lab.truth.last_flush_completed_ns = Some(lab.now + 5);
+    lab.done(put("b", 2));
+    lab.done(relaxed("c", 3));
+    lab.truth.lost_writes = 1;
+    lab.crash();
+    lab.now += 1_000_000;
+    lab.truth.last_flush_completed_ns = Some(lab.now);
+    assert_eq!(lab.recover(&state(&[("a", 1)])).excused_losses(), 1);
+}
+
 /// Goal: two crash states of moments that owe the same are told to be the same, others not. Method: the fingerprint.
 #[test]
 fn the_fingerprint_follows_what_is_owed() {

@@ -120,6 +120,14 @@ impl OracleConfig {
     }
 }
 
+/// A moment at which an incarnation ended.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    ns: Nanos,
+    /// The last flush that had completed by then.
+    last_flush_ns: Option<Nanos>,
+}
+
 /// Judges one guest on one device, over all its incarnations.
 #[derive(Debug, Clone)]
 pub struct Oracle {
@@ -134,8 +142,8 @@ pub struct Oracle {
     provisional: Vec<Provisional>,
     /// Acknowledged syncs and closes since the base: up to where, when, and which op.
     syncs: Vec<(Pos, Nanos, u64)>,
-    /// When the last incarnation ended.
-    stopped_ns: Nanos,
+    /// The first end of an incarnation since the base.
+    cut: Option<Cut>,
     /// When the base was adopted.
     base_ns: Nanos,
     /// Flush lies that had fired then.
@@ -161,7 +169,7 @@ impl Oracle {
             snapshots: BTreeMap::new(),
             provisional: Vec::new(),
             syncs: Vec::new(),
-            stopped_ns: 0,
+            cut: None,
             base_ns: 0,
             base_flush_lies: 0,
             pinned: Vec::new(),
@@ -188,12 +196,18 @@ impl Oracle {
         self.outstanding.get(&id).map(|outstanding| outstanding.op)
     }
 
-    /// The incarnation is over: what is unanswered stays so, and snapshots are gone.
-    pub fn stopped(&mut self, now: Nanos, ending: Ending) {
+    /// The incarnation is over: what is unanswered stays so, and snapshots are gone. `truth` is that of this moment.
+    ///
+    /// What counts is the first end since the last adopted recovery: what recoveries that were cut short themselves did to
+    /// the device between then and now neither ages a relaxed write nor makes the tail less ambiguous.
+    pub fn stopped(&mut self, now: Nanos, ending: Ending, truth: &DeviceTruth) {
         if ending == Ending::Crash {
             self.crashes += 1;
         }
-        self.stopped_ns = now;
+        self.cut.get_or_insert(Cut {
+            ns: now,
+            last_flush_ns: truth.last_flush_completed_ns,
+        });
         self.outstanding.clear();
         self.snapshots.clear();
         self.provisional.clear();

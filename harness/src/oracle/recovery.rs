@@ -109,7 +109,7 @@ impl Oracle {
             let lowest = if truth.flush_lies > self.base_flush_lies {
                 0
             } else {
-                self.owed(truth.last_flush_completed_ns).pos
+                self.owed(self.cut.and_then(|cut| cut.last_flush_ns)).pos
             };
             let fit = self.fit(seen, lowest.min(self.history.base_pos));
             let found = fit
@@ -170,6 +170,7 @@ impl Oracle {
             .adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
         self.syncs.clear();
         self.pinned.clear();
+        self.cut = None;
         self.base_ns = now;
         self.base_flush_lies = truth.flush_lies;
         self.next_window.clone_from(&seen.next_window);
@@ -322,6 +323,7 @@ impl Oracle {
     pub(super) fn owed(&self, resting_on: Option<Nanos>) -> Owed {
         let counts = |ns: Nanos| resting_on.is_none_or(|flush| ns < flush);
         let base = self.history.base_pos;
+        let cut_ns = self.cut.map_or(0, |cut| cut.ns);
         let shown = counts(self.base_ns) || !self.history.keeps_all();
         let mut owed = Owed {
             pos: if shown { base } else { 0 },
@@ -346,7 +348,7 @@ impl Oracle {
             let must = match write.status {
                 WriteStatus::Durable => counts(acknowledged),
                 WriteStatus::Relaxed => window.is_some_and(|window| {
-                    acknowledged.saturating_add(window) <= self.stopped_ns && counts(acknowledged)
+                    acknowledged.saturating_add(window) <= cut_ns && counts(acknowledged)
                 }),
                 _ => false,
             };
