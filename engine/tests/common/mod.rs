@@ -4,6 +4,7 @@
 //! when it was write-through and has completed. A power cut keeps any subset of the rest, in any order, torn at any sector,
 //! with garbage in sectors being written. Every effect of the engine and every completion is a step of its own, so a cut can
 //! fall between any two.
+#![allow(unreachable_pub, missing_docs, reason = "shared by the test binaries only")]
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
@@ -11,7 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kvsim_engine::{
-    Config, DeviceInfo, DiskError, DiskOp, Engine, Entry, IoBuf, Level, Mutation, Port, Reply, Request, RequestId, Status,
+    Config, DeviceInfo, DiskError, DiskOp, Engine, Entry, IoBuf, Level, Mutation, Port, Reply,
+    Request, RequestId, Status,
 };
 
 /// SplitMix64.
@@ -45,11 +47,21 @@ struct Pending {
 
 #[derive(Debug)]
 enum Kind {
-    Read { offset: usize, buffer: IoBuf },
-    Write { id: u64, through: bool },
+    Read {
+        offset: usize,
+        buffer: IoBuf,
+    },
+    Write {
+        id: u64,
+        through: bool,
+    },
     /// The completed writes that it makes durable.
-    Flush { covers: Vec<u64> },
-    Grow { bytes: usize },
+    Flush {
+        covers: Vec<u64>,
+    },
+    Grow {
+        bytes: usize,
+    },
     Discard,
 }
 
@@ -69,7 +81,12 @@ pub struct Times {
     pub spread: u64,
 }
 
-pub const FAST: Times = Times { read: 20_000, write: 20_000, flush: 200_000, spread: 3 };
+pub const FAST: Times = Times {
+    read: 20_000,
+    write: 20_000,
+    flush: 200_000,
+    spread: 3,
+};
 
 pub struct Disk {
     pub durable: Vec<u8>,
@@ -109,43 +126,83 @@ impl Disk {
     }
 
     fn took(&mut self, base: u64) -> u64 {
-        base + self.rng.below(base * self.times.spread.max(1) / 2 + 1)
+        base + self.rng.below(base * self.times.spread / 2 + 1)
     }
 
     fn submit(&mut self, now: u64, tag: u64, op: DiskOp) {
         let sector = u64::from(self.device.sector_bytes);
         let check = |offset: u64, len: usize| {
-            assert!(offset.is_multiple_of(sector) && (len as u64).is_multiple_of(sector), "misaligned: {offset} {len}");
+            assert!(
+                offset.is_multiple_of(sector) && (len as u64).is_multiple_of(sector),
+                "misaligned: {offset} {len}"
+            );
             offset as usize
         };
         let (at, kind) = match op {
             DiskOp::Read { offset, buffer } => {
                 let offset = check(offset, buffer.len());
-                assert!(offset + buffer.len() <= self.durable.len(), "read out of range");
-                (now + self.took(self.times.read), Kind::Read { offset, buffer })
+                assert!(
+                    offset + buffer.len() <= self.durable.len(),
+                    "read out of range"
+                );
+                (
+                    now + self.took(self.times.read),
+                    Kind::Read { offset, buffer },
+                )
             }
-            DiskOp::Write { offset, data, through } => {
+            DiskOp::Write {
+                offset,
+                data,
+                through,
+            } => {
                 let offset = check(offset, data.len());
-                assert!(offset + data.len() <= self.durable.len(), "write out of range");
-                assert!(!through || self.device.write_through, "write-through was not offered");
+                assert!(
+                    offset + data.len() <= self.durable.len(),
+                    "write out of range"
+                );
+                assert!(
+                    !through || self.device.write_through,
+                    "write-through was not offered"
+                );
                 self.writes += 1;
                 let id = self.next_id;
                 self.next_id += 1;
                 let bytes = Arc::new(data.to_vec());
-                self.pending.push(Pending { id, offset, data: bytes, complete: false });
-                (now + self.took(self.times.write), Kind::Write { id, through })
+                self.pending.push(Pending {
+                    id,
+                    offset,
+                    data: bytes,
+                    complete: false,
+                });
+                (
+                    now + self.took(self.times.write),
+                    Kind::Write { id, through },
+                )
             }
             DiskOp::Flush => {
                 self.flushes += 1;
-                let covers = self.pending.iter().filter(|w| w.complete).map(|w| w.id).collect();
+                let covers = self
+                    .pending
+                    .iter()
+                    .filter(|w| w.complete)
+                    .map(|w| w.id)
+                    .collect();
                 let at = now.max(self.flush_free_at) + self.took(self.times.flush);
                 self.flush_free_at = at;
                 (at, Kind::Flush { covers })
             }
-            DiskOp::Grow { new_bytes } => (now + 1000, Kind::Grow { bytes: new_bytes as usize }),
+            DiskOp::Grow { new_bytes } => (
+                now + 1000,
+                Kind::Grow {
+                    bytes: new_bytes as usize,
+                },
+            ),
             DiskOp::Discard { .. } => (now + 1000, Kind::Discard),
         };
-        assert!(self.in_flight.insert(tag, InFlight { at, kind }).is_none(), "a tag in use");
+        assert!(
+            self.in_flight.insert(tag, InFlight { at, kind }).is_none(),
+            "a tag in use"
+        );
     }
 
     fn next_at(&self) -> Option<(u64, u64)> {
@@ -156,7 +213,8 @@ impl Disk {
         // In order of submission: an older overlapping write must not win later.
         if let Some(at) = self.pending.iter().position(|w| w.id == id) {
             let write = self.pending.remove(at);
-            self.durable[write.offset..write.offset + write.data.len()].copy_from_slice(&write.data);
+            self.durable[write.offset..write.offset + write.data.len()]
+                .copy_from_slice(&write.data);
         }
     }
 
@@ -239,7 +297,9 @@ impl Disk {
     /// The process dies: the device keeps all that was submitted, volatile as it is.
     pub fn process_crash(&mut self) {
         self.in_flight.clear();
-        self.pending.iter_mut().for_each(|write| write.complete = true);
+        self.pending
+            .iter_mut()
+            .for_each(|write| write.complete = true);
         if !self.device.volatile_cache {
             let all: Vec<u64> = self.pending.iter().map(|write| write.id).collect();
             all.into_iter().for_each(|id| self.harden(id));
@@ -284,7 +344,15 @@ pub struct World {
 
 impl World {
     pub fn new(disk: Disk, options: &str) -> World {
-        World { now: 0, disk, options: options.into(), engine: None, port: Collect::default(), wish: None, next_request: 1 }
+        World {
+            now: 0,
+            disk,
+            options: options.into(),
+            engine: None,
+            port: Collect::default(),
+            wish: None,
+            next_request: 1,
+        }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -298,8 +366,12 @@ impl World {
     /// Begins an opening; the answer is the reply to request 0.
     pub fn begin_open(&mut self) {
         self.port = Collect::default();
-        let config =
-            Config { device: self.disk.device.clone(), memory_bytes_max: 0, db_id: *b"engine-test-db-0", options: self.options.clone() };
+        let config = Config {
+            device: self.disk.device.clone(),
+            memory_bytes_max: 0,
+            db_id: *b"engine-test-db-0",
+            options: self.options.clone(),
+        };
         let (engine, wish) = Engine::open(self.now, &config, &mut self.port);
         self.engine = engine;
         self.wish = wish;
@@ -354,10 +426,33 @@ impl World {
         Some(None)
     }
 
+    /// Like `step`, but time does not go beyond `until` while something else is due then.
+    pub fn step_until(&mut self, until: Option<u64>) -> Option<Option<(RequestId, Reply)>> {
+        let next = [self.disk.next_at().map(|(at, _)| at), self.wish]
+            .into_iter()
+            .flatten()
+            .min();
+        if self.port.out.is_empty()
+            && let Some(until) = until
+            && next.is_none_or(|next| next > until)
+        {
+            self.now = self.now.max(until);
+            return Some(None);
+        }
+        self.step()
+    }
+
     fn tick(&mut self, at: u64) {
-        assert!(at > self.now, "a wish that is due would be asked for for ever");
+        assert!(
+            at > self.now,
+            "a wish that is due would be asked for for ever"
+        );
         self.now = at;
-        self.wish = self.engine.as_mut().expect("open").tick(self.now, &mut self.port);
+        self.wish = self
+            .engine
+            .as_mut()
+            .expect("open")
+            .tick(self.now, &mut self.port);
     }
 
     /// Steps until the request is answered. Other replies are lost: for tests with one client.
@@ -389,17 +484,26 @@ impl World {
 
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Reply {
         let mutations = [Mutation::Put { key, value }];
-        self.call(Request::Write { mutations: &mutations, durability: kvsim_engine::Durability::Durable })
+        self.call(Request::Write {
+            mutations: &mutations,
+            durability: kvsim_engine::Durability::Durable,
+        })
     }
 
     pub fn put_relaxed(&mut self, key: &[u8], value: &[u8]) -> Reply {
         let mutations = [Mutation::Put { key, value }];
-        self.call(Request::Write { mutations: &mutations, durability: kvsim_engine::Durability::Relaxed })
+        self.call(Request::Write {
+            mutations: &mutations,
+            durability: kvsim_engine::Durability::Relaxed,
+        })
     }
 
     pub fn delete(&mut self, key: &[u8]) -> Reply {
         let mutations = [Mutation::Delete { key }];
-        self.call(Request::Write { mutations: &mutations, durability: kvsim_engine::Durability::Durable })
+        self.call(Request::Write {
+            mutations: &mutations,
+            durability: kvsim_engine::Durability::Durable,
+        })
     }
 
     pub fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
@@ -411,7 +515,11 @@ impl World {
     }
 
     /// Everything, by scans in a direction, in pieces.
-    pub fn dump(&mut self, direction: kvsim_engine::Direction, snapshot: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    pub fn dump(
+        &mut self,
+        direction: kvsim_engine::Direction,
+        snapshot: u64,
+    ) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let mut all = BTreeMap::new();
         let mut bound: Option<Vec<u8>> = None;
         loop {
@@ -419,19 +527,32 @@ impl World {
                 kvsim_engine::Direction::Forward => (bound.as_deref(), None),
                 kvsim_engine::Direction::Reverse => (None, bound.as_deref()),
             };
-            let range = kvsim_engine::ScanRange { snapshot, direction, start, end, limit: 50, max_bytes: 100_000 };
+            let range = kvsim_engine::ScanRange {
+                snapshot,
+                direction,
+                start,
+                end,
+                limit: 50,
+                max_bytes: 100_000,
+            };
             let (entries, more): (Vec<Entry>, bool) = match self.call(Request::Scan(range)) {
                 Reply::Entries { entries, more } => (entries, more),
                 other => panic!("a scan answered {other:?}; log {:#?}", self.port.log),
             };
-            let Some(last) = entries.last() else { return all };
+            let Some(last) = entries.last() else {
+                return all;
+            };
             let mut next = last.key.to_vec();
             if direction == kvsim_engine::Direction::Forward {
                 next.push(0);
             }
             bound = Some(next);
             for entry in &entries {
-                assert!(all.insert(entry.key.to_vec(), entry.value.to_vec()).is_none(), "an entry twice");
+                assert!(
+                    all.insert(entry.key.to_vec(), entry.value.to_vec())
+                        .is_none(),
+                    "an entry twice"
+                );
             }
             if !more {
                 return all;

@@ -1,0 +1,477 @@
+//! One behaviour a test, on the test device: throughput of group commit, space, errors, damage, snapshots, large values.
+#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Disk, FAST, Rng, Times, World, device, world};
+use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, Status};
+
+fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng(seed);
+    (0..len).map(|_| rng.next() as u8).collect()
+}
+
+/// Runs closed-loop clients that write 1 KB durably for a second of virtual time; returns commits per second and the 99th
+/// percentile of latency in microseconds.
+fn closed_loop(
+    clients: u64,
+    think_ns: u64,
+    options: &str,
+    times: Times,
+    through: bool,
+) -> (u64, u64) {
+    let mut info = device(64 << 20);
+    info.write_through = through;
+    let mut world = World::new(Disk::new(info, times, 7), options);
+    world.open().expect("opens");
+    let mut sent = BTreeMap::new();
+    let mut latencies = Vec::new();
+    let mut due: Vec<(u64, u64)> = (0..clients).map(|client| (world.now, client)).collect();
+    let start = world.now;
+    let mut n = 0;
+    while world.now < start + 1_000_000_000 {
+        let ready = due.iter().position(|(at, _)| *at <= world.now);
+        if let Some(at) = ready {
+            let (_, client) = due.swap_remove(at);
+            let key = format!("client{client}-{}", n % 500).into_bytes();
+            n += 1;
+            let value = bytes(n, 1000);
+            let mutations = [Mutation::Put {
+                key: &key,
+                value: &value,
+            }];
+            let id = world.request(Request::Write {
+                mutations: &mutations,
+                durability: Durability::Durable,
+            });
+            sent.insert(id, (world.now, client));
+            continue;
+        }
+        let wake = due.iter().map(|(at, _)| *at).min();
+        if let Some(Some((id, reply))) = world.step_until(wake)
+            && let Some((at, client)) = sent.remove(&id)
+        {
+            assert!(matches!(reply, Reply::Done), "{reply:?}");
+            latencies.push((world.now - at) / 1000);
+            due.push((world.now + think_ns, client));
+        }
+    }
+    latencies.sort_unstable();
+    (
+        latencies.len() as u64,
+        latencies[latencies.len() * 99 / 100],
+    )
+}
+
+const M4: Times = Times {
+    read: 90_000,
+    write: 60_000,
+    flush: 3_800_000,
+    spread: 0,
+};
+
+/// Goal: groups carry all clients, not half of them. Method: an M4's serial full flush of 3.8 ms, eight closed-loop clients.
+#[test]
+fn eight_clients_share_one_flush() {
+    let (commits, p99_us) = closed_loop(8, 10_000, "", M4, false);
+    assert!(commits >= 1950, "{commits} commits/s");
+    assert!(p99_us < 8000, "p99 {p99_us} us");
+}
+
+/// Goal: a lone client is not made to wait for company. Method: the same with one client.
+#[test]
+fn one_client_gets_a_flush_at_once() {
+    let (commits, p99_us) = closed_loop(1, 10_000, "", M4, false);
+    assert!(commits >= 255, "{commits} commits/s");
+    assert!(p99_us < 4200, "p99 {p99_us} us");
+}
+
+/// Goal: waiting switches itself off where clients think long. Method: eight clients that think for 20 ms; waiting for
+/// ever and never waiting bound what is lost.
+#[test]
+fn thinking_clients_are_hardly_waited_for() {
+    let (auto, _) = closed_loop(8, 20_000_000, "", M4, false);
+    let (never, _) = closed_loop(8, 20_000_000, "group_wait=0", M4, false);
+    assert!(auto * 100 >= never * 97, "{auto} against {never} commits/s");
+}
+
+/// Goal: where write-through is faster, commits use it. Method: a device with a slow flush and a fast write-through.
+#[test]
+fn write_through_is_used_where_it_is_faster() {
+    let times = Times {
+        read: 50_000,
+        write: 50_000,
+        flush: 2_000_000,
+        spread: 0,
+    };
+    let (with, _) = closed_loop(8, 0, "", times, true);
+    let (without, _) = closed_loop(8, 0, "commit=flush", times, true);
+    assert!(with > 5 * without, "{with} against {without} commits/s");
+}
+
+/// Goal: an idle engine asks for nothing. Method: settle after work; then nothing may ever happen again.
+#[test]
+fn an_idle_engine_rests() {
+    let mut world = world(4 << 20, "");
+    world.open().expect("opens");
+    world.put_relaxed(b"a", b"1");
+    world.put(b"b", b"2");
+    world.put_relaxed(b"c", b"3");
+    world.settle();
+    assert!(world.step().is_none());
+    world.disk.power_cut();
+    world.kill();
+    world.open().expect("opens");
+    assert_eq!(
+        world.get(b"c").as_deref(),
+        Some(&b"3"[..]),
+        "a relaxed write is durable within its window"
+    );
+}
+
+/// Goal: a workload that overwrites for ever never fills a small device. Method: write fifty times its size, at several value
+/// sizes (inline, in the log, in extents), and reopen.
+#[test]
+fn overwriting_for_ever_never_fills_the_device() {
+    for (value_bytes, keys) in [
+        (100, 500),
+        (1000, 400),
+        (6000, 100),
+        (40_000, 18),
+        (150_000, 5),
+    ] {
+        let mut world = world(2 << 20, "");
+        world.open().expect("opens");
+        let mut rng = Rng(3);
+        let mut written = 0;
+        let mut n = 0;
+        let mut last = BTreeMap::new();
+        while written < 50 * (2 << 20) {
+            let key = format!("{}", rng.below(keys)).into_bytes();
+            n += 1;
+            let value = bytes(n, value_bytes);
+            // Relaxed, so that frames are full: the hardest for space.
+            match world.put_relaxed(&key, &value) {
+                Reply::Done => {}
+                other => panic!(
+                    "{value_bytes}: after {written} bytes: {other:?}: {:?}\n{:?}",
+                    world.engine().stats(),
+                    world.log()
+                ),
+            }
+            written += value_bytes;
+            last.insert(key, value);
+        }
+        assert!(matches!(world.call(Request::Sync), Reply::Done));
+        world.kill();
+        world.disk.power_cut();
+        world.open().expect("opens");
+        assert!(world.dump(Direction::Forward, 0) == last, "{value_bytes}");
+    }
+}
+
+/// Goal: a full device refuses definitely, still takes deletes, and takes writes again after them. Method: fill, delete, refill,
+/// over and over, with reopening; the model knows what was refused.
+#[test]
+fn a_full_device_refuses_and_recovers() {
+    for value_bytes in [150, 1000, 20_000, 200_000] {
+        let mut world = world(3 << 20, "");
+        world.open().expect("opens");
+        let mut model = BTreeMap::new();
+        let mut n = 0_u64;
+        let mut filled = Vec::new();
+        for round in 0..6 {
+            loop {
+                n += 1;
+                let key = format!("{n:08}").into_bytes();
+                let value = bytes(n, value_bytes);
+                match world.put(&key, &value) {
+                    Reply::Done => model.insert(key, value),
+                    Reply::Failed(Status::NoSpace, _) => break,
+                    other => panic!("{value_bytes}: {other:?}"),
+                };
+                assert!(n < 100_000, "never full");
+            }
+            let live: usize = model.iter().map(|(k, v)| k.len() + v.len()).sum();
+            filled.push(live);
+            if round % 2 == 0 {
+                world.kill();
+                world.disk.power_cut();
+                world.open().expect("opens");
+            }
+            assert!(world.dump(Direction::Forward, 0) == model, "{value_bytes}");
+            let victims: Vec<Vec<u8>> = model.keys().step_by(2).cloned().collect();
+            for key in victims {
+                assert!(matches!(world.delete(&key), Reply::Done));
+                model.remove(&key);
+            }
+        }
+        let (least, most) = (filled.iter().min().unwrap(), filled.iter().max().unwrap());
+        assert!(
+            *least * 10 > *most * 9,
+            "space comes back in full: {filled:?}"
+        );
+        assert!(*least > 400_000, "{value_bytes}: {filled:?}");
+    }
+}
+
+/// Goal: the device grows before it is full. Method: start small with room to grow, write more than the start holds.
+#[test]
+fn the_device_grows_ahead_of_need() {
+    let mut info = device(2 << 20);
+    info.max_capacity_bytes = 16 << 20;
+    let mut world = World::new(Disk::new(info, FAST, 1), "");
+    world.open().expect("opens");
+    for n in 0..4000_u64 {
+        assert!(
+            matches!(world.put(&n.to_be_bytes(), &bytes(n, 1000)), Reply::Done),
+            "{n}"
+        );
+    }
+    assert!(world.disk.device.capacity_bytes > 4 << 20);
+    world.kill();
+    world.disk.power_cut();
+    world.open().expect("opens");
+    for n in 0..4000_u64 {
+        assert_eq!(
+            world.get(&n.to_be_bytes()).as_deref(),
+            Some(&bytes(n, 1000)[..])
+        );
+    }
+}
+
+/// Goal: after a failed write or flush nothing more is written, the commit's outcome is unknown, reads go on, and
+/// reopening heals. Method: fail each, look at every reply.
+#[test]
+fn an_error_makes_the_database_read_only() {
+    for flush in [false, true] {
+        let mut world = world(4 << 20, "");
+        world.open().expect("opens");
+        world.put(b"before", b"1");
+        world.disk.fail_flushes = flush;
+        world.disk.fail_writes = !flush;
+        assert!(matches!(
+            world.put(b"during", &bytes(1, 3000)),
+            Reply::Failed(Status::IoError, _)
+        ));
+        world.disk.fail_flushes = false;
+        world.disk.fail_writes = false;
+        assert!(matches!(
+            world.put(b"after", b"3"),
+            Reply::Failed(Status::ReadOnly, _)
+        ));
+        assert!(matches!(
+            world.put_relaxed(b"after", b"3"),
+            Reply::Failed(Status::ReadOnly, _)
+        ));
+        assert!(matches!(
+            world.call(Request::Sync),
+            Reply::Failed(Status::IoError, _)
+        ));
+        assert_eq!(world.get(b"before").as_deref(), Some(&b"1"[..]));
+        assert_eq!(world.get(b"after"), None);
+        world.get(b"during");
+        let (writes, flushes) = (world.disk.writes, world.disk.flushes);
+        world.settle();
+        assert_eq!(
+            (writes, flushes),
+            (world.disk.writes, world.disk.flushes),
+            "a flush is never tried again"
+        );
+        assert!(matches!(
+            world.call(Request::Close),
+            Reply::Failed(Status::IoError, _)
+        ));
+        world.kill();
+        world.disk.power_cut();
+        world.open().expect("opens");
+        assert_eq!(world.get(b"before").as_deref(), Some(&b"1"[..]));
+        assert!(matches!(world.put(b"after", b"3"), Reply::Done));
+    }
+}
+
+/// Goal: an error of one read is that read's. Method: fail reads for a while, with a cold cache.
+#[test]
+fn a_read_error_is_not_contagious() {
+    let mut world = world(4 << 20, "cache_bytes=0");
+    world.open().expect("opens");
+    world.put(b"k", &bytes(1, 1000));
+    world.disk.fail_reads = true;
+    assert!(matches!(
+        world.call(Request::Get {
+            snapshot: 0,
+            key: b"k"
+        }),
+        Reply::Failed(Status::IoError, _)
+    ));
+    world.disk.fail_reads = false;
+    assert_eq!(world.get(b"k"), Some(bytes(1, 1000)));
+    assert!(matches!(world.put(b"k", b"2"), Reply::Done));
+}
+
+/// Goal: damage is reported, with its place, and never returned. Method: flip each of many bits of a closed database, one at
+/// a time; every get gives the right value or says `Corruption`, or the opening refuses; and nothing acknowledged vanishes.
+#[test]
+fn a_flipped_bit_is_reported_or_harmless() {
+    let mut world = world(1 << 20, "cache_bytes=0\nlarge_value_bytes=4096");
+    world.open().expect("opens");
+    let mut model = BTreeMap::new();
+    for n in 0..40_u64 {
+        let key = format!("key{n}").into_bytes();
+        let value = bytes(n, [50, 900, 3000, 9000][n as usize % 4]);
+        assert!(matches!(world.put(&key, &value), Reply::Done));
+        model.insert(key, value);
+    }
+    assert!(matches!(world.call(Request::Close), Reply::Done));
+    let image = world.disk.durable.clone();
+    let mut rng = Rng(5);
+    let used: Vec<usize> = (0..image.len()).filter(|at| image[*at] != 0).collect();
+    let (mut refused, mut reported, mut harmless) = (0, 0, 0);
+    for _ in 0..400 {
+        world.kill();
+        world.disk.durable.clone_from(&image);
+        let at = used[rng.below(used.len() as u64) as usize];
+        world.disk.durable[at] ^= 1 << rng.below(8);
+        if let Err((status, message)) = world.open() {
+            assert_eq!(status, Status::Corruption, "{message}");
+            assert!(
+                message.contains("expected") && message.contains("byte"),
+                "{message}"
+            );
+            refused += 1;
+            continue;
+        }
+        let mut fine = true;
+        for (key, value) in &model {
+            match world.call(Request::Get { snapshot: 0, key }) {
+                Reply::Value(found) => assert_eq!(found[..], value[..]),
+                Reply::Failed(Status::Corruption, message) => {
+                    assert!(message.contains("expected"), "{message}");
+                    fine = false;
+                }
+                other => panic!("byte {at}: {key:?}: {other:?}"),
+            }
+        }
+        if fine { harmless += 1 } else { reported += 1 }
+    }
+    assert!(
+        refused > 0 && reported > 0,
+        "{refused} {reported} {harmless}"
+    );
+}
+
+/// Goal: the last group before idling is protected like the others. Method: let the durable mark be written, then destroy
+/// the last commit's frame.
+#[test]
+fn damage_of_the_last_commit_is_no_torn_tail() {
+    let mut world = world(1 << 20, "");
+    world.open().expect("opens");
+    world.put(b"first", &bytes(1, 1000));
+    let before = world.disk.durable.clone();
+    world.put(b"last", &bytes(2, 1000));
+    let after = world.disk.durable.clone();
+    world.settle();
+    world.kill();
+    world.disk.process_crash();
+    let at = (0..after.len())
+        .find(|at| before[*at] != after[*at])
+        .expect("it was written");
+    world.disk.durable[at] ^= 0xff;
+    let (status, _) = world.open().expect_err("the commit was acknowledged");
+    assert_eq!(status, Status::Corruption);
+}
+
+/// Goal: nothing that is not blank is formatted over. Method: garbage in many places.
+#[test]
+fn only_a_blank_device_is_formatted() {
+    for at in [0, 70_000, 196_608, 262_144, 400_000] {
+        let mut world = world(1 << 20, "");
+        world.disk.durable[at] = 1;
+        if at == 0 {
+            // One half of the copies as garbage is what an interrupted creation leaves.
+            world.open().expect("opens");
+            continue;
+        }
+        let opened = world.open();
+        if at == 196_608 {
+            opened.expect("opens");
+            continue;
+        }
+        assert_eq!(opened.expect_err("not blank").0, Status::Corruption, "{at}");
+    }
+}
+
+/// Goal: a wrong configuration is a reply. Method: each kind.
+#[test]
+fn a_wrong_configuration_is_invalid() {
+    for options in ["nonsense=1", "commit=write_through", "segment_bytes=8192"] {
+        let mut world = world(1 << 20, options);
+        assert_eq!(world.open().expect_err(options).0, Status::Invalid);
+    }
+    assert_eq!(
+        world(300_000, "").open().expect_err("too small").0,
+        Status::NoSpace
+    );
+}
+
+/// Goal: wrong requests are refused with nothing changed; after close everything is closed. Method: each kind.
+#[test]
+fn wrong_requests_are_refused() {
+    let mut world = world(2 << 20, "max_value_bytes=100000");
+    world.open().expect("opens");
+    let invalid = |reply: Reply| {
+        assert!(
+            matches!(reply, Reply::Failed(Status::Invalid, _)),
+            "{reply:?}"
+        )
+    };
+    invalid(world.put(b"", b"v"));
+    invalid(world.put(&[7; 1025], b"v"));
+    invalid(world.put(b"k", &[0; 100_001]));
+    invalid(world.call(Request::Get {
+        snapshot: 9,
+        key: b"k",
+    }));
+    invalid(world.call(Request::Release { snapshot: 9 }));
+    let huge: Vec<Mutation<'_>> = (0..2000)
+        .map(|_| Mutation::Put {
+            key: &[1; 64],
+            value: &[],
+        })
+        .collect();
+    invalid(world.call(Request::Write {
+        mutations: &huge,
+        durability: Durability::Durable,
+    }));
+    assert!(world.dump(Direction::Forward, 0).is_empty());
+    assert!(matches!(world.call(Request::Close), Reply::Done));
+    assert!(matches!(
+        world.put(b"k", b"v"),
+        Reply::Failed(Status::Closed, _)
+    ));
+    assert!(matches!(
+        world.call(Request::Get {
+            snapshot: 0,
+            key: b"k"
+        }),
+        Reply::Failed(Status::Closed, _)
+    ));
+}
+
+/// Goal: a close is durable and an opening after it replays little. Method: relaxed writes, close, power cut, open.
+#[test]
+fn closing_makes_everything_durable() {
+    let mut world = world(4 << 20, "");
+    world.open().expect("opens");
+    for n in 0..500_u64 {
+        world.put_relaxed(&n.to_be_bytes(), &bytes(n, 700));
+    }
+    assert!(matches!(world.call(Request::Close), Reply::Done));
+    world.disk.power_cut();
+    world.kill();
+    world.open().expect("opens");
+    assert!(world.engine().stats().replayed_frames < 10);
+    assert_eq!(world.dump(Direction::Forward, 0).len(), 500);
+}
