@@ -1,2 +1,47 @@
-//! Placeholder.
-fn main() {}
+//! `kvsim`: arguments in, reports out, exit codes. What is run, judged and counted lives in `kvsim-harness`.
+
+mod args;
+mod exit;
+mod junit;
+mod output;
+mod pages;
+mod progress;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use args::{Cli, Command};
+use exit::Exit;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error).into(),
+    };
+    output::start_logging(cli.verbose);
+    let exit = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Replay(args) => run::replay(&args),
+        Command::Explain(args) => pages::explain(&args),
+        Command::Completions { shell } => pages::completions(shell),
+        Command::Man { dir } => pages::man(dir.as_deref()),
+    };
+    exit.into()
+}
+
+/// Help and version are what was asked for; everything else that clap stops at is wrong usage.
+fn usage(error: &clap::Error) -> Exit {
+    let asked_for = matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    );
+    if asked_for {
+        output::print(&error.render().to_string());
+        return Exit::Clean;
+    }
+    output::complain(error.render().to_string().trim_end());
+    Exit::Usage
+}

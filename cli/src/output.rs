@@ -1,0 +1,54 @@
+//! Standard output and standard error: results there, everything else here; a reader that went away is no error.
+
+use std::io::{IsTerminal, Write, stderr, stdout};
+
+use kvsim_harness::summary::text::Colour;
+use tracing_subscriber::EnvFilter;
+
+/// Prints a result. When nobody reads on (`kvsim … | head`), there is nothing left to say.
+pub(crate) fn print(text: &str) {
+    let mut out = stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints what a person must know and a program that reads results must not.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(stderr().lock(), "{text}");
+}
+
+/// Whether results may be coloured.
+pub(crate) fn colour() -> Colour {
+    let wanted =
+        stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if wanted { Colour::On } else { Colour::Off }
+}
+
+/// Sends the log to standard error: `KVSIM_LOG` is a filter as of `tracing`, `-v` a shorthand.
+pub(crate) fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let filter = match std::env::var("KVSIM_LOG") {
+        Ok(filter) if !filter.is_empty() => match EnvFilter::try_new(&filter) {
+            Ok(filter) => filter,
+            Err(error) => {
+                complain(&format!(
+                    "warning: KVSIM_LOG is no filter and is left aside: {error}"
+                ));
+                EnvFilter::new(level)
+            }
+        },
+        _ => EnvFilter::new(level),
+    };
+    let coloured =
+        stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(stderr)
+        .with_ansi(coloured)
+        .without_time()
+        .init();
+}

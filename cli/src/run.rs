@@ -1,0 +1,302 @@
+//! `kvsim run` and `kvsim replay`: loads everything first, so that a mistake is known before anything runs; then runs the
+//! scenarios one after the other, each on all cores.
+
+use std::io::Write as _;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvsim_harness::campaign::{Campaign, CampaignError, Outcome};
+use kvsim_harness::control::{Control, Stop};
+use kvsim_harness::guest::{self, Program};
+use kvsim_harness::scenario::{self, Scenario, SeedRange};
+use kvsim_harness::summary::{Reproduction, RunReport, Verdict, json, text};
+
+use crate::args::{CommonArgs, OutputArgs, ReplayArgs, RunArgs};
+use crate::exit::Exit;
+use crate::junit;
+use crate::output::{colour, complain, print};
+use crate::progress::Progress;
+
+/// What `run` and `replay` make of their arguments.
+struct Job<'a> {
+    scenarios: Vec<Scenario>,
+    seeds: Option<SeedRange>,
+    duration: Option<Duration>,
+    common: &'a CommonArgs,
+    output: &'a OutputArgs,
+    strict: bool,
+    failures: Option<PathBuf>,
+}
+
+/// `kvsim run`
+pub(crate) fn run(args: &RunArgs) -> Exit {
+    let scenarios = match load(&args.scenarios, &args.common.set) {
+        Ok(scenarios) => scenarios,
+        Err(exit) => return exit,
+    };
+    execute(&Job {
+        scenarios,
+        seeds: args.seed.map(SeedRange::one).or(args.seeds),
+        duration: args.duration,
+        common: &args.common,
+        output: &args.output,
+        strict: args.strict,
+        failures: Some(args.failures.clone()),
+    })
+}
+
+/// `kvsim replay`
+pub(crate) fn replay(args: &ReplayArgs) -> Exit {
+    let scenarios = match load(std::slice::from_ref(&args.file), &args.common.set) {
+        Ok(scenarios) => scenarios,
+        Err(exit) => return exit,
+    };
+    if scenarios.iter().any(|scenario| scenario.failure.is_none()) {
+        let file = args.file.display();
+        complain(&format!(
+            "error: {file} is no saved failing case: it has no [failure] table\n  = help: kvsim run {file}"
+        ));
+        return Exit::Usage;
+    }
+    let (common, output) = (&args.common, &args.output);
+    execute(&Job {
+        scenarios,
+        seeds: None,
+        duration: None,
+        common,
+        output,
+        strict: false,
+        failures: None,
+    })
+}
+
+/// Loads all scenarios and shows every mistake, not only the first one's.
+fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
+    let mut scenarios = Vec::new();
+    for path in paths {
+        match scenario::load(path, sets) {
+            Ok(scenario) => scenarios.push(scenario),
+            Err(error) => complain(&error.to_string()),
+        }
+    }
+    if scenarios.len() == paths.len() {
+        Ok(scenarios)
+    } else {
+        Err(Exit::Usage)
+    }
+}
+
+fn execute(job: &Job<'_>) -> Exit {
+    let program = match guest::load(job.common.guest.as_deref()) {
+        Ok(program) => program,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            return Exit::Usage;
+        }
+    };
+    let jobs = job
+        .common
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(jobs.get() + 1)
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => {
+            let exit = runtime.block_on(all(job, &program, jobs));
+            runtime.shutdown_background();
+            exit
+        }
+        Err(error) => {
+            complain(&format!("internal error: cannot start threads: {error}"));
+            Exit::Internal
+        }
+    }
+}
+
+async fn all(job: &Job<'_>, program: &Arc<dyn Program>, jobs: NonZeroUsize) -> Exit {
+    let mut exit = Exit::Clean;
+    let mut reports = Vec::new();
+    let mut trace = match job
+        .output
+        .trace
+        .as_deref()
+        .map(TraceFile::create)
+        .transpose()
+    {
+        Ok(trace) => trace,
+        Err(error) => {
+            complain(&error);
+            return Exit::Usage;
+        }
+    };
+    let interrupted = Arc::new(Control::default());
+    for scenario in &job.scenarios {
+        warn_of_another_guest(scenario, program.as_ref());
+        let campaign = Campaign {
+            scenario: Arc::new(scenario.clone()),
+            program: Arc::clone(program),
+            seeds: job.seeds.unwrap_or(scenario.run.seeds),
+            duration: job.duration,
+            jobs,
+            strict: job.strict,
+            failures: job.failures.clone(),
+            trace: trace.is_some(),
+        };
+        match one(
+            &campaign,
+            &interrupted,
+            !job.output.quiet && !job.output.json,
+        )
+        .await
+        {
+            Ok(outcome) => {
+                exit = exit.and(exit_of(&outcome.report));
+                if let Some(Err(error)) =
+                    trace.as_mut().map(|trace| trace.write(scenario, &outcome))
+                {
+                    complain(&error);
+                    exit = exit.and(Exit::Internal);
+                }
+                if !job.output.json {
+                    show(&outcome.report, job.output.quiet);
+                }
+                reports.push(outcome.report);
+            }
+            Err(error) => {
+                complain(&error.to_string());
+                let ours = !matches!(error, CampaignError::Rejected { .. });
+                exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
+            }
+        }
+        if interrupted.stopped().is_some() {
+            break;
+        }
+    }
+    finish(job, &reports, exit)
+}
+
+/// Runs one campaign; the first Ctrl-C ends it with what is known, the second one at once.
+async fn one(
+    campaign: &Campaign,
+    interrupted: &Arc<Control>,
+    show_progress: bool,
+) -> Result<Outcome, CampaignError> {
+    let control = Arc::new(Control::default());
+    let progress = Progress::watch(campaign, &control, show_progress);
+    let (ours, all) = (Arc::clone(&control), Arc::clone(interrupted));
+    let interrupt = tokio::spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            if all.stopped().is_some() {
+                std::process::exit(i32::from(Exit::Inconclusive as u8));
+            }
+            all.stop(Stop::Interrupted);
+            ours.stop(Stop::Interrupted);
+        }
+    });
+    let outcome = campaign.run(&control).await;
+    interrupt.abort();
+    drop(progress);
+    outcome
+}
+
+fn exit_of(report: &RunReport) -> Exit {
+    match &report.verdict {
+        Verdict::Pass => Exit::Clean,
+        Verdict::Violation => Exit::Violation,
+        Verdict::Inconclusive(_) => Exit::Inconclusive,
+    }
+}
+
+fn show(report: &RunReport, quiet: bool) {
+    let colour = colour();
+    if quiet && report.verdict == Verdict::Pass {
+        print(&format!("{}\n", text::verdict_line(report, colour)));
+    } else {
+        print(&format!("{}\n", text::summary(report, colour)));
+    }
+}
+
+fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) {
+    let Some(saved) = &scenario.failure else {
+        return;
+    };
+    let hash = program.hash().to_string();
+    if saved.guest_hash != hash {
+        complain(&format!(
+            "warning: this case was saved with the guest {} {}; this one is {} {hash}, so it may end otherwise",
+            saved.guest,
+            saved.guest_hash,
+            program.name()
+        ));
+    }
+}
+
+fn finish(job: &Job<'_>, reports: &[RunReport], mut exit: Exit) -> Exit {
+    let not_reproduced = job.scenarios.iter().zip(reports).filter(|(scenario, report)| {
+        scenario.failure.is_some() && !matches!(&report.failure, Some(failure) if failure.reproduced == Some(Reproduction::Exact))
+    });
+    for (scenario, report) in not_reproduced {
+        if report.failure.is_none() {
+            complain(&format!(
+                "note: the saved failure of {} did not happen again",
+                scenario.name
+            ));
+        }
+    }
+    if let Some(Err(error)) = job
+        .output
+        .junit
+        .as_deref()
+        .map(|path| junit::write(path, reports))
+    {
+        complain(&error);
+        exit = exit.and(Exit::Internal);
+    }
+    if job.output.json {
+        match serde_json::to_string_pretty(&json::document(reports, exit as u8)) {
+            Ok(document) => print(&format!("{document}\n")),
+            Err(error) => {
+                complain(&format!(
+                    "internal error: cannot write the results as JSON: {error}"
+                ));
+                exit = exit.and(Exit::Internal);
+            }
+        }
+    }
+    exit
+}
+
+/// Where `--trace` writes.
+struct TraceFile {
+    path: PathBuf,
+    file: std::io::BufWriter<std::fs::File>,
+}
+
+impl TraceFile {
+    fn create(path: &Path) -> Result<TraceFile, String> {
+        let file = std::fs::File::create(path)
+            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
+        Ok(TraceFile {
+            path: path.to_path_buf(),
+            file: std::io::BufWriter::new(file),
+        })
+    }
+
+    fn write(&mut self, scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
+        let mut all = || -> std::io::Result<()> {
+            for (seed, lines) in &outcome.traces {
+                writeln!(self.file, "# {} seed {seed}", scenario.name)?;
+                for line in lines {
+                    writeln!(self.file, "{line}")?;
+                }
+            }
+            self.file.flush()
+        };
+        all().map_err(|error| format!("error: cannot write {}: {error}", self.path.display()))
+    }
+}

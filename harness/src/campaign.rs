@@ -1,0 +1,423 @@
+//! Many seeds of one scenario, side by side, into one report.
+//!
+//! Invariant: the report, its trace hash and the failure it names depend on the seeds only, not on how many ran side by side
+//! or which was done first. Results are merged in the order of the seeds; of several failing seeds the lowest is reported.
+//! Only `--for` and an interruption let time decide how many seeds there are, and the report then says which.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kvsim_sim::Program;
+use tokio::task::JoinSet;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::control::{Control, Stop};
+use crate::failure;
+use crate::run::{SeedEnd, SeedResult, Tracing, first_difference, run_seed};
+use crate::scenario::{Expect, Scenario, SeedRange};
+use crate::summary::{FailureReport, Real, RunReport, Tally, Verdict};
+
+/// What to run.
+#[derive(Clone)]
+pub struct Campaign {
+    /// The scenario.
+    pub scenario: Arc<Scenario>,
+    /// The guest.
+    pub program: Arc<dyn Program>,
+    /// The seeds; with a duration only the first one counts, and they go on from there.
+    pub seeds: SeedRange,
+    /// How long to go on with further seeds.
+    pub duration: Option<Duration>,
+    /// Seeds side by side.
+    pub jobs: NonZeroUsize,
+    /// A fault that was asked for and never fired makes the run inconclusive.
+    pub strict: bool,
+    /// Where failing cases are saved; nowhere if absent.
+    pub failures: Option<PathBuf>,
+    /// Whether to keep every event.
+    pub trace: bool,
+}
+
+/// A run that says nothing about the guest.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CampaignError {
+    /// A worker panicked.
+    #[error("internal error: scenario {scenario}, seed {seed}: kvsim panicked: {message}")]
+    Panic {
+        /// The scenario.
+        scenario: String,
+        /// The seed.
+        seed: u64,
+        /// The panic's message.
+        message: String,
+    },
+    /// The same seed gave two different runs.
+    #[error("internal error: scenario {scenario}, seed {seed} is not deterministic: {difference}")]
+    Nondeterminism {
+        /// The scenario.
+        scenario: String,
+        /// The seed.
+        seed: u64,
+        /// The first event that differs.
+        difference: String,
+    },
+    /// The guest does not take what the scenario gives it: a wrong scenario, not a finding.
+    #[error("error: scenario {scenario}: the guest does not take its configuration: {message}")]
+    Rejected {
+        /// The scenario.
+        scenario: String,
+        /// What the guest says.
+        message: String,
+    },
+    /// The host failed, so the run is not valid.
+    #[error("internal error: scenario {scenario}, seed {seed}: {what}")]
+    InvalidRun {
+        /// The scenario.
+        scenario: String,
+        /// The seed.
+        seed: u64,
+        /// What failed.
+        what: String,
+    },
+    /// The failing case could not be saved.
+    #[error("cannot save the failing case {}: {source}", path.display())]
+    Save {
+        /// Where.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+}
+
+/// A report and, if asked for, every event of every seed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The report.
+    pub report: RunReport,
+    /// The events, in the order of the seeds.
+    pub traces: Vec<(u64, Vec<String>)>,
+}
+
+impl Campaign {
+    /// Runs the seeds until all are done, one has failed, or `control` says stop.
+    ///
+    /// # Errors
+    /// Something of ours went wrong; nothing is said about the guest.
+    pub async fn run(&self, control: &Arc<Control>) -> Result<Outcome, CampaignError> {
+        let began = now();
+        let mut merged = Merged::new(self.seeds.start);
+        self.run_seeds(control, &mut merged).await?;
+        let (failed, done) = merged.finish(control.first_failed());
+        let mut report = self.report(done, control.stopped());
+        if let Some(failed) = failed {
+            self.confirm(&failed).await?;
+            let (failure, outcome) = self.failure(&failed)?;
+            report.failure = Some(failure);
+            report.verdict = outcome;
+        }
+        report.real = Real {
+            elapsed: began.elapsed(),
+            jobs: self.jobs.get(),
+        };
+        Ok(Outcome {
+            report,
+            traces: merged.traces,
+        })
+    }
+
+    async fn run_seeds(
+        &self,
+        control: &Arc<Control>,
+        merged: &mut Merged,
+    ) -> Result<(), CampaignError> {
+        let alarm = self.duration.map(|duration| {
+            let control = Arc::clone(control);
+            tokio::spawn(async move {
+                tokio::time::sleep(duration).await;
+                control.stop(Stop::TimeOver);
+            })
+        });
+        let end = if self.duration.is_some() {
+            u64::MAX
+        } else {
+            self.seeds.end
+        };
+        let mut next = self.seeds.start;
+        let mut running = JoinSet::new();
+        let mut broken = None;
+        loop {
+            while running.len() < self.jobs.get()
+                && next < end
+                && broken.is_none()
+                && control.wants(next)
+            {
+                running.spawn_blocking(self.worker(next, control));
+                next += 1;
+            }
+            let Some(joined) = running.join_next().await else {
+                break;
+            };
+            match joined.unwrap_or_else(|error| Err(self.panic(next, &error.to_string()))) {
+                Ok(result) => {
+                    if result.end.is_violation() {
+                        control.failed(result.seed);
+                    }
+                    merged.take(result);
+                }
+                Err(error) => {
+                    control.failed(self.seeds.start);
+                    broken.get_or_insert(error);
+                }
+            }
+        }
+        if let Some(alarm) = alarm {
+            alarm.abort();
+        }
+        broken.map_or(Ok(()), Err)
+    }
+
+    /// One seed, ready to be run on a thread of its own; a panic is caught here, where the seed is known.
+    fn worker(
+        &self,
+        seed: u64,
+        control: &Arc<Control>,
+    ) -> impl FnOnce() -> Result<SeedResult, CampaignError> + use<> {
+        let (this, control) = (self.clone(), Arc::clone(control));
+        move || {
+            let tracing = if this.trace {
+                Tracing::Keep
+            } else {
+                Tracing::HashOnly
+            };
+            let result = this.run_one(seed, &control, tracing)?;
+            control.count_seed();
+            Ok(result)
+        }
+    }
+
+    fn run_one(
+        &self,
+        seed: u64,
+        control: &Control,
+        tracing: Tracing,
+    ) -> Result<SeedResult, CampaignError> {
+        let run =
+            AssertUnwindSafe(|| run_seed(&self.scenario, &self.program, seed, control, tracing));
+        let result = std::panic::catch_unwind(run).map_err(|payload| {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text
+                .or_else(|| payload.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            self.panic(seed, text)
+        })?;
+        match &result.end {
+            SeedEnd::InvalidRun(what) => Err(CampaignError::InvalidRun {
+                scenario: self.scenario.name.clone(),
+                seed,
+                what: what.clone(),
+            }),
+            SeedEnd::Rejected(message) => Err(CampaignError::Rejected {
+                scenario: self.scenario.name.clone(),
+                message: message.clone(),
+            }),
+            _ => Ok(result),
+        }
+    }
+
+    fn panic(&self, seed: u64, message: &str) -> CampaignError {
+        CampaignError::Panic {
+            scenario: self.scenario.name.clone(),
+            seed,
+            message: message.to_owned(),
+        }
+    }
+
+    /// Runs a failing seed again: the same violation by the same trace, or the finding is worth nothing.
+    async fn confirm(&self, failed: &SeedResult) -> Result<(), CampaignError> {
+        let (seed, trace_hash, end) = (failed.seed, failed.trace_hash.clone(), failed.end.clone());
+        let this = self.clone();
+        let task = move || {
+            let control = Control::default();
+            let again = this.run_one(seed, &control, Tracing::HashOnly)?;
+            if again.trace_hash == trace_hash && again.end == end {
+                return Ok(());
+            }
+            let one = this.run_one(seed, &control, Tracing::Keep)?;
+            let other = this.run_one(seed, &control, Tracing::Keep)?;
+            let difference = first_difference(&one, &other).unwrap_or_else(|| {
+                "two further runs agree with each other, and one of the first two did not; run it again with --trace".to_owned()
+            });
+            Err(CampaignError::Nondeterminism {
+                scenario: this.scenario.name.clone(),
+                seed,
+                difference,
+            })
+        };
+        tokio::task::spawn_blocking(task)
+            .await
+            .unwrap_or_else(|error| Err(self.panic(seed, &error.to_string())))
+    }
+
+    fn report(&self, done: Done, stopped: Option<Stop>) -> RunReport {
+        let scenario = &self.scenario;
+        let asked_and_missing = done
+            .tally
+            .faults
+            .iter()
+            .filter(|(_, fired)| fired.asked && fired.fired == 0);
+        let never_fired: Vec<String> = asked_and_missing.map(|(kind, _)| kind.clone()).collect();
+        let mut reasons = done.reasons;
+        if stopped == Some(Stop::Interrupted) {
+            reasons.push("interrupted; this is what is known so far".to_owned());
+        }
+        if done.seeds.is_empty() && reasons.is_empty() {
+            reasons.push("no seed was finished in the time given".to_owned());
+        }
+        if self.strict && !never_fired.is_empty() {
+            reasons.push(format!(
+                "asked for and never fired: {}",
+                never_fired.join(", ")
+            ));
+        }
+        match scenario.expect {
+            Expect::DamageReported if done.tally.damage_reported == 0 => {
+                reasons.push("damage was expected to be reported, and none was".to_owned());
+            }
+            Expect::Violation(property) => reasons.push(format!(
+                "{property} was expected to be violated, and was not"
+            )),
+            _ => {}
+        }
+        RunReport {
+            scenario: scenario.name.clone(),
+            profile: scenario.profile_name().map(str::to_owned),
+            guest_name: self.program.name().to_owned(),
+            guest_hash: self.program.hash().to_string(),
+            seeds_asked: self.seeds,
+            seeds_done: done.seeds,
+            tally: done.tally,
+            trace_hash: done.trace_hash,
+            verdict: if reasons.is_empty() {
+                Verdict::Pass
+            } else {
+                Verdict::Inconclusive(reasons)
+            },
+            never_fired,
+            failure: None,
+            real: Real::default(),
+        }
+    }
+
+    fn failure(&self, failed: &SeedResult) -> Result<(FailureReport, Verdict), CampaignError> {
+        let (scenario, program) = (&self.scenario, self.program.as_ref());
+        let (failure, property) =
+            failure::report(scenario, program, failed, self.failures.as_deref())
+                .map_err(|(path, source)| CampaignError::Save { path, source })?;
+        let expected = scenario.expect == Expect::Violation(property);
+        Ok((
+            failure,
+            if expected {
+                Verdict::Pass
+            } else {
+                Verdict::Violation
+            },
+        ))
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reports of real time; nothing that a run decides depends on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Results so far, merged in the order of the seeds as far as they are without a gap.
+struct Merged {
+    next: u64,
+    waiting: BTreeMap<u64, SeedResult>,
+    done: Done,
+    hasher: Xxh3,
+    traces: Vec<(u64, Vec<String>)>,
+}
+
+/// The seeds that count.
+#[derive(Default)]
+struct Done {
+    seeds: Vec<SeedRange>,
+    tally: Tally,
+    trace_hash: String,
+    reasons: Vec<String>,
+}
+
+impl Merged {
+    fn new(first: u64) -> Merged {
+        Merged {
+            next: first,
+            waiting: BTreeMap::new(),
+            done: Done::default(),
+            hasher: Xxh3::new(),
+            traces: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, result: SeedResult) {
+        self.waiting.insert(result.seed, result);
+        while let Some(entry) = self.waiting.first_entry() {
+            if *entry.key() != self.next
+                || entry.get().end.is_violation()
+                || entry.get().end == SeedEnd::Cancelled
+            {
+                break;
+            }
+            let result = entry.remove();
+            self.merge(result);
+        }
+    }
+
+    fn merge(&mut self, mut result: SeedResult) {
+        self.next = result.seed + 1;
+        match self.done.seeds.last_mut() {
+            Some(last) if last.end == result.seed => last.end = self.next,
+            _ => self.done.seeds.push(SeedRange {
+                start: result.seed,
+                end: self.next,
+            }),
+        }
+        self.done.tally.add(&result.tally);
+        self.hasher.update(&result.seed.to_le_bytes());
+        self.hasher.update(result.trace_hash.as_bytes());
+        if result.end == SeedEnd::OutOfEvents && self.done.reasons.is_empty() {
+            self.done.reasons.push(format!(
+                "seed {} ran out of events before its crashes were done",
+                result.seed
+            ));
+        }
+        if let Some(trace) = result.trace.take() {
+            self.traces.push((result.seed, trace));
+        }
+    }
+
+    /// The first failing seed, and all that count: those before it and itself, or all that were finished.
+    fn finish(&mut self, first_failed: Option<u64>) -> (Option<SeedResult>, Done) {
+        let mut failed = None;
+        for (seed, result) in std::mem::take(&mut self.waiting) {
+            if first_failed.is_some_and(|first| seed > first) || result.end == SeedEnd::Cancelled {
+                continue;
+            }
+            if result.end.is_violation() {
+                failed = Some(result.clone());
+            }
+            self.merge(result);
+        }
+        let mut done = std::mem::take(&mut self.done);
+        done.trace_hash = format!("{:032x}", self.hasher.digest128());
+        (failed, done)
+    }
+}

@@ -1,0 +1,137 @@
+//! A failing case: a whole scenario, pinned to the seed that failed, that fails again in the same way.
+
+use std::path::{Path, PathBuf};
+
+use kvsim_sim::Program;
+
+use crate::oracle::{Property, Violation};
+use crate::run::{SeedEnd, SeedResult};
+use crate::scenario::{FailureRecord, Scenario, SeedRange, explain};
+use crate::summary::{FailureReport, Reproduction};
+
+/// Where a failing case could not be written, and why.
+type SaveError = (PathBuf, std::io::Error);
+
+/// Reports the violation of `failed` and saves its case under `directory`, unless the scenario is itself a saved case.
+pub(crate) fn report(
+    scenario: &Scenario,
+    program: &dyn Program,
+    failed: &SeedResult,
+    directory: Option<&Path>,
+) -> Result<(FailureReport, Property), SaveError> {
+    let SeedEnd::Violation(violation) = &failed.end else {
+        unreachable!("only failing seeds are reported")
+    };
+    let mut report = FailureReport {
+        seed: failed.seed,
+        property: violation.property.name().to_owned(),
+        sentence: violation.sentence.clone(),
+        details: details(violation),
+        crash: failed.tally.crashes(),
+        trace_hash: failed.trace_hash.clone(),
+        file: None,
+        replay: None,
+        reproduced: scenario
+            .failure
+            .as_ref()
+            .map(|saved| reproduction(saved, violation, &failed.trace_hash)),
+    };
+    if let (Some(directory), None) = (directory, &scenario.failure) {
+        let case = case(scenario, program, failed, violation);
+        let path = directory.join(file_name(&case, failed.seed, violation.property));
+        std::fs::create_dir_all(directory).map_err(|error| (directory.to_path_buf(), error))?;
+        std::fs::write(&path, text(&case)).map_err(|error| (path.clone(), error))?;
+        report.replay = Some(format!("kvsim replay {}", path.display()));
+        report.file = Some(path);
+    }
+    Ok((report, violation.property))
+}
+
+fn reproduction(saved: &FailureRecord, violation: &Violation, trace_hash: &str) -> Reproduction {
+    if saved.property != violation.property {
+        Reproduction::OtherProperty {
+            saved: saved.property.name().to_owned(),
+        }
+    } else if saved.trace_hash == trace_hash {
+        Reproduction::Exact
+    } else {
+        Reproduction::SameProperty
+    }
+}
+
+/// The scenario that fails again: this seed only, and no more crashes than it takes.
+fn case(
+    scenario: &Scenario,
+    program: &dyn Program,
+    failed: &SeedResult,
+    violation: &Violation,
+) -> Scenario {
+    let mut case = scenario.clone();
+    case.run.seeds = SeedRange::one(failed.seed);
+    // The violation may have been seen at work after the last crash, so the run must not end with that one.
+    case.run.crashes = scenario.run.crashes.min(failed.tally.crashes() + 1);
+    case.failure = Some(FailureRecord {
+        property: violation.property,
+        sentence: violation.sentence.clone(),
+        trace_hash: failed.trace_hash.clone(),
+        crash: failed.tally.crashes(),
+        // All of the profile is in the case, so that it can be moved away from the profile's file.
+        profile: case.profile.take().unwrap_or_default(),
+        guest: program.name().to_owned(),
+        guest_hash: program.hash().to_string(),
+        kvsim: env!("CARGO_PKG_VERSION").to_owned(),
+    });
+    case
+}
+
+fn text(case: &Scenario) -> String {
+    let mut text = format!(
+        "# A failing case of the scenario {}, complete in itself. Run it with: kvsim replay <this file>\n",
+        case.name
+    );
+    if let Some(failure) = &case.failure {
+        for line in failure.sentence.lines() {
+            text.push_str(&format!("# {}: {line}\n", failure.property));
+        }
+    }
+    text.push('\n');
+    text.push_str(&explain(case));
+    text
+}
+
+/// `<scenario>-<seed>-<property>.toml`, with nothing in it that a file system could take amiss.
+fn file_name(case: &Scenario, seed: u64, property: Property) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+            c
+        } else {
+            '_'
+        }
+    };
+    let name: String = case.name.chars().map(plain).collect();
+    format!("{name}-{seed}-{property}.toml")
+}
+
+fn details(violation: &Violation) -> Vec<String> {
+    let facts = &violation.facts;
+    let mut lines = Vec::new();
+    let mut say = |label: &str, text: Option<String>| {
+        if let Some(text) = text {
+            lines.push(format!("{label:<12} {text}"));
+        }
+    };
+    say("key", facts.key.clone());
+    say("expected", facts.expected.clone());
+    say("found", facts.found.clone());
+    say("operation", facts.op.map(|op| op.to_string()));
+    say(
+        "keys wrong",
+        (facts.keys_wrong > 1).then(|| facts.keys_wrong.to_string()),
+    );
+    say(
+        "lost",
+        (facts.acknowledged_lost > 0)
+            .then(|| format!("{} acknowledged durable writes", facts.acknowledged_lost)),
+    );
+    lines
+}

@@ -1,0 +1,206 @@
+//! One device from its first power on to its end, with everything that watches it: the world, the oracle, the clients.
+//!
+//! Invariant: the oracle is told of requests in the order in which they reach the guest, which is the commit order, and
+//! before anything that follows from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kvsim_sim::api::{Reply, Request, RequestId};
+use kvsim_sim::{
+    GuestError, GuestLimits, Program, Step, TraceMode, World, WorldConfig, WorldError,
+};
+use kvsim_simdisk::{CrashKind, Nanos};
+
+use super::truth::truth;
+use super::{Halt, Tracing};
+use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, OracleConfig, insane};
+use crate::scenario::Scenario;
+use crate::summary::Tally;
+use crate::workload::{ClientId, Workload};
+
+/// What the world around one device is doing.
+pub(super) struct Life {
+    pub(super) world: World,
+    pub(super) oracle: Oracle,
+    pub(super) workload: Workload,
+    /// Requests on their way, which the guest has not seen yet: when they arrive, and who sent them.
+    coming: BTreeSet<(Nanos, RequestId)>,
+    sent: BTreeMap<RequestId, (ClientId, Request)>,
+    /// Crashes of this device.
+    pub(super) crashes: u64,
+}
+
+/// What a step came to.
+pub(super) enum Progress {
+    /// A reply.
+    Reply(Reply),
+    /// Something else.
+    Event,
+}
+
+impl Life {
+    /// A new device, switched on for the first time.
+    pub(super) fn new(
+        scenario: &Scenario,
+        program: &Arc<dyn Program>,
+        seed: u64,
+        tracing: Tracing,
+    ) -> Result<Life, Halt> {
+        let config = WorldConfig {
+            seed,
+            device: scenario.device.clone(),
+            faults: scenario.faults.clone(),
+            limits: GuestLimits {
+                memory_bytes_max: scenario.guest.memory_bytes_max,
+                fuel_per_call: scenario.guest.fuel_per_call,
+            },
+            fuel_ps: scenario.guest.cpu_ps_per_fuel,
+            options: scenario
+                .guest
+                .options
+                .iter()
+                .map(|(name, text)| (name.clone(), text.0.clone()))
+                .collect(),
+            db_id: database_id(seed),
+            trace: match tracing {
+                Tracing::HashOnly => TraceMode::Hash,
+                Tracing::Keep => TraceMode::Full,
+            },
+        };
+        let world = World::new(Arc::clone(program), config)
+            .map_err(|error| Halt::Invalid(error.to_string()))?;
+        let lies = super::truth::lies(&scenario.faults);
+        let workload = Workload::new(&scenario.workload, seed)
+            .map_err(|error| Halt::Invalid(error.to_string()))?;
+        Ok(Life {
+            world,
+            oracle: Oracle::new(OracleConfig::new(&scenario.check, lies)),
+            workload,
+            coming: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            crashes: 0,
+        })
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.world.now()
+    }
+
+    pub(super) fn truth(&self) -> DeviceTruth {
+        truth(self.world.device())
+    }
+
+    /// Switches on: a fresh instance begins to open what the device holds.
+    pub(super) fn open(&mut self) -> Result<(), Halt> {
+        let crashes = self.crashes;
+        self.world.open().map_err(|error| match error {
+            WorldError::Guest(error) => guest_error(&error, crashes, "being started"),
+            other => Halt::Invalid(other.to_string()),
+        })
+    }
+
+    /// Sends a client's request, to arrive at `at`.
+    pub(super) fn send(&mut self, at: Nanos, client: ClientId, request: Request) -> RequestId {
+        let id = self.world.submit(at, request.clone());
+        self.coming.insert((at, id));
+        self.sent.insert(id, (client, request));
+        id
+    }
+
+    /// Sends a request of the driver's own, of which the oracle is not told: the reading back after a recovery.
+    pub(super) fn ask(&mut self, request: Request) -> RequestId {
+        let now = self.now();
+        self.world.submit(now, request)
+    }
+
+    /// Requests of clients that are not answered.
+    pub(super) fn unanswered(&self) -> u64 {
+        (self.oracle.outstanding() + self.coming.len()) as u64
+    }
+
+    /// Lets one event happen. `doing` is what the guest is at, should it fail; a guest that will never do anything again while
+    /// it owes an answer is a violation.
+    pub(super) fn step(&mut self, doing: &str) -> Result<Progress, Halt> {
+        match self.world.step() {
+            Ok(Step::Reply(reply)) => {
+                self.arrived();
+                Ok(Progress::Reply(reply))
+            }
+            Ok(Step::Event) => Ok(Progress::Event),
+            Ok(Step::Quiet) => {
+                self.arrived();
+                let unanswered = self.unanswered().max(1);
+                Err(Halt::Violation(insane(
+                    &GuestFault::Stalled { unanswered },
+                    self.crashes,
+                    doing,
+                )))
+            }
+            Err(error) => Err(guest_error(&error, self.crashes, doing)),
+        }
+    }
+
+    /// Hands a client's reply to the oracle.
+    pub(super) fn judge_reply(&mut self, reply: &Reply) -> Result<(), Halt> {
+        let truth = self.truth();
+        self.oracle
+            .replied(self.world.now(), reply, &truth)
+            .map_err(Halt::Violation)
+    }
+
+    /// Tells the oracle of every request that has reached the guest by now.
+    fn arrived(&mut self) {
+        let now = self.now();
+        while let Some(&(at, id)) = self.coming.first().filter(|(at, _)| *at <= now) {
+            self.coming.pop_first();
+            if let Some((client, request)) = self.sent.remove(&id) {
+                self.oracle.handed_in(at, client, id, &request);
+            }
+        }
+    }
+
+    /// Ends the incarnation; requests that have not arrived never will.
+    pub(super) fn crash(&mut self, kind: CrashKind, ending: Ending, tally: &mut Tally) {
+        self.arrived();
+        self.coming.clear();
+        self.sent.clear();
+        let now = self.now();
+        self.world.crash(kind);
+        if ending == Ending::Crash {
+            self.crashes += 1;
+            match kind {
+                CrashKind::Power => tally.power_cuts += 1,
+                CrashKind::Process => tally.process_kills += 1,
+            }
+        }
+        let truth = self.truth();
+        self.oracle.stopped(now, ending, &truth);
+        self.workload.crashed();
+    }
+}
+
+/// What a guest's failure means for the run.
+pub(super) fn guest_error(error: &GuestError, crashes: u64, doing: &str) -> Halt {
+    let fault = match error {
+        GuestError::Panic(message) => GuestFault::Panic {
+            message: message.clone(),
+        },
+        GuestError::Trap(message) => GuestFault::Trap {
+            message: message.clone(),
+        },
+        GuestError::OutOfFuel { .. } => GuestFault::OutOfFuel,
+        GuestError::OutOfMemory { .. } => GuestFault::OutOfMemory,
+        GuestError::Abi(what) => GuestFault::Abi { what: what.clone() },
+        other if other.is_finding() => GuestFault::Abi {
+            what: other.to_string(),
+        },
+        other => return Halt::Invalid(other.to_string()),
+    };
+    Halt::Violation(insane(&fault, crashes, doing))
+}
+
+/// The identity that a database made on this device gets.
+fn database_id(seed: u64) -> [u8; 16] {
+    xxhash_rust::xxh3::xxh3_128_with_seed(b"database", seed).to_le_bytes()
+}

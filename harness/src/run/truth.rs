@@ -1,0 +1,48 @@
+//! What the device really did, for the oracle and for the report.
+
+use kvsim_simdisk::{Device, FaultConfig, FaultKind};
+
+use crate::oracle::DeviceTruth;
+use crate::summary::{Fired, Tally};
+
+/// The device's word to the oracle.
+pub(super) fn truth(device: &Device) -> DeviceTruth {
+    let fired = |kind| device.counts().get(kind).fired;
+    DeviceTruth {
+        flush_lies: fired(FaultKind::FlushLie),
+        lost_writes: fired(FaultKind::LostWrite),
+        misdirected_writes: fired(FaultKind::MisdirectedWrite),
+        misdirected_reads: fired(FaultKind::MisdirectedRead),
+        stale_reads: fired(FaultKind::StaleRead),
+        bit_rot: fired(FaultKind::BitRot),
+        latent_errors: fired(FaultKind::LatentSectorError),
+        read_errors: fired(FaultKind::ReadError),
+        write_errors: fired(FaultKind::WriteError),
+        flush_errors: fired(FaultKind::FlushError),
+        no_space: fired(FaultKind::NoSpace),
+        last_flush_completed_ns: None,
+    }
+}
+
+/// Whether the scenario asks the device to lie.
+pub(super) fn lies(faults: &FaultConfig) -> bool {
+    faults.asked().into_iter().any(FaultKind::is_lie)
+}
+
+/// Counts a device that has come to its end.
+pub(super) fn count_device(tally: &mut Tally, device: &Device, faults: &FaultConfig) {
+    let asked = faults.asked();
+    for (kind, count) in device.counts().iter() {
+        let asked = asked.contains(&kind);
+        if asked || count.fired > 0 {
+            let sum = tally.faults.entry(kind.name().to_owned()).or_default();
+            *sum = Fired {
+                asked,
+                possible: sum.possible + count.possible,
+                fired: sum.fired + count.fired,
+            };
+        }
+    }
+    tally.device_bytes_written += device.stats().written_bytes;
+    tally.device_flushes += device.stats().flushes;
+}

@@ -1,0 +1,73 @@
+//! A scenario with every default filled in, as TOML that loads again to the same scenario, with a word on each field.
+
+use super::Scenario;
+use super::fields::FIELDS;
+
+/// The column in which the comments begin, where the value leaves room.
+const COMMENT_COLUMN: usize = 44;
+
+/// Renders the whole scenario.
+///
+/// # Panics
+/// Never: every scenario that loads can be written.
+#[must_use]
+pub fn explain(scenario: &Scenario) -> String {
+    let toml = toml::to_string(scenario)
+        .expect("a scenario is made of tables, strings, numbers and booleans");
+    annotate(&toml)
+}
+
+/// Adds the comment of each field to its line.
+fn annotate(toml: &str) -> String {
+    let mut text = String::new();
+    let mut table = String::new();
+    let mut open_quote: Option<&str> = None;
+    for line in toml.lines() {
+        if let Some(quote) = open_quote {
+            if line.contains(quote) {
+                open_quote = None;
+            }
+            text.push_str(line);
+            text.push('\n');
+            continue;
+        }
+        let mut comment = None;
+        if let Some(header) = line.strip_prefix('[') {
+            table = header.trim_matches(['[', ']']).to_owned();
+            comment = describe(&table);
+        } else if let Some((key, value)) = line.split_once(" = ") {
+            let path = if table.is_empty() {
+                key.to_owned()
+            } else {
+                format!("{table}.{key}")
+            };
+            comment = describe(&path);
+            open_quote = ["\"\"\"", "'''"]
+                .into_iter()
+                .find(|quote| value.starts_with(quote) && value.matches(quote).count() == 1);
+        }
+        match comment.filter(|_| open_quote.is_none()) {
+            Some(comment) => text.push_str(&format!("{line:COMMENT_COLUMN$} # {comment}\n")),
+            None => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+    text
+}
+
+/// What the field at a dotted path means. A path ending `.*` in the list speaks for all fields of that table, and one
+/// beginning `*.` for fields of that name wherever no other entry does.
+pub(super) fn describe(path: &str) -> Option<&'static str> {
+    let exact = |wanted: &str| {
+        FIELDS
+            .iter()
+            .find(|(field, _)| *field == wanted)
+            .map(|(_, meaning)| *meaning)
+    };
+    let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
+    exact(path)
+        .or_else(|| exact(&format!("{parent}.*")))
+        .or_else(|| exact(&format!("*.{name}")))
+}

@@ -1,0 +1,326 @@
+//! A line on each field of a scenario, for `kvsim explain`; the book's reference says more, and a test holds both complete.
+
+/// The dotted path of each field, and what it means. `*` as the parent stands for any table.
+pub const FIELDS: &[(&str, &str)] = &[
+    ("name", "what it is called"),
+    ("description", "what it shows"),
+    (
+        "expect",
+        "how it must end: pass, damage reported, or violates PROPERTY",
+    ),
+    ("profile", "where [device] begins from"),
+    // [run]
+    ("run", "how often and how each seed is crashed"),
+    ("run.seeds", "from the first up to, not including, the last"),
+    ("run.crashes", "of each seed, those in recovery included"),
+    (
+        "run.events_per_crash",
+        "mean number of world events from the start of the clients to the crash",
+    ),
+    (
+        "run.crash_clock",
+        "uniform, geometric or fixed around that mean",
+    ),
+    ("run.power_weight", "relative frequency of power cuts"),
+    (
+        "run.process_weight",
+        "relative frequency of killed processes",
+    ),
+    (
+        "run.seek_pending",
+        "probability that a crash waits until the device has something to lose",
+    ),
+    (
+        "run.clean_close",
+        "probability that an incarnation is closed instead of crashed",
+    ),
+    (
+        "run.crash_in_recovery",
+        "probability that a recovery is itself crashed",
+    ),
+    (
+        "run.recovery_crash_depth",
+        "how many recoveries in a row may be crashed",
+    ),
+    (
+        "run.recover_twice",
+        "probability that a crashed device is recovered twice, side by side",
+    ),
+    (
+        "run.on_damage",
+        "fresh: go on with a new device; stop: end the seed",
+    ),
+    (
+        "run.open_retries",
+        "how often an opening that met a device error is tried again",
+    ),
+    (
+        "run.events_max",
+        "world events after which a seed is given up",
+    ),
+    // [workload]
+    ("workload", "what the clients do"),
+    (
+        "workload.kind",
+        "the ready-made workload that the other fields begin from",
+    ),
+    ("workload.clients", "each with one operation in flight"),
+    ("workload.keys", "in the key space"),
+    (
+        "workload.preload",
+        "records written before the clients begin",
+    ),
+    ("workload.key_bytes", "length of a key"),
+    (
+        "workload.value_bytes",
+        "length of a value: N, { min, max }, [N, N] or [{ bytes, weight }]",
+    ),
+    (
+        "workload.compressible_percent",
+        "share of each value that compresses away",
+    ),
+    (
+        "workload.durable_fraction",
+        "of the writes, acknowledged only when durable",
+    ),
+    (
+        "workload.think_time_ns",
+        "between an answer and the client's next request",
+    ),
+    ("workload.popularity", "uniform, zipfian or latest"),
+    ("workload.zipf_theta", "skew, from 0 to below 1"),
+    ("workload.scan_entries", "entries that a scan asks for"),
+    ("workload.scan_bytes_max", "bytes that a scan asks for"),
+    (
+        "workload.reverse_fraction",
+        "of the scans, from the largest key down",
+    ),
+    (
+        "workload.bounded_fraction",
+        "of the scans, bounded at both ends",
+    ),
+    ("workload.batch_writes", "mutations in a batch"),
+    (
+        "workload.batch_delete_fraction",
+        "of a batch's mutations, deletes",
+    ),
+    (
+        "workload.snapshot_reads",
+        "how often a snapshot is read again",
+    ),
+    (
+        "workload.operations",
+        "how often each operation is drawn, relative to the others",
+    ),
+    ("workload.operations.put", "sets a key"),
+    (
+        "workload.operations.insert",
+        "sets a key never written before",
+    ),
+    ("workload.operations.delete", "removes a key"),
+    ("workload.operations.get", "reads a key"),
+    ("workload.operations.scan", "reads a range"),
+    ("workload.operations.batch", "writes several keys at once"),
+    (
+        "workload.operations.read_modify_write",
+        "reads a key, then sets it",
+    ),
+    (
+        "workload.operations.snapshot",
+        "reads, writes and reads again through a snapshot",
+    ),
+    (
+        "workload.operations.sync",
+        "makes all that was accepted durable",
+    ),
+    // [guest]
+    ("guest", "what the guest may use, and what it is told"),
+    ("guest.memory_bytes_max", "memory it may grow to"),
+    (
+        "guest.fuel_per_call",
+        "instructions, about, before a call counts as hung",
+    ),
+    (
+        "guest.cpu_ps_per_fuel",
+        "virtual picoseconds that one of them takes",
+    ),
+    ("guest.options", "passed to the guest as they are"),
+    ("guest.options.*", "the guest's own"),
+    // [check]
+    ("check", "how much is checked after each recovery"),
+    (
+        "check.scan_keys_max",
+        "all is read if there are no more keys than this",
+    ),
+    (
+        "check.reverse_scan_every",
+        "so many recoveries, the scan is repeated in reverse; 0 for never",
+    ),
+    ("check.gets_max", "keys that are also read one by one"),
+    (
+        "check.page_entries",
+        "entries asked for in one scan of the check",
+    ),
+    (
+        "check.page_bytes",
+        "bytes asked for in one scan of the check",
+    ),
+    (
+        "check.relaxed_window_ns",
+        "relaxed writes acknowledged longer ago than this must survive",
+    ),
+    ("check.relaxed_slack_ns", "granted on top of that window"),
+    // [device]
+    ("device", "the simulated device"),
+    (
+        "device.sector_bytes",
+        "512 or 4096: the unit of addressing and of tearing",
+    ),
+    (
+        "device.physical_block_bytes",
+        "what it rewrites internally; told to the guest",
+    ),
+    ("device.capacity_bytes", "at first power on"),
+    (
+        "device.max_capacity_bytes",
+        "how far it can grow; 0 for not at all",
+    ),
+    (
+        "device.cache",
+        "volatile, write_through or power_loss_protected",
+    ),
+    (
+        "device.fua",
+        "whether single writes can go through a volatile cache",
+    ),
+    ("device.discard", "whether discard is supported"),
+    (
+        "device.atomic_write_bytes",
+        "aligned writes up to this are all or nothing; 0 for one sector",
+    ),
+    (
+        "device.atomic_boundary_bytes",
+        "that a write must not cross to be atomic; 0 for none",
+    ),
+    ("device.queue_depth", "operations it works on at once"),
+    ("device.timing", "how long things take"),
+    ("device.timing.read", "a read, beside its transfer"),
+    (
+        "device.timing.write",
+        "a write into the cache, beside its transfer",
+    ),
+    (
+        "device.timing.write_through",
+        "a write through the cache, beside its transfer",
+    ),
+    ("device.timing.flush", "a flush"),
+    ("device.timing.discard", "a discard"),
+    ("device.timing.grow", "a growth"),
+    ("device.timing.read_bytes_per_second", "0 for no limit"),
+    ("device.timing.write_bytes_per_second", "0 for no limit"),
+    ("device.timing.serial_flush", "one flush at a time"),
+    (
+        "device.timing.in_order",
+        "completions in the order of submission",
+    ),
+    (
+        "device.timing.stall",
+        "probability that an operation stalls",
+    ),
+    ("device.timing.stall_ns", "how long, on top"),
+    ("*.min_ns", "the least"),
+    ("*.p50_ns", "half are below"),
+    ("*.p90_ns", "nine of ten are below"),
+    ("*.p99_ns", "all but one in a hundred are below"),
+    ("*.p999_ns", "all but one in a thousand are below"),
+    ("*.max_ns", "the most"),
+    ("*.min", "the smallest"),
+    ("*.max", "the largest"),
+    // [faults]
+    (
+        "faults",
+        "which liberties the device takes; probabilities are per operation",
+    ),
+    ("faults.loss", "a power cut may lose what is not durable"),
+    (
+        "faults.reorder",
+        "and keep a later write without an earlier one",
+    ),
+    (
+        "faults.bias",
+        "how a power cut chooses what survives: weights",
+    ),
+    ("faults.bias.none", "nothing that is not durable"),
+    ("faults.bias.all", "everything"),
+    ("faults.bias.all_but_one", "everything but one write"),
+    ("faults.bias.one", "one write alone"),
+    ("faults.bias.prefix", "the writes up to some point"),
+    ("faults.bias.subset", "each write on the toss of a coin"),
+    (
+        "faults.torn",
+        "a surviving write is torn, where the device allows it",
+    ),
+    (
+        "faults.garbage",
+        "a torn write leaves garbage in one sector",
+    ),
+    (
+        "faults.byte_tear",
+        "a torn write tears one sector in the middle",
+    ),
+    ("faults.read_error", "a read fails"),
+    ("faults.write_error", "a write fails"),
+    ("faults.flush_error", "a flush fails"),
+    (
+        "faults.persistent",
+        "of read and write errors, those that stay",
+    ),
+    (
+        "faults.drop_dirty",
+        "of failed flushes, those that drop what they should have flushed",
+    ),
+    ("faults.no_space", "a write or growth finds no space"),
+    (
+        "faults.flush_lie",
+        "a flush is acknowledged and does nothing",
+    ),
+    (
+        "faults.lost_write",
+        "a write is acknowledged and never happens",
+    ),
+    ("faults.misdirected_write", "a write lands elsewhere"),
+    ("faults.misdirected_read", "a read returns another place"),
+    (
+        "faults.stale_read",
+        "a read returns what was there before the last overwrite",
+    ),
+    ("faults.bit_rot", "a bit of the medium flips; per write"),
+    (
+        "faults.latent_sector_error",
+        "a sector of the medium becomes unreadable; per write",
+    ),
+    (
+        "faults.after_op",
+        "errors and lies begin with this operation",
+    ),
+    (
+        "faults.max_fired",
+        "errors and lies end after so many; 0 for never",
+    ),
+    (
+        "faults.script",
+        "faults at named operations: [{ op, kind }]",
+    ),
+    ("faults.script.op", "number of the device operation, from 0"),
+    ("faults.script.kind", "what befalls it"),
+    // [failure]
+    ("failure", "what failed, in a saved failing case"),
+    ("failure.property", "that does not hold"),
+    ("failure.sentence", "what happened"),
+    ("failure.trace_hash", "of the seed's run"),
+    ("failure.crash", "crashes that the seed had seen"),
+    ("failure.profile", "where [device] was made from"),
+    ("failure.guest", "the guest's name"),
+    ("failure.guest_hash", "the guest's hash"),
+    ("failure.kvsim", "the version that saved it"),
+];

@@ -1,0 +1,111 @@
+//! `[run]` and `[guest]`: how often and how a seed is crashed, and what the guest may use.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::units::{OptionText, SeedRange};
+
+/// How the moment of a crash is drawn, in world events since the clients began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrashClock {
+    /// Anywhere from 1 to twice the mean, each as likely.
+    #[default]
+    Uniform,
+    /// Each event is as likely as any other to be the last, whatever came before it.
+    Geometric,
+    /// Always after the same number of events.
+    Fixed,
+}
+
+/// What happens to a seed once a guest has reported damage that it cannot open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDamage {
+    /// It goes on with a new device, as a person would after restoring a backup.
+    #[default]
+    Fresh,
+    /// It ends there.
+    Stop,
+}
+
+/// How often and how each seed is crashed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunConfig {
+    /// The seeds to run.
+    pub seeds: SeedRange,
+    /// Crashes of each seed, those during recovery included.
+    pub crashes: u64,
+    /// Mean number of world events between the start of the clients and the crash.
+    pub events_per_crash: u64,
+    /// How the moment of the crash is drawn around that mean.
+    pub crash_clock: CrashClock,
+    /// Relative frequency of power cuts.
+    pub power_weight: u32,
+    /// Relative frequency of killed processes.
+    pub process_weight: u32,
+    /// Probability that a crash whose moment has come waits for one at which the device has something to lose.
+    pub seek_pending: f64,
+    /// Probability that an incarnation is closed in good order instead of crashed.
+    pub clean_close: f64,
+    /// Probability that a recovery is itself crashed.
+    pub crash_in_recovery: f64,
+    /// How many recoveries in a row may be crashed.
+    pub recovery_crash_depth: u32,
+    /// Probability that a crashed device is recovered twice, side by side, to see that the answers agree.
+    pub recover_twice: f64,
+    /// What happens after a report of damage.
+    pub on_damage: OnDamage,
+    /// How often an opening that met a device error is tried again.
+    pub open_retries: u32,
+    /// World events that one seed may take before it is given up as inconclusive.
+    pub events_max: u64,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        RunConfig {
+            seeds: SeedRange { start: 1, end: 9 },
+            crashes: 100,
+            events_per_crash: 500,
+            crash_clock: CrashClock::Uniform,
+            power_weight: 1,
+            process_weight: 0,
+            seek_pending: 0.5,
+            clean_close: 0.02,
+            crash_in_recovery: 0.1,
+            recovery_crash_depth: 2,
+            recover_twice: 0.05,
+            on_damage: OnDamage::Fresh,
+            open_retries: 3,
+            events_max: 100_000_000,
+        }
+    }
+}
+
+/// What the guest may use, and what it is told.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GuestConfig {
+    /// Memory that the guest may grow to.
+    pub memory_bytes_max: u64,
+    /// Fuel, about one per instruction, that one call may burn before it counts as hung.
+    pub fuel_per_call: u64,
+    /// Virtual picoseconds that one unit of fuel takes.
+    pub cpu_ps_per_fuel: u64,
+    /// Passed to the guest as they are.
+    pub options: BTreeMap<String, OptionText>,
+}
+
+impl Default for GuestConfig {
+    fn default() -> Self {
+        GuestConfig {
+            memory_bytes_max: 64 << 20,
+            fuel_per_call: 2_000_000_000,
+            cpu_ps_per_fuel: 250,
+            options: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The results as text for a person: aligned, with units, the verdict last and the line to paste after it.
+
+use std::fmt::Write as _;
+
+use super::{FailureReport, Reproduction, RunReport, Tally, Times, Verdict, as_f64};
+use crate::scenario::{SeedRange, bytes, nanoseconds, thousands};
+
+/// Whether the text may be coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// It goes to a terminal.
+    On,
+    /// It does not, or the person asked for none.
+    Off,
+}
+
+impl Colour {
+    fn paint(self, code: &str, text: &str) -> String {
+        match self {
+            Colour::On => format!("\x1b[{code}m{text}\x1b[0m"),
+            Colour::Off => text.to_owned(),
+        }
+    }
+
+    fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+}
+
+/// Everything about one run.
+#[must_use]
+pub fn summary(report: &RunReport, colour: Colour) -> String {
+    let mut page = Page {
+        text: String::new(),
+        colour,
+    };
+    let tally = &report.tally;
+    let profile = report.profile.as_deref().unwrap_or("device of its own");
+    let heading = colour.bold(&report.scenario);
+    let guest = format!("{} {}", report.guest_name, short(&report.guest_hash));
+    let _ = writeln!(
+        page.text,
+        "{heading}  {}",
+        colour.dim(&format!("on {profile}, guest {guest}"))
+    );
+    page.row("seeds", &thousands(report.seed_count()), &seeds(report));
+    page.row("crashes", &thousands(tally.crashes()), &crashes(tally));
+    page.row(
+        "writes checked",
+        &thousands(tally.writes_checked()),
+        &kinds_of_writes(tally),
+    );
+    page.row("reads checked", &thousands(tally.reads_checked), "");
+    page.row("operations", &thousands(tally.operations), &statuses(tally));
+    page.row(
+        "recoveries",
+        &thousands(tally.recoveries),
+        &recoveries(tally),
+    );
+    if tally.damage_reported + tally.devices_replaced + tally.open_retries > 0 {
+        page.row(
+            "damage reported",
+            &thousands(tally.damage_reported),
+            &damage(tally),
+        );
+    }
+    page.faults(tally);
+    page.predicted(tally);
+    page.row("simulated", &long_time(tally.virtual_ns), &real(report));
+    page.row(
+        "trace",
+        &short(&report.trace_hash),
+        &colour.dim(&report.trace_hash),
+    );
+    page.verdict(report);
+    if let Some(failure) = &report.failure {
+        page.failure(failure);
+    }
+    page.text
+}
+
+/// The verdict alone, on one line.
+#[must_use]
+pub fn verdict_line(report: &RunReport, colour: Colour) -> String {
+    let (word, why) = verdict(report);
+    format!(
+        "{} {}: {why}",
+        colour.paint(word.1, word.0),
+        report.scenario
+    )
+}
+
+struct Page {
+    text: String,
+    colour: Colour,
+}
+
+impl Page {
+    fn row(&mut self, label: &str, figure: &str, note: &str) {
+        let line = format!("  {label:<16} {figure:>12}   {note}");
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn faults(&mut self, tally: &Tally) {
+        let mut label = "faults fired";
+        for (kind, fired) in tally
+            .faults
+            .iter()
+            .filter(|(_, fired)| fired.asked || fired.fired > 0)
+        {
+            let occasions = match (fired.fired, fired.possible) {
+                (0, 0) => "never: there was no occasion".to_owned(),
+                (0, possible) => format!("never, in {} occasions", thousands(possible)),
+                (_, possible) => format!("of {} occasions", thousands(possible)),
+            };
+            let note = format!("{:<22} {occasions}", kind.replace('_', " "));
+            self.row(label, &thousands(fired.fired), &note);
+            label = "";
+        }
+    }
+
+    fn predicted(&mut self, tally: &Tally) {
+        if tally.working_operations == 0 {
+            return;
+        }
+        let rate = tally.operations_per_second();
+        let figure = if rate < 100.0 {
+            format!("{rate:.1}")
+        } else {
+            thousands(rounded(rate))
+        };
+        let mut note = format!("operations/s in {} of work", long_time(tally.working_ns));
+        if tally.user_bytes_written > 0 {
+            let factor = as_f64(tally.device_bytes_written) / as_f64(tally.user_bytes_written);
+            let (device, user) = (
+                bytes(tally.device_bytes_written),
+                bytes(tally.user_bytes_written),
+            );
+            let _ = write!(
+                note,
+                "; {device} written for {user} (×{factor:.2}), {} flushes",
+                thousands(tally.device_flushes)
+            );
+        }
+        self.row("predicted", &figure, &note);
+        let header = format!(
+            "{:<17}{:>11}{:>10}{:>10}{:>10}",
+            "latency", "p50", "p99", "p99.9", "max"
+        );
+        self.row("", "", &self.colour.dim(&header));
+        for (operation, times) in &tally.latency {
+            let line = latency(operation, times);
+            self.row("", &thousands(times.count()), &line);
+        }
+    }
+
+    fn verdict(&mut self, report: &RunReport) {
+        let (word, why) = verdict(report);
+        let padded = format!("{:>12}", word.0);
+        let _ = writeln!(
+            self.text,
+            "  {:<16} {}   {why}",
+            self.colour.bold("verdict"),
+            self.colour.paint(word.1, &padded)
+        );
+    }
+
+    fn failure(&mut self, failure: &FailureReport) {
+        let _ = writeln!(
+            self.text,
+            "\n  {}  seed {}, after {} crashes",
+            self.colour.bold(&failure.property),
+            failure.seed,
+            thousands(failure.crash)
+        );
+        let _ = writeln!(self.text, "  {}", failure.sentence);
+        for detail in &failure.details {
+            let _ = writeln!(self.text, "    {detail}");
+        }
+        match &failure.reproduced {
+            Some(Reproduction::Exact) => self.text.push_str(
+                "\n  Reproduced exactly: the same property and the same trace as saved.\n",
+            ),
+            Some(Reproduction::SameProperty) => {
+                self.text.push_str("\n  The same property fails, by another trace than the saved one: guest or kvsim has changed.\n");
+            }
+            Some(Reproduction::OtherProperty { saved }) => {
+                let _ = writeln!(
+                    self.text,
+                    "\n  Not the saved failure, which was of {saved}."
+                );
+            }
+            None => {}
+        }
+        if let Some(replay) = &failure.replay {
+            let _ = writeln!(self.text, "\n  replay: {}", self.colour.bold(replay));
+        }
+    }
+}
+
+fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
+    match (&report.verdict, &report.failure) {
+        (Verdict::Pass, Some(failure)) => (
+            ("PASS", "32"),
+            format!("{} was violated, as expected", failure.property),
+        ),
+        (Verdict::Pass, None) => {
+            let mut why = "nothing acknowledged was lost".to_owned();
+            if report.tally.damage_reported > 0 {
+                why.push_str("; damage was reported, not passed on");
+            }
+            if !report.never_fired.is_empty() {
+                let _ = write!(why, "; never fired: {}", report.never_fired.join(", "));
+            }
+            (("PASS", "32"), why)
+        }
+        (Verdict::Violation, failure) => {
+            let property = failure
+                .as_ref()
+                .map_or("a property", |failure| failure.property.as_str());
+            (("VIOLATION", "31"), format!("{property} does not hold"))
+        }
+        (Verdict::Inconclusive(reasons), _) => (("INCONCLUSIVE", "33"), reasons.join("; ")),
+    }
+}
+
+fn seeds(report: &RunReport) -> String {
+    let ranges: Vec<String> = report.seeds_done.iter().map(SeedRange::to_string).collect();
+    match ranges.len() {
+        0 => "none".to_owned(),
+        1..=4 => ranges.join(", "),
+        more => format!(
+            "{}, … {} ranges … {}",
+            ranges[0],
+            more - 2,
+            ranges[more - 1]
+        ),
+    }
+}
+
+fn crashes(tally: &Tally) -> String {
+    let mut parts = Vec::new();
+    for (count, what) in [
+        (tally.power_cuts, "power cuts"),
+        (tally.process_kills, "killed processes"),
+        (tally.crashes_in_recovery, "of them in recovery"),
+        (tally.clean_closes, "clean closes beside"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {what}", thousands(count)));
+        }
+    }
+    parts.join(" · ")
+}
+
+fn kinds_of_writes(tally: &Tally) -> String {
+    let (durable, relaxed) = (tally.durable_writes_checked, tally.relaxed_writes_checked);
+    format!(
+        "acknowledged: {} durable · {} relaxed",
+        thousands(durable),
+        thousands(relaxed)
+    )
+}
+
+fn statuses(tally: &Tally) -> String {
+    let parts = tally
+        .by_status
+        .iter()
+        .map(|(status, count)| format!("{} {}", thousands(*count), status.replace('_', " ")));
+    parts.collect::<Vec<_>>().join(" · ")
+}
+
+fn recoveries(tally: &Tally) -> String {
+    let times = &tally.recovery_ns;
+    let mut note = format!(
+        "virtual time p50 {} · max {}",
+        nanoseconds(times.quantile_ns(0.5)),
+        nanoseconds(times.max_ns())
+    );
+    if tally.recovered_twice > 0 {
+        let _ = write!(note, "; {} done twice", thousands(tally.recovered_twice));
+    }
+    note
+}
+
+fn damage(tally: &Tally) -> String {
+    format!(
+        "{} devices replaced · {} openings tried again",
+        thousands(tally.devices_replaced),
+        thousands(tally.open_retries)
+    )
+}
+
+fn latency(operation: &str, times: &Times) -> String {
+    let at = |quantile| nanoseconds(times.quantile_ns(quantile));
+    format!(
+        "{operation:<17}{:>11}{:>10}{:>10}{:>10}",
+        at(0.5),
+        at(0.99),
+        at(0.999),
+        nanoseconds(times.max_ns())
+    )
+}
+
+fn real(report: &RunReport) -> String {
+    let seconds = report.real.elapsed.as_secs_f64();
+    let ratio = if seconds > 0.0 {
+        as_f64(report.tally.virtual_ns) / 1e9 / seconds
+    } else {
+        0.0
+    };
+    let speed = if ratio < 10.0 {
+        format!("{ratio:.1}")
+    } else {
+        thousands(rounded(ratio))
+    };
+    let states = thousands(rounded(report.crashes_per_second()));
+    format!(
+        "in {seconds:.1} s of real time (×{speed}) · {states} crash states/s · {} jobs",
+        report.real.jobs
+    )
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate of this size, shown to a person"
+)]
+fn rounded(rate: f64) -> u64 {
+    rate.round() as u64
+}
+
+/// Seconds, minutes, hours or days, whichever reads best.
+fn long_time(ns: u64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        0..120 => nanoseconds(ns),
+        120..7_200 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        7_200..172_800 => format!("{} h {:02} min", seconds / 3_600, seconds / 60 % 60),
+        _ => format!("{} d {:02} h", seconds / 86_400, seconds / 3_600 % 24),
+    }
+}
+
+/// The beginning of a hash, enough to tell it from others at a glance.
+fn short(hash: &str) -> String {
+    hash.chars().take(12).collect()
+}
