@@ -97,6 +97,19 @@ impl Device {
     ) -> Result<Device, ConfigError> {
         config.validate()?;
         faults.validate(config)?;
+        let len_bytes = image.len_bytes();
+        if len_bytes == 0
+            || len_bytes > config.limit_bytes()
+            || !len_bytes.is_multiple_of(u64::from(config.sector_bytes))
+        {
+            return Err(ConfigError {
+                field: "device.capacity_bytes".to_owned(),
+                message: format!(
+                    "does not admit an image of {len_bytes} bytes; whole sectors, at most {} bytes",
+                    config.limit_bytes()
+                ),
+            });
+        }
         Ok(Device {
             config: Arc::new(config.clone()),
             faults: Arc::new(faults.clone()),
@@ -274,7 +287,7 @@ impl Device {
         self.stats.reads += 1;
         self.stats.read_bytes += u64::from(len_bytes);
         let len = u64::from(len_bytes);
-        let mut failed = self.medium.is_unreadable(offset, len);
+        let mut failed = self.medium.is_unreadable(&self.persistence, offset, len);
         if let Some(strike) = self.inject.strikes(FaultKind::ReadError, id) {
             failed = true;
             let mut record = strike.record();
@@ -411,13 +424,17 @@ impl Device {
 
     fn put(&mut self, id: OpId, offset: u64, data: Arc<[u8]>) {
         let len = data.len() as u64;
+        self.remember(offset, len);
+        self.persistence
+            .submit(id, PendingKind::Write { offset, data });
+        self.medium.rewritten(offset, len);
+    }
+
+    fn remember(&mut self, offset: u64, len: u64) {
         if self.inject.asked(FaultKind::StaleRead) {
             self.medium
                 .remember(self.persistence.visible(), offset, len);
         }
-        self.medium.rewritten(offset, len);
-        self.persistence
-            .submit(id, PendingKind::Write { offset, data });
     }
 
     fn take_flush(&mut self, id: OpId) -> Taken {
@@ -442,7 +459,8 @@ impl Device {
         if failed {
             return taken(self.drops(id, mark), Err(DiskError::Flush));
         }
-        if self.inject.fires(FaultKind::FlushLie, id) {
+        let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
+        if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
             return taken(Effect::FlushInVain, Ok(None));
         }
         taken(Effect::Flush(mark), Ok(None))
@@ -464,9 +482,10 @@ impl Device {
     fn take_discard(&mut self, id: OpId, offset: u64, len_bytes: u32) -> Taken {
         self.stats.discards += 1;
         let len_bytes = u64::from(len_bytes);
-        self.medium.rewritten(offset, len_bytes);
+        self.remember(offset, len_bytes);
         self.persistence
             .submit(id, PendingKind::Discard { offset, len_bytes });
+        self.medium.rewritten(offset, len_bytes);
         let effect = Effect::Complete {
             durable: !self.is_volatile(),
         };
@@ -511,6 +530,7 @@ impl Device {
             Effect::Flush(mark) => self.persistence.flush(mark),
             Effect::Drop { mark, some_by } => self.forget(mark, some_by),
         }
+        self.medium.heal(&self.persistence);
         let InFlight {
             tag,
             submitted_at,
@@ -619,8 +639,8 @@ impl Device {
         let torn = state.survivors.iter().filter(is_torn).count() as u64;
         let pending = pending.len() as u64;
         let lost = pending - state.survivors.len() as u64;
+        self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
-        self.medium.power_cycle();
         self.in_flight.clear();
         self.timing.reset(self.now);
         Ok(CrashReport {

@@ -75,6 +75,8 @@ pub(crate) struct Injector {
     max_fired: u64,
     pub(crate) counts: FaultCounts,
     fired: Vec<ScriptedFault>,
+    /// How many errors and lies fired; a stall is neither.
+    spent: u64,
 }
 
 impl Injector {
@@ -96,6 +98,7 @@ impl Injector {
             max_fired: faults.max_fired,
             counts: FaultCounts::default(),
             fired: Vec::new(),
+            spent: 0,
         }
     }
 
@@ -117,7 +120,7 @@ impl Injector {
         }
         self.counts.possible(kind);
         let script = self.script.get(&(op, kind)).copied();
-        let spent = self.max_fired != 0 && self.fired.len() as u64 >= self.max_fired;
+        let spent = self.max_fired != 0 && self.spent >= self.max_fired;
         let may = kind == FaultKind::Stall || (op >= self.after_op && !spent);
         let probability = self.probabilities[kind as usize];
         let strike = Strike {
@@ -133,6 +136,7 @@ impl Injector {
     /// A strike took effect, in this form.
     pub(crate) fn fired_as(&mut self, fault: ScriptedFault) {
         self.counts.fired(fault.kind);
+        self.spent += u64::from(fault.kind != FaultKind::Stall);
         self.fired.push(fault);
     }
 

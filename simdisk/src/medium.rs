@@ -1,13 +1,14 @@
 //! What is wrong with the medium: sectors that cannot be read or written, bits that rot, what was there before.
 //!
 //! Invariants: rot and latent errors strike only what is at rest, so that what they did can be told from what a cache does;
-//! rewriting a sector makes it readable again; the old content of sectors is kept only where stale reads are asked for.
+//! a rewrite that becomes durable makes a sector readable again; the old content of sectors is kept only where stale reads are asked for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::crash::CrashState;
 use crate::inject::{Injector, Strike};
 use crate::persistence::Persistence;
 use crate::{FaultKind, Image, OpId};
@@ -17,6 +18,9 @@ use crate::{FaultKind, Image, OpId};
 pub(crate) struct Medium {
     sector_bytes: u64,
     unreadable: BTreeSet<u64>,
+    /// Unreadable sectors over which a write is on its way. Once that is durable they are healed; a cut that takes it away
+    /// leaves them as they were.
+    rewritten: BTreeSet<u64>,
     unwritable: BTreeSet<u64>,
     /// What sectors held before their last overwrite.
     before: BTreeMap<u64, Vec<u8>>,
@@ -29,6 +33,7 @@ impl Medium {
         Medium {
             sector_bytes: u64::from(sector_bytes),
             unreadable: BTreeSet::new(),
+            rewritten: BTreeSet::new(),
             unwritable: BTreeSet::new(),
             before: BTreeMap::new(),
             flush_is_broken: false,
@@ -44,11 +49,15 @@ impl Medium {
         byte - byte % self.sector_bytes
     }
 
-    pub(crate) fn is_unreadable(&self, offset: u64, len_bytes: u64) -> bool {
+    /// Whether a read of this fails: what a write in the cache lies over is read from there.
+    pub(crate) fn is_unreadable(&self, content: &Persistence, offset: u64, len_bytes: u64) -> bool {
+        let bad = |sector: &u64| {
+            !self.rewritten.contains(sector)
+                || content.is_at_rest(sector * self.sector_bytes, self.sector_bytes)
+        };
         self.unreadable
             .range(self.sectors(offset, len_bytes))
-            .next()
-            .is_some()
+            .any(bad)
     }
 
     pub(crate) fn is_unwritable(&self, offset: u64, len_bytes: u64) -> bool {
@@ -59,23 +68,40 @@ impl Medium {
     }
 
     pub(crate) fn make_unreadable(&mut self, byte: u64) {
-        self.unreadable.insert(byte / self.sector_bytes);
+        let sector = byte / self.sector_bytes;
+        self.unreadable.insert(sector);
+        self.rewritten.remove(&sector);
     }
 
     pub(crate) fn make_unwritable(&mut self, byte: u64) {
         self.unwritable.insert(byte / self.sector_bytes);
     }
 
-    /// New data lies on these sectors, which heals those that could not be read.
+    /// New data is on its way to these sectors, which heals those that could not be read.
     pub(crate) fn rewritten(&mut self, offset: u64, len_bytes: u64) {
-        if !self.unreadable.is_empty() {
-            let sectors = self.sectors(offset, len_bytes);
-            self.unreadable.retain(|sector| !sectors.contains(sector));
+        let sectors = self.sectors(offset, len_bytes);
+        self.rewritten.extend(self.unreadable.range(sectors));
+    }
+
+    /// Something may have become durable: what was rewritten and has nothing pending over it any more is readable again.
+    pub(crate) fn heal(&mut self, content: &Persistence) {
+        let bytes = self.sector_bytes;
+        let healed = self
+            .rewritten
+            .extract_if(.., |sector| content.is_at_rest(*sector * bytes, bytes));
+        for sector in healed {
+            self.unreadable.remove(&sector);
         }
     }
 
-    pub(crate) fn power_cycle(&mut self) {
+    /// The power is cut, and of what was pending `state` survives: that heals what it lies over.
+    pub(crate) fn power_cycle(&mut self, content: &Persistence, state: &CrashState) {
         self.flush_is_broken = false;
+        for sector in std::mem::take(&mut self.rewritten) {
+            if content.is_rewritten_by(state, sector * self.sector_bytes) {
+                self.unreadable.remove(&sector);
+            }
+        }
     }
 
     /// Keeps what these sectors hold before they are overwritten.
@@ -146,7 +172,7 @@ impl Medium {
             };
             let sector = self.sector_start(byte);
             let at_rest = content.is_at_rest(sector, self.sector_bytes);
-            if !at_rest || self.is_unreadable(sector, self.sector_bytes) {
+            if !at_rest || self.is_unreadable(content, sector, self.sector_bytes) {
                 continue;
             }
             let mut record = strike.record();

@@ -282,6 +282,24 @@ impl Persistence {
         self.visible = self.durable.clone();
     }
 
+    /// Whether one of the survivors brings new content to the whole of this sector.
+    pub(crate) fn is_rewritten_by(&self, state: &CrashState, sector_start: u64) -> bool {
+        state.survivors.iter().any(|survivor| {
+            let Some(at) = self.position(survivor.id) else {
+                return false;
+            };
+            let write = &self.pending[at];
+            let (offset, len_bytes) = write.range();
+            if !(offset..offset + len_bytes).contains(&sector_start) {
+                return false;
+            }
+            let index = (sector_start - offset) / self.sector_bytes;
+            let rank = usize::try_from(index).expect("a sector's index");
+            let masked = write.masked.get(rank).copied().unwrap_or(false);
+            !masked && matches!(survivor.sectors.fate(index), Fate::New | Fate::Garbage(_))
+        })
+    }
+
     fn apply_state(&self, image: &mut Image, state: &CrashState) {
         let survivors = || {
             let found = state

@@ -36,7 +36,8 @@ impl Default for CrashBias {
     }
 }
 
-/// One fault at one operation, in place of chance: an entry of `[[faults.script]]`. What is left out is drawn from the seed.
+/// One fault at one operation, beside those by chance: an entry of `[[faults.script]]`. A place or bit that is left out is drawn
+/// from the seed; `persistent` and `written` left out are false.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedFault {
@@ -227,6 +228,8 @@ impl FaultConfig {
             (FaultKind::Torn, self.torn > 0.0),
             (FaultKind::Garbage, self.torn > 0.0 && self.garbage > 0.0),
             (FaultKind::ByteTear, self.torn > 0.0 && self.byte_tear > 0.0),
+            // By chance it is the timing's.
+            (FaultKind::Stall, false),
             (FaultKind::ReadError, self.read_error > 0.0),
             (FaultKind::WriteError, self.write_error > 0.0),
             (FaultKind::FlushError, self.flush_error > 0.0),
