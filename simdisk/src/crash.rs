@@ -372,12 +372,14 @@ fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw
     let mut kept: Vec<u64> = (0..sectors).collect();
     if sectors > 1 {
         let mut rng = draw.stream(Aspect::Sectors, id);
-        let way = rng.below(4);
-        let at = rng.range(1, sectors - 1);
+        let way = rng.below(5);
+        let (at, split) = (rng.below(sectors), rng.range(1, sectors - 1));
+        let split = usize::try_from(split).expect("a sector's index");
         match way {
-            0 => kept.truncate(usize::try_from(at).expect("a sector's index")),
-            1 => drop(kept.drain(..usize::try_from(at).expect("a sector's index"))),
+            0 => kept.truncate(split),
+            1 => drop(kept.drain(..split)),
             2 => kept.retain(|&sector| sector != at),
+            3 => kept.retain(|&sector| sector == at),
             _ => kept.retain(|_| rng.chance(0.5)),
         }
         if kept.is_empty() {
