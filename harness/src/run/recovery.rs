@@ -26,7 +26,7 @@ pub(super) enum Recovered {
 enum Attempt {
     Read(Observation),
     /// It was cut short by a crash.
-    Crashed,
+    Crashed(CrashKind),
     Damaged,
     DeviceError,
 }
@@ -36,7 +36,9 @@ impl SeedRun<'_> {
     pub(super) fn recover(&mut self, after_crash: bool) -> Result<Recovered, Halt> {
         let mut depth = 0;
         let mut errors = 0;
-        let twin = if after_crash && self.clock.recover_twice() {
+        // What is still in the device's cache may be lost by a cut during recovery, and the twin showed it.
+        let settled = self.life.world.device().pending().is_empty();
+        let mut twin = if after_crash && self.clock.recover_twice() {
             self.recover_twin()?
         } else {
             None
@@ -51,7 +53,10 @@ impl SeedRun<'_> {
                     self.judge(&observation, twin.as_ref())?;
                     return Ok(Recovered::Open);
                 }
-                Attempt::Crashed => depth += 1,
+                Attempt::Crashed(kind) => {
+                    depth += 1;
+                    twin = twin.filter(|_| settled || kind == CrashKind::Process);
+                }
                 Attempt::Damaged => {
                     self.tally.damage_reported += 1;
                     return self.give_up();
@@ -85,8 +90,7 @@ impl SeedRun<'_> {
         self.life.open()?;
         let opening = loop {
             if self.life.world.events() >= crash_at {
-                self.crash_in_recovery();
-                return Ok(Attempt::Crashed);
+                return Ok(Attempt::Crashed(self.crash_in_recovery()));
             }
             match self.life.step("recovering")? {
                 Progress::Reply(reply) if reply.id == OPENING => {
@@ -127,9 +131,9 @@ impl SeedRun<'_> {
             }
             if self.life.world.events() >= crash_at {
                 let seen = reading.finish();
-                self.crash_in_recovery();
+                let kind = self.crash_in_recovery();
                 self.life.oracle.interrupted(&seen);
-                return Ok(Attempt::Crashed);
+                return Ok(Attempt::Crashed(kind));
             }
             if let Progress::Reply(reply) = self.life.step("being read after a recovery")?
                 && let Some(token) = asked.remove(&reply.id)
@@ -141,11 +145,12 @@ impl SeedRun<'_> {
         Ok(Attempt::Read(reading.finish()))
     }
 
-    fn crash_in_recovery(&mut self) {
+    fn crash_in_recovery(&mut self) -> CrashKind {
         let kind = self.clock.kind();
         self.life.crash(kind, Ending::Crash, &mut self.tally);
         self.tally.crashes_in_recovery += 1;
         self.control.count_crash();
+        kind
     }
 
     fn judge(&mut self, observation: &Observation, twin: Option<&Observation>) -> Result<(), Halt> {
