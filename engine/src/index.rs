@@ -64,11 +64,13 @@ pub(crate) struct Version {
     pub(crate) place: Place,
 }
 
+type Key = Box<[u8]>;
+
 #[derive(Debug)]
 struct Slot {
     newest: Version,
-    /// Oldest first.
-    history: Option<Box<Vec<Version>>>,
+    /// Oldest first; empty, and without memory of its own, for almost every key.
+    history: Vec<Version>,
 }
 
 #[derive(Debug, Default)]
@@ -113,7 +115,7 @@ impl Index {
                     key.into(),
                     Slot {
                         newest: version,
-                        history: None,
+                        history: Vec::new(),
                     },
                 );
             }
@@ -130,14 +132,14 @@ impl Index {
             .next()
             .is_some()
         {
-            if slot.history.is_none() {
+            if slot.history.is_empty() {
                 self.versioned.insert(key.into());
             }
-            slot.history.get_or_insert_default().push(old);
+            slot.history.push(old);
         } else {
             dropped.push(old);
         }
-        if deleted && slot.history.is_none() {
+        if deleted && slot.history.is_empty() {
             self.map.remove(key);
         }
     }
@@ -152,7 +154,6 @@ impl Index {
         }
         let version = slot
             .history
-            .as_mut()?
             .iter_mut()
             .find(|version| version.sequence == sequence)?;
         (version.place != Place::Tombstone).then(|| std::mem::replace(&mut version.place, place))
@@ -165,7 +166,6 @@ impl Index {
             return Some(&slot.newest);
         }
         slot.history
-            .as_ref()?
             .iter()
             .find(|version| version.sequence == sequence)
     }
@@ -203,7 +203,7 @@ impl Index {
         let map = &mut self.map;
         self.versioned.retain(|key| {
             let slot = map.get_mut(key).expect("a versioned key is in the index");
-            let mut history = *slot.history.take().expect("a versioned key has a history");
+            let history = &mut slot.history;
             let mut until = slot.newest.sequence;
             for at in (0..history.len()).rev() {
                 let from = history[at].sequence;
@@ -218,7 +218,6 @@ impl Index {
                 }
                 return false;
             }
-            slot.history = Some(Box::new(history));
             true
         });
     }
@@ -240,9 +239,8 @@ impl Index {
             start.map_or(Bound::Unbounded, Bound::Included),
             end.map_or(Bound::Unbounded, Bound::Excluded),
         );
-        let visible = move |(key, slot): (&'a Box<[u8]>, &'a Slot)| {
-            slot.at(at).map(|version| (&key[..], version))
-        };
+        let visible =
+            move |(key, slot): (&'a Key, &'a Slot)| slot.at(at).map(|version| (&key[..], version));
         match direction {
             Direction::Forward => Box::new(self.map.range::<[u8], _>(bounds).filter_map(visible)),
             Direction::Reverse => {
@@ -270,7 +268,6 @@ impl Slot {
             &self.newest
         } else {
             self.history
-                .as_ref()?
                 .iter()
                 .rev()
                 .find(|version| version.sequence <= at)?
@@ -279,10 +276,7 @@ impl Slot {
     }
 
     fn all(&self) -> impl Iterator<Item = &Version> {
-        self.history
-            .iter()
-            .flat_map(|history| history.iter())
-            .chain(std::iter::once(&self.newest))
+        self.history.iter().chain(std::iter::once(&self.newest))
     }
 }
 

@@ -46,6 +46,13 @@ enum Source {
     },
 }
 
+/// A place that is kept readable: its segments, and where on the device its parts begin.
+#[derive(Debug)]
+pub(crate) struct Held {
+    segments: Vec<u32>,
+    offsets: Vec<u64>,
+}
+
 #[derive(Debug)]
 struct ValueRead {
     sink: Sink,
@@ -98,8 +105,8 @@ impl Core {
             Some(version) => match self.in_memory(&version.place) {
                 Some(value) => self.reply(id, Reply::Value(value)),
                 None => {
-                    self.hold_place(&version.place);
-                    self.start_read(Sink::Get(id), key, &version);
+                    let held = self.hold_place(&version.place);
+                    self.start_read(Sink::Get(id), key, &version, held);
                 }
             },
         }
@@ -160,11 +167,19 @@ impl Core {
         }
     }
 
-    /// Keeps the segments of a place from being handed out anew.
-    pub(crate) fn hold_place(&mut self, place: &Place) {
-        for physical in self.segments_of(place) {
-            self.segments.add_reader(physical);
+    /// Keeps the segments of a place from being handed out anew, and remembers where on the device it is: a segment that is
+    /// freed while it is held drains, and is no part of the log any more.
+    pub(crate) fn hold_place(&mut self, place: &Place) -> Held {
+        let segments = self.segments_of(place);
+        for physical in &segments {
+            self.segments.add_reader(*physical);
         }
+        let offsets = match place {
+            Place::Tombstone | Place::Inline(_) => Vec::new(),
+            Place::Log { lsn, .. } => vec![self.offset_of(*lsn)],
+            Place::Extent(pointer) => pointer.chunks.iter().map(|chunk| chunk.offset).collect(),
+        };
+        Held { segments, offsets }
     }
 
     fn let_go_place(&mut self, held: &[u32]) {
@@ -191,34 +206,25 @@ impl Core {
     }
 
     /// Starts reading a value whose place is held.
-    pub(crate) fn start_read(&mut self, sink: Sink, key: &[u8], version: &Version) {
+    pub(crate) fn start_read(&mut self, sink: Sink, key: &[u8], version: &Version, held: Held) {
         let read = self.reads.next;
         self.reads.next += 1;
         self.stats.value_reads += 1;
-        let held = self.segments_of(&version.place);
-        let (source, offsets) = match &version.place {
+        let Held { segments, offsets } = held;
+        let source = match &version.place {
             Place::Log {
                 lsn,
                 value_bytes,
                 tag,
-            } => (
-                Source::Record {
-                    lsn: *lsn,
-                    value_bytes: *value_bytes,
-                    tag: *tag,
-                },
-                vec![self.offset_of(*lsn)],
-            ),
-            Place::Extent(pointer) => {
-                let offsets = pointer.chunks.iter().map(|chunk| chunk.offset).collect();
-                (
-                    Source::Chunks {
-                        pointer: pointer.clone(),
-                        value: vec![0; pointer.total as usize],
-                    },
-                    offsets,
-                )
-            }
+            } => Source::Record {
+                lsn: *lsn,
+                value_bytes: *value_bytes,
+                tag: *tag,
+            },
+            Place::Extent(pointer) => Source::Chunks {
+                pointer: pointer.clone(),
+                value: vec![0; pointer.total as usize],
+            },
             Place::Tombstone | Place::Inline(_) => panic!("nothing of it is on the device"),
         };
         let mut value = ValueRead {
@@ -229,7 +235,7 @@ impl Core {
             retried: vec![false; offsets.len()],
             offsets,
             outstanding: 0,
-            held,
+            held: segments,
             failed: None,
         };
         for part in 0..value.offsets.len() {

@@ -498,7 +498,8 @@ impl Replay<'_> {
         if within == 0 {
             segment = Loaded::new(next);
         }
-        for _ in 0..count {
+        let last = logical + u64::from(count);
+        while logical < last {
             segment
                 .load(self.handle, &self.geometry, self.geometry.segment_bytes)
                 .await?;

@@ -9,17 +9,20 @@ use crate::core::Core;
 use crate::index::Version;
 use crate::port::Status;
 use crate::port::{Entry, Reply, RequestId, ScanRange};
-use crate::read::{Sink, ValueResult};
+use crate::read::{Held, Sink, ValueResult};
 use crate::write::Verdict;
 
 const READS_IN_FLIGHT_MAX: usize = 16;
+
+/// A key within the bounds, and the version it has there.
+type Chosen = (Box<[u8]>, Version);
 
 #[derive(Debug)]
 struct Slot {
     key: Box<[u8]>,
     value: Option<Shared>,
-    /// Where to read it, until the read is started.
-    version: Option<Version>,
+    /// Where to read it, held, until the read is started.
+    unread: Option<(Version, Held)>,
 }
 
 #[derive(Debug)]
@@ -43,15 +46,11 @@ impl Core {
         let mut slots = Vec::with_capacity(chosen.len());
         for (key, version) in chosen {
             let value = self.in_memory(&version.place);
-            if value.is_none() {
-                self.hold_place(&version.place);
-            }
-            let version = value.is_none().then_some(version);
-            slots.push(Slot {
-                key,
-                value,
-                version,
+            let unread = value.is_none().then(|| {
+                let held = self.hold_place(&version.place);
+                (version, held)
             });
+            slots.push(Slot { key, value, unread });
         }
         let scan = self.reads.next_scan;
         self.reads.next_scan += 1;
@@ -71,7 +70,7 @@ impl Core {
     }
 
     /// The entries within the bounds, and whether there are more.
-    fn choose(&self, range: &ScanRange<'_>, at: u64) -> (Vec<(Box<[u8]>, Version)>, bool) {
+    fn choose(&self, range: &ScanRange<'_>, at: u64) -> (Vec<Chosen>, bool) {
         let limit = range.limit.max(1) as usize;
         let mut bytes = 0;
         let mut chosen = Vec::new();
@@ -98,12 +97,13 @@ impl Core {
         while scan.next < scan.slots.len() && scan.outstanding < READS_IN_FLIGHT_MAX {
             let at = scan.next;
             scan.next += 1;
-            if let Some(version) = scan.slots[at].version.take() {
+            if let Some((version, held)) = scan.slots[at].unread.take() {
                 scan.outstanding += 1;
                 self.start_read(
                     Sink::Scan { scan: id, slot: at },
                     &scan.slots[at].key,
                     &version,
+                    held,
                 );
             }
         }

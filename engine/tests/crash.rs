@@ -400,7 +400,7 @@ fn what_comes_back_is_a_prefix_with_everything_owed() {
         };
         let (capacity, keys, large) = [
             (2 << 20, 60, false),
-            (4 << 20, 40, true),
+            (8 << 20, 40, true),
             (16 << 20, 300, true),
         ][(seed / 16) as usize % 3];
         let result = std::panic::catch_unwind(|| {

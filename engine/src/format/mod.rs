@@ -3,6 +3,8 @@
 //! before they trust it.
 
 pub(crate) mod frame;
+#[cfg(test)]
+mod garbage;
 pub(crate) mod page;
 pub(crate) mod pointer;
 pub(crate) mod record;

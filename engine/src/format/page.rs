@@ -165,6 +165,9 @@ pub(crate) fn finish(
     }
 }
 
+/// A key and what stands beside it.
+pub(crate) type Entry<'a> = (&'a [u8], &'a [u8]);
+
 /// A page that was checked against the reference to it.
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
@@ -226,7 +229,7 @@ impl<'a> Page<'a> {
     }
 
     /// All entries, key and payload.
-    pub(crate) fn entries(&self) -> Result<Vec<(&'a [u8], &'a [u8])>, Mismatch> {
+    pub(crate) fn entries(&self) -> Result<Vec<Entry<'a>>, Mismatch> {
         let mut entries = Vec::with_capacity(
             (self.entries as usize).min(self.body.len() / PAGE_ENTRY_HEADER_BYTES),
         );

@@ -4,7 +4,11 @@
 //! when it was write-through and has completed. A power cut keeps any subset of the rest, in any order, torn at any sector,
 //! with garbage in sectors being written. Every effect of the engine and every completion is a step of its own, so a cut can
 //! fall between any two.
-#![allow(unreachable_pub, missing_docs, reason = "shared by the test binaries only")]
+#![allow(
+    unreachable_pub,
+    missing_docs,
+    reason = "shared by the test binaries only"
+)]
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
@@ -292,6 +296,12 @@ impl Disk {
             }
         }
         self.flush_free_at = 0;
+    }
+
+    /// Everything that was submitted reaches the medium.
+    pub fn keep_all(&mut self) {
+        let all: Vec<u64> = self.pending.iter().map(|write| write.id).collect();
+        all.into_iter().for_each(|id| self.harden(id));
     }
 
     /// The process dies: the device keeps all that was submitted, volatile as it is.
