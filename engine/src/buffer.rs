@@ -3,6 +3,7 @@
 //! Invariant: the address of an [`IoBuf`]'s first byte is a multiple of [`ALIGN_BYTES`] and stays where it is when the
 //! `IoBuf` itself is moved; it changes only in [`IoBuf::grow`].
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ pub const ALIGN_BYTES: usize = if cfg!(target_family = "wasm") {
 };
 
 /// An owned, zeroed, aligned buffer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct IoBuf {
     storage: Vec<u8>,
     start: usize,
@@ -50,6 +51,12 @@ impl IoBuf {
     }
 }
 
+impl fmt::Debug for IoBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "IoBuf({} bytes)", self.len)
+    }
+}
+
 impl Deref for IoBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
@@ -64,10 +71,10 @@ impl DerefMut for IoBuf {
 }
 
 /// Bytes lent from a buffer that several may hold: what a read returns.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Shared(Repr);
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Repr {
     Whole(Arc<[u8]>),
     Part {
@@ -98,6 +105,12 @@ impl Shared {
             "a part lies within its buffer"
         );
         Shared(Repr::Part { buffer, start, end })
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shared({} bytes)", self.len())
     }
 }
 

@@ -69,6 +69,9 @@ pub(crate) struct Log {
     id: Identity,
     frame_bytes: u64,
     pub(crate) epoch: u64,
+    /// Where this epoch starts, until its first frame stands there. What lies there may be a whole frame that recovery cut off
+    /// (its extents were missing): were the epoch's first frame to go elsewhere, that one would come back to life.
+    fence: Option<u64>,
     /// Where the next frame goes when none is open; at a segment's start, that segment has yet to be entered.
     tail: u64,
     current: u32,
@@ -115,6 +118,7 @@ impl Log {
             id,
             frame_bytes,
             epoch,
+            fence: Some(tail.lsn).filter(|lsn| geometry.within(*lsn) != 0),
             tail: tail.lsn,
             current: tail.current,
             next: tail.next,
@@ -188,8 +192,18 @@ impl Log {
             return;
         }
         if !self.fits_at(self.tail, bytes) && self.geometry.within(self.tail) != 0 {
-            self.tail = (self.geometry.logical(self.tail) + 1) * self.geometry.segment_bytes;
+            if self.fence == Some(self.tail) {
+                self.begin_frame(segments, 0);
+                self.seal(segments);
+            }
+            self.tail = self.tail.next_multiple_of(self.geometry.segment_bytes);
         }
+        self.begin_frame(segments, bytes);
+    }
+
+    /// Opens a frame at the tail, entering the segment if the tail is at its start.
+    fn begin_frame(&mut self, segments: &mut Segments, bytes: usize) {
+        self.fence = None;
         let start = self.tail;
         let mut lsn = start;
         if self.geometry.within(start) == 0 {
