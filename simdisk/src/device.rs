@@ -47,6 +47,16 @@ enum Effect {
     FlushInVain,
 }
 
+impl Effect {
+    /// Whether its completion tells the host that something is durable, be it true or a lie.
+    fn says_durable(self) -> bool {
+        matches!(
+            self,
+            Effect::Flush(_) | Effect::FlushInVain | Effect::Complete { durable: true }
+        )
+    }
+}
+
 /// An operation on its way into the queue.
 struct Taken {
     kind: Kind,
@@ -70,6 +80,7 @@ pub struct Device {
     now: Nanos,
     crashes_drawn: u64,
     stats: DeviceStats,
+    made_durable_at: Option<Nanos>,
 }
 
 impl Device {
@@ -122,6 +133,7 @@ impl Device {
             ops: 0,
             now: 0,
             crashes_drawn: 0,
+            made_durable_at: None,
             stats: DeviceStats::default(),
         })
     }
@@ -189,6 +201,12 @@ impl Device {
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// When the host was last told that something is durable: by a flush, or by a write that was durable when it completed.
+    #[must_use]
+    pub fn made_durable_at(&self) -> Option<Nanos> {
+        self.made_durable_at
     }
 
     /// When the next operation completes.
@@ -524,6 +542,9 @@ impl Device {
     pub fn complete_next(&mut self) -> Option<Completion> {
         let ((at, id), op) = self.in_flight.pop_first()?;
         self.now = self.now.max(at);
+        if op.result.is_ok() && op.effect.says_durable() {
+            self.made_durable_at = Some(at);
+        }
         match op.effect {
             Effect::Nothing | Effect::FlushInVain => {}
             Effect::Complete { durable } => self.persistence.complete(id, durable),

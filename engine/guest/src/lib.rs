@@ -8,5 +8,8 @@ mod abi;
 #[cfg(target_family = "wasm")]
 mod guest;
 #[cfg(any(target_family = "wasm", test))]
-#[cfg_attr(test, expect(dead_code, reason = "on a host only the parsing is tested"))]
+#[cfg_attr(
+    test,
+    expect(dead_code, reason = "on a host only the parsing is tested")
+)]
 mod payload;

@@ -20,7 +20,7 @@ pub(super) fn truth(device: &Device) -> DeviceTruth {
         write_errors: fired(FaultKind::WriteError),
         flush_errors: fired(FaultKind::FlushError),
         no_space: fired(FaultKind::NoSpace),
-        last_flush_completed_ns: None,
+        last_flush_completed_ns: device.made_durable_at(),
     }
 }
 

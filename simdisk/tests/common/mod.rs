@@ -36,6 +36,9 @@ pub(crate) fn honest() -> FaultConfig {
     FaultConfig::default()
 }
 
+/// How an operation ended.
+pub(crate) type Outcome = Result<Option<Vec<u8>>, DiskError>;
+
 /// A device under test and its clock.
 pub(crate) struct Rig {
     pub(crate) device: Device,
@@ -75,7 +78,7 @@ impl Rig {
     }
 
     /// Completes everything in flight; the results by order of completion.
-    pub(crate) fn drain(&mut self) -> Vec<(OpId, Result<Option<Vec<u8>>, DiskError>)> {
+    pub(crate) fn drain(&mut self) -> Vec<(OpId, Outcome)> {
         let mut all = Vec::new();
         while self.device.in_flight() > 0 {
             let completion = self.complete();
@@ -85,7 +88,7 @@ impl Rig {
     }
 
     /// Does one operation from submission to completion.
-    pub(crate) fn run(&mut self, op: Op) -> Result<Option<Vec<u8>>, DiskError> {
+    pub(crate) fn run(&mut self, op: Op) -> Outcome {
         let id = self.submit(op);
         let all = self.drain();
         all.into_iter()

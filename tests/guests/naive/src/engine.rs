@@ -1,0 +1,383 @@
+//! The engine: one request after the other, and one flush for each commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::ops::Bound;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use super::flaw::Flaw;
+use super::port::{DiskError, Port, Status};
+use super::record::{Body, HEADER_BYTES, Kind, entry_bytes, padded};
+use super::recovery::{Area, Log, Map, Refusal, apply, recover};
+use super::request::{Mutation, Opening, Request, Scan};
+
+/// A piece of the image that a log begins with is written once it has so many bytes.
+const IMAGE_BYTES: u64 = 64 << 10;
+/// Blocks of each half that only switches, openings and deletes may take, so that a full device can be emptied.
+const RESERVED_BLOCKS: u64 = 8;
+/// Writes under one flush, for the defect that has more than one.
+const GROUP_MAX: usize = 8;
+const KEY_BYTES_MAX: usize = 1024;
+
+/// The engine as the host sees it: it runs until it waits for something.
+pub(crate) struct Naive(Pin<Box<dyn Future<Output = ()>>>);
+
+impl Naive {
+    /// An engine that will open and then serve what comes in at the port.
+    pub(crate) fn new(opening: Opening, port: &Port) -> Naive {
+        Naive(Box::pin(serve(opening, port.clone())))
+    }
+
+    /// Goes on as far as it can. Call after every request and completion.
+    pub(crate) fn run(&mut self) {
+        let waiting = self
+            .0
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()));
+        assert!(waiting.is_pending(), "the engine serves for ever");
+    }
+}
+
+async fn serve(opening: Opening, port: Port) {
+    match Engine::open(opening, &port).await {
+        Ok(mut engine) => {
+            port.reply(0, Status::Ok, Vec::new());
+            engine.work().await;
+        }
+        Err((status, message)) => port.reply(0, status, message.into_bytes()),
+    }
+    loop {
+        let (id, _) = port.next_request().await;
+        port.reply(id, Status::Closed, Vec::new());
+    }
+}
+
+struct Engine {
+    port: Port,
+    area: Area,
+    flaw: Option<Flaw>,
+    log: Log,
+    map: Map,
+    /// What the entries of the map take up in a body.
+    live_bytes: u64,
+    snapshots: BTreeMap<u64, Map>,
+    next_snapshot: u64,
+    /// Writes in the log that are not acknowledged.
+    waiting: Vec<u64>,
+    /// The device failed: what is on it is known only after the next opening.
+    read_only: bool,
+}
+
+impl Engine {
+    async fn open(opening: Opening, port: &Port) -> Result<Engine, (Status, String)> {
+        let Opening {
+            abi_version,
+            block_bytes,
+            capacity_bytes,
+            options,
+        } = opening;
+        if abi_version != 1 {
+            return Err((
+                Status::Invalid,
+                format!("ABI version {abi_version} instead of 1"),
+            ));
+        }
+        let mut flaw = None;
+        for (name, value) in options {
+            if name != "break" {
+                return Err((
+                    Status::Invalid,
+                    format!("no option `{name}`; there is `break`"),
+                ));
+            }
+            let unknown = || {
+                format!(
+                    "no defect `{value}`; there are {}",
+                    Flaw::ALL.map(|(name, _)| name).join(", ")
+                )
+            };
+            flaw = Some(Flaw::from_name(&value).ok_or_else(|| (Status::Invalid, unknown()))?);
+        }
+        let half_bytes = capacity_bytes / 2 / block_bytes * block_bytes;
+        if half_bytes < 2 * RESERVED_BLOCKS * block_bytes {
+            return Err((
+                Status::Invalid,
+                format!("a device of {capacity_bytes} bytes is too small"),
+            ));
+        }
+        let area = Area {
+            block_bytes,
+            half_bytes,
+        };
+        match Engine::recovered(port, area, flaw).await {
+            Ok(engine) => Ok(engine),
+            Err(Refusal::Io) => Err((
+                Status::IoError,
+                "the device failed during recovery".to_owned(),
+            )),
+            Err(Refusal::Damage(what)) => Err((Status::Corruption, what)),
+        }
+    }
+
+    async fn recovered(port: &Port, area: Area, flaw: Option<Flaw>) -> Result<Engine, Refusal> {
+        let recovered = recover(port, &area, flaw).await?;
+        let is_new = recovered.is_none();
+        let (log, map, last) = match recovered {
+            Some(recovered) => (recovered.log, recovered.map, recovered.last),
+            None => (Log::begin(&area, 1), Map::new(), None),
+        };
+        let mut engine = Engine {
+            port: port.clone(),
+            area,
+            flaw,
+            log,
+            live_bytes: map.iter().map(|(key, value)| entry_bytes(key, value)).sum(),
+            map,
+            snapshots: BTreeMap::new(),
+            next_snapshot: 1,
+            waiting: Vec::new(),
+            read_only: false,
+        };
+        // What was found may still be in the cache of a machine that was not switched off.
+        engine.port.flush().await?;
+        match last {
+            _ if is_new => engine.append(Kind::Switch, &Body::default()).await?,
+            Some((place, mutations)) if flaw == Some(Flaw::RecoveryIdempotent) => {
+                engine.log.end = place;
+                engine.log.sequence -= 1;
+                engine.append(Kind::Commit, &Body::default()).await?;
+                engine.port.flush().await?;
+                engine.append(Kind::Commit, &Body::of(&mutations)).await?;
+            }
+            // An empty record seals what was found: should its last commit be damaged later, it is not taken for a torn one.
+            _ => engine.append(Kind::Commit, &Body::default()).await?,
+        }
+        engine.port.flush().await?;
+        Ok(engine)
+    }
+
+    async fn work(&mut self) {
+        loop {
+            let (id, request) = self.port.next_request().await;
+            let (status, body) = match request {
+                Request::Write(mutations) => {
+                    self.write(id, &mutations).await;
+                    continue;
+                }
+                Request::Get { snapshot, key } => {
+                    match self.state(snapshot).map(|map| map.get(&key)) {
+                        Some(Some(value)) => (Status::Ok, value.to_vec()),
+                        Some(None) => (Status::NotFound, Vec::new()),
+                        None => no_snapshot(snapshot),
+                    }
+                }
+                Request::Scan(scan) => match self.state(scan.snapshot) {
+                    Some(map) => (Status::Ok, entries(map, &scan)),
+                    None => no_snapshot(scan.snapshot),
+                },
+                Request::Snapshot => {
+                    let id = self.next_snapshot;
+                    self.next_snapshot += 1;
+                    self.snapshots.insert(id, self.map.clone());
+                    (Status::Ok, id.to_le_bytes().to_vec())
+                }
+                Request::Release { snapshot } => match self.snapshots.remove(&snapshot) {
+                    Some(_) => (Status::Ok, Vec::new()),
+                    None => no_snapshot(snapshot),
+                },
+                // Whatever was acknowledged is durable already.
+                Request::Sync => (Status::Ok, Vec::new()),
+                Request::Close => return self.port.reply(id, Status::Ok, Vec::new()),
+                Request::Malformed => (Status::Invalid, b"a malformed request".to_vec()),
+            };
+            self.port.reply(id, status, body);
+        }
+    }
+
+    /// The state that a read sees.
+    fn state(&self, snapshot: u64) -> Option<&Map> {
+        match snapshot {
+            0 => Some(&self.map),
+            _ if self.flaw == Some(Flaw::ReadsAgree) => Some(&self.map),
+            _ => self.snapshots.get(&snapshot),
+        }
+    }
+
+    async fn write(&mut self, id: u64, mutations: &[Mutation]) {
+        match self.refusal(mutations) {
+            Some((status, message)) => self.port.reply(id, status, message.into()),
+            None => {
+                self.waiting.push(id);
+                self.read_only |= self.commit(mutations).await.is_err();
+            }
+        }
+        let goes_on = self.port.write_is_next() && self.waiting.len() < GROUP_MAX;
+        if !(self.flaw == Some(Flaw::Prefix) && goes_on) {
+            self.acknowledge().await;
+        }
+    }
+
+    async fn commit(&mut self, mutations: &[Mutation]) -> Result<(), DiskError> {
+        if self.flaw == Some(Flaw::AtomicWrites) {
+            for mutation in mutations {
+                self.append(Kind::Commit, &Body::of(std::slice::from_ref(mutation)))
+                    .await?;
+                self.port.flush().await?;
+            }
+        } else {
+            self.append(Kind::Commit, &Body::of(mutations)).await?;
+        }
+        for mutation in mutations {
+            self.live_bytes = self.live_bytes_after(std::slice::from_ref(mutation));
+            apply(&mut self.map, std::slice::from_ref(mutation));
+        }
+        Ok(())
+    }
+
+    /// Makes what waits durable, and says so.
+    async fn acknowledge(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        if !self.read_only && self.flaw != Some(Flaw::AcknowledgedDurable) {
+            self.read_only = self.port.flush().await.is_err();
+        }
+        let status = if self.read_only {
+            Status::IoError
+        } else {
+            Status::Ok
+        };
+        for id in self.waiting.drain(..) {
+            self.port.reply(id, status, Vec::new());
+        }
+    }
+
+    /// Why a write cannot be; nothing of it is written then.
+    fn refusal(&self, mutations: &[Mutation]) -> Option<(Status, &'static str)> {
+        if self.read_only {
+            return Some((Status::ReadOnly, "the device failed; open anew"));
+        }
+        if mutations
+            .iter()
+            .any(|mutation| mutation.key.is_empty() || mutation.key.len() > KEY_BYTES_MAX)
+        {
+            return Some((Status::Invalid, "a key has 1 to 1024 bytes"));
+        }
+        (!self.has_room(mutations)).then_some((Status::NoSpace, "the log is full of live data"))
+    }
+
+    /// Whether a record of these mutations fits, perhaps after a compaction, and the state that it leaves can be compacted.
+    fn has_room(&self, mutations: &[Mutation]) -> bool {
+        let block_bytes = self.area.block_bytes;
+        let record_bytes = padded(Body::of(mutations).bytes.len(), block_bytes);
+        let only_deletes = mutations.iter().all(|mutation| mutation.value.is_none());
+        let reserved_bytes = if only_deletes {
+            block_bytes
+        } else {
+            RESERVED_BLOCKS * block_bytes
+        };
+        let room_bytes = self.area.half_bytes - reserved_bytes;
+        let fits_here =
+            self.log.end + record_bytes + reserved_bytes <= self.area.half(self.log.generation).end;
+        let fits_compacted = self.image_bytes_max(self.live_bytes) + record_bytes <= room_bytes;
+        let leaves_room = self.image_bytes_max(self.live_bytes_after(mutations)) <= room_bytes;
+        (fits_here || fits_compacted) && (only_deletes || leaves_room)
+    }
+
+    /// At most so many bytes live after these mutations.
+    fn live_bytes_after(&self, mutations: &[Mutation]) -> u64 {
+        let keys: BTreeSet<&[u8]> = mutations.iter().map(|mutation| &mutation.key[..]).collect();
+        let new = mutations
+            .iter()
+            .filter_map(|Mutation { key, value }| Some(entry_bytes(key, value.as_ref()?)));
+        let old = keys
+            .into_iter()
+            .filter_map(|key| Some(entry_bytes(key, self.map.get(key)?)));
+        self.live_bytes + new.sum::<u64>() - old.sum::<u64>()
+    }
+
+    /// No image of so many bytes takes more.
+    fn image_bytes_max(&self, live_bytes: u64) -> u64 {
+        live_bytes + (live_bytes / IMAGE_BYTES + 1) * (HEADER_BYTES as u64 + self.area.block_bytes)
+    }
+
+    /// Writes a record behind the others; into a new log if there is no room.
+    async fn append(&mut self, kind: Kind, body: &Body) -> Result<(), DiskError> {
+        let end = self.log.end + padded(body.bytes.len(), self.area.block_bytes);
+        if end > self.area.half(self.log.generation).end {
+            self.compact().await?;
+        }
+        self.log.append(&self.port, &self.area, kind, body).await
+    }
+
+    /// Begins a new log in the other half: all that lives, a flush, the switch, a flush.
+    async fn compact(&mut self) -> Result<(), DiskError> {
+        let (port, area) = (&self.port, &self.area);
+        let mut log = Log::begin(area, self.log.generation + 1);
+        let mut body = Body::default();
+        for (key, value) in &self.map {
+            body.push(key, Some(value));
+            if body.bytes.len() as u64 >= IMAGE_BYTES {
+                log.append(port, area, Kind::Image, &std::mem::take(&mut body))
+                    .await?;
+            }
+        }
+        if !body.bytes.is_empty() {
+            log.append(port, area, Kind::Image, &body).await?;
+        }
+        port.flush().await?;
+        log.append(port, area, Kind::Switch, &Body::default())
+            .await?;
+        port.flush().await?;
+        self.log = log;
+        Ok(())
+    }
+}
+
+fn no_snapshot(snapshot: u64) -> (Status, Vec<u8>) {
+    (
+        Status::Invalid,
+        format!("no snapshot {snapshot}").into_bytes(),
+    )
+}
+
+/// The body of a scan's reply.
+fn entries(map: &Map, scan: &Scan) -> Vec<u8> {
+    let low = scan
+        .start
+        .as_ref()
+        .map_or(Bound::Unbounded, Bound::Included);
+    let high = scan.end.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+    let is_empty = matches!((&scan.start, &scan.end), (Some(start), Some(end)) if start >= end);
+    let range = (!is_empty)
+        .then(|| map.range::<Vec<u8>, _>((low, high)))
+        .into_iter()
+        .flatten();
+    if scan.reverse {
+        encode_entries(range.rev(), scan)
+    } else {
+        encode_entries(range, scan)
+    }
+}
+
+fn encode_entries<'a>(
+    range: impl Iterator<Item = (&'a Vec<u8>, &'a std::rc::Rc<[u8]>)>,
+    scan: &Scan,
+) -> Vec<u8> {
+    let (mut body, mut count, mut bytes) = (vec![0; 8], 0_u32, 0);
+    for (key, value) in range {
+        bytes += key.len() + value.len();
+        if count > 0 && (count as usize >= scan.limit || bytes > scan.max_bytes) {
+            body[4] = 1;
+            break;
+        }
+        count += 1;
+        body.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        body.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        body.extend_from_slice(key);
+        body.extend_from_slice(value);
+    }
+    body[..4].copy_from_slice(&count.to_le_bytes());
+    body
+}
