@@ -24,10 +24,7 @@ pub fn check(name: &str, cases: u64, size: usize, property: impl Testable) {
         .quickcheck(property);
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a fresh seed for each run, where none is given, has to come from outside"
-)]
+/// A fresh seed where none is given has to come from outside.
 fn seed() -> u64 {
     if let Ok(text) = std::env::var(SEED) {
         return text

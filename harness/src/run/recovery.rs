@@ -23,6 +23,7 @@ pub(super) enum Recovered {
 }
 
 /// How one opening and reading back ended.
+#[expect(clippy::large_enum_variant, reason = "one at a time, and moved once")]
 enum Attempt {
     Read(Observation),
     /// It was cut short by a crash.

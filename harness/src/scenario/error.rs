@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ScenarioError {
     /// A scenario or a profile that is nowhere to be found.
-    #[error("{}", not_found(*what, name, looked_at, suggestion.as_deref()))]
+    #[error("{}", not_found(what, name, looked_at, suggestion.as_deref()))]
     NotFound {
         /// "scenario" or "profile".
         what: &'static str,
