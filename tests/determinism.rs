@@ -1,1 +1,3 @@
+//! The same seed gives the same trace, whatever runs it.
+
 fn main() {}

