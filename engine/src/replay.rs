@@ -135,11 +135,10 @@ pub(crate) async fn replay(handle: &Handle, superblock: &Superblock) -> Result<R
 
 impl Replay<'_> {
     async fn run(&mut self) -> Result<Recovered, Error> {
-        let mismatch = match self.enter_first().await? {
-            Some(mismatch) => mismatch,
+        let (at, mismatch) = match self.enter_first().await? {
+            Some(mismatch) => (self.tail.lsn, mismatch),
             None => self.follow().await?,
         };
-        let at = self.tail.lsn;
         let damage = self.damage_at(at, mismatch);
         if self.durable > self.tail.previous_end {
             return Err(damage.into());
@@ -159,13 +158,16 @@ impl Replay<'_> {
         })
     }
 
-    /// Follows the chain to its end; returns why it ends there.
-    async fn follow(&mut self) -> Result<Mismatch, Error> {
+    /// Follows the chain to its end; returns why it ends there. Where the segment had no room for another frame, that is why
+    /// the next segment does not follow.
+    async fn follow(&mut self) -> Result<(u64, Mismatch), Error> {
         loop {
+            let at = self.tail.lsn;
             if let Some(mismatch) = self.frame().await?
-                && self.link().await?.is_some()
+                && let Some(unlinked) = self.link().await?
             {
-                return Ok(mismatch);
+                let full = self.geometry.within(at) == 0;
+                return Ok(if full { (at, unlinked) } else { (at, mismatch) });
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Invariants: rot and latent errors strike only what is at rest, so that what they did can be told from what a cache does;
 //! a rewrite that becomes durable makes a sector readable again; the old content of sectors is kept only where stale reads are asked for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -22,8 +22,10 @@ pub(crate) struct Medium {
     /// leaves them as they were.
     rewritten: BTreeSet<u64>,
     unwritable: BTreeSet<u64>,
-    /// What sectors held before their last overwrite.
-    before: BTreeMap<u64, Vec<u8>>,
+    /// What sectors held before their last overwrite. Like all contents shared with forks until written.
+    before: Image,
+    /// A byte per sector: 1 where `before` says something.
+    overwritten: Image,
     /// No flush succeeds until the power is cycled.
     pub(crate) flush_is_broken: bool,
 }
@@ -35,7 +37,8 @@ impl Medium {
             unreadable: BTreeSet::new(),
             rewritten: BTreeSet::new(),
             unwritable: BTreeSet::new(),
-            before: BTreeMap::new(),
+            before: Image::default(),
+            overwritten: Image::default(),
             flush_is_broken: false,
         }
     }
@@ -106,29 +109,46 @@ impl Medium {
 
     /// Keeps what these sectors hold before they are overwritten.
     pub(crate) fn remember(&mut self, image: &Image, offset: u64, len_bytes: u64) {
-        for sector in self.sectors(offset, len_bytes) {
-            let mut old = vec![0; usize::try_from(self.sector_bytes).expect("a sector")];
-            image.read(sector * self.sector_bytes, &mut old);
-            self.before.insert(sector, old);
+        if self.before.len_bytes() < image.len_bytes() {
+            self.before.resize(image.len_bytes());
+            let sectors = image.len_bytes().div_ceil(self.sector_bytes);
+            self.overwritten.resize(sectors);
         }
+        let mut old = vec![0; to_usize(len_bytes)];
+        image.read(offset, &mut old);
+        self.before.write(offset, &old);
+        let sectors = self.sectors(offset, len_bytes);
+        let marks = vec![1; to_usize(sectors.end - sectors.start)];
+        self.overwritten.write(sectors.start, &marks);
+    }
+
+    /// Which of these sectors were overwritten.
+    fn overwritten(&self, offset: u64, len_bytes: u64) -> Vec<bool> {
+        let sectors = self.sectors(offset, len_bytes);
+        let known = sectors.start..sectors.end.min(self.overwritten.len_bytes());
+        let mut marks = vec![0; to_usize(known.end.saturating_sub(known.start))];
+        if !marks.is_empty() {
+            self.overwritten.read(known.start, &mut marks);
+        }
+        marks.resize(to_usize(sectors.end - sectors.start), 0);
+        marks.into_iter().map(|mark| mark == 1).collect()
     }
 
     /// Whether any of these sectors was overwritten.
     pub(crate) fn remembers(&self, offset: u64, len_bytes: u64) -> bool {
-        self.before
-            .range(self.sectors(offset, len_bytes))
-            .next()
-            .is_some()
+        !self.overwritten.is_blank() && self.overwritten(offset, len_bytes).contains(&true)
     }
 
     /// `bytes` at `offset` as they were before the last overwrite of each sector.
     pub(crate) fn stale(&self, offset: u64, bytes: &[u8]) -> Vec<u8> {
         let mut stale = bytes.to_vec();
-        let sectors = self.sectors(offset, bytes.len() as u64);
-        let first = sectors.start;
-        for (&sector, old) in self.before.range(sectors) {
-            let at = usize::try_from(sector - first).expect("a sector of a read") * old.len();
-            stale[at..at + old.len()].copy_from_slice(old);
+        let sectors = stale.chunks_mut(to_usize(self.sector_bytes));
+        let overwritten = self.overwritten(offset, bytes.len() as u64);
+        for (index, (sector, overwritten)) in sectors.zip(overwritten).enumerate() {
+            if overwritten {
+                self.before
+                    .read(offset + index as u64 * self.sector_bytes, sector);
+            }
         }
         stale
     }
@@ -201,6 +221,10 @@ impl Medium {
         let bytes: Vec<u8> = sets.iter().flat_map(|hash| hash.to_le_bytes()).collect();
         Some(xxh3_64_with_seed(&bytes, u64::from(self.flush_is_broken)))
     }
+}
+
+fn to_usize(number: u64) -> usize {
+    usize::try_from(number).expect("the length of an operation fits the host")
 }
 
 /// A byte of the blocks that were ever written to, all equally likely.

@@ -6,8 +6,11 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use kvsim_harness::campaign::Campaign;
+use kvsim_harness::control::Control;
 pub use kvsim_harness::guest::Program;
 use kvsim_harness::scenario::{Scenario, load};
+use kvsim_harness::summary::RunReport;
 pub use property::check;
 
 /// The folder of the whole workspace, whatever the working directory is.
@@ -68,4 +71,31 @@ pub fn toml_files(folder: &str) -> Vec<PathBuf> {
 #[must_use]
 pub fn all_cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// Runs a scenario on a guest, with so many seeds side by side; nothing is saved.
+///
+/// # Panics
+/// If something of kvsim's own fails.
+#[must_use]
+pub fn run(scenario: Scenario, program: &Arc<dyn Program>, jobs: NonZeroUsize) -> RunReport {
+    let campaign = Campaign {
+        seeds: scenario.run.seeds,
+        scenario: Arc::new(scenario),
+        program: Arc::clone(program),
+        duration: None,
+        jobs,
+        strict: false,
+        failures: None,
+        trace: false,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(jobs.get() + 1)
+        .enable_all()
+        .build();
+    let outcome = runtime
+        .expect("threads can be started")
+        .block_on(campaign.run(&Arc::new(Control::default())));
+    outcome.unwrap_or_else(|error| panic!("{error}")).report
 }

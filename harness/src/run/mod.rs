@@ -254,7 +254,7 @@ impl SeedRun<'_> {
     /// Counts the device and its trace.
     fn end_life(&mut self) {
         let (world, counts) = (&self.life.world, self.life.oracle.counts());
-        truth::count_device(&mut self.tally, world.device(), &self.scenario.faults);
+        truth::count_device(&mut self.tally, world.device(), self.scenario);
         self.tally.events += world.events();
         self.tally.virtual_ns += world.now();
         self.tally.durable_writes_checked += counts.durable_checked;

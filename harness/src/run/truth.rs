@@ -3,6 +3,7 @@
 use kvsim_simdisk::{Device, FaultConfig, FaultKind};
 
 use crate::oracle::DeviceTruth;
+use crate::scenario::Scenario;
 use crate::summary::{Fired, Tally};
 
 /// The device's word to the oracle.
@@ -29,9 +30,18 @@ pub(super) fn lies(faults: &FaultConfig) -> bool {
     faults.asked().into_iter().any(FaultKind::is_lie)
 }
 
+/// What the scenario asks for and can happen in it: power cuts do nothing where the power is never cut.
+fn asked(scenario: &Scenario) -> Vec<FaultKind> {
+    use FaultKind::{ByteTear, Garbage, Loss, Reorder, Torn};
+    let cuts = scenario.run.power_weight > 0 && scenario.run.crashes > 0;
+    let mut asked = scenario.faults.asked();
+    asked.retain(|kind| cuts || !matches!(kind, Loss | Reorder | Torn | Garbage | ByteTear));
+    asked
+}
+
 /// Counts a device that has come to its end.
-pub(super) fn count_device(tally: &mut Tally, device: &Device, faults: &FaultConfig) {
-    let asked = faults.asked();
+pub(super) fn count_device(tally: &mut Tally, device: &Device, scenario: &Scenario) {
+    let asked = asked(scenario);
     for (kind, count) in device.counts().iter() {
         let asked = asked.contains(&kind);
         if asked || count.fired > 0 {

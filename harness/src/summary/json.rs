@@ -95,6 +95,9 @@ struct Recoveries {
 #[derive(Debug, Serialize)]
 struct Damage {
     reported: u64,
+    reports_explained: u64,
+    excused_losses: u64,
+    open_failures: u64,
     devices_replaced: u64,
     open_retries: u64,
 }
@@ -202,6 +205,9 @@ fn run(report: &RunReport) -> Run {
         },
         damage: Damage {
             reported: tally.damage_reported,
+            reports_explained: tally.reports_accepted,
+            excused_losses: tally.excused_losses,
+            open_failures: tally.open_failures,
             devices_replaced: tally.devices_replaced,
             open_retries: tally.open_retries,
         },

@@ -61,11 +61,18 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
         &thousands(tally.recoveries),
         &recoveries(tally),
     );
-    if tally.damage_reported + tally.devices_replaced + tally.open_retries > 0 {
+    if tally.reports_accepted + tally.devices_replaced + tally.open_retries > 0 {
         page.row(
             "damage reported",
             &thousands(tally.damage_reported),
             &damage(tally),
+        );
+    }
+    if tally.excused_losses > 0 {
+        page.row(
+            "excused",
+            &thousands(tally.excused_losses),
+            "acknowledged writes lost that a lie of the device explains",
         );
     }
     page.faults(tally);
@@ -211,6 +218,9 @@ fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
         ),
         (Verdict::Pass, None) => {
             let mut why = "nothing acknowledged was lost".to_owned();
+            if report.tally.excused_losses > 0 {
+                why.push_str(" but what the device lied about");
+            }
             if report.tally.damage_reported > 0 {
                 why.push_str("; damage was reported, not passed on");
             }
@@ -289,11 +299,17 @@ fn recoveries(tally: &Tally) -> String {
 }
 
 fn damage(tally: &Tally) -> String {
-    format!(
-        "{} devices replaced · {} openings tried again",
-        thousands(tally.devices_replaced),
-        thousands(tally.open_retries)
-    )
+    let mut parts = Vec::new();
+    for (count, what) in [
+        (tally.reports_accepted, "reports explained by a fault"),
+        (tally.open_retries, "openings tried again"),
+        (tally.devices_replaced, "devices replaced"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {what}", thousands(count)));
+        }
+    }
+    parts.join(" · ")
 }
 
 fn latency(operation: &str, times: &Times) -> String {
