@@ -39,7 +39,8 @@ pub enum CommitMode {
 pub struct Options {
     /// Size of a segment of a new database, a power of two; 0: capacity/32 within 64 KiB..=8 MiB.
     pub segment_bytes: u64,
-    /// Log written between checkpoints; 0: capacity/8 within 128 KiB..=64 MiB.
+    /// Log written between checkpoints, at least, since it is never below twice the size of the last one; 0: capacity/256
+    /// within 32 KiB..=64 MiB.
     pub checkpoint_bytes: u64,
     /// Bound of the value cache; 0 bytes means no cache, `None`: an eighth of the memory within 256 KiB..=32 MiB.
     pub cache_bytes: Option<u64>,
@@ -218,7 +219,7 @@ impl Settings {
             options.write_buffer_bytes = (memory / 16).clamp(256 << 10, 8 << 20);
         }
         if options.checkpoint_bytes == 0 {
-            options.checkpoint_bytes = (device.capacity_bytes / 8).clamp(128 << 10, 64 << 20);
+            options.checkpoint_bytes = (device.capacity_bytes / 256).clamp(32 << 10, 64 << 20);
         }
         if options.segment_bytes == 0 {
             let wished = (device.capacity_bytes.saturating_sub(HEADER_AREA_BYTES) / 32).max(1);
