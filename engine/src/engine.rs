@@ -85,6 +85,13 @@ impl Engine {
         self.run(port)
     }
 
+    /// Whether the request that was handed in last waits for room, and so has had no effect yet.
+    #[must_use]
+    pub fn is_queued(&self, id: RequestId) -> bool {
+        let core = self.core.borrow();
+        core.queue.back().is_some_and(|(last, _)| *last == id)
+    }
+
     /// What the engine has done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {

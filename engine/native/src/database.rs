@@ -1,0 +1,338 @@
+//! A database for many threads and tasks: clone the handle, use it anywhere.
+
+use std::future::Future;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use kvsim_engine::{Config, Durability, Entry, Mutation, Reply, Request, ScanRange, Status};
+
+use crate::device::DeviceReport;
+use crate::driver;
+use crate::error::{Failure, OpenError};
+use crate::file::DataFile;
+use crate::leader::{Beside, Counts, Shared};
+use crate::options::OpenOptions;
+use crate::rows::Value;
+use crate::waiter::{Answer, Ticket};
+
+/// The engine derives its own cache and buffers from this.
+const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
+
+/// An open database. Clones share it; the last one that goes closes it.
+#[derive(Clone)]
+pub struct Database(Arc<Opened>);
+
+struct Opened {
+    shared: Arc<Shared>,
+    device: DeviceReport,
+    helper: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a scan found.
+#[derive(Debug, Clone)]
+pub struct Entries {
+    /// Keys and values in the scan's direction.
+    pub entries: Vec<Entry>,
+    /// The range holds more.
+    pub more: bool,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database")
+            .field("path", &self.0.device.path)
+            .finish_non_exhaustive()
+    }
+}
+
+fn failed(reply: Reply) -> Failure {
+    match reply {
+        Reply::Failed(status, message) => Failure { status, message },
+        other => Failure {
+            status: Status::Invalid,
+            message: format!("an answer to another question: {other:?}"),
+        },
+    }
+}
+
+fn done(reply: Reply) -> Result<(), Failure> {
+    match reply {
+        Reply::Done => Ok(()),
+        other => Err(failed(other)),
+    }
+}
+
+fn value(reply: Reply) -> Result<Option<Value>, Failure> {
+    match reply {
+        Reply::Value(value) => Ok(Some(value.into())),
+        Reply::NotFound => Ok(None),
+        other => Err(failed(other)),
+    }
+}
+
+impl Database {
+    /// Opens the database in a file or on a block device; creates it in a file that does not exist.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what is wrong, with which file.
+    pub fn open(path: &Path, options: &OpenOptions) -> Result<Database, OpenError> {
+        let file = Arc::new(DataFile::open(path, options)?);
+        let (driver, note) = driver::choose(&file, options.driver).map_err(OpenError::Driver)?;
+        let mut device = DeviceReport::probe(&file, options);
+        device.driver = driver.name();
+        device.driver_note = note;
+        let config = Config {
+            device: device.info(&file),
+            memory_bytes_max: ENGINE_MEMORY_BYTES,
+            db_id: identity(),
+            options: engine_options(&device, options),
+        };
+        let shared = Arc::new(Shared::new(Arc::from(driver), options.cache_bytes));
+        let serving = Arc::clone(&shared);
+        let helper = std::thread::Builder::new()
+            .name("kvsim-helper".to_owned())
+            .spawn(move || serving.serve())
+            .map_err(|source| OpenError::Io {
+                path: path.to_owned(),
+                what: "no thread can be started",
+                source,
+            })?;
+        let reply = shared.open(&config);
+        let opened = Database(Arc::new(Opened {
+            shared,
+            device,
+            helper: Mutex::new(Some(helper)),
+        }));
+        match done(reply) {
+            Ok(()) => Ok(opened),
+            Err(failure) => Err(OpenError::Engine {
+                path: path.to_owned(),
+                failure,
+            }),
+        }
+    }
+
+    /// Sets a key.
+    ///
+    /// # Errors
+    /// [`Failure`]; its status says whether the write may have an effect.
+    pub fn put(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<(), Failure> {
+        self.write(&[Mutation::Put { key, value }], durability)
+    }
+
+    /// Removes a key; removing what is not there is no error.
+    ///
+    /// # Errors
+    /// As for [`Database::put`].
+    pub fn delete(&self, key: &[u8], durability: Durability) -> Result<(), Failure> {
+        self.write(&[Mutation::Delete { key }], durability)
+    }
+
+    /// Writes all or nothing, in order.
+    ///
+    /// # Errors
+    /// As for [`Database::put`].
+    pub fn write(&self, batch: &[Mutation<'_>], durability: Durability) -> Result<(), Failure> {
+        let request = Request::Write {
+            mutations: batch,
+            durability,
+        };
+        let beside = Beside {
+            rows: batch,
+            ..Beside::default()
+        };
+        done(self.0.shared.call(request, &beside))
+    }
+
+    /// Reads a key. What is in memory is lent, not copied.
+    ///
+    /// # Errors
+    /// [`Failure`]: the value is there, but cannot be read or is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>, Failure> {
+        let stamp = match self.0.shared.rows.get(key) {
+            Ok(value) => return Ok(Some(value)),
+            Err(stamp) => stamp,
+        };
+        let beside = Beside {
+            fill: Some((key, stamp)),
+            ..Beside::default()
+        };
+        value(
+            self.0
+                .shared
+                .call(Request::Get { snapshot: 0, key }, &beside),
+        )
+    }
+
+    /// Reads a key as a snapshot has it.
+    ///
+    /// # Errors
+    /// As for [`Database::get`], or there is no such snapshot.
+    pub fn get_at(&self, snapshot: u64, key: &[u8]) -> Result<Option<Value>, Failure> {
+        value(self.call(Request::Get { snapshot, key }))
+    }
+
+    /// Reads a range.
+    ///
+    /// # Errors
+    /// As for [`Database::get`].
+    pub fn scan(&self, range: &ScanRange<'_>) -> Result<Entries, Failure> {
+        match self.call(Request::Scan(*range)) {
+            Reply::Entries { entries, more } => Ok(Entries { entries, more }),
+            other => Err(failed(other)),
+        }
+    }
+
+    /// Takes a snapshot of everything accepted so far; it costs space until it is released.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub fn snapshot(&self) -> Result<u64, Failure> {
+        match self.call(Request::Snapshot) {
+            Reply::Snapshot(snapshot) => Ok(snapshot),
+            other => Err(failed(other)),
+        }
+    }
+
+    /// Lets a snapshot go.
+    ///
+    /// # Errors
+    /// There is no such snapshot.
+    pub fn release(&self, snapshot: u64) -> Result<(), Failure> {
+        done(self.call(Request::Release { snapshot }))
+    }
+
+    /// Returns once everything accepted so far is durable.
+    ///
+    /// # Errors
+    /// [`Failure`]: not everything is.
+    pub fn sync(&self) -> Result<(), Failure> {
+        done(self.call(Request::Sync))
+    }
+
+    /// Makes everything durable and closes the database, for all clones of the handle.
+    ///
+    /// # Errors
+    /// [`Failure`]: not everything is durable.
+    pub fn close(self) -> Result<(), Failure> {
+        done(self.call(Request::Close))
+    }
+
+    fn call(&self, request: Request<'_>) -> Reply {
+        self.0.shared.call(request, &Beside::default())
+    }
+
+    /// Sets a key, for a task that is not to block. The write is handed in by this call, not by the first poll.
+    pub fn put_async(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        self.write_async(&[Mutation::Put { key, value }], durability)
+    }
+
+    /// Writes all or nothing, for a task that is not to block.
+    pub fn write_async(
+        &self,
+        batch: &[Mutation<'_>],
+        durability: Durability,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        let request = Request::Write {
+            mutations: batch,
+            durability,
+        };
+        let beside = Beside {
+            rows: batch,
+            ..Beside::default()
+        };
+        let answer = self.send(request, &beside);
+        async { done(answer.await) }
+    }
+
+    /// Reads a key, for a task that is not to block.
+    pub fn get_async(
+        &self,
+        key: &[u8],
+    ) -> impl Future<Output = Result<Option<Value>, Failure>> + Send + use<> {
+        let found = self.0.shared.rows.get(key);
+        let answer = match found {
+            Ok(value) => Ok(value),
+            Err(stamp) => {
+                let beside = Beside {
+                    fill: Some((key, stamp)),
+                    ..Beside::default()
+                };
+                Err(self.send(Request::Get { snapshot: 0, key }, &beside))
+            }
+        };
+        async {
+            match answer {
+                Ok(found) => Ok(Some(found)),
+                Err(answer) => value(answer.await),
+            }
+        }
+    }
+
+    fn send(&self, request: Request<'_>, beside: &Beside<'_>) -> Answer {
+        let ticket = Arc::new(Ticket::default());
+        self.0.shared.send(request, beside, Arc::clone(&ticket));
+        Answer(ticket)
+    }
+
+    /// What was counted since the opening.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.0.shared.counts()
+    }
+
+    /// What was found about the device.
+    #[must_use]
+    pub fn device(&self) -> &DeviceReport {
+        &self.0.device
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        // Closed already, perhaps: then this changes nothing. An error has nobody to be told to.
+        let _ = self.shared.call(Request::Close, &Beside::default());
+        self.shared.stop();
+        let helper = self
+            .helper
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(helper) = helper {
+            let joined = helper.join();
+            debug_assert!(joined.is_ok(), "the helper panicked");
+        }
+    }
+}
+
+/// Options that follow from the device, and then the caller's, which count more.
+fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
+    let mut text = String::new();
+    // Of a file whose extents are written, an overwrite with write-through is one request to the device; a flush would be two.
+    if device.flush_needed && device.direct && cfg!(target_os = "linux") {
+        text.push_str("commit=write_through\n");
+    }
+    text.push_str(&options.engine);
+    text
+}
+
+/// A new database's identity: it tells blocks of this one from those of any other.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it has to differ between databases, and decides nothing"
+)]
+fn identity() -> [u8; 16] {
+    let mut id = [0; 16];
+    let now = std::time::SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |since| since.as_nanos());
+    let process = u128::from(std::process::id());
+    id.copy_from_slice(&(now ^ (process << 96)).to_le_bytes());
+    id
+}

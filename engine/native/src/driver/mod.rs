@@ -1,0 +1,70 @@
+//! Drivers: how disk operations reach a file or a device, and how their ends come back.
+//!
+//! Invariants of every driver:
+//! - an operation that was queued ends exactly once, and its buffer is kept until then;
+//! - a write ends well only when all of its bytes are written, and if it was asked to go through, when they are durable;
+//! - a flush ends well only when everything that had ended before it was queued is durable, by the kind of durability asked for.
+
+pub(crate) mod blocking;
+#[cfg(target_os = "linux")]
+pub(crate) mod linux;
+mod pool;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvsim_engine::{DiskError, DiskOp, IoBuf};
+
+use crate::file::DataFile;
+use crate::options::DriverChoice;
+
+/// The end of an operation; a read brings its buffer.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub(crate) tag: u64,
+    pub(crate) result: Result<Option<IoBuf>, DiskError>,
+}
+
+/// Where operations go.
+///
+/// Many threads may call `start` and `wake`; `queue` is called by one at a time, and so are `wait` and `reap`.
+pub(crate) trait Driver: Send + Sync {
+    /// Its name for reports.
+    fn name(&self) -> &'static str;
+    /// Takes an operation over. It may wait for `start` or `wait` to begin.
+    fn queue(&self, tag: u64, op: DiskOp);
+    /// Begins what was queued.
+    fn start(&self);
+    /// Begins what was queued, then sleeps until something has ended, someone calls `wake`, or the time is over.
+    fn wait(&self, timeout: Option<Duration>);
+    /// Makes the present `wait`, or the next, return.
+    fn wake(&self);
+    /// Takes what has ended.
+    fn reap(&self, done: &mut Vec<Completion>);
+}
+
+/// The driver that was asked for, or the best there is, and why it is not the first choice.
+pub(crate) fn choose(
+    file: &Arc<DataFile>,
+    choice: DriverChoice,
+) -> Result<(Box<dyn Driver>, Option<String>), String> {
+    let pool = || -> Box<dyn Driver> { Box::new(pool::Pool::new(Arc::clone(file))) };
+    match choice {
+        DriverChoice::Threads => Ok((pool(), None)),
+        #[cfg(target_os = "linux")]
+        DriverChoice::Uring | DriverChoice::Auto => match uring::Uring::new(Arc::clone(file)) {
+            Ok(uring) => Ok((Box::new(uring), None)),
+            Err(error) if choice == DriverChoice::Auto => Ok((
+                pool(),
+                Some(format!("the kernel refuses io_uring: {error}")),
+            )),
+            Err(error) => Err(format!("io_uring cannot be used: {error}")),
+        },
+        #[cfg(not(target_os = "linux"))]
+        DriverChoice::Auto => Ok((pool(), None)),
+        #[cfg(not(target_os = "linux"))]
+        DriverChoice::Uring => Err("io_uring exists on Linux only".to_owned()),
+    }
+}

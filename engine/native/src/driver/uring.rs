@@ -1,0 +1,350 @@
+//! io_uring: operations are queued in memory that the kernel shares, and one system call begins them and waits for ends.
+//!
+//! The file is registered, so that the kernel need not look it up for each operation. A thread that waits submits in the same
+//! call; one that does not wait submits without waiting. What blocks by nature (growing) has a thread for as long as it takes.
+//!
+//! Invariants: the memory of an operation under way is kept in `slots` until the kernel has said that it is done with it, also
+//! while the driver is dropped; a transfer that was cut short goes on with its rest; `queue` and `reap` are each called by one
+//! thread at a time, as `Driver` says, and a lock of its own guards each ring's end.
+#![expect(
+    unsafe_code,
+    reason = "the kernel is given addresses, and keeps them until completion"
+)]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+use kvsim_engine::{DiskError, DiskOp, IoBuf};
+
+use super::{Completion, Driver, blocking};
+use crate::file::DataFile;
+
+const ENTRIES: u32 = 256;
+/// The registered file.
+const FILE: Fixed = Fixed(0);
+/// Marks the completion of a wake-up.
+const WAKE: u64 = u64::MAX;
+/// `RWF_DSYNC` of `linux/fs.h`: the write is durable when it completes.
+const RWF_DSYNC: i32 = 0x2;
+
+/// What the kernel works on.
+struct Slot {
+    tag: u64,
+    work: Work,
+    /// Bytes of it that are done.
+    done: usize,
+}
+
+enum Work {
+    Read {
+        offset: u64,
+        buffer: IoBuf,
+    },
+    Write {
+        offset: u64,
+        data: Arc<IoBuf>,
+        through: bool,
+    },
+    Flush,
+}
+
+#[derive(Default)]
+struct Slots {
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    /// Ends of what did not go through the ring.
+    ended: Vec<Completion>,
+    /// Operations that have a thread of their own.
+    elsewhere: usize,
+}
+
+pub(crate) struct Uring {
+    ring: Arc<Ring>,
+}
+
+struct Ring {
+    ring: IoUring,
+    file: Arc<DataFile>,
+    slots: Mutex<Slots>,
+    /// Guards the submission queue's tail.
+    submission: Mutex<()>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Uring {
+    pub(crate) fn new(file: Arc<DataFile>) -> io::Result<Uring> {
+        let ring: IoUring = IoUring::builder().setup_clamp().build(ENTRIES)?;
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::Error::other("it cannot wait with a timeout"));
+        }
+        ring.submitter().register_files(&[file.file.as_raw_fd()])?;
+        let ring = Ring {
+            ring,
+            file,
+            slots: Mutex::default(),
+            submission: Mutex::new(()),
+        };
+        Ok(Uring {
+            ring: Arc::new(ring),
+        })
+    }
+}
+
+impl Slot {
+    /// What is left to do of it, as the kernel wants to be told.
+    fn entry(&mut self, index: usize) -> squeue::Entry {
+        let done = self.done;
+        let entry = match &mut self.work {
+            Work::Read { offset, buffer } => {
+                let rest = &mut buffer[done..];
+                opcode::Read::new(FILE, rest.as_mut_ptr(), len32(rest.len()))
+                    .offset(*offset + done as u64)
+                    .build()
+            }
+            Work::Write {
+                offset,
+                data,
+                through,
+            } => {
+                let rest = &data[done..];
+                opcode::Write::new(FILE, rest.as_ptr(), len32(rest.len()))
+                    .offset(*offset + done as u64)
+                    .rw_flags(if *through { RWF_DSYNC } else { 0 })
+                    .build()
+            }
+            Work::Flush => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
+        };
+        entry.user_data(index as u64)
+    }
+
+    fn error(&self, errno: i32) -> DiskError {
+        match self.work {
+            Work::Read { .. } => DiskError::Read,
+            Work::Flush => DiskError::Flush,
+            Work::Write { .. } if errno == rustix::io::Errno::NOSPC.raw_os_error() => {
+                DiskError::NoSpace
+            }
+            Work::Write { .. } => DiskError::Write,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.work {
+            Work::Read { buffer, .. } => buffer.len(),
+            Work::Write { data, .. } => data.len(),
+            Work::Flush => 0,
+        }
+    }
+}
+
+fn len32(len: usize) -> u32 {
+    u32::try_from(len).expect("an operation is below 4 GiB")
+}
+
+impl Ring {
+    fn push(&self, entry: &squeue::Entry) {
+        let _guard = lock(&self.submission);
+        loop {
+            // SAFETY: the guard makes this the only use of the submission queue.
+            let mut queue = unsafe { self.ring.submission_shared() };
+            // SAFETY: the entry's memory lies in `slots`, in heap buffers that do not move, until its completion was reaped.
+            if unsafe { queue.push(entry) }.is_ok() {
+                return;
+            }
+            drop(queue);
+            self.enter(0, None);
+        }
+    }
+
+    /// Begins what is queued; waits for `want` completions.
+    fn enter(&self, want: usize, timeout: Option<Duration>) {
+        let submitter = self.ring.submitter();
+        let result = match timeout {
+            Some(timeout) => {
+                let time = Timespec::from(timeout);
+                submitter.submit_with_args(want, &SubmitArgs::new().timespec(&time))
+            }
+            None => submitter.submit_and_wait(want),
+        };
+        if let Err(error) = result {
+            // The time is over, a signal came, or there are completions to take first: the caller looks and comes again.
+            let passing = [
+                rustix::io::Errno::TIME,
+                rustix::io::Errno::INTR,
+                rustix::io::Errno::BUSY,
+                rustix::io::Errno::AGAIN,
+            ];
+            let code = error.raw_os_error();
+            assert!(
+                passing
+                    .iter()
+                    .any(|errno| code == Some(errno.raw_os_error())),
+                "io_uring does not take operations any more: {error}"
+            );
+        }
+    }
+
+    fn take_slot(&self, slot: Slot) -> squeue::Entry {
+        let mut slots = lock(&self.slots);
+        let index = slots.free.pop().unwrap_or_else(|| {
+            slots.slots.push(None);
+            slots.slots.len() - 1
+        });
+        slots.slots[index].insert(slot).entry(index)
+    }
+
+    fn reap(&self, done: &mut Vec<Completion>) {
+        let mut slots = lock(&self.slots);
+        done.append(&mut slots.ended);
+        let mut again = Vec::new();
+        // SAFETY: `reap` is called by one thread at a time, and nothing else uses the completion queue.
+        let completions = unsafe { self.ring.completion_shared() };
+        for completion in completions {
+            if completion.user_data() == WAKE {
+                continue;
+            }
+            let index = usize::try_from(completion.user_data()).expect("it is an index");
+            let mut slot = slots.slots[index].take().expect("it is under way");
+            match slot.progress(completion.result()) {
+                Progress::More => {
+                    again.push(slots.slots[index].insert(slot).entry(index));
+                }
+                Progress::Ended(result) => {
+                    slots.free.push(index);
+                    let tag = slot.tag;
+                    let result = result.map(|()| match slot.work {
+                        Work::Read { buffer, .. } => Some(buffer),
+                        _ => None,
+                    });
+                    done.push(Completion { tag, result });
+                }
+            }
+        }
+        drop(slots);
+        for entry in &again {
+            self.push(entry);
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        let slots = lock(&self.slots);
+        slots.slots.len() - slots.free.len() + slots.elsewhere
+    }
+
+    fn wake(&self) {
+        self.push(&opcode::Nop::new().build().user_data(WAKE));
+        self.enter(0, None);
+    }
+}
+
+enum Progress {
+    More,
+    Ended(Result<(), DiskError>),
+}
+
+impl Slot {
+    fn progress(&mut self, result: i32) -> Progress {
+        // `CANCELED`: the thread that submitted it has ended before the kernel began with it.
+        let again = [
+            rustix::io::Errno::INTR,
+            rustix::io::Errno::AGAIN,
+            rustix::io::Errno::CANCELED,
+        ];
+        match usize::try_from(result) {
+            Err(_) if again.iter().any(|errno| errno.raw_os_error() == -result) => Progress::More,
+            Err(_) => Progress::Ended(Err(self.error(-result))),
+            Ok(0) if self.len() > self.done => Progress::Ended(Err(self.error(0))),
+            Ok(bytes) => {
+                self.done += bytes;
+                if self.done < self.len() {
+                    Progress::More
+                } else {
+                    Progress::Ended(Ok(()))
+                }
+            }
+        }
+    }
+}
+
+impl Driver for Uring {
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
+    fn queue(&self, tag: u64, op: DiskOp) {
+        let work = match op {
+            DiskOp::Read { offset, buffer } => Work::Read { offset, buffer },
+            DiskOp::Write {
+                offset,
+                data,
+                through,
+            } => Work::Write {
+                offset,
+                data,
+                through,
+            },
+            DiskOp::Flush => Work::Flush,
+            DiskOp::Discard { .. } | DiskOp::Grow { .. } => return self.elsewhere(tag, op),
+        };
+        let slot = Slot { tag, work, done: 0 };
+        let entry = self.ring.take_slot(slot);
+        self.ring.push(&entry);
+    }
+
+    fn start(&self) {
+        self.ring.enter(0, None);
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        if !lock(&self.ring.slots).ended.is_empty() {
+            return self.start();
+        }
+        self.ring.enter(1, timeout);
+    }
+
+    fn wake(&self) {
+        self.ring.wake();
+    }
+
+    fn reap(&self, done: &mut Vec<Completion>) {
+        self.ring.reap(done);
+    }
+}
+
+impl Uring {
+    /// Does it on a thread of its own.
+    fn elsewhere(&self, tag: u64, op: DiskOp) {
+        lock(&self.ring.slots).elsewhere += 1;
+        let ring = Arc::clone(&self.ring);
+        let work = move || {
+            let result = blocking::execute(&ring.file, op);
+            let mut slots = lock(&ring.slots);
+            slots.elsewhere -= 1;
+            slots.ended.push(Completion { tag, result });
+            drop(slots);
+            ring.wake();
+        };
+        std::thread::Builder::new()
+            .name("kvsim-grow".to_owned())
+            .spawn(work)
+            .expect("a thread can be started");
+    }
+}
+
+impl Drop for Uring {
+    /// The kernel must be done with the buffers before they are freed.
+    fn drop(&mut self) {
+        let mut done = Vec::new();
+        while self.ring.under_way() > 0 {
+            self.wait(Some(Duration::from_millis(100)));
+            self.reap(&mut done);
+        }
+    }
+}

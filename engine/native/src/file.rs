@@ -1,0 +1,195 @@
+//! The one file of a database, or a raw block device: opening, locking, sizing and growing it.
+//!
+//! Invariants:
+//! - one opening at a time: an exclusive lock is held as long as the file is open, and goes with it, however the process ends;
+//! - every byte within [`DataFile::len_bytes`] was written once, so that its extents are allocated and marked as written: then
+//!   an overwrite changes no metadata, and write-through of data is all that durability takes;
+//! - a new length is durable, with the directory that names the file, before anybody is told of it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kvsim_engine::IoBuf;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use crate::driver::blocking;
+use crate::error::OpenError;
+use crate::options::{Kind, OpenOptions};
+
+/// Zeroes are written in pieces of this size.
+const PIECE_BYTES: u64 = 1 << 20;
+/// What is left free on the file system, for the file system's own sake.
+const SPARE_BYTES: u64 = 64 << 20;
+
+/// An open and locked database file.
+#[derive(Debug)]
+pub(crate) struct DataFile {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
+    pub(crate) kind: Kind,
+    /// Whether the page cache is bypassed.
+    pub(crate) direct: bool,
+    pub(crate) is_block_device: bool,
+    len_bytes: AtomicU64,
+    max_bytes: u64,
+}
+
+fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::Io { path, what, source }
+}
+
+impl DataFile {
+    /// Opens or creates the file, locks it, and writes a new one in full.
+    pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+        let (file, direct) = open_direct(path).map_err(error(path, "cannot be opened"))?;
+        let metadata = file
+            .metadata()
+            .map_err(error(path, "cannot be looked at"))?;
+        let is_block_device = metadata.file_type().is_block_device();
+        if !is_block_device && !metadata.is_file() {
+            let what = if metadata.is_dir() {
+                "a directory"
+            } else {
+                "neither of the two"
+            };
+            return Err(OpenError::NotAFile {
+                path: path.to_owned(),
+                what,
+            });
+        }
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(OpenError::Locked {
+                    path: path.to_owned(),
+                });
+            }
+            Err(errno) => return Err(error(path, "cannot be locked")(errno.into())),
+        }
+        let len = if is_block_device {
+            rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
+                .map_err(|errno| error(path, "has no size")(errno.into()))?
+        } else {
+            metadata.len()
+        };
+        let max_bytes = match (is_block_device, options.max_bytes) {
+            (true, _) => len,
+            (false, 0) => len
+                .max(options.size_bytes)
+                .saturating_add(free_bytes(&file).saturating_sub(SPARE_BYTES)),
+            (false, max) => max.max(len),
+        };
+        let opened = DataFile {
+            file,
+            path: path.to_owned(),
+            kind: options.kind,
+            direct,
+            is_block_device,
+            len_bytes: AtomicU64::new(len),
+            max_bytes,
+        };
+        if len == 0 && !is_block_device {
+            opened
+                .grow(options.size_bytes.min(max_bytes))
+                .map_err(error(path, "cannot be written in full"))?;
+        }
+        Ok(opened)
+    }
+
+    /// Its present length.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len_bytes.load(Ordering::Acquire)
+    }
+
+    /// How long it may become.
+    pub(crate) fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    /// Makes it longer: allocates, writes, syncs the file, syncs the directory. Nothing is lost if that fails half way.
+    pub(crate) fn grow(&self, new_bytes: u64) -> io::Result<()> {
+        let now = self.len_bytes();
+        if new_bytes <= now {
+            return Ok(());
+        }
+        if new_bytes > self.max_bytes {
+            return Err(rustix::io::Errno::NOSPC.into());
+        }
+        self.allocate(now, new_bytes)?;
+        let zeroes = IoBuf::zeroed(usize::try_from(PIECE_BYTES).expect("a piece is small"));
+        let mut at = now;
+        while at < new_bytes {
+            let len = PIECE_BYTES.min(new_bytes - at);
+            let piece = &zeroes[..usize::try_from(len).expect("a piece is small")];
+            blocking::write_all(&self.file, piece, at)?;
+            at += len;
+        }
+        self.file.sync_all()?;
+        self.sync_directory()?;
+        self.len_bytes.store(new_bytes, Ordering::Release);
+        Ok(())
+    }
+
+    /// Finds out early that there is no room, and asks for extents in one piece.
+    #[cfg(target_os = "linux")]
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        match rustix::fs::fallocate(
+            &self.file,
+            rustix::fs::FallocateFlags::empty(),
+            from,
+            to - from,
+        ) {
+            // The file system cannot; the zeroes will allocate.
+            Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[expect(clippy::unused_self, reason = "the Linux version uses it")]
+    fn allocate(&self, _from: u64, _to: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        let parent = match self.path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        File::open(parent)?.sync_all()
+    }
+}
+
+impl Drop for DataFile {
+    /// A ring that the kernel takes down later still refers to the file, and the lock would outlive the database.
+    fn drop(&mut self) {
+        let unlocked = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        debug_assert!(unlocked.is_ok(), "a lock that is held can be let go");
+    }
+}
+
+/// Opens without the page cache where the file system can do that.
+fn open_direct(path: &Path) -> io::Result<(File, bool)> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
+    #[cfg(target_os = "linux")]
+    match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
+        Ok(fd) => return Ok((File::from(fd), true)),
+        Err(rustix::io::Errno::INVAL) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let file = File::from(rustix::fs::open(path, flags, mode)?);
+    #[cfg(target_vendor = "apple")]
+    let direct = rustix::fs::fcntl_nocache(&file, true).is_ok();
+    #[cfg(not(target_vendor = "apple"))]
+    let direct = false;
+    Ok((file, direct))
+}
+
+fn free_bytes(file: &File) -> u64 {
+    rustix::fs::fstatvfs(file).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+}

@@ -1,0 +1,610 @@
+//! One engine, many threads: the lock around it, and who waits for the disk.
+//!
+//! A request is handed in under the lock, by the thread that makes it. If its reply has to wait for the disk, somebody has to
+//! wait there too: the first such thread becomes the *leader*. It sleeps in the driver on behalf of all, hands completions to the
+//! engine, tells the others, and when its own reply has come passes the lead on. Where nobody waits, as with relaxed writes, a
+//! thread of the database leads; it sleeps when there is nothing to lead.
+//!
+//! Invariants:
+//! - whenever operations are under way or the engine has a wish, there is a leader, or the database's own thread has a timer set;
+//! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
+//! - replies are put down in the order in which the engine gave them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use kvsim_engine::{
+    DiskOp, Engine, Level, Mutation, Nanos, Port, Reply, Request, RequestId, Status,
+};
+
+use crate::driver::{Completion, Driver};
+use crate::rows::{Rows, Stamp};
+use crate::waiter::{Call, Receiver, Seat, Ticket};
+
+/// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
+const SPIN: Duration = Duration::from_micros(100);
+
+/// The engine, which may move between threads as a whole.
+struct Movable(Engine);
+
+// SAFETY: everything that is not `Send` inside an engine (its core behind an `Rc`, the tasks that share it) is owned by that engine
+// alone and never handed out: what leaves it through the port owns its memory. So the whole can be moved, and the lock that it
+// lies in lets one thread at it at a time.
+#[expect(
+    unsafe_code,
+    reason = "the engine is single-threaded, the lock makes it so"
+)]
+unsafe impl Send for Movable {}
+
+/// A request under way.
+struct Pending {
+    receiver: Receiver,
+    /// A read whose value may be kept, and when it began.
+    fill: Option<(Box<[u8]>, Stamp)>,
+    /// Keys that are fenced until the reply.
+    fenced: Vec<Box<[u8]>>,
+}
+
+/// Where the engine's effects go.
+struct Effects {
+    driver: Arc<dyn Driver>,
+    rows: Arc<Rows>,
+    pending: Vec<Option<Pending>>,
+    free: Vec<usize>,
+    /// Operations under way.
+    in_flight: usize,
+    /// Some of them were queued and not begun.
+    queued: bool,
+    told: Vec<Arc<Seat>>,
+    wakers: Vec<Waker>,
+    /// The request that was refused last.
+    refused: Option<RequestId>,
+    counts: IoCounts,
+}
+
+/// What was asked of the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IoCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes, write-through ones included.
+    pub writes: u64,
+    /// Writes that were durable when they ended.
+    pub through_writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+impl Port for Effects {
+    fn submit(&mut self, tag: u64, op: DiskOp) {
+        match &op {
+            DiskOp::Read { buffer, .. } => {
+                self.counts.reads += 1;
+                self.counts.read_bytes += buffer.len() as u64;
+            }
+            DiskOp::Write { data, through, .. } => {
+                self.counts.writes += 1;
+                self.counts.through_writes += u64::from(*through);
+                self.counts.written_bytes += data.len() as u64;
+            }
+            DiskOp::Flush => self.counts.flushes += 1,
+            DiskOp::Discard { .. } | DiskOp::Grow { .. } => {}
+        }
+        self.in_flight += 1;
+        self.queued = true;
+        self.driver.queue(tag, op);
+    }
+
+    fn reply(&mut self, id: RequestId, reply: Reply) {
+        let index = usize::try_from(id).expect("ids are indices");
+        let pending = self.pending[index].take().expect("a reply comes once");
+        self.free.push(index);
+        for key in pending.fenced {
+            self.rows.unfence(&key);
+        }
+        if let (Some((key, stamp)), Reply::Value(value)) = (pending.fill, &reply) {
+            self.rows.fill(&key, value, stamp);
+        }
+        if matches!(reply, Reply::Failed(..)) {
+            self.refused = Some(id);
+        }
+        match pending.receiver {
+            Receiver::Thread(seat) => {
+                seat.put(reply);
+                self.told.push(seat);
+            }
+            Receiver::Task(ticket) => self.wakers.extend(ticket.put(reply)),
+        }
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        match level {
+            Level::Error => tracing::error!(target: "kvsim_engine", "{text}"),
+            Level::Warn => tracing::warn!(target: "kvsim_engine", "{text}"),
+            Level::Info => tracing::info!(target: "kvsim_engine", "{text}"),
+            Level::Debug => tracing::debug!(target: "kvsim_engine", "{text}"),
+        }
+    }
+}
+
+impl Effects {
+    /// A place for the reply to a new request.
+    fn expect(&mut self, receiver: Receiver) -> RequestId {
+        let pending = Some(Pending {
+            receiver,
+            fill: None,
+            fenced: Vec::new(),
+        });
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.pending[index] = pending;
+                index
+            }
+            None => {
+                self.pending.push(pending);
+                self.pending.len() - 1
+            }
+        };
+        index as RequestId
+    }
+}
+
+/// Who waits for the disk.
+#[derive(Clone)]
+enum Leader {
+    Nobody,
+    /// A thread that has a request under way.
+    Seat(Arc<Seat>),
+    /// The database's own thread.
+    Helper,
+}
+
+struct Inside {
+    engine: Option<Movable>,
+    effects: Effects,
+    /// When the engine wants to be called if nothing else happens.
+    wish: Option<Nanos>,
+    leader: Leader,
+    /// The leader sleeps in the driver, until this time at most.
+    leader_sleeps: Option<Option<Nanos>>,
+    /// Threads that wait for a reply and do not lead; any of them can be made the next leader.
+    seated: Vec<Arc<Seat>>,
+    /// When the helper looks again by itself.
+    alarm: Option<Nanos>,
+    stopping: bool,
+}
+
+/// What has to be done once the lock is let go.
+#[derive(Default)]
+struct Errands {
+    told: Vec<Arc<Seat>>,
+    wakers: Vec<Waker>,
+    begin: bool,
+    wake_leader: bool,
+    call_helper: bool,
+    next: Option<Arc<Seat>>,
+}
+
+/// What threads, tasks and the database's own thread share.
+pub(crate) struct Shared {
+    inside: Mutex<Inside>,
+    driver: Arc<dyn Driver>,
+    pub(crate) rows: Arc<Rows>,
+    began: Instant,
+    /// Something happened since a leader that does not sleep last looked.
+    nudge: AtomicBool,
+    /// The database's own thread.
+    helper: OnceLock<Arc<Seat>>,
+    wake_ups: AtomicU64,
+    turns: AtomicU64,
+}
+
+/// What happens besides the request itself.
+#[derive(Default)]
+pub(crate) struct Beside<'a> {
+    /// The key of a read of the newest value, and when it began.
+    pub(crate) fill: Option<(&'a [u8], Stamp)>,
+    /// Writes whose rows change.
+    pub(crate) rows: &'a [Mutation<'a>],
+}
+
+/// What was counted since the opening.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct Counts {
+    /// The engine's own.
+    pub engine: kvsim_engine::Stats,
+    /// What was asked of the disk.
+    pub io: IoCounts,
+    /// Threads that had to be woken from sleep.
+    pub wake_ups: u64,
+    /// Times that somebody waited for the disk.
+    pub turns: u64,
+}
+
+#[expect(clippy::disallowed_methods, reason = "a real disk lives in real time")]
+fn instant() -> Instant {
+    Instant::now()
+}
+
+impl Shared {
+    pub(crate) fn new(driver: Arc<dyn Driver>, cache_bytes: u64) -> Shared {
+        let rows = Arc::new(Rows::new(cache_bytes));
+        let effects = Effects {
+            driver: Arc::clone(&driver),
+            rows: Arc::clone(&rows),
+            pending: Vec::new(),
+            free: Vec::new(),
+            in_flight: 0,
+            queued: false,
+            told: Vec::new(),
+            wakers: Vec::new(),
+            refused: None,
+            counts: IoCounts::default(),
+        };
+        Shared {
+            inside: Mutex::new(Inside {
+                engine: None,
+                effects,
+                wish: None,
+                leader: Leader::Nobody,
+                leader_sleeps: None,
+                seated: Vec::new(),
+                alarm: None,
+                stopping: false,
+            }),
+            driver,
+            rows,
+            began: instant(),
+            nudge: AtomicBool::new(false),
+            helper: OnceLock::new(),
+            wake_ups: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Nanos {
+        u64::try_from(self.began.elapsed().as_nanos()).expect("a process does not live that long")
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let inside = self.lock();
+        Counts {
+            engine: inside
+                .engine
+                .as_ref()
+                .map_or_else(Default::default, |engine| engine.0.stats()),
+            io: inside.effects.counts,
+            wake_ups: self.wake_ups.load(Ordering::Relaxed),
+            turns: self.turns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Opens the engine; the reply is that of request 0.
+    pub(crate) fn open(&self, config: &kvsim_engine::Config) -> Reply {
+        let seat = Seat::mine();
+        seat.sit();
+        let mut inside = self.lock();
+        let id = inside.effects.expect(Receiver::Thread(Arc::clone(&seat)));
+        assert_eq!(id, 0, "the opening is the first request");
+        let (engine, wish) = Engine::open(self.now(), config, &mut inside.effects);
+        inside.engine = engine.map(Movable);
+        inside.wish = wish;
+        self.await_reply(inside, &seat)
+    }
+
+    /// Makes a request and waits for its reply.
+    pub(crate) fn call(&self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
+        let seat = Seat::mine();
+        seat.sit();
+        let mut inside = self.lock();
+        self.hand_in(
+            &mut inside,
+            request,
+            beside,
+            Receiver::Thread(Arc::clone(&seat)),
+        );
+        self.await_reply(inside, &seat)
+    }
+
+    /// Makes a request whose reply goes to a task.
+    pub(crate) fn send(&self, request: Request<'_>, beside: &Beside<'_>, ticket: Arc<Ticket>) {
+        let mut inside = self.lock();
+        self.hand_in(&mut inside, request, beside, Receiver::Task(ticket));
+        self.leave(inside);
+    }
+
+    fn hand_in(
+        &self,
+        inside: &mut Inside,
+        request: Request<'_>,
+        beside: &Beside<'_>,
+        receiver: Receiver,
+    ) {
+        let Inside {
+            engine, effects, ..
+        } = inside;
+        let id = effects.expect(receiver);
+        let index = usize::try_from(id).expect("ids are indices");
+        if let Some((key, stamp)) = beside.fill
+            && let Some(pending) = &mut effects.pending[index]
+        {
+            pending.fill = Some((key.into(), stamp));
+        }
+        effects.refused = None;
+        let Some(Movable(engine)) = engine else {
+            let message = "the database is not open".to_owned();
+            return effects.reply(id, Reply::Failed(Status::Closed, message));
+        };
+        inside.wish = engine.request(self.now(), id, request, effects);
+        if beside.rows.is_empty() || effects.refused == Some(id) {
+            return;
+        }
+        if engine.is_queued(id) {
+            let pending = effects.pending[index].as_mut().expect("it is not answered");
+            pending.fenced = beside.rows.iter().map(|row| row.key().into()).collect();
+            beside
+                .rows
+                .iter()
+                .for_each(|row| self.rows.fence(row.key()));
+            return;
+        }
+        for mutation in beside.rows {
+            match mutation {
+                Mutation::Put { key, value } => self.rows.write(key, Some(value)),
+                Mutation::Delete { key } => self.rows.write(key, None),
+            }
+        }
+    }
+
+    fn await_reply<'a>(&'a self, mut inside: MutexGuard<'a, Inside>, seat: &Arc<Seat>) -> Reply {
+        if let Some(reply) = seat.take() {
+            self.leave(inside);
+            return reply;
+        }
+        if matches!(inside.leader, Leader::Nobody) {
+            inside.leader = Leader::Seat(Arc::clone(seat));
+            return self
+                .lead(inside, Some(seat))
+                .expect("a leader gets its reply");
+        }
+        inside.seated.push(Arc::clone(seat));
+        self.leave(inside);
+        match seat.wait() {
+            Call::Ready => seat.take().expect("it was put down"),
+            Call::Lead => {
+                let inside = self.lock();
+                match seat.take() {
+                    Some(reply) => {
+                        self.hand_over(inside);
+                        reply
+                    }
+                    None => self
+                        .lead(inside, Some(seat))
+                        .expect("a leader gets its reply"),
+                }
+            }
+        }
+    }
+
+    /// Collects what has to be done after the lock was let go.
+    fn errands(&self, inside: &mut Inside) -> Errands {
+        let told = std::mem::take(&mut inside.effects.told);
+        let wakers = std::mem::take(&mut inside.effects.wakers);
+        if !told.is_empty() {
+            inside.seated.retain(|seat| !is_among(&told, seat));
+        }
+        Errands {
+            told,
+            wakers,
+            ..Errands::default()
+        }
+    }
+
+    /// Lets the lock go after a call that was not the leader's.
+    fn leave(&self, mut inside: MutexGuard<'_, Inside>) {
+        let mut errands = self.errands(&mut inside);
+        match &inside.leader {
+            Leader::Nobody => errands.call_helper = self.needs_helper(&mut inside),
+            leader => {
+                if let Leader::Seat(seat) = leader {
+                    errands.wake_leader = is_among(&errands.told, seat);
+                }
+                match inside.leader_sleeps {
+                    Some(until) => {
+                        errands.begin = std::mem::take(&mut inside.effects.queued);
+                        errands.wake_leader |= is_sooner(inside.wish, until);
+                    }
+                    None => self.nudge.store(true, Ordering::Release),
+                }
+            }
+        }
+        drop(inside);
+        self.run(errands);
+    }
+
+    /// Nobody leads: whether the helper has to be told, and whether it leads from here on.
+    fn needs_helper(&self, inside: &mut Inside) -> bool {
+        if inside.effects.in_flight > 0 {
+            inside.leader = Leader::Helper;
+            return true;
+        }
+        is_sooner(inside.wish, inside.alarm)
+    }
+
+    fn run(&self, errands: Errands) {
+        if errands.begin {
+            self.driver.start();
+        }
+        if errands.wake_leader {
+            self.driver.wake();
+        }
+        let mut woken = 0;
+        if let Some(next) = errands.next {
+            woken += u64::from(next.tell(Call::Lead));
+        }
+        if errands.call_helper
+            && let Some(helper) = self.helper.get()
+        {
+            woken += u64::from(helper.tell(Call::Lead));
+        }
+        for seat in errands.told {
+            woken += u64::from(seat.tell(Call::Ready));
+        }
+        for waker in errands.wakers {
+            waker.wake();
+        }
+        if woken > 0 {
+            self.wake_ups.fetch_add(woken, Ordering::Relaxed);
+        }
+    }
+
+    /// Leads until the own reply is there; or, without a seat, until nothing is under way any more.
+    fn lead<'a>(
+        &'a self,
+        mut inside: MutexGuard<'a, Inside>,
+        me: Option<&Arc<Seat>>,
+    ) -> Option<Reply> {
+        let mut done: Vec<Completion> = Vec::new();
+        loop {
+            let errands = self.errands(&mut inside);
+            inside.effects.queued = false;
+            let wish = inside.wish;
+            let left = wish.map(|at| Duration::from_nanos(at.saturating_sub(self.now())));
+            let spins = left.is_some_and(|left| left < SPIN);
+            inside.leader_sleeps = (!spins).then_some(wish);
+            self.nudge.store(false, Ordering::Release);
+            drop(inside);
+            self.run(errands);
+            if spins {
+                self.give_way_until(wish.unwrap_or(0));
+            } else {
+                self.driver.wait(left);
+            }
+            self.turns.fetch_add(1, Ordering::Relaxed);
+            inside = self.lock();
+            inside.leader_sleeps = None;
+            self.take_completions(&mut inside, &mut done);
+            match me {
+                Some(seat) => {
+                    if let Some(reply) = seat.take() {
+                        self.hand_over(inside);
+                        return Some(reply);
+                    }
+                }
+                None if inside.effects.in_flight == 0 => {
+                    self.hand_over(inside);
+                    return None;
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Waits for a moment without sleeping, while others may work.
+    fn give_way_until(&self, at: Nanos) {
+        self.driver.start();
+        while self.now() < at && !self.nudge.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn take_completions(&self, inside: &mut Inside, done: &mut Vec<Completion>) {
+        self.driver.reap(done);
+        let Inside {
+            engine, effects, ..
+        } = inside;
+        effects.in_flight -= done.len();
+        let Some(engine) = engine else {
+            done.clear();
+            return;
+        };
+        for Completion { tag, result } in done.drain(..) {
+            inside.wish = engine.0.complete(self.now(), tag, result, effects);
+        }
+        let now = self.now();
+        if inside.wish.is_some_and(|at| at <= now) {
+            inside.wish = engine.0.tick(now, effects);
+        }
+    }
+
+    /// The leader leaves: someone else leads from here on, if there is anything to lead.
+    fn hand_over(&self, mut inside: MutexGuard<'_, Inside>) {
+        let mut errands = self.errands(&mut inside);
+        inside.leader_sleeps = None;
+        match inside.seated.pop() {
+            Some(next) => {
+                inside.leader = Leader::Seat(Arc::clone(&next));
+                errands.next = Some(next);
+            }
+            None => {
+                inside.leader = Leader::Nobody;
+                errands.call_helper = self.needs_helper(&mut inside);
+            }
+        }
+        drop(inside);
+        self.run(errands);
+    }
+
+    /// The database's own thread: leads where nobody else does, and minds the engine's wishes. Returns when told to stop.
+    pub(crate) fn serve(&self) {
+        let seat = self.helper.get_or_init(|| Arc::new(Seat::new()));
+        loop {
+            seat.sit();
+            let mut inside = self.lock();
+            if inside.stopping {
+                return;
+            }
+            let now = self.now();
+            if matches!(inside.leader, Leader::Nobody)
+                && (inside.effects.in_flight > 0 || inside.wish.is_some_and(|at| at <= now))
+            {
+                inside.leader = Leader::Helper;
+            }
+            if matches!(inside.leader, Leader::Helper) {
+                inside.alarm = None;
+                self.lead(inside, None);
+                continue;
+            }
+            // Where somebody leads, the wish is minded.
+            inside.alarm = inside
+                .wish
+                .filter(|_| matches!(inside.leader, Leader::Nobody));
+            let alarm = inside.alarm;
+            drop(inside);
+            seat.sleep(alarm.map(|at| Duration::from_nanos(at.saturating_sub(now))));
+            self.lock().alarm = None;
+        }
+    }
+
+    /// Makes `serve` return, once nothing is under way.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        if let Some(helper) = self.helper.get() {
+            helper.tell(Call::Lead);
+        }
+    }
+}
+
+fn is_among(told: &[Arc<Seat>], seat: &Arc<Seat>) -> bool {
+    told.iter().any(|other| Arc::ptr_eq(other, seat))
+}
+
+fn is_sooner(wish: Option<Nanos>, than: Option<Nanos>) -> bool {
+    match (wish, than) {
+        (Some(wish), Some(than)) => wish < than,
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}

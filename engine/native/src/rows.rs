@@ -1,0 +1,342 @@
+//! The cache of newest values by key, which most reads never get past.
+//!
+//! It is sharded, and a shard's lock is held for a lookup and no longer; so a read neither waits for a flush nor for a writer at
+//! work in the engine. Eviction is CLOCK within each shard.
+//!
+//! Invariants:
+//! - what is here is what the engine would answer: a write changes its row while the engine's lock is still held, and a value that
+//!   was read is put here only if no write came to its shard since the read began;
+//! - a key whose write waits for room in the engine is fenced: it is not here until that write is answered;
+//! - keys and values together never exceed the bound.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hashbrown::HashTable;
+use kvsim_engine::Shared;
+use xxhash_rust::xxh3::xxh3_64;
+
+const SHARDS: usize = 256;
+/// What a row costs beside its key and value.
+const OVERHEAD_BYTES: usize = 64;
+/// A row may take this share of a shard.
+const SHARE_MAX: usize = 8;
+const KEY_LEN_BYTES: usize = 4;
+
+/// A value lent from a cache or from a buffer that was read; nothing is copied.
+#[derive(Clone)]
+pub struct Value(Repr);
+
+#[derive(Clone)]
+enum Repr {
+    Row(Arc<[u8]>, usize),
+    Shared(Shared),
+}
+
+impl Deref for Value {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match &self.0 {
+            Repr::Row(row, start) => &row[*start..],
+            Repr::Shared(shared) => shared,
+        }
+    }
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Value({} bytes)", self.len())
+    }
+}
+
+impl From<Shared> for Value {
+    fn from(shared: Shared) -> Value {
+        Value(Repr::Shared(shared))
+    }
+}
+
+/// Key and value in one piece, so that a hit touches one place.
+fn row_of(key: &[u8], value: &[u8]) -> Arc<[u8]> {
+    let len = u32::try_from(key.len()).expect("keys are short");
+    let mut row = Vec::with_capacity(KEY_LEN_BYTES + key.len() + value.len());
+    row.extend_from_slice(&len.to_le_bytes());
+    row.extend_from_slice(key);
+    row.extend_from_slice(value);
+    row.into()
+}
+
+fn split(row: &[u8]) -> (&[u8], usize) {
+    let len = u32::from_le_bytes([row[0], row[1], row[2], row[3]]) as usize;
+    (
+        &row[KEY_LEN_BYTES..KEY_LEN_BYTES + len],
+        KEY_LEN_BYTES + len,
+    )
+}
+
+struct Slot {
+    hash: u64,
+    row: Arc<[u8]>,
+    referenced: bool,
+}
+
+#[derive(Default)]
+struct Shard {
+    table: HashTable<u32>,
+    slots: Vec<Slot>,
+    bytes: usize,
+    hand: usize,
+    /// Writes so far.
+    writes: u64,
+    /// Writes to keys of this shard that wait for room in the engine.
+    fences: u32,
+}
+
+/// How many writes a shard had seen when a read began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp(u64);
+
+pub(crate) struct Rows {
+    shards: Box<[Mutex<Shard>]>,
+    shard_bytes_max: usize,
+}
+
+impl Rows {
+    pub(crate) fn new(bound_bytes: u64) -> Rows {
+        let bound = usize::try_from(bound_bytes).unwrap_or(usize::MAX);
+        Rows {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shard_bytes_max: bound / SHARDS,
+        }
+    }
+
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        // The table takes the low and the top bits.
+        let shard = usize::try_from((hash >> 40) % SHARDS as u64).expect("a few shards");
+        self.shards[shard]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest value, if it is here; else the stamp for `fill`.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Value, Stamp> {
+        let hash = xxh3_64(key);
+        let mut shard = self.shard(hash);
+        match shard.find(hash, key) {
+            Some(at) => {
+                let slot = &mut shard.slots[at];
+                slot.referenced = true;
+                let row = Arc::clone(&slot.row);
+                drop(shard);
+                Ok(Value(Repr::Row(row, KEY_LEN_BYTES + key.len())))
+            }
+            None => Err(Stamp(shard.writes)),
+        }
+    }
+
+    /// A write has taken effect in the engine.
+    pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) {
+        let hash = xxh3_64(key);
+        let row = value
+            .filter(|value| self.takes(key, value))
+            .map(|value| row_of(key, value));
+        let mut shard = self.shard(hash);
+        shard.writes += 1;
+        let old = match (shard.find(hash, key), row) {
+            (Some(at), Some(row)) => Some(shard.replace(at, row)),
+            (Some(at), None) => Some(shard.remove(at)),
+            (None, Some(row)) => {
+                shard.insert(hash, row);
+                None
+            }
+            (None, None) => None,
+        };
+        let evicted = shard.evict(self.shard_bytes_max);
+        drop(shard);
+        // Memory is given back without the lock.
+        drop((old, evicted));
+    }
+
+    /// A write to this key will take effect at some time from now on: until `unfence`, nothing is put into its shard.
+    pub(crate) fn fence(&self, key: &[u8]) {
+        let hash = xxh3_64(key);
+        let mut shard = self.shard(hash);
+        shard.fences += 1;
+        shard.writes += 1;
+        if let Some(at) = shard.find(hash, key) {
+            shard.remove(at);
+        }
+    }
+
+    /// That write was answered.
+    pub(crate) fn unfence(&self, key: &[u8]) {
+        let mut shard = self.shard(xxh3_64(key));
+        shard.fences -= 1;
+        shard.writes += 1;
+    }
+
+    /// A value was read that was the newest when `stamp` was taken.
+    pub(crate) fn fill(&self, key: &[u8], value: &[u8], stamp: Stamp) {
+        if !self.takes(key, value) {
+            return;
+        }
+        let hash = xxh3_64(key);
+        let row = row_of(key, value);
+        let mut shard = self.shard(hash);
+        let untouched = shard.writes == stamp.0 && shard.fences == 0;
+        if untouched && shard.find(hash, key).is_none() {
+            shard.insert(hash, row);
+            let evicted = shard.evict(self.shard_bytes_max);
+            drop(shard);
+            drop(evicted);
+        }
+    }
+
+    fn takes(&self, key: &[u8], value: &[u8]) -> bool {
+        (key.len() + value.len() + OVERHEAD_BYTES) * SHARE_MAX <= self.shard_bytes_max
+    }
+}
+
+impl Shard {
+    fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
+        let slots = &self.slots;
+        self.table
+            .find(hash, |at| {
+                let slot = &slots[*at as usize];
+                slot.hash == hash && split(&slot.row).0 == key
+            })
+            .map(|at| *at as usize)
+    }
+
+    fn replace(&mut self, at: usize, row: Arc<[u8]>) -> Arc<[u8]> {
+        self.bytes += row.len();
+        let slot = &mut self.slots[at];
+        slot.referenced = true;
+        let old = std::mem::replace(&mut slot.row, row);
+        self.bytes -= old.len();
+        old
+    }
+
+    fn insert(&mut self, hash: u64, row: Arc<[u8]>) {
+        let at = u32::try_from(self.slots.len()).expect("a shard has fewer than 2^32 rows");
+        self.bytes += row.len() + OVERHEAD_BYTES;
+        self.slots.push(Slot {
+            hash,
+            row,
+            referenced: false,
+        });
+        let slots = &self.slots;
+        self.table
+            .insert_unique(hash, at, |at| slots[*at as usize].hash);
+    }
+
+    fn remove(&mut self, at: usize) -> Arc<[u8]> {
+        let index = u32::try_from(at).expect("it is in the table");
+        let hash = self.slots[at].hash;
+        let entry = self.table.find_entry(hash, |other| *other == index);
+        entry.expect("every slot is in the table").remove();
+        let slot = self.slots.swap_remove(at);
+        self.bytes -= slot.row.len() + OVERHEAD_BYTES;
+        if let Some(moved) = self.slots.get(at) {
+            let last = u32::try_from(self.slots.len()).expect("it was in the table");
+            let place = self.table.find_mut(moved.hash, |other| *other == last);
+            *place.expect("every slot is in the table") = index;
+        }
+        slot.row
+    }
+
+    fn evict(&mut self, bytes_max: usize) -> Vec<Arc<[u8]>> {
+        let mut evicted = Vec::new();
+        while self.bytes > bytes_max {
+            if self.hand >= self.slots.len() {
+                self.hand = 0;
+            }
+            let slot = &mut self.slots[self.hand];
+            if slot.referenced {
+                slot.referenced = false;
+                self.hand += 1;
+            } else {
+                evicted.push(self.remove(self.hand));
+            }
+        }
+        evicted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the cache answers what was written last. Method: writes, overwrites and deletes of many keys, against a map.
+    #[test]
+    fn the_newest_value_is_found() {
+        let rows = Rows::new(64 << 20);
+        let mut model = std::collections::BTreeMap::new();
+        for n in 0_u32..20_000 {
+            let key = (n * 7919 % 1500).to_le_bytes();
+            if n % 5 == 0 {
+                rows.write(&key, None);
+                model.remove(&key);
+            } else {
+                rows.write(&key, Some(&n.to_le_bytes()));
+                model.insert(key, n.to_le_bytes());
+            }
+        }
+        for key in (0_u32..1500).map(u32::to_le_bytes) {
+            let found = rows.get(&key).ok();
+            assert_eq!(found.as_deref(), model.get(&key).map(|value| &value[..]));
+        }
+    }
+
+    /// Goal: a value that was read before a write does not come back over it. Method: a stamp, a delete, a fill.
+    #[test]
+    fn a_read_that_a_write_overtook_is_not_kept() {
+        let rows = Rows::new(64 << 20);
+        let stamp = rows.get(b"key").expect_err("it is empty");
+        rows.write(b"key", Some(b"new"));
+        rows.write(b"key", None);
+        rows.fill(b"key", b"old", stamp);
+        let stamp = rows.get(b"key").expect_err("it was deleted");
+        rows.fill(b"key", b"read", stamp);
+        assert_eq!(
+            &rows.get(b"key").expect("nothing came between")[..],
+            b"read"
+        );
+    }
+
+    /// Goal: while a write waits, nothing read before it took effect is kept. Method: a fence, reads begun and ended within it.
+    #[test]
+    fn a_fenced_key_is_not_here() {
+        let rows = Rows::new(64 << 20);
+        rows.write(b"key", Some(b"old"));
+        rows.fence(b"key");
+        let stamp = rows.get(b"key").expect_err("it is fenced");
+        rows.fill(b"key", b"old", stamp);
+        let stamp = rows.get(b"key").expect_err("it is fenced still");
+        rows.unfence(b"key");
+        rows.fill(b"key", b"old", stamp);
+        assert!(
+            rows.get(b"key").is_err(),
+            "the write took effect in between"
+        );
+    }
+
+    /// Goal: the bound holds. Method: far more than fits, looked up in between.
+    #[test]
+    fn the_bound_holds() {
+        let rows = Rows::new(4 << 20);
+        for n in 0_u32..50_000 {
+            rows.write(&n.to_le_bytes(), Some(&[7; 500]));
+            let held: usize = rows
+                .get(&(n / 2).to_le_bytes())
+                .map_or(0, |value| value.len());
+            assert!(held == 0 || held == 500);
+        }
+        let bytes: usize = rows
+            .shards
+            .iter()
+            .map(|shard| shard.lock().expect("whole").bytes)
+            .sum();
+        assert!(bytes <= 4 << 20, "{bytes}");
+        assert!(bytes > 3 << 20, "{bytes}");
+    }
+}

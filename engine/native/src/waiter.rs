@@ -1,0 +1,168 @@
+//! Whoever waits for a reply: a thread that sleeps, or a task that is woken.
+//!
+//! Invariants: a reply is put down before its waiter is told; a waiter is told once; a thread spins only while its own request
+//! is under way, and only for a few turns of the scheduler.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use kvsim_engine::Reply;
+
+/// How often a thread gives way to others before it goes to sleep. On a machine with few processors the others are those that
+/// it waits for, and a turn costs a fraction of a sleep.
+const TURNS: u32 = 20;
+
+/// Bits of a seat's state.
+const WAITING: u32 = 0;
+const ASLEEP: u32 = 1;
+const READY: u32 = 2;
+const LEAD: u32 = 4;
+
+/// Why a thread stopped waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// Its reply is there, or there is work for it.
+    Ready,
+    /// It is to lead: to wait for the disk on behalf of all.
+    Lead,
+}
+
+/// A thread's place to wait.
+pub(crate) struct Seat {
+    state: AtomicU32,
+    thread: Thread,
+    reply: Mutex<Option<Reply>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+thread_local! {
+    static SEAT: Arc<Seat> = Arc::new(Seat::new());
+}
+
+impl Seat {
+    pub(crate) fn new() -> Seat {
+        Seat {
+            state: AtomicU32::new(WAITING),
+            thread: std::thread::current(),
+            reply: Mutex::new(None),
+        }
+    }
+
+    /// The seat of this thread, which waits for one thing at a time.
+    pub(crate) fn mine() -> Arc<Seat> {
+        SEAT.with(Arc::clone)
+    }
+
+    /// Takes the seat, before a request is made.
+    pub(crate) fn sit(&self) {
+        self.state.store(WAITING, Ordering::Relaxed);
+    }
+
+    pub(crate) fn put(&self, reply: Reply) {
+        *lock(&self.reply) = Some(reply);
+    }
+
+    pub(crate) fn take(&self) -> Option<Reply> {
+        lock(&self.reply).take()
+    }
+
+    /// Tells the thread; true if it had to be woken from sleep.
+    pub(crate) fn tell(&self, call: Call) -> bool {
+        let bit = match call {
+            Call::Ready => READY,
+            Call::Lead => LEAD,
+        };
+        let was = self.state.fetch_or(bit, Ordering::AcqRel);
+        let woken = was == ASLEEP;
+        if woken {
+            self.thread.unpark();
+        }
+        woken
+    }
+
+    /// What the thread was told, if anything. The lead counts more: it has to be passed on, whatever else there is.
+    fn told(&self) -> Option<Call> {
+        let state = self.state.load(Ordering::Acquire);
+        if state & LEAD != 0 {
+            Some(Call::Lead)
+        } else if state & READY != 0 {
+            Some(Call::Ready)
+        } else {
+            None
+        }
+    }
+
+    /// Waits to be told.
+    pub(crate) fn wait(&self) -> Call {
+        for _ in 0..TURNS {
+            if let Some(call) = self.told() {
+                return call;
+            }
+            std::thread::yield_now();
+        }
+        self.sleep(None).expect("without a timeout it waits")
+    }
+
+    /// Sleeps until it is told something, or the time is over.
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) -> Option<Call> {
+        let was = self.state.fetch_or(ASLEEP, Ordering::AcqRel);
+        while was == WAITING && self.told().is_none() {
+            match timeout {
+                None => std::thread::park(),
+                Some(timeout) => {
+                    std::thread::park_timeout(timeout);
+                    break;
+                }
+            }
+        }
+        self.state.fetch_and(!ASLEEP, Ordering::AcqRel);
+        self.told()
+    }
+}
+
+/// A task's place to wait.
+#[derive(Default)]
+pub(crate) struct Ticket {
+    inside: Mutex<(Option<Reply>, Option<Waker>)>,
+}
+
+impl Ticket {
+    /// Puts the reply down and wakes the task.
+    pub(crate) fn put(&self, reply: Reply) -> Option<Waker> {
+        let mut inside = lock(&self.inside);
+        inside.0 = Some(reply);
+        inside.1.take()
+    }
+}
+
+/// The future of a reply.
+pub(crate) struct Answer(pub(crate) Arc<Ticket>);
+
+impl Future for Answer {
+    type Output = Reply;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Reply> {
+        let mut inside = lock(&self.0.inside);
+        match inside.0.take() {
+            Some(reply) => Poll::Ready(reply),
+            None => {
+                inside.1 = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Who gets the reply to a request.
+pub(crate) enum Receiver {
+    Thread(Arc<Seat>),
+    Task(Arc<Ticket>),
+}

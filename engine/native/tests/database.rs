@@ -1,0 +1,240 @@
+//! The database as its callers see it, on a real file with each driver.
+#![allow(missing_docs, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use kvsim_native::{
+    Database, Direction, DriverChoice, Durability, Mutation, OpenError, OpenOptions, ScanRange,
+};
+
+const DRIVERS: [DriverChoice; 2] = [DriverChoice::Auto, DriverChoice::Threads];
+
+struct Place {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+/// A place on the disk that holds the sources, and not in memory.
+fn place() -> Place {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = directory.path().join("database");
+    Place {
+        _directory: directory,
+        path,
+    }
+}
+
+fn options(driver: DriverChoice) -> OpenOptions {
+    OpenOptions {
+        driver,
+        size_bytes: 16 << 20,
+        max_bytes: 256 << 20,
+        cache_bytes: 1 << 20,
+        engine: "segment_bytes=262144\n".to_owned(),
+        ..OpenOptions::default()
+    }
+}
+
+fn key(n: u32) -> [u8; 8] {
+    (u64::from(n)).to_be_bytes()
+}
+
+fn all(database: &Database) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let range = ScanRange {
+        snapshot: 0,
+        direction: Direction::Forward,
+        start: None,
+        end: None,
+        limit: u32::MAX,
+        max_bytes: u32::MAX,
+    };
+    let found = database.scan(&range).expect("a scan");
+    assert!(!found.more);
+    found
+        .entries
+        .iter()
+        .map(|entry| (entry.key.to_vec(), entry.value.to_vec()))
+        .collect()
+}
+
+/// Goal: what is written is read, now and after opening again. Method: puts, overwrites, deletes, batches; durable and relaxed.
+#[test]
+fn what_is_written_is_read() {
+    for driver in DRIVERS {
+        let place = place();
+        let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+        let database = Database::open(&place.path, &options(driver)).expect("a new database");
+        for n in 0..2000_u32 {
+            let durability = if n % 10 == 0 {
+                Durability::Durable
+            } else {
+                Durability::Relaxed
+            };
+            let (k, value) = (
+                key(n * 31 % 500),
+                vec![n.to_le_bytes()[0]; (n % 3000) as usize],
+            );
+            if n % 7 == 0 {
+                database.delete(&k, durability).expect("a delete");
+                model.remove(&k[..]);
+            } else {
+                database.put(&k, &value, durability).expect("a put");
+                model.insert(k.to_vec(), value);
+            }
+        }
+        for n in 0..500 {
+            let found = database.get(&key(n)).expect("a get");
+            assert_eq!(
+                found.as_deref(),
+                model.get(&key(n)[..]).map(|value| &value[..]),
+                "{driver:?} {n}"
+            );
+        }
+        let expected: Vec<_> = model.into_iter().collect();
+        assert_eq!(all(&database), expected);
+        database.close().expect("all is durable");
+        let database = Database::open(&place.path, &options(driver)).expect("the same database");
+        assert_eq!(all(&database), expected);
+    }
+}
+
+/// Goal: many threads share one database, and group their commits. Method: each writes keys of its own, durably, and reads them.
+#[test]
+fn many_threads_write_at_once() {
+    for driver in DRIVERS {
+        let place = place();
+        let database = Database::open(&place.path, &options(driver)).expect("a new database");
+        std::thread::scope(|scope| {
+            for thread in 0..8_u32 {
+                let database = database.clone();
+                scope.spawn(move || {
+                    for n in 0..200_u32 {
+                        let k = key(thread << 16 | n);
+                        database
+                            .put(&k, &n.to_le_bytes(), Durability::Durable)
+                            .expect("a put");
+                        let found = database.get(&k).expect("a get");
+                        assert_eq!(found.as_deref(), Some(&n.to_le_bytes()[..]));
+                    }
+                });
+            }
+        });
+        let counts = database.counts();
+        assert!(
+            counts.io.through_writes + counts.io.flushes < 1600,
+            "commits share writes: {counts:?}"
+        );
+        database.close().expect("all is durable");
+        let database = Database::open(&place.path, &options(driver)).expect("the same database");
+        assert_eq!(all(&database).len(), 1600);
+    }
+}
+
+/// Goal: a batch is one write, and a snapshot does not move. Method: a batch after a snapshot, read both ways.
+#[test]
+fn a_snapshot_does_not_see_a_later_batch() {
+    let place = place();
+    let database =
+        Database::open(&place.path, &options(DriverChoice::Auto)).expect("a new database");
+    database
+        .put(b"a", b"1", Durability::Relaxed)
+        .expect("a put");
+    let snapshot = database.snapshot().expect("a snapshot");
+    let batch = [
+        Mutation::Put {
+            key: b"b",
+            value: b"2",
+        },
+        Mutation::Delete { key: b"a" },
+    ];
+    database
+        .write(&batch, Durability::Durable)
+        .expect("a batch");
+    assert!(database.get(b"a").expect("a get").is_none());
+    assert_eq!(
+        &database
+            .get_at(snapshot, b"a")
+            .expect("a get")
+            .expect("it was there")[..],
+        b"1"
+    );
+    assert!(database.get_at(snapshot, b"b").expect("a get").is_none());
+    database.release(snapshot).expect("it was taken");
+    assert!(database.get_at(snapshot, b"a").is_err());
+}
+
+/// Goal: a database outgrows its file without anybody noticing. Method: a small file, and more data than it holds.
+#[test]
+fn the_file_grows() {
+    for driver in DRIVERS {
+        let place = place();
+        let mut small = options(driver);
+        small.size_bytes = 8 << 20;
+        let database = Database::open(&place.path, &small).expect("a new database");
+        for n in 0..4000 {
+            database
+                .put(&key(n), &[9; 8000], Durability::Relaxed)
+                .expect("there is room");
+        }
+        database.sync().expect("all is durable");
+        drop(database);
+        assert!(std::fs::metadata(&place.path).expect("it is there").len() > 32 << 20);
+        let database = Database::open(&place.path, &small).expect("the same database");
+        assert_eq!(
+            database
+                .get(&key(3999))
+                .expect("a get")
+                .expect("it was put")
+                .len(),
+            8000
+        );
+    }
+}
+
+/// Goal: nothing opens what is open, and nothing but a file is opened. Method: a second opening, a directory, a wrong option.
+#[test]
+fn a_wrong_opening_says_why() {
+    let place = place();
+    let first = Database::open(&place.path, &options(DriverChoice::Auto)).expect("a new database");
+    let second = Database::open(&place.path, &options(DriverChoice::Auto));
+    assert!(
+        matches!(second, Err(OpenError::Locked { .. })),
+        "{second:?}"
+    );
+    drop(first);
+    let mut wrong = options(DriverChoice::Auto);
+    wrong.engine = "segment_byte=1\n".to_owned();
+    let error = Database::open(&place.path, &wrong).expect_err("a misspelt option");
+    assert!(error.to_string().contains("segment_byte"), "{error}");
+    let directory = place.path.parent().expect("it lies in one");
+    assert!(Database::open(directory, &options(DriverChoice::Auto)).is_err());
+    Database::open(&place.path, &options(DriverChoice::Auto)).expect("nothing was harmed");
+}
+
+/// Goal: tasks need no thread each. Method: sixty-four puts at once from one thread that polls.
+#[test]
+fn tasks_wait_without_threads() {
+    let place = place();
+    let database =
+        Database::open(&place.path, &options(DriverChoice::Auto)).expect("a new database");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let puts: Vec<_> = (0..64)
+            .map(|n| tokio::spawn(database.put_async(&key(n), &[1; 1000], Durability::Durable)))
+            .collect();
+        for put in puts {
+            put.await.expect("no panic").expect("a put");
+        }
+        for n in 0..64 {
+            let found = database
+                .get_async(&key(n))
+                .await
+                .expect("a get")
+                .expect("it was put");
+            assert_eq!(found.len(), 1000);
+        }
+    });
+}
