@@ -36,7 +36,7 @@ enum Out {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Owner {
     Task,
-    Frame { lsn: u64 },
+    Frame { lsn: u64, submitted_at: Nanos },
     Chunk { lsn: u64 },
     CommitFlush,
     Value { read: u64, part: u32 },
@@ -183,7 +183,7 @@ impl Core {
             }
             (Owner::Value { read, part }, result) => self.value_read(read, part, result),
             (_, Err(error)) => self.poison(error),
-            (Owner::Frame { lsn }, Ok(_)) => self.frame_written(lsn),
+            (Owner::Frame { lsn, submitted_at }, Ok(_)) => self.frame_written(lsn, submitted_at),
             (Owner::Chunk { lsn }, Ok(_)) => self.chunk_written(lsn),
             // After a failure no flush counts: what it covers may have been dropped before.
             (Owner::CommitFlush, Ok(_)) if self.poisoned.is_some() => {}

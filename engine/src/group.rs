@@ -1,11 +1,13 @@
 //! Group commit: when a group starts, what it waits for, and when it is acknowledged.
 //!
 //! With a volatile cache and no faster write-through, one group is under way at a time: seal, write, flush, acknowledge.
-//! Otherwise frames are durable when their write completes; several are in flight and acknowledged in order.
+//! Otherwise frames are durable when their write completes; several are in flight and acknowledged in order, the further ones
+//! only if they are worth a write of their own.
 //!
-//! After a group was acknowledged, its clients tend to come back at once. A short wait for them (about 0.15 of a
-//! flush) puts all clients into one group per flush instead of half of them. The wait ends when as many wait as were
-//! concurrent before, and it switches itself off for a while when it does not pay.
+//! After a group was acknowledged, its clients tend to come back at once. A short wait for them (0.15 of the time that a
+//! commit takes, or the time that a few threads take to come back) puts all clients into one group per flush instead of half
+//! of them. The wait ends when as many wait as were concurrent before, and it switches itself off for a while when it does
+//! not pay.
 //!
 //! Invariants: a write is acknowledged only when the durable position has passed it; the durable position passes a frame
 //! only after the frame and the extents it points to have completed, and (with a volatile cache) a flush submitted after
@@ -21,6 +23,11 @@ const WRITES_IN_FLIGHT_MAX: usize = 8;
 /// Groups without a wait after a wait that did not pay, at most.
 const BACKOFF_MAX: u32 = 64;
 const MARK_DELAY_NS_MIN: Nanos = 1_000_000;
+/// A group smaller than this does not start while another is being written.
+const OVERLAP_WAITING_MIN: u32 = 8;
+/// What several threads take to come back with their next commit on a few processors; the wait may last as long, up to half a
+/// commit's time.
+const RETURN_NS: Nanos = 50_000;
 
 /// Someone who is answered when a position is durable.
 #[derive(Debug)]
@@ -55,7 +62,7 @@ pub(crate) struct Group {
     pub(crate) force: bool,
     /// When the oldest relaxed write beyond `covered` was accepted.
     relaxed_since: Option<Nanos>,
-    /// Smoothed time of a flush.
+    /// Smoothed time that making a group durable takes: a flush, or a write-through.
     pub(crate) flush_ns: Nanos,
     acknowledged_at: Nanos,
     concurrent: u32,
@@ -124,16 +131,15 @@ impl Core {
     }
 
     fn should_start(&mut self) -> bool {
-        let busy = if self.is_through() {
-            let in_flight = self
-                .log
-                .frames
-                .iter()
-                .filter(|frame| !frame.is_complete())
-                .count() as u64;
-            in_flight >= self.settings.options.commit_depth
+        let in_flight = self.log.frames.iter().filter(|frame| !frame.is_complete());
+        let (busy, overlaps) = if self.is_through() {
+            let in_flight = in_flight.count() as u64;
+            (
+                in_flight >= self.settings.options.commit_depth,
+                in_flight > 0,
+            )
         } else {
-            self.group.active
+            (self.group.active, false)
         };
         // Sealed frames are under way by themselves, but where a flush makes them durable, someone has to ask for it.
         let nothing = self.log.open.is_none() && (self.is_through() || self.log.frames.is_empty());
@@ -145,6 +151,10 @@ impl Core {
         }
         if self.group.waiting == 0 {
             return false;
+        }
+        if overlaps {
+            let half = self.group.waiting >= self.group.concurrent.div_ceil(2);
+            return half && self.group.waiting >= OVERLAP_WAITING_MIN;
         }
         match self.gather_until() {
             Some(until) if self.now < until => {
@@ -169,13 +179,16 @@ impl Core {
     /// Until when it is worth waiting for company; `None`: not at all.
     fn gather_until(&self) -> Option<Nanos> {
         let group = &self.group;
-        if self.is_through() || group.waiting >= group.concurrent {
+        if group.waiting >= group.concurrent {
             return None;
         }
         match self.settings.options.group_wait_ns {
             Some(wait) => Some(group.acknowledged_at + wait),
             None if group.skip > 0 => None,
-            None => Some(group.acknowledged_at + group.flush_ns * 3 / 20),
+            None => {
+                let usual = group.flush_ns * 3 / 20;
+                Some(group.acknowledged_at + usual.max(RETURN_NS.min(group.flush_ns / 2)))
+            }
         }
     }
 
@@ -238,8 +251,9 @@ impl Core {
             let (lsn, offset, data) = (frame.lsn, frame.offset, frame.data.clone());
             self.stats.log_bytes += data.len() as u64;
             self.stats.frames += 1;
+            let submitted_at = self.now;
             self.submit(
-                Owner::Frame { lsn },
+                Owner::Frame { lsn, submitted_at },
                 DiskOp::Write {
                     offset,
                     data,
@@ -249,7 +263,10 @@ impl Core {
         }
     }
 
-    pub(crate) fn frame_written(&mut self, lsn: u64) {
+    pub(crate) fn frame_written(&mut self, lsn: u64, submitted_at: Nanos) {
+        if self.is_through() {
+            self.note_flush_ns(self.now - submitted_at);
+        }
         let at = self.log.frames.partition_point(|frame| frame.lsn < lsn);
         let frame = &mut self.log.frames[at];
         assert_eq!(frame.lsn, lsn, "a frame stays until its write completes");
@@ -357,7 +374,8 @@ impl Core {
         }
         if acknowledged > 0 {
             self.group.acknowledged_at = self.now;
-            self.group.concurrent = acknowledged + self.group.waiting;
+            self.group.concurrent =
+                acknowledged + u32::try_from(self.waiters.len()).unwrap_or(u32::MAX - acknowledged);
             self.activity += 1;
         }
         if self.settings.options.durable_mark && self.log.stated_durable < self.log.durable {
