@@ -4,7 +4,7 @@
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kvsim_harness::campaign::{Campaign, CampaignError, Outcome};
@@ -12,6 +12,7 @@ use kvsim_harness::control::{Control, Stop};
 use kvsim_harness::guest::{self, Program};
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
 use kvsim_harness::summary::{Reproduction, RunReport, Verdict, json, text};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CommonArgs, OutputArgs, ReplayArgs, RunArgs};
 use crate::exit::Exit;
@@ -24,6 +25,7 @@ struct Job<'a> {
     scenarios: Vec<Scenario>,
     seeds: Option<SeedRange>,
     duration: Option<Duration>,
+    guest: Option<PathBuf>,
     common: &'a CommonArgs,
     output: &'a OutputArgs,
     strict: bool,
@@ -40,6 +42,7 @@ pub(crate) fn run(args: &RunArgs) -> Exit {
         scenarios,
         seeds: args.seed.map(SeedRange::one).or(args.seeds),
         duration: args.duration,
+        guest: args.common.guest.clone(),
         common: &args.common,
         output: &args.output,
         strict: args.strict,
@@ -60,16 +63,24 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
         ));
         return Exit::Usage;
     }
+    let saved = scenarios.iter().find_map(saved_guest);
     let (common, output) = (&args.common, &args.output);
     execute(&Job {
         scenarios,
         seeds: None,
         duration: None,
+        guest: common.guest.clone().or(saved),
         common,
         output,
         strict: false,
         failures: None,
     })
+}
+
+/// The file of the guest that a saved case failed with.
+fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
+    let failure = scenario.failure.as_ref()?;
+    (!failure.guest_file.is_empty()).then(|| PathBuf::from(&failure.guest_file))
 }
 
 /// Loads all scenarios and shows every mistake, not only the first one's.
@@ -89,13 +100,6 @@ fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
 }
 
 fn execute(job: &Job<'_>) -> Exit {
-    let program = match guest::load(job.common.guest.as_deref()) {
-        Ok(program) => program,
-        Err(error) => {
-            complain(&format!("error: {error}"));
-            return Exit::Usage;
-        }
-    };
     let jobs = job
         .common
         .jobs
@@ -107,7 +111,17 @@ fn execute(job: &Job<'_>) -> Exit {
         .build();
     match runtime {
         Ok(runtime) => {
-            let exit = runtime.block_on(all(job, &program, jobs));
+            let exit = runtime.block_on(async {
+                // Before the guest is compiled, which takes a moment.
+                let interrupts = Interrupts::watch();
+                match guest::load(job.guest.as_deref()) {
+                    Ok(program) => all(job, &program, jobs, &interrupts).await,
+                    Err(error) => {
+                        complain(&format!("error: {error}"));
+                        Exit::Usage
+                    }
+                }
+            });
             runtime.shutdown_background();
             exit
         }
@@ -118,7 +132,57 @@ fn execute(job: &Job<'_>) -> Exit {
     }
 }
 
-async fn all(job: &Job<'_>, program: &Arc<dyn Program>, jobs: NonZeroUsize) -> Exit {
+/// Ctrl-C: the first one ends the campaign under way with what is known, the second one the program at once.
+struct Interrupts(Arc<Mutex<Arc<Control>>>);
+
+impl Interrupts {
+    /// Catches them from now on.
+    fn watch() -> Interrupts {
+        let current = Arc::new(Mutex::new(Arc::new(Control::default())));
+        let watched = Arc::clone(&current);
+        match signal(SignalKind::interrupt()) {
+            Ok(mut signals) => {
+                tokio::spawn(async move {
+                    while signals.recv().await.is_some() {
+                        let control = Arc::clone(&lock(&watched));
+                        if control.stopped() == Some(Stop::Interrupted) {
+                            std::process::exit(i32::from(Exit::Inconclusive as u8));
+                        }
+                        control.stop(Stop::Interrupted);
+                    }
+                });
+            }
+            Err(error) => complain(&format!("warning: Ctrl-C will end this at once: {error}")),
+        }
+        Interrupts(current)
+    }
+
+    fn came(&self) -> bool {
+        lock(&self.0).stopped() == Some(Stop::Interrupted)
+    }
+
+    /// A control for the next campaign, stopped already if one came.
+    fn next(&self) -> Arc<Control> {
+        let control = Arc::new(Control::default());
+        let mut current = lock(&self.0);
+        if current.stopped() == Some(Stop::Interrupted) {
+            control.stop(Stop::Interrupted);
+        }
+        *current = Arc::clone(&control);
+        control
+    }
+}
+
+fn lock(mutex: &Mutex<Arc<Control>>) -> MutexGuard<'_, Arc<Control>> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn all(
+    job: &Job<'_>,
+    program: &Arc<dyn Program>,
+    jobs: NonZeroUsize,
+    interrupts: &Interrupts,
+) -> Exit {
     let mut exit = Exit::Clean;
     let mut reports = Vec::new();
     let mut trace = match job
@@ -134,7 +198,6 @@ async fn all(job: &Job<'_>, program: &Arc<dyn Program>, jobs: NonZeroUsize) -> E
             return Exit::Usage;
         }
     };
-    let interrupted = Arc::new(Control::default());
     for scenario in &job.scenarios {
         warn_of_another_guest(scenario, program.as_ref());
         let campaign = Campaign {
@@ -147,13 +210,11 @@ async fn all(job: &Job<'_>, program: &Arc<dyn Program>, jobs: NonZeroUsize) -> E
             failures: job.failures.clone(),
             trace: trace.is_some(),
         };
-        match one(
-            &campaign,
-            &interrupted,
-            !job.output.quiet && !job.output.json,
-        )
-        .await
-        {
+        let control = interrupts.next();
+        let progress = Progress::watch(&campaign, &control, !job.output.quiet && !job.output.json);
+        let outcome = campaign.run(&control).await;
+        drop(progress);
+        match outcome {
             Ok(outcome) => {
                 exit = exit.and(exit_of(&outcome.report));
                 if let Some(Err(error)) =
@@ -173,35 +234,11 @@ async fn all(job: &Job<'_>, program: &Arc<dyn Program>, jobs: NonZeroUsize) -> E
                 exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
             }
         }
-        if interrupted.stopped().is_some() {
+        if interrupts.came() {
             break;
         }
     }
     finish(job, &reports, exit)
-}
-
-/// Runs one campaign; the first Ctrl-C ends it with what is known, the second one at once.
-async fn one(
-    campaign: &Campaign,
-    interrupted: &Arc<Control>,
-    show_progress: bool,
-) -> Result<Outcome, CampaignError> {
-    let control = Arc::new(Control::default());
-    let progress = Progress::watch(campaign, &control, show_progress);
-    let (ours, all) = (Arc::clone(&control), Arc::clone(interrupted));
-    let interrupt = tokio::spawn(async move {
-        while tokio::signal::ctrl_c().await.is_ok() {
-            if all.stopped().is_some() {
-                std::process::exit(i32::from(Exit::Inconclusive as u8));
-            }
-            all.stop(Stop::Interrupted);
-            ours.stop(Stop::Interrupted);
-        }
-    });
-    let outcome = campaign.run(&control).await;
-    interrupt.abort();
-    drop(progress);
-    outcome
 }
 
 fn exit_of(report: &RunReport) -> Exit {

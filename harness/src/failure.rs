@@ -41,10 +41,21 @@ pub(crate) fn report(
         let path = directory.join(file_name(&case, failed.seed, violation.property));
         std::fs::create_dir_all(directory).map_err(|error| (directory.to_path_buf(), error))?;
         std::fs::write(&path, text(&case)).map_err(|error| (path.clone(), error))?;
-        report.replay = Some(format!("kvsim replay {}", path.display()));
+        report.replay = Some(format!("kvsim replay {}", quoted(&path)));
         report.file = Some(path);
     }
     Ok((report, violation.property))
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 fn reproduction(saved: &FailureRecord, violation: &Violation, trace_hash: &str) -> Reproduction {
@@ -79,6 +90,9 @@ fn case(
         profile: case.profile.take().unwrap_or_default(),
         guest: program.name().to_owned(),
         guest_hash: program.hash().to_string(),
+        guest_file: program
+            .file()
+            .map_or_else(String::new, |file| file.display().to_string()),
         kvsim: env!("CARGO_PKG_VERSION").to_owned(),
     });
     case

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use kvsim_simdisk::{Capabilities, DiskError, Nanos, Op};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,10 @@ pub trait Program: Send + Sync {
     fn name(&self) -> &str;
     /// Its identity.
     fn hash(&self) -> GuestHash;
+    /// The file that it was loaded from, if it came from one.
+    fn file(&self) -> Option<&Path> {
+        None
+    }
     /// A fresh instance with nothing but its code.
     ///
     /// # Errors

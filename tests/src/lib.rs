@@ -1,5 +1,6 @@
 //! What the whole-system tests share: where things are, the naive guest, and properties whose seed is printed and can be given.
 
+mod program;
 mod property;
 
 use std::num::NonZeroUsize;
@@ -11,6 +12,7 @@ use kvsim_harness::control::Control;
 pub use kvsim_harness::guest::Program;
 use kvsim_harness::scenario::{Scenario, load};
 use kvsim_harness::summary::RunReport;
+pub use program::{Ended, command, execute};
 pub use property::check;
 
 /// The folder of the whole workspace, whatever the working directory is.
@@ -71,6 +73,12 @@ pub fn toml_files(folder: &str) -> Vec<PathBuf> {
 #[must_use]
 pub fn all_cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The names of the nine properties.
+#[must_use]
+pub fn properties() -> [&'static str; 9] {
+    kvsim_harness::oracle::Property::ALL.map(kvsim_harness::oracle::Property::name)
 }
 
 /// Runs a scenario on a guest, with so many seeds side by side; nothing is saved.

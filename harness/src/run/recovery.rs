@@ -8,7 +8,7 @@ use kvsim_simdisk::CrashKind;
 
 use super::life::{Progress, guest_error};
 use super::{Halt, SeedRun};
-use crate::oracle::{Ending, Observation, Opening, Token, Verification};
+use crate::oracle::{Ending, Observation, Opening, Property, Symptom, Token, Verification};
 use crate::scenario::OnDamage;
 
 /// The request that stands for the opening itself.
@@ -49,7 +49,9 @@ impl SeedRun<'_> {
             let drawn = self
                 .clock
                 .events_until_crash_in_recovery(depth, self.recovery_events);
-            match self.attempt(drawn.filter(|_| may_crash))? {
+            let attempt = self.attempt(drawn.filter(|_| may_crash));
+            let twin_opened = depth > 0 && twin.is_some();
+            match attempt.map_err(|halt| blame_the_crash(halt, twin_opened))? {
                 Attempt::Read(observation) => {
                     self.judge(&observation, twin.as_ref())?;
                     return Ok(Recovered::Open);
@@ -212,5 +214,25 @@ impl SeedRun<'_> {
             }
         }
         Ok(Some(reading.finish()))
+    }
+}
+
+/// A device that does not open after a recovery was cut short, while its copy from before that cut did, was harmed by the cut.
+fn blame_the_crash(halt: Halt, twin_opened: bool) -> Halt {
+    match halt {
+        Halt::Violation(mut violation)
+            if twin_opened
+                && matches!(
+                    violation.symptom,
+                    Symptom::RefusedToOpen | Symptom::FalseAlarm
+                ) =>
+        {
+            violation.property = Property::RecoveryIdempotent;
+            violation
+                .sentence
+                .push_str("; before a crash cut the recovery short, the same device opened");
+            Halt::Violation(violation)
+        }
+        halt => halt,
     }
 }

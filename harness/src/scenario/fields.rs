@@ -322,5 +322,9 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("failure.profile", "where [device] was made from"),
     ("failure.guest", "the guest's name"),
     ("failure.guest_hash", "the guest's hash"),
+    (
+        "failure.guest_file",
+        "where the guest was; none for the built-in engine",
+    ),
     ("failure.kvsim", "the version that saved it"),
 ];

@@ -83,6 +83,9 @@ pub struct FailureRecord {
     pub guest: String,
     /// The guest's hash.
     pub guest_hash: String,
+    /// The guest's file; empty for the built-in engine.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guest_file: String,
     /// The version of kvsim.
     pub kvsim: String,
 }

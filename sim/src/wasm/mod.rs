@@ -7,7 +7,7 @@ mod host;
 mod instance;
 mod load;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, Store};
@@ -29,6 +29,7 @@ const WASM_STACK_BYTES: usize = 512 << 10;
 pub struct WasmProgram {
     name: String,
     hash: GuestHash,
+    file: Option<PathBuf>,
     instance: InstancePre<HostState>,
 }
 
@@ -84,7 +85,8 @@ impl WasmProgram {
             || "guest".to_owned(),
             |stem| stem.to_string_lossy().into_owned(),
         );
-        Self::from_bytes(&name, &bytes)
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+        Self::checked(&name, &bytes, Some(file))
     }
 
     /// The guest in these bytes.
@@ -92,6 +94,10 @@ impl WasmProgram {
     /// # Errors
     /// If they are no guest.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Arc<Self>, GuestError> {
+        Self::checked(name, bytes, None)
+    }
+
+    fn checked(name: &str, bytes: &[u8], file: Option<PathBuf>) -> Result<Arc<Self>, GuestError> {
         let engine = engine()?;
         let module = Module::from_binary(engine, bytes)
             .map_err(|error| GuestError::NotWasm(first_line(&error)))?;
@@ -104,6 +110,7 @@ impl WasmProgram {
         let program = Arc::new(WasmProgram {
             name: name.to_owned(),
             hash: GuestHash::of(bytes),
+            file,
             instance,
         });
         load::check_version(&program)?;
@@ -138,6 +145,10 @@ impl Program for WasmProgram {
 
     fn hash(&self) -> GuestHash {
         self.hash
+    }
+
+    fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     fn start(&self, limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {

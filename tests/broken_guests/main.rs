@@ -1,0 +1,117 @@
+//! The judge must see what is wrong: for each of the nine properties there is a guest that breaks it, and it is caught within
+//! a thousand crashes, by that property; and the line that is printed shows the same failure again.
+#![allow(missing_docs, reason = "a test")]
+
+use std::path::Path;
+use std::process::Command;
+
+use kvsim_tests::{Ended, execute, naive_guest, root};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_kvsim");
+const CRASHES_MAX: u64 = 1000;
+
+fn run(scenario: &str, flaw: Option<&str>, guest: &Path, failures: &Path) -> Ended {
+    let scenario = format!("tests/broken/{scenario}.toml");
+    let set = format!("guest.options.break={}", flaw.unwrap_or_default());
+    let (guest, failures) = (guest.to_string_lossy(), failures.to_string_lossy());
+    let mut arguments = vec!["run", &scenario, "--guest", &guest, "--failures", &failures];
+    if flaw.is_some() {
+        arguments.extend(["--set", &set]);
+    }
+    execute(Path::new(PROGRAM), &arguments)
+}
+
+/// Runs the line that was printed, as it was printed, in a shell that finds the program.
+fn paste(line: &str) -> Ended {
+    let path = Path::new(PROGRAM).parent().expect("it lies in a folder");
+    let paths = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(root())
+        .env("PATH", format!("{}:{paths}", path.display()))
+        .output();
+    Ended::new(&output.expect("there is a shell"))
+}
+
+/// How many crashes it took, from the line that names the property.
+fn crashes(ended: &Ended, property: &str) -> Option<u64> {
+    let line = ended.line(&format!("{property}  seed"))?;
+    let count = line.split("after ").nth(1)?.split(' ').next()?;
+    count.replace(',', "").parse().ok()
+}
+
+fn sentence(ended: &Ended, property: &str) -> String {
+    let mut lines = ended.stdout.lines();
+    lines.find(|line| line.trim_start().starts_with(&format!("{property}  seed")));
+    lines.next().unwrap_or_default().trim().to_owned()
+}
+
+/// The guest with this flaw violates this property, soon; the printed line shows it again, by the same trace.
+fn is_caught(property: &str, flaw: &str) {
+    // A path that a shell would take apart, were it not quoted.
+    let directory = tempfile::Builder::new()
+        .prefix("it's a case ")
+        .tempdir()
+        .expect("a directory");
+    let failed = run(property, Some(flaw), naive_guest(), directory.path());
+    assert_eq!(failed.code, Some(1), "{failed:#?}");
+    let crashes = crashes(&failed, property)
+        .unwrap_or_else(|| panic!("{property} is not named: {failed:#?}"));
+    assert!(crashes <= CRASHES_MAX, "{crashes} crashes");
+    let line = failed
+        .line("replay:")
+        .unwrap_or_else(|| panic!("no line to paste: {failed:#?}"));
+    let again = paste(line);
+    assert_eq!(again.code, Some(1), "{line}: {again:#?}");
+    assert!(
+        again.stdout.contains("Reproduced exactly"),
+        "{line}: {again:#?}"
+    );
+    assert_eq!(sentence(&again, property), sentence(&failed, property));
+    assert!(!sentence(&failed, property).is_empty(), "{failed:#?}");
+}
+
+macro_rules! broken {
+    ($($flaw:ident violates $property:ident;)*) => {
+        $(
+            #[test]
+            fn $flaw() {
+                is_caught(stringify!($property), stringify!($flaw));
+            }
+        )*
+
+        const BROKEN: &[&str] = &[$(stringify!($property)),*];
+    };
+}
+
+broken! {
+    acknowledged_durable violates acknowledged_durable;
+    atomic_writes violates atomic_writes;
+    prefix violates prefix;
+    no_resurrection violates no_resurrection;
+    reads_agree violates reads_agree;
+    recovery_idempotent violates recovery_idempotent;
+    work_after_recovery violates work_after_recovery;
+    damage_reported violates damage_reported;
+    sane_guest_panic violates sane_guest;
+    sane_guest_hang violates sane_guest;
+    sane_guest_memory violates sane_guest;
+}
+
+/// Goal: no property goes without a guest that breaks it. Method: the harness's list against the one above.
+#[test]
+fn every_property_has_a_broken_guest() {
+    for property in kvsim_tests::properties() {
+        assert!(BROKEN.contains(&property), "nothing breaks {property}");
+    }
+}
+
+/// Goal: it is the flaw that is caught, and not the guest. Method: the same scenarios without it.
+#[test]
+fn without_its_flaw_the_guest_passes() {
+    for property in kvsim_tests::properties() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let passed = run(property, None, naive_guest(), directory.path());
+        assert_eq!(passed.code, Some(0), "{property}: {passed:#?}");
+    }
+}

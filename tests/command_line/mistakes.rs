@@ -1,0 +1,165 @@
+//! Mistakes: each is answered by exit code 2, with what is wrong, where, and what to do.
+
+use std::path::PathBuf;
+
+use crate::ends;
+
+/// A scenario file of a test's own.
+struct Draft {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn draft(text: &str) -> Draft {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("draft.toml");
+    std::fs::write(&path, text).expect("it can be written");
+    Draft {
+        _directory: directory,
+        path,
+    }
+}
+
+/// Running the scenario, and explaining it, ends in the same complaint.
+#[track_caller]
+fn is_wrong(text: &str, parts: &[&str]) {
+    let draft = draft(text);
+    let path = draft.path.to_string_lossy();
+    for command in ["run", "explain"] {
+        let ended = ends(&[command, &path], 2, parts);
+        assert!(ended.stdout.is_empty(), "{ended:#?}");
+    }
+}
+
+/// Goal: a misspelt field is shown where it stands, with the one that was meant. Method: a letter too few.
+#[test]
+fn an_unknown_field_is_shown_with_a_suggestion() {
+    is_wrong(
+        "name = \"draft\"\n\n[workload]\nclient = 3\n",
+        &["draft.toml:4", "client = 3", "^", "clients"],
+    );
+}
+
+/// Goal: a value of another type is shown where it stands. Method: text for a number.
+#[test]
+fn a_wrong_type_is_shown() {
+    is_wrong(
+        "name = \"draft\"\n[run]\ncrashes = \"many\"\n",
+        &["draft.toml:3", "crashes = \"many\"", "^"],
+    );
+}
+
+/// Goal: a value out of range is shown with the range. Method: a probability of two, and no clients.
+#[test]
+fn a_value_out_of_range_is_shown() {
+    is_wrong(
+        "name = \"draft\"\n[faults]\ntorn = 2.0\n",
+        &["draft.toml:3", "torn = 2.0", "^"],
+    );
+    is_wrong(
+        "name = \"draft\"\n[workload]\nclients = 0\n",
+        &["draft.toml:3", "clients = 0", "^"],
+    );
+}
+
+/// Goal: fields that contradict each other are refused, with both named. Method: a device that shrinks as it grows.
+#[test]
+fn an_impossible_combination_is_refused() {
+    is_wrong(
+        "name = \"draft\"\n[device]\ncapacity_bytes = 8_388_608\nmax_capacity_bytes = 4_194_304\n",
+        &["max_capacity_bytes", "capacity_bytes"],
+    );
+}
+
+/// Goal: what is no TOML is shown where it stops being so. Method: a bracket left open.
+#[test]
+fn a_syntax_error_is_shown() {
+    is_wrong(
+        "name = \"draft\"\n[run\ncrashes = 3\n",
+        &["draft.toml:2", "^"],
+    );
+}
+
+/// Goal: a file that is not there is named, with where it was looked for. Method: a scenario and a profile.
+#[test]
+fn what_does_not_exist_is_named() {
+    ends(
+        &["run", "scenarios/powercuts.toml"],
+        2,
+        &["scenarios/powercuts.toml"],
+    );
+    is_wrong(
+        "name = \"draft\"\nprofile = \"nvme_consume\"\n",
+        &["nvme_consume", "profiles"],
+    );
+}
+
+/// Goal: every wrong scenario is complained of, not only the first. Method: two of them.
+#[test]
+fn all_wrong_scenarios_are_named() {
+    ends(
+        &["run", "one.toml", "two.toml"],
+        2,
+        &["one.toml", "two.toml"],
+    );
+}
+
+/// Goal: a wrong change is told like a wrong file. Method: a path that leads nowhere, a value of another type, no value.
+#[test]
+fn a_wrong_set_is_named() {
+    let run =
+        |set, parts: &[&str]| ends(&["run", "scenarios/powercut.toml", "--set", set], 2, parts);
+    run(
+        "workload.client=3",
+        &["--set", "client", "^", "did you mean `clients`?"],
+    );
+    run(
+        "workload.clients=three",
+        &["--set", "workload.clients", "^", "whole number"],
+    );
+    run("workload.clients", &["--set", "workload.clients", "no `=`"]);
+}
+
+/// Goal: a wrong argument is usage. Method: seeds backwards, no workers, options that exclude each other, no command.
+#[test]
+fn a_wrong_argument_is_usage() {
+    ends(
+        &["run", "scenarios/powercut.toml", "--seeds", "5..2"],
+        2,
+        &["--seeds"],
+    );
+    ends(
+        &["run", "scenarios/powercut.toml", "--jobs", "0"],
+        2,
+        &["--jobs"],
+    );
+    ends(
+        &[
+            "run",
+            "scenarios/powercut.toml",
+            "--seed",
+            "1",
+            "--seeds",
+            "1..2",
+        ],
+        2,
+        &["--seed"],
+    );
+    ends(
+        &["run", "scenarios/powercut.toml", "--for", "soon"],
+        2,
+        &["--for"],
+    );
+    ends(&["rnu", "scenarios/powercut.toml"], 2, &["rnu", "Usage"]);
+    ends(&[], 2, &["Usage"]);
+}
+
+/// Goal: a scenario is not replayed as if it had failed. Method: a shipped one.
+#[test]
+fn only_a_failing_case_is_replayed() {
+    ends(
+        &["replay", "scenarios/powercut.toml"],
+        2,
+        &["no saved failing case", "kvsim run"],
+    );
+}
