@@ -4,6 +4,8 @@
 //! It is fuzzy: an entry is as new as the moment its page was filled. Replay from where the checkpoint began brings every
 //! key to its last state, whatever the pages hold, provided that the log reaches at least as far as they do.
 //!
+//! Recovery writes one too where it had to evacuate (`evacuate.rs`): then nothing changes meanwhile, and the log is empty.
+//!
 //! Invariants, in the order in which they are made true:
 //! 1. replay starts before the first record whose effect the pages may lack;
 //! 2. what will be freed was dead before the first page was filled, lies before the replay start, and can get no new reference;
@@ -37,7 +39,8 @@ struct Plan {
 /// Runs one checkpoint.
 pub(crate) async fn checkpoint(handle: Handle) {
     let mut sink = PageSink::default();
-    let result = run(&handle, &mut sink).await;
+    let before = handle.with(|core| core.superblock.expect("an open database has a superblock"));
+    let result = run(&handle, &mut sink, before, Vec::new()).await;
     handle.with(|core| {
         core.maintenance.checkpointing = false;
         core.activity += 1;
@@ -59,27 +62,31 @@ pub(crate) async fn checkpoint(handle: Handle) {
     });
 }
 
-/// True if it was published, false if there was no room for its pages.
-async fn run(handle: &Handle, sink: &mut PageSink) -> Result<bool, Error> {
+/// True if it was published, false if there was no room for its pages. The superblock takes identity and epoch from the one
+/// before; what it refers to is durable when these writes and the pages are.
+pub(crate) async fn run(
+    handle: &Handle,
+    sink: &mut PageSink,
+    before: Superblock,
+    writes: Vec<Io>,
+) -> Result<bool, Error> {
     let plan = handle.with(begin);
     let (index_root, table_root) = match write_pages(handle, sink, &plan).await? {
         Some(roots) => roots,
         None => return Ok(false),
     };
+    handle.settle(writes).await?;
     let log_minimum = log_durable(handle).await?;
     handle.flush().await?;
-    let superblock = handle.with(|core| {
-        let before = core.superblock.expect("an open database has a superblock");
-        Superblock {
-            generation: before.generation + 1,
-            segment_count: core.segments.count(),
-            replay: plan.replay,
-            log_minimum,
-            durable: core.log.durable,
-            index_root,
-            table_root,
-            ..before
-        }
+    let superblock = handle.with(|core| Superblock {
+        generation: before.generation + 1,
+        segment_count: core.segments.count(),
+        replay: plan.replay,
+        log_minimum,
+        durable: core.log.durable,
+        index_root,
+        table_root,
+        ..before
     });
     publish(handle, superblock).await?;
     handle.with(|core| {
@@ -104,7 +111,7 @@ fn begin(core: &mut Core) -> Plan {
         .map(|(p, _)| p)
         .collect();
     let mut table = Vec::new();
-    for (physical, segment) in core.segments.dead(Use::Log, None) {
+    for (physical, segment) in core.segments.dead(Use::Log) {
         if segment.logical != 0 && segment.logical < first {
             to_free.push(physical);
         }
@@ -115,11 +122,7 @@ fn begin(core: &mut Core) -> Plan {
             table.push((*logical, *physical, segment.end));
         }
     }
-    to_free.extend(
-        core.segments
-            .dead(Use::Extent, core.extents.current())
-            .map(|(physical, _)| physical),
-    );
+    to_free.extend(core.dead_extents());
     Plan {
         replay,
         to_free,
@@ -156,7 +159,7 @@ async fn write_pages(
             Some(next) => after = next,
         }
         if sink.has_full() {
-            settle(handle, std::mem::take(&mut in_flight)).await?;
+            handle.settle(std::mem::take(&mut in_flight)).await?;
             in_flight = sink.write_out(handle);
         }
     }
@@ -167,7 +170,7 @@ async fn write_pages(
     };
     sink.close_batch();
     in_flight.extend(sink.write_out(handle));
-    settle(handle, in_flight).await?;
+    handle.settle(in_flight).await?;
     Ok(index_root.zip(table_root))
 }
 
@@ -191,16 +194,6 @@ fn push_entries(
         last = Some(key);
     }
     Some(if count < ENTRIES_PER_STEP { None } else { last })
-}
-
-async fn settle(handle: &Handle, writes: Vec<Io>) -> Result<(), Error> {
-    let mut results = Vec::new();
-    for write in writes {
-        results.push(write.await);
-    }
-    results
-        .into_iter()
-        .try_for_each(|result| handle.poisoning(result))
 }
 
 /// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.

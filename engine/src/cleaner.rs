@@ -64,7 +64,10 @@ pub(crate) async fn clean(handle: Handle) {
             Use::Log => clean_log(&handle, victim).await,
             _ => clean_extent(&handle, victim).await,
         };
-        handle.with(|core| core.segments.remove_reader(victim));
+        handle.with(|core| {
+            core.segments.remove_reader(victim);
+            core.extents.await_no_more();
+        });
         match result {
             Ok(()) => handle.with(|core| {
                 core.stats.cleaned_segments += 1;
@@ -159,7 +162,6 @@ impl Core {
 
     fn note_moved(&mut self, bytes: u64) {
         self.maintenance.cleaned_bytes += bytes;
-        self.stats.relocated_bytes += bytes;
         if self.log.volatile_bytes > self.settings.options.write_buffer_bytes / 2 {
             self.group.force = true;
         }
@@ -167,7 +169,7 @@ impl Core {
     }
 
     /// Whether the index points to this very record.
-    fn is_alive(&self, record: &Record<'_>) -> Result<bool, Mismatch> {
+    pub(crate) fn is_alive(&self, record: &Record<'_>) -> Result<bool, Mismatch> {
         if !matches!(record.kind, RecordKind::Put | RecordKind::MoveValue) {
             return Ok(false);
         }
@@ -190,8 +192,8 @@ impl Core {
         }
     }
 
-    /// Appends a verified record anew and points the index there.
-    fn move_record(&mut self, record: &Record<'_>) {
+    /// Appends a verified record anew and points the index there. The log has the room.
+    pub(crate) fn move_record(&mut self, record: &Record<'_>) {
         let bytes = record_bytes(record.key.len(), record.value.len());
         self.log.make_room(&mut self.segments, bytes);
         let (lsn, checksum) = self.log.append(
@@ -211,7 +213,6 @@ impl Core {
             .relocate(record.key, record.sequence, place)
             .expect("it was just found alive");
         self.remove_live(record.key, &old);
-        self.note_moved(bytes as u64);
     }
 }
 
@@ -255,6 +256,8 @@ async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
                 // It may have died while there was no room.
                 if core.is_alive(&record) == Ok(true) {
                     core.move_record(&record);
+                    core.stats.relocated_bytes += bytes as u64;
+                    core.note_moved(bytes as u64);
                 }
             });
         }
@@ -417,7 +420,11 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
             .with(|core| core.prepare_chunk(&bytes[at..]))
             .ok_or(Stop::NoRoom)?;
         at += piece.len as usize;
-        handle.with(|core| core.stats.extent_bytes += data.len() as u64);
+        handle.with(|core| {
+            let (physical, _) = core.geometry.locate(piece.offset);
+            core.extents.await_pointer(physical);
+            core.stats.extent_bytes += data.len() as u64;
+        });
         writes.push(handle.io(DiskOp::Write {
             offset: piece.offset,
             data: data.clone(),
@@ -425,13 +432,7 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
         }));
         pieces.push((piece, data));
     }
-    let mut results = Vec::new();
-    for write in writes {
-        results.push(write.await);
-    }
-    for result in results {
-        handle.poisoning(result)?;
-    }
+    handle.settle(writes).await?;
     if !through && handle.with(|core| core.write_through()) {
         // The commits do not flush any more: what was written without write-through has to be flushed here.
         handle.flush().await?;
@@ -449,8 +450,10 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
             .is_some_and(|(now, _)| now == sequence)
         {
             core.move_pointer(key, sequence, offset, &pieces);
+            core.stats.relocated_bytes += bytes.len() as u64;
             core.note_moved(bytes.len() as u64);
         }
+        core.extents.await_no_more();
         Ok(())
     })
 }

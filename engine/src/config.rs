@@ -37,14 +37,16 @@ pub enum CommitMode {
 /// What may be tuned. Zero means "derive from device and memory" where the field says so.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Size of a segment of a new database, a power of two; 0: capacity/32 within 64 KiB..=8 MiB.
+    /// Size of a segment of a new database, a power of two; 0: capacity/32 within 64 KiB..=8 MiB, and less where the device
+    /// has not the room for 24 of them.
     pub segment_bytes: u64,
     /// Log written between checkpoints, at least, since it is never below twice the size of the last one; 0: capacity/256
     /// within 32 KiB..=64 MiB.
     pub checkpoint_bytes: u64,
     /// Bound of the value cache; 0 bytes means no cache, `None`: an eighth of the memory within 256 KiB..=32 MiB.
     pub cache_bytes: Option<u64>,
-    /// Bound of accepted but unwritten bytes; 0: a sixteenth of the memory within 256 KiB..=8 MiB.
+    /// Bound of accepted but unwritten bytes; 0: a sixteenth of the memory within 256 KiB..=8 MiB, but at most capacity/32, for
+    /// what a recovery may have to write anew has its space kept back.
     pub write_buffer_bytes: u64,
     /// A frame is closed when it reaches this size.
     pub frame_bytes: u64,
@@ -216,15 +218,21 @@ impl Settings {
             options.cache_bytes = Some((memory / 8).clamp(256 << 10, 32 << 20));
         }
         if options.write_buffer_bytes == 0 {
-            options.write_buffer_bytes = (memory / 16).clamp(256 << 10, 8 << 20);
+            let by_memory = (memory / 16).clamp(256 << 10, 8 << 20);
+            options.write_buffer_bytes = by_memory.min(device.capacity_bytes / 32).max(16 << 10);
         }
         if options.checkpoint_bytes == 0 {
             options.checkpoint_bytes = (device.capacity_bytes / 256).clamp(32 << 10, 64 << 20);
         }
         if options.segment_bytes == 0 {
-            let wished = (device.capacity_bytes.saturating_sub(HEADER_AREA_BYTES) / 32).max(1);
-            let power = 1_u64 << wished.ilog2();
-            options.segment_bytes = power.clamp(64 << 10, 8 << 20);
+            let room = device.capacity_bytes.saturating_sub(HEADER_AREA_BYTES);
+            let power = 1_u64 << (room / 32).max(1).ilog2();
+            let mut wished = power.clamp(64 << 10, 8 << 20);
+            let least = (16 << 10).max(4 * u64::from(block.max(sector)));
+            while wished > least && room / wished < 24 {
+                wished /= 2;
+            }
+            options.segment_bytes = wished;
         }
         if options.segment_bytes < 4 * u64::from(block.max(sector)) {
             return Err(Error::Invalid(

@@ -58,6 +58,8 @@ pub(crate) struct Core {
     pub(crate) id: Identity,
     pub(crate) geometry: Geometry,
     pub(crate) superblock: Option<Superblock>,
+    /// The half of the superblock's copies that the next publication writes first.
+    pub(crate) first_half: usize,
     pub(crate) index: Index,
     pub(crate) segments: Segments,
     pub(crate) log: Log,
@@ -104,6 +106,7 @@ impl Core {
             id,
             geometry,
             superblock: None,
+            first_half: 0,
             index: Index::default(),
             segments: Segments::new(geometry, 0),
             log: Log::new(geometry, id, settings.options.frame_bytes, 0, &tail),

@@ -85,6 +85,17 @@ impl Handle {
         })
     }
 
+    /// Waits for the end of all these writes. An error poisons.
+    pub(crate) async fn settle(&self, writes: Vec<Io>) -> Result<(), Error> {
+        let mut results = Vec::with_capacity(writes.len());
+        for write in writes {
+            results.push(write.await);
+        }
+        results
+            .into_iter()
+            .try_for_each(|result| self.poisoning(result))
+    }
+
     /// Waits until the condition yields something.
     pub(crate) async fn until<T>(&self, mut condition: impl FnMut(&mut Core) -> Option<T>) -> T {
         std::future::poll_fn(|_| match self.with(&mut condition) {

@@ -2,7 +2,8 @@
 //! flush as the record that points to them.
 //!
 //! Invariants: a chunk takes whole blocks in one segment and is never rewritten; every live chunk has an owner, so that cleaning
-//! finds who points into a segment; a chunk's bytes stay in memory until the frame that points to it is durable.
+//! finds who points into a segment; a chunk's bytes stay in memory until the frame that points to it is durable; a segment is
+//! not dead while a pointer into it is on its way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(crate) const POINTER_BYTES_MAX: usize = 8 << 10;
 pub(crate) struct Extents {
     /// The segment being filled.
     current: Option<u32>,
+    /// Segments that cleaning writes to; the pointers to there are still to come.
+    awaited: Vec<u32>,
     /// Keys by the device offset of the chunks they own.
     owners: BTreeMap<u64, Box<[u8]>>,
 }
@@ -33,6 +36,21 @@ pub(crate) struct Extents {
 impl Extents {
     pub(crate) fn current(&self) -> Option<u32> {
         self.current
+    }
+
+    /// Whether more is or will be written to it, so that it is not dead even if nothing lives there.
+    fn needs(&self, physical: u32) -> bool {
+        self.current == Some(physical) || self.awaited.contains(&physical)
+    }
+
+    /// A pointer into this segment is still to come: it is in use, although nothing lives there yet.
+    pub(crate) fn await_pointer(&mut self, physical: u32) {
+        self.awaited.push(physical);
+    }
+
+    /// The pointers have come, or never will.
+    pub(crate) fn await_no_more(&mut self) {
+        self.awaited.clear();
     }
 
     pub(crate) fn own(&mut self, offset: u64, key: &[u8]) {
@@ -62,6 +80,14 @@ impl Core {
             .current
             .map(|physical| u64::from(self.segments.get(physical).end));
         used.map_or(0, |used| self.geometry.segment_bytes - used)
+    }
+
+    /// Extent segments that hold nothing live and never will.
+    pub(crate) fn dead_extents(&self) -> impl Iterator<Item = u32> {
+        self.segments
+            .dead(Use::Extent)
+            .map(|(physical, _)| physical)
+            .filter(|physical| !self.extents.needs(*physical))
     }
 
     /// How many more segments values of these sizes take, written one after the other.

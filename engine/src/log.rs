@@ -17,6 +17,7 @@ use crate::format::segment::SegmentHeader;
 use crate::format::superblock::ReplayStart;
 use crate::format::{Geometry, len32, to_usize};
 use crate::segments::{Segments, Use};
+use crate::unproven::Unproven;
 
 /// The frame that takes records.
 #[derive(Debug)]
@@ -51,6 +52,8 @@ pub(crate) struct Frame {
     pub(crate) offset: u64,
     pub(crate) start: u64,
     pub(crate) data: Arc<IoBuf>,
+    /// The durable position that it states.
+    states: u64,
     pub(crate) state: FrameState,
     pub(crate) chunks: Vec<u64>,
     pub(crate) chunk_writes: u32,
@@ -92,6 +95,7 @@ pub(crate) struct Log {
     pub(crate) written_bytes: u64,
     /// Position of the record appended last; 0 if none was.
     pub(crate) last_record: u64,
+    pub(crate) unproven: Unproven,
 }
 
 /// Where appending goes on after recovery.
@@ -132,6 +136,7 @@ impl Log {
             volatile_bytes: 0,
             written_bytes: 0,
             last_record: 0,
+            unproven: Unproven::default(),
         }
     }
 
@@ -310,6 +315,7 @@ impl Log {
         self.previous_end = end;
         self.stated_durable = self.durable;
         self.tail = end;
+        self.unproven.seal(end);
         let within = self.geometry.within(open.start);
         segments.get_mut(open.physical).end =
             u32::try_from(within + padded).expect("a segment is below 4 GiB");
@@ -319,6 +325,7 @@ impl Log {
             offset: self.geometry.segment_offset(open.physical) + within,
             start: open.start,
             data: Arc::new(open.buffer),
+            states: self.durable,
             state: FrameState::Queued,
             chunks: open.chunks,
             chunk_writes: open.chunk_writes,
@@ -347,8 +354,14 @@ impl Log {
             "only what has reached the device is durable"
         );
         self.durable = frame.end;
+        self.prove(frame.states);
         self.volatile_bytes -= frame.data.len() as u64;
         frame
+    }
+
+    /// Something durable states this durable position.
+    pub(crate) fn prove(&mut self, durable: u64) {
+        self.unproven.prove(durable);
     }
 
     /// The bytes of a record that is not durable yet: in a sealed frame without copying, or in the open one.
@@ -363,6 +376,12 @@ impl Log {
         let at = self.frames.partition_point(|frame| frame.end <= lsn);
         let frame = self.frames.get(at).filter(|frame| lsn >= frame.lsn)?;
         Some(InMemory::Sealed(&frame.data, to_usize(lsn - frame.start)))
+    }
+
+    /// The next segment to enter: its first position, and the physical segment reserved for it.
+    pub(crate) fn next_segment(&self) -> (u64, u32) {
+        let lsn = self.tail.next_multiple_of(self.geometry.segment_bytes);
+        (lsn, self.next)
     }
 
     /// Where a replay that starts now has to begin: before the open frame, if there is one.

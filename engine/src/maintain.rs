@@ -1,7 +1,9 @@
 //! When checkpoints, cleaning and growth are due, and how much space each may take.
 //!
-//! Segments are kept back in two tiers: the last free ones are for a checkpoint, the ones before for what cleaning moves.
-//! Clients never dip into either, so cleaning can always empty segments and a checkpoint can always free them.
+//! Segments are kept back in tiers: the last free ones are for a checkpoint and for what a recovery would have to write anew
+//! (`evacuate.rs`), the ones before for what cleaning moves. Clients never dip into either, so cleaning can always empty
+//! segments, a checkpoint can always free them, and a crash at any point leaves the room that the opening takes: what cleaning
+//! moved and a checkpoint wrote is given back by the crash itself, until something durable refers to it.
 //!
 //! Live data may fill `usable_percent` of the segments that are left when these are set aside. So the average data segment
 //! has that share alive at most, the emptiest no more, and a round of cleaning and checkpoint always gains space: a
@@ -15,6 +17,7 @@ use crate::format::record::record_bytes;
 use crate::grow::grow;
 use crate::index::Place;
 use crate::segments::Use;
+use crate::unproven::Burden;
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
 const FUTILE_ROUNDS_MAX: u32 = 4;
@@ -100,9 +103,26 @@ impl Core {
             .div_ceil(self.geometry.segment_bytes)
     }
 
+    /// Segments that a recovery takes for writing this anew, and for the log to go on in.
+    fn evacuation_segments(&self, burden: Burden) -> u64 {
+        if !self.settings.device.volatile_cache {
+            return 0;
+        }
+        // A record is at most an eighth of a segment (or hardly more), and never split: a quarter covers what it leaves unused.
+        let log = (burden.log_bytes * 4 / 3).div_ceil(self.geometry.payload_bytes());
+        1 + log + burden.extent_bytes.div_ceil(self.geometry.segment_bytes)
+    }
+
+    /// How many more segments a recovery would take if this were written now.
+    pub(crate) fn evacuation_of(&self, burden: Burden) -> u64 {
+        let now = self.log.unproven.total();
+        self.evacuation_segments(now.plus(burden)) - self.evacuation_segments(now)
+    }
+
     /// Cleaning leaves this many segments free.
     pub(crate) fn cleaner_floor(&self) -> u64 {
         self.checkpoint_segments(self.index.entry_bytes())
+            + self.evacuation_segments(self.log.unproven.total())
     }
 
     /// Clients leave this many segments free.
@@ -110,9 +130,18 @@ impl Core {
         self.cleaner_floor() + self.clean_reserve()
     }
 
-    /// How much live data there may be, with so many bytes of index entries; `None`: not even a little.
-    pub(crate) fn live_bytes_max(&self, entry_bytes: u64) -> Option<u64> {
-        let aside = 2 + self.clean_reserve() + 2 * self.checkpoint_segments(entry_bytes);
+    /// How much live data there may be, with so many bytes of index entries, when so much is written at once; `None`: not
+    /// even a little.
+    pub(crate) fn live_bytes_max(&self, entry_bytes: u64, burden: Burden) -> Option<u64> {
+        let usual = Burden {
+            log_bytes: self.settings.options.write_buffer_bytes,
+            extent_bytes: 0,
+        };
+        let evacuation = self
+            .evacuation_segments(usual)
+            .max(self.evacuation_segments(burden));
+        let checkpoints = 2 * self.checkpoint_segments(entry_bytes);
+        let aside = 2 + self.clean_reserve() + checkpoints + evacuation;
         let left = self
             .segments_max()
             .checked_sub(aside)
@@ -139,13 +168,10 @@ impl Core {
         let now = self.log.segment_now();
         let log = self
             .segments
-            .dead(Use::Log, None)
+            .dead(Use::Log)
             .filter(|(_, s)| s.logical != 0 && s.logical < now)
             .count();
-        let extents = self
-            .segments
-            .dead(Use::Extent, self.extents.current())
-            .count();
+        let extents = self.dead_extents().count();
         (log + extents) as u64
     }
 

@@ -3,27 +3,28 @@
 //! 1. Choose the superblock: of the valid copies the highest generation.
 //! 2. Load the checkpoint it refers to.
 //! 3. Replay the log from there (`replay.rs`), which finds the tail, or damage.
-//! 4. Flush, so that what was just read can never be taken back.
-//! 5. Make a new epoch durable that starts at the tail. Only then append.
+//! 4. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`evacuate.rs`).
+//! 5. Make a new epoch durable. Only then append.
 //!
-//! Invariants: recovery writes nothing but superblocks, so a crash in it changes nothing that was acknowledged; running it
-//! twice gives the same state; a damaged device is refused and left as it is.
+//! Invariants: recovery overwrites nothing that the superblock before refers to or leads to, so a crash in it changes nothing
+//! that was acknowledged; running it twice gives the same state; a damaged device is refused and left as it is.
 
 use crate::checksum::Identity;
 use crate::core::{Core, Phase};
 use crate::create::create;
 use crate::error::{Error, Mismatch};
+use crate::evacuate::evacuate;
 use crate::executor::Handle;
 use crate::format::page::Tree;
 use crate::format::pointer::Pointer;
-use crate::format::superblock::{COPIES, Superblock, copy_offset};
+use crate::format::superblock::Superblock;
 use crate::format::{Geometry, get_u32, get_u64};
 use crate::index::{Place, Version};
 use crate::log::Log;
 use crate::port::{Level, Reply};
 use crate::replay::{Recovered, replay};
 use crate::segments::{Segments, Use};
-use crate::superblocks::publish;
+use crate::superblocks::{Choice, choose_superblock, half_of, publish};
 use crate::tree::read_tree;
 
 /// Opens the database and answers request 0.
@@ -49,33 +50,55 @@ pub(crate) async fn open(handle: Handle) {
 }
 
 async fn recover(handle: &Handle) -> Result<(), Error> {
-    let (superblock, created) = match choose_superblock(handle).await? {
-        Choice::Found(superblock) => {
-            handle.with(|core| adopt(core, &superblock))?;
-            (superblock, false)
+    let (superblock, settled, created) = match choose_superblock(handle).await? {
+        Choice::Found {
+            superblock,
+            first_half,
+            settled,
+        } => {
+            handle.with(|core| {
+                core.first_half = first_half;
+                adopt(core, &superblock)
+            })?;
+            (superblock, settled, false)
         }
-        Choice::None { garbage } => (create(handle, &garbage).await?, true),
+        Choice::None { garbage } => {
+            // What an interrupted creation left is overwritten first: the other half is blank, and stays so meanwhile.
+            handle.with(|core| core.first_half = garbage.first().map_or(0, |copy| half_of(*copy)));
+            (create(handle, &garbage).await?, true, true)
+        }
     };
     load_checkpoint(handle, &superblock).await?;
     let recovered = if created {
         let tail = handle.with(|core| crate::create::first_tail(&core.geometry, &core.id));
-        Recovered { tail, cut: false }
+        Recovered {
+            tail,
+            cut: false,
+            proven: tail.previous_end,
+            unproven: Vec::new(),
+        }
     } else {
         replay(handle, &superblock).await?
     };
-    if recovered.tail.previous_end > superblock.durable {
-        handle.flush().await?;
-    }
-    let next = Superblock {
-        generation: superblock.generation + 1,
-        epoch: superblock.epoch + 1,
-        epoch_start: recovered.tail.lsn,
-        durable: recovered.tail.previous_end,
+    handle.with(|core| {
+        core.stats.cut_tail = recovered.cut;
+        count_live(core)
+    })?;
+    let superblock = Superblock {
         segment_count: handle.with(|core| core.segments.count()),
         ..superblock
     };
-    handle.with(|core| start(core, &next, &recovered))?;
-    publish(handle, next).await?;
+    if recovered.unproven.is_empty() {
+        let next = handle.with(|core| go_on(core, &superblock, &recovered))?;
+        publish(handle, next).await?;
+    } else {
+        let superblock = if settled {
+            superblock
+        } else {
+            settle(handle, superblock).await?
+        };
+        evacuate(handle, &superblock, &recovered).await?;
+    }
     handle.with(|core| {
         core.through_is_faster = core.through_measured_faster;
         let keys = core.index.len();
@@ -83,65 +106,21 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
             Level::Info,
             format!(
                 "open at epoch {}: {keys} keys, log end {}",
-                next.epoch, next.durable
+                core.log.epoch, core.log.durable
             ),
         );
     });
     Ok(())
 }
 
-enum Choice {
-    Found(Superblock),
-    /// None is valid; these are not blank either.
-    None {
-        garbage: Vec<u16>,
-    },
-}
-
-/// Reads all copies; an unreadable one counts as invalid, since each half is enough by itself.
-async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
-    let block = handle.with(|core| core.geometry.block_bytes);
-    let mut valid: Vec<(u16, Superblock)> = Vec::new();
-    let mut garbage = Vec::new();
-    let mut failed = None;
-    for copy in 0..COPIES {
-        match handle.read_retry(copy_offset(copy), block).await {
-            Ok(bytes) => match Superblock::decode(copy, &bytes) {
-                Ok(superblock) => valid.push((copy, superblock)),
-                Err(mismatch) if bytes.iter().any(|byte| *byte != 0) => {
-                    garbage.push(copy);
-                    let text =
-                        format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
-                    handle.with(|core| core.log_line(Level::Debug, text));
-                }
-                Err(_) => {}
-            },
-            Err(error) => failed = Some(error),
-        }
-    }
-    let Some((newest_copy, newest)) = valid
-        .iter()
-        .max_by_key(|(_, superblock)| superblock.generation)
-        .copied()
-    else {
-        return match failed {
-            Some(error) => Err(error),
-            None => Ok(Choice::None { garbage }),
-        };
+/// Publishes what is chosen once more, so that nothing older can be chosen from now on.
+async fn settle(handle: &Handle, superblock: Superblock) -> Result<Superblock, Error> {
+    let settled = Superblock {
+        generation: superblock.generation + 1,
+        ..superblock
     };
-    for (copy, superblock) in &valid {
-        let same_generation = superblock.generation == newest.generation;
-        if superblock.db_id != newest.db_id || (same_generation && *superblock != newest) {
-            let found = u64::from(newest_copy);
-            let mismatch = Mismatch {
-                what: "superblock copies that contradict each other",
-                expected: u64::from(*copy),
-                found,
-            };
-            return Err(mismatch.at(copy_offset(*copy)).into());
-        }
-    }
-    Ok(Choice::Found(newest))
+    publish(handle, settled).await?;
+    Ok(settled)
 }
 
 /// Takes identity and layout from the superblock, if they fit the device.
@@ -273,27 +252,8 @@ fn decode_version(core: &Core, payload: &[u8]) -> Result<Version, Mismatch> {
     Ok(Version { sequence, place })
 }
 
-/// Everything is known: counts what lives where, and lets the log go on at the tail.
-fn start(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Result<(), Error> {
-    let tail = &recovered.tail;
-    if core.segments.get(tail.next).used_as != Use::Free
-        || !core.segments.claim(tail.next, Use::Log)
-    {
-        let found = tail.next.into();
-        let mismatch = Mismatch {
-            what: "next log segment in use",
-            expected: Use::Free as u64,
-            found,
-        };
-        return Err(mismatch.at(core.geometry.segment_offset(tail.next)).into());
-    }
-    core.log = Log::new(
-        core.geometry,
-        core.id,
-        core.settings.options.frame_bytes,
-        superblock.epoch,
-        tail,
-    );
+/// Everything is known: counts what lives where.
+fn count_live(core: &mut Core) -> Result<(), Error> {
     let versions: Vec<(Box<[u8]>, Place)> = core
         .index
         .everything()
@@ -303,8 +263,47 @@ fn start(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Res
         check_place(core, &place)?;
         core.add_live(&key, &place);
     }
-    core.stats.cut_tail = recovered.cut;
     Ok(())
+}
+
+/// Lets the log go on at its tail, which is proven. Returns the new epoch's superblock.
+fn go_on(
+    core: &mut Core,
+    superblock: &Superblock,
+    recovered: &Recovered,
+) -> Result<Superblock, Error> {
+    let tail = &recovered.tail;
+    core.claim_next(tail.next)?;
+    let epoch = superblock.epoch + 1;
+    core.log = Log::new(
+        core.geometry,
+        core.id,
+        core.settings.options.frame_bytes,
+        epoch,
+        tail,
+    );
+    Ok(Superblock {
+        generation: superblock.generation + 1,
+        epoch,
+        epoch_start: tail.lsn,
+        durable: tail.previous_end,
+        ..*superblock
+    })
+}
+
+impl Core {
+    /// Keeps the segment that the log would enter next from being used for anything else.
+    pub(crate) fn claim_next(&mut self, next: u32) -> Result<(), Error> {
+        if self.segments.get(next).used_as == Use::Free && self.segments.claim(next, Use::Log) {
+            return Ok(());
+        }
+        let mismatch = Mismatch {
+            what: "next log segment in use",
+            expected: Use::Free as u64,
+            found: next.into(),
+        };
+        Err(mismatch.at(self.geometry.segment_offset(next)).into())
+    }
 }
 
 /// A reference into a segment that the log does not have would be damage of the checkpoint.

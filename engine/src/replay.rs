@@ -8,101 +8,50 @@
 //! - **damage**: the superblock, a frame of the chain, or any whole frame or segment header of the current epoch further on
 //!   states a durable position beyond the end of the chain. The database is refused.
 //!
-//! Frames that point to extents and are not known to be durable are held back until their extents were verified, so that a
-//! cut never has to be undone.
+//! Frames that nothing states as durable are held back until something does, or until the chain has ended; `settle.rs` then
+//! says what becomes of them.
 
 use std::collections::VecDeque;
 
-use crate::buffer::IoBuf;
-use crate::checksum::{Identity, Kind};
-use crate::core::Core;
+use crate::checksum::Identity;
 use crate::error::{Corruption, Error, Mismatch};
 use crate::executor::Handle;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use crate::format::pointer::Pointer;
-use crate::format::record::{Record, RecordKind, Records, tag};
+use crate::format::record::Records;
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::Superblock;
-use crate::format::{Geometry, round_up, to_usize};
-use crate::index::{Place, Version};
+use crate::format::{Geometry, round_up};
+use crate::loaded::Loaded;
 use crate::log::Tail;
-use crate::recovery::claim_extents;
 use crate::segments::Use;
-
-/// First read of a segment; each further one is twice as long.
-const READ_BYTES_MIN: u64 = 64 << 10;
-const READ_BYTES_MAX: u64 = 1 << 20;
+use crate::settle::Held;
 
 /// What replay found.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) tail: Tail,
     /// Whether something was cut off.
     pub(crate) cut: bool,
+    /// Everything before this is known to be durable.
+    pub(crate) proven: u64,
+    /// The frames between there and the tail, if any of them holds a commit: they were read, and may yet vanish.
+    pub(crate) unproven: Vec<Held>,
 }
 
-/// A segment of the log as far as it has been read.
-struct Loaded {
-    physical: u32,
-    bytes: IoBuf,
-}
-
-impl Loaded {
-    fn new(physical: u32) -> Loaded {
-        Loaded {
-            physical,
-            bytes: IoBuf::zeroed(0),
-        }
-    }
-
-    /// Makes sure that everything before `end` is loaded (from the segment's start).
-    async fn load(&mut self, handle: &Handle, geometry: &Geometry, end: u64) -> Result<(), Error> {
-        let mut have = self.bytes.len() as u64;
-        while have < end {
-            let len = have
-                .clamp(READ_BYTES_MIN, READ_BYTES_MAX)
-                .max(end - have)
-                .min(geometry.segment_bytes - have);
-            let len = round_up(len, geometry.block_bytes).min(geometry.segment_bytes - have);
-            let piece = handle
-                .read_retry(geometry.segment_offset(self.physical) + have, len)
-                .await?;
-            if have == 0 {
-                self.bytes = piece;
-            } else {
-                self.bytes.grow(to_usize(have + len));
-                self.bytes[to_usize(have)..].copy_from_slice(&piece);
-            }
-            have += len;
-        }
-        Ok(())
-    }
-
-    fn from(&self, within: u64) -> &[u8] {
-        &self.bytes[to_usize(within)..]
-    }
-}
-
-/// A frame whose extents have to be verified before it may count, and those behind it.
-struct Held {
-    header: FrameHeader,
-    end: u64,
-    body: Vec<u8>,
-    tail: Tail,
-    physical: u32,
-}
-
-struct Replay<'a> {
-    handle: &'a Handle,
-    superblock: &'a Superblock,
-    geometry: Geometry,
-    id: Identity,
+pub(crate) struct Replay<'a> {
+    pub(crate) handle: &'a Handle,
+    pub(crate) superblock: &'a Superblock,
+    pub(crate) geometry: Geometry,
+    pub(crate) id: Identity,
     /// Where the next frame is expected.
-    tail: Tail,
+    pub(crate) tail: Tail,
+    /// The tail before the present segment was entered, as long as no frame was found in it.
+    unentered: Option<Tail>,
     epoch: u64,
-    durable: u64,
-    held: VecDeque<Held>,
-    segment: Loaded,
+    /// The highest position that anything states as durable.
+    pub(crate) durable: u64,
+    pub(crate) held: VecDeque<Held>,
+    pub(crate) segment: Loaded,
 }
 
 /// Replays the log; what it says is applied to the core's index and segments.
@@ -125,6 +74,7 @@ pub(crate) async fn replay(handle: &Handle, superblock: &Superblock) -> Result<R
         geometry,
         id,
         tail,
+        unentered: None,
         epoch: 0,
         durable,
         held: VecDeque::new(),
@@ -148,13 +98,18 @@ impl Replay<'_> {
             return Err(damage.into());
         }
         self.durable = self.durable.max(evidence.unwrap_or(0));
-        let cut_extents = self.settle_held().await?;
+        if let Some(unentered) = self.unentered.take() {
+            self.tail = unentered;
+        }
+        let (unproven, cut_extents) = self.settle().await?;
         let from = self.geometry.logical(self.tail.lsn.saturating_sub(1)) + 1;
         self.handle.with(|core| core.segments.cut_log(from));
         let torn = mismatch.found != 0 && mismatch.what != "segment number";
         Ok(Recovered {
             tail: self.tail,
             cut: cut_extents || torn,
+            proven: self.durable,
+            unproven,
         })
     }
 
@@ -282,6 +237,8 @@ impl Replay<'_> {
         self.epoch = header.epoch;
         self.durable = self.durable.max(header.durable);
         self.segment = segment;
+        // A header without a frame behind it proves nothing: it is written again, with the frame that will come.
+        self.unentered = Some(self.tail);
         self.tail.current = physical;
         self.tail.next = header.next;
         self.tail.lsn = lsn + self.geometry.block_bytes;
@@ -367,7 +324,8 @@ impl Replay<'_> {
             )
             .offset;
         let end = header.lsn + self.geometry.block_up(header.total_bytes());
-        let before = self.tail;
+        let physical = self.tail.current;
+        let before = self.unentered.take().unwrap_or(self.tail);
         let mut commits = 0;
         let mut records = 0;
         for record in Records::new(header.lsn + FRAME_HEADER_BYTES as u64, &body) {
@@ -394,191 +352,18 @@ impl Replay<'_> {
         self.tail.previous_end = end;
         self.tail.previous_checksum = header.header_checksum;
         self.tail.next_sequence += commits;
-        while self
-            .held
-            .front()
-            .is_some_and(|held| held.end <= self.durable)
-        {
-            let held = self.held.pop_front().expect("it is there");
-            self.apply(&held.header, &held.body, held.physical, held.end)?;
-        }
-        let must_verify = header.has_extents && end > self.durable;
-        if must_verify || !self.held.is_empty() {
-            self.held.push_back(Held {
-                header,
-                end,
-                body,
-                tail: before,
-                physical: before.current,
-            });
-            return Ok(());
-        }
-        self.apply(&header, &body, before.current, end)
-    }
-
-    /// Brings the frame's effects into the index.
-    fn apply(
-        &self,
-        header: &FrameHeader,
-        body: &[u8],
-        physical: u32,
-        end: u64,
-    ) -> Result<(), Error> {
-        let offset = self.geometry.segment_offset(physical);
-        let within = match self.geometry.within(end) {
-            0 => self.geometry.segment_bytes,
-            within => within,
+        let held = Held {
+            header,
+            end,
+            body,
+            commits,
+            tail: before,
+            physical,
         };
-        self.handle.with(|core| {
-            core.stats.replayed_frames += 1;
-            core.segments.get_mut(physical).end =
-                u32::try_from(within).expect("a segment is below 4 GiB");
-            for record in Records::new(header.lsn + FRAME_HEADER_BYTES as u64, body) {
-                let record = record.map_err(|mismatch| mismatch.at(offset))?;
-                apply_record(core, &record)
-                    .map_err(|mismatch| mismatch.at(offset + self.geometry.within(record.lsn)))?;
-            }
-            Ok(())
-        })
-    }
-
-    /// The chain has ended; what is held back counts if its extents are there. True if something was cut.
-    async fn settle_held(&mut self) -> Result<bool, Error> {
-        while let Some(held) = self.held.pop_front() {
-            if held.end > self.durable
-                && let Some(corruption) = self.check_extents(&held).await?
-            {
-                if self.durable > held.header.lsn {
-                    return Err(corruption.into());
-                }
-                self.tail = held.tail;
-                self.held.clear();
-                return Ok(true);
-            }
-            self.apply(&held.header, &held.body, held.physical, held.end)?;
+        self.held.push_back(held);
+        while let Some(proven) = self.held.pop_front_if(|held| held.end <= self.durable) {
+            self.apply(&proven, true)?;
         }
-        Ok(false)
+        Ok(())
     }
-
-    /// The first chunk that a record of the frame points to and that is not there.
-    async fn check_extents(&self, held: &Held) -> Result<Option<Corruption>, Error> {
-        let segments = self.handle.with(|core| core.segments.count());
-        for record in Records::new(held.header.lsn + FRAME_HEADER_BYTES as u64, &held.body) {
-            let offset = self.geometry.segment_offset(held.physical);
-            let record = record.map_err(|mismatch| mismatch.at(offset))?;
-            if !matches!(record.kind, RecordKind::PutExtent | RecordKind::MoveExtent) {
-                continue;
-            }
-            let pointer = Pointer::decode(&self.geometry, segments, record.value)
-                .map_err(|mismatch| mismatch.at(offset))?;
-            for chunk in &pointer.chunks {
-                let sector = self.handle.with(|core| core.geometry.sector_bytes);
-                let bytes = self
-                    .handle
-                    .read_retry(chunk.offset, round_up(chunk.len.into(), sector))
-                    .await?;
-                let found =
-                    self.id
-                        .checksum(Kind::Chunk, 0, chunk.offset, &bytes[..chunk.len as usize]);
-                if let Err(mismatch) = Mismatch::check("chunk checksum", chunk.checksum, found) {
-                    return Ok(Some(mismatch.at(chunk.offset)));
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// The highest durable position that any whole structure of the current epoch from `lsn` on states. Looks at the rest
-    /// of the segment and at those that follow, as far as their headers lead, and one beyond.
-    async fn evidence_beyond(&mut self, lsn: u64) -> Result<Option<u64>, Error> {
-        let mut highest = None;
-        let mut logical = self.geometry.logical(lsn);
-        let mut within = self.geometry.within(lsn);
-        let mut next = self.tail.next;
-        let count = self.handle.with(|core| core.segments.count());
-        let mut segment = std::mem::replace(&mut self.segment, Loaded::new(0));
-        if within == 0 {
-            segment = Loaded::new(next);
-        }
-        let last = logical + u64::from(count);
-        while logical < last {
-            segment
-                .load(self.handle, &self.geometry, self.geometry.segment_bytes)
-                .await?;
-            let base = logical * self.geometry.segment_bytes;
-            let mut linked = within != 0;
-            if within == 0
-                && let Ok(header) =
-                    SegmentHeader::decode(&self.id, logical, segment.physical, segment.from(0))
-                && header.epoch >= self.superblock.epoch
-            {
-                self.check_superblock_epoch(header.epoch, segment.physical, 0)?;
-                highest = highest.max(Some(header.durable));
-                next = header.next;
-                linked = true;
-            }
-            while within < self.geometry.segment_bytes {
-                let room = self.geometry.segment_bytes - within;
-                if let Ok(header) =
-                    FrameHeader::decode(&self.id, base + within, room, segment.from(within))
-                    && header.epoch >= self.superblock.epoch
-                {
-                    self.check_superblock_epoch(header.epoch, segment.physical, within)?;
-                    highest = highest.max(Some(header.durable));
-                }
-                within += self.geometry.block_bytes;
-            }
-            if !linked || next >= count {
-                break;
-            }
-            segment = Loaded::new(next);
-            logical += 1;
-            within = 0;
-        }
-        Ok(highest)
-    }
-
-    /// An epoch beyond the superblock's means that every copy of a later superblock is gone.
-    fn check_superblock_epoch(&self, epoch: u64, physical: u32, within: u64) -> Result<(), Error> {
-        let offset = self.geometry.segment_offset(physical) + within;
-        Mismatch::check(
-            "epoch, later than every superblock's",
-            self.superblock.epoch,
-            epoch,
-        )
-        .map_err(|mismatch| mismatch.at(offset).into())
-    }
-}
-
-/// Applies one record in log order.
-fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
-    let in_log = || Place::Log {
-        lsn: record.lsn,
-        value_bytes: crate::format::len32(record.value.len()),
-        tag: tag(record.checksum),
-    };
-    let sequence = record.sequence;
-    let place = match record.kind {
-        RecordKind::Delete => Place::Tombstone,
-        RecordKind::Put if record.value.len() as u64 <= core.settings.options.inline_bytes => {
-            Place::Inline(record.value.into())
-        }
-        RecordKind::Put | RecordKind::MoveValue => in_log(),
-        RecordKind::PutExtent | RecordKind::MoveExtent => {
-            let pointer = Pointer::decode(&core.geometry, core.segments.count(), record.value)?;
-            claim_extents(core, &pointer)?;
-            Place::Extent(Box::new(pointer))
-        }
-    };
-    if record.kind.is_commit() {
-        core.index
-            .set(record.key, Version { sequence, place }, &mut Vec::new());
-    } else if core
-        .index
-        .newest(record.key)
-        .is_some_and(|newest| newest.sequence == sequence)
-    {
-        core.index.relocate(record.key, sequence, place);
-    }
-    Ok(())
 }

@@ -208,14 +208,9 @@ impl Segments {
         }
     }
 
-    /// Segments of a kind that hold nothing live, `but` one.
-    pub(crate) fn dead(
-        &self,
-        used_as: Use,
-        but: Option<u32>,
-    ) -> impl Iterator<Item = (u32, &Segment)> {
-        self.iter().filter(move |(physical, segment)| {
-            segment.used_as == used_as && segment.live_bytes == 0 && Some(*physical) != but
-        })
+    /// Segments of a kind that hold nothing live.
+    pub(crate) fn dead(&self, used_as: Use) -> impl Iterator<Item = (u32, &Segment)> {
+        self.iter()
+            .filter(move |(_, segment)| segment.used_as == used_as && segment.live_bytes == 0)
     }
 }

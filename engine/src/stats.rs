@@ -30,6 +30,10 @@ pub struct Stats {
     pub replayed_frames: u64,
     /// Whether the opening cut a torn tail off.
     pub cut_tail: bool,
+    /// Records and large values that the opening wrote anew, since nothing stated that they were durable.
+    pub evacuated_bytes: u64,
+    /// Whether the opening went that way, with or without values to write.
+    pub evacuated: bool,
     /// Times a request had to wait for space or buffer.
     pub stalls: u64,
     /// Live keys now.

@@ -1,51 +1,169 @@
-//! Publishing a superblock: two copies, flush, the other two, flush.
+//! The superblock's four copies: choosing among them at an opening, and publishing a new one.
 //!
-//! Invariants: at any moment at least one half is whole, old or new; when `publish` returns, all four copies are durable.
-//! On the way it measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
+//! The copies are two halves, {0, 2} and {1, 3}. A publication writes one half, flushes, writes the other, flushes; each copy says
+//! at which turn it was written. What was read back may be in nothing but the device's cache, from a flush that failed in an
+//! earlier process. So the half that may be overwritten first is not always the same one: it is the one that is not proven.
+//!
+//! Invariants: at any moment one half is on the medium, whole, old or new; when `publish` returns, all four copies are. A
+//! superblock that is not settled may be replaced by the one before it at the next power cut: until it is, nothing may be
+//! written but superblocks, for what it has freed may still be needed.
+//!
+//! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
 use crate::buffer::IoBuf;
-use crate::error::Error;
+use crate::error::{Error, Mismatch};
 use crate::executor::{Handle, Io};
-use crate::format::superblock::{Superblock, copy_offset};
+use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::to_usize;
+use crate::port::Level;
 
 const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
+
+/// Which of the halves a copy belongs to.
+pub(crate) fn half_of(copy: u16) -> usize {
+    usize::from(copy % 2)
+}
+
+/// What the four copies say.
+pub(crate) enum Choice {
+    Found {
+        superblock: Superblock,
+        /// The half that the next publication writes first.
+        first_half: usize,
+        /// It is on the medium, and nothing older will ever be chosen instead.
+        settled: bool,
+    },
+    /// None is valid; these are not blank either.
+    None { garbage: Vec<u16> },
+}
+
+/// What one copy is. An unreadable one counts as garbage, since each half is enough by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copy {
+    Blank,
+    Garbage,
+    Valid(Superblock, Turn),
+}
+
+/// Reads all copies and chooses.
+pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
+    let block = handle.with(|core| core.geometry.block_bytes);
+    let mut copies = [Copy::Blank; COPIES as usize];
+    let mut failed = None;
+    for copy in 0..COPIES {
+        let found = match handle.read_retry(copy_offset(copy), block).await {
+            Ok(bytes) => match Superblock::decode(copy, &bytes) {
+                Ok((superblock, turn)) => Copy::Valid(superblock, turn),
+                Err(mismatch) if bytes.iter().any(|byte| *byte != 0) => {
+                    let text =
+                        format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
+                    handle.with(|core| core.log_line(Level::Debug, text));
+                    Copy::Garbage
+                }
+                Err(_) => Copy::Blank,
+            },
+            Err(error) => {
+                failed = Some(error);
+                Copy::Garbage
+            }
+        };
+        copies[usize::from(copy)] = found;
+    }
+    let choice = choose(&copies)?;
+    match (choice, failed) {
+        (Choice::None { .. }, Some(error)) => Err(error),
+        (choice, _) => Ok(choice),
+    }
+}
+
+/// The newest valid copy, and what is known about its publication:
+/// - copies of both turns: the first half is proven, the second may be a cache's illusion;
+/// - of the first turn only, and the other half is damaged: that half was being overwritten, so the first is proven;
+/// - of the first turn only, and the other half is in order: nothing is proven but that other half;
+/// - of the second turn only: the first half is damaged, so it is the one to be written, and nothing is proven.
+fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
+    let valid = || {
+        (0_u16..)
+            .zip(copies)
+            .filter_map(|(copy, found)| match found {
+                Copy::Valid(superblock, turn) => Some((copy, superblock, *turn)),
+                _ => None,
+            })
+    };
+    let Some((newest_copy, newest, _)) = valid().max_by_key(|(_, s, _)| s.generation) else {
+        let garbage = (0_u16..)
+            .zip(copies)
+            .filter(|(_, found)| **found == Copy::Garbage)
+            .map(|(copy, _)| copy)
+            .collect();
+        return Ok(Choice::None { garbage });
+    };
+    let mut halves = [None; 2];
+    for (copy, superblock, turn) in valid() {
+        let same_generation = superblock.generation == newest.generation;
+        if superblock.db_id != newest.db_id || (same_generation && superblock != newest) {
+            let mismatch = Mismatch {
+                what: "superblock copies that contradict each other",
+                expected: copy.into(),
+                found: newest_copy.into(),
+            };
+            return Err(mismatch.at(copy_offset(copy)).into());
+        }
+        if same_generation {
+            halves[turn as usize - 1] = Some(half_of(copy));
+        }
+    }
+    let damaged = |half: usize| {
+        HALVES[half]
+            .iter()
+            .any(|copy| copies[usize::from(*copy)] == Copy::Garbage)
+    };
+    let (first_half, settled) = match halves {
+        [Some(_), Some(second)] => (second, true),
+        [Some(first), None] if damaged(1 - first) => (1 - first, true),
+        [Some(first), None] => (first, false),
+        [None, Some(second)] => (1 - second, false),
+        [None, None] => unreachable!("the newest copy is of its own generation"),
+    };
+    Ok(Choice::Found {
+        superblock: *newest,
+        first_half,
+        settled,
+    })
+}
 
 /// Makes a superblock durable in all copies. Any error poisons.
 pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(), Error> {
     let block = u64::from(superblock.block_bytes);
     let device = handle.with(|core| core.settings.device.clone());
+    let first_half = handle.with(|core| core.first_half);
     let mut took = [0; 2];
-    for (half, copies) in HALVES.into_iter().enumerate() {
+    for (at, turn) in [Turn::First, Turn::Second].into_iter().enumerate() {
         let began = handle.with(|core| core.now);
-        let through = half == 1 && device.volatile_cache && device.write_through;
-        let writes: Vec<Io> = copies
+        let through = turn == Turn::Second && device.volatile_cache && device.write_through;
+        let writes: Vec<Io> = HALVES[(first_half + at) % 2]
             .iter()
             .map(|copy| {
                 let mut data = IoBuf::zeroed(to_usize(block));
-                superblock.encode(*copy, &mut data);
+                superblock.encode(*copy, turn, &mut data);
                 handle.write(copy_offset(*copy), data, through)
             })
             .collect();
-        let mut results = Vec::new();
-        for write in writes {
-            results.push(write.await);
-        }
-        for result in results {
-            handle.poisoning(result)?;
-        }
+        handle.settle(writes).await?;
         let written = handle.with(|core| core.now);
         if !through {
             handle.flush().await?;
         }
         let now = handle.with(|core| core.now);
-        took[half] = now - began;
-        if half == 0 && device.volatile_cache {
+        took[at] = now - began;
+        if turn == Turn::First && device.volatile_cache {
             handle.with(|core| core.note_flush_ns(now - written));
         }
     }
     handle.with(|core| {
         core.superblock = Some(superblock);
+        core.first_half = 1 - first_half;
+        core.log.prove(superblock.durable);
         core.stats.checkpoint_bytes += 4 * block;
         if device.volatile_cache && device.write_through {
             // Clearly faster, or it is not worth losing the larger groups.
@@ -53,4 +171,71 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
         }
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::superblock::tests::example;
+
+    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage: generation, the half to
+    /// write first, settled.
+    fn chosen(copies: [Option<(u64, Turn)>; 4]) -> (u64, usize, bool) {
+        let copies = copies.map(|copy| match copy {
+            None => Copy::Garbage,
+            Some((0, _)) => Copy::Blank,
+            Some((generation, turn)) => Copy::Valid(
+                Superblock {
+                    generation,
+                    ..example()
+                },
+                turn,
+            ),
+        });
+        match choose(&copies).expect("consistent") {
+            Choice::Found {
+                superblock,
+                first_half,
+                settled,
+            } => (superblock.generation, first_half, settled),
+            Choice::None { .. } => panic!("there is a valid one"),
+        }
+    }
+
+    /// Goal: the half that may be the only one on the medium is never overwritten first. Method: every stage at which a
+    /// publication may have been broken off, in both orders of the halves, and at creation.
+    #[test]
+    fn the_half_that_is_proven_is_overwritten_last() {
+        use Turn::{First, Second};
+        for flip in [false, true] {
+            // Halves {0, 2} and {1, 3}; flipped, they change places.
+            let order =
+                |c: [Option<(u64, Turn)>; 4]| if flip { [c[1], c[0], c[3], c[2]] } else { c };
+            let half = |half: usize| half ^ usize::from(flip);
+            let (old, older) = (Some((4, First)), Some((4, Second)));
+            let (new, newer) = (Some((5, First)), Some((5, Second)));
+            // Before, and complete: the half written second is the next.
+            assert_eq!(chosen(order([old, older, old, older])), (4, half(1), true));
+            // The first turn is being written over the half that was second before.
+            assert_eq!(chosen(order([old, None, old, older])), (4, half(1), true));
+            assert_eq!(chosen(order([old, None, old, None])), (4, half(1), true));
+            assert_eq!(chosen(order([old, new, old, older])), (5, half(1), false));
+            assert_eq!(chosen(order([old, new, old, None])), (5, half(1), false));
+            assert_eq!(chosen(order([old, new, old, new])), (5, half(1), false));
+            // The second turn.
+            assert_eq!(chosen(order([None, new, old, new])), (5, half(0), true));
+            assert_eq!(chosen(order([newer, new, old, new])), (5, half(0), true));
+            assert_eq!(chosen(order([newer, new, None, new])), (5, half(0), true));
+            assert_eq!(chosen(order([newer, new, newer, new])), (5, half(0), true));
+            // Damage came later.
+            assert_eq!(
+                chosen(order([newer, None, newer, None])),
+                (5, half(1), false)
+            );
+            // Creation.
+            let blank = Some((0, First));
+            assert_eq!(chosen(order([new, blank, new, blank])), (5, half(0), false));
+            assert_eq!(chosen(order([new, None, new, blank])), (5, half(1), true));
+        }
+    }
 }

@@ -14,6 +14,7 @@ use crate::log::Log;
 use crate::port::{
     Direction, Durability, Mutation, Reply, Request, RequestId, ScanRange, SnapshotId, Status,
 };
+use crate::unproven::Burden;
 
 /// What became of a request.
 #[derive(Debug)]
@@ -293,7 +294,8 @@ impl Core {
                 "the batch does not fit in one frame".into(),
             );
         };
-        if let Some(message) = self.exceeds_capacity(mutations, &forms) {
+        let burden = self.burden(mutations, &forms);
+        if let Some(message) = self.exceeds_capacity(mutations, &forms, burden) {
             return Verdict::Refused(Status::NoSpace, message);
         }
         let volatile = self.log.volatile_bytes;
@@ -309,11 +311,19 @@ impl Core {
             .filter(|(form, _)| **form == Form::Extent);
         let wanted = self.extent_segments(extents.map(|(_, mutation)| value_bytes(mutation)))
             + u64::from(self.log.needs_segment(bytes));
-        if wanted > 0 && self.segments.free_count() < wanted + self.user_floor() {
-            self.maintenance.note_stall(wanted);
+        let evacuation = self.evacuation_of(burden);
+        let floor = if wanted > 0 {
+            self.user_floor()
+        } else {
+            self.cleaner_floor()
+        };
+        let free = self.segments.free_count();
+        if wanted + evacuation > 0 && free < wanted + evacuation + floor {
+            self.maintenance.note_stall(wanted + evacuation);
             return Verdict::Stall;
         }
         self.apply(mutations, &forms, bytes);
+        self.log.unproven.add(burden);
         self.stats.user_bytes += payload;
         match durability {
             Durability::Durable => self.wait_durable(id, self.log.last_record),
@@ -392,8 +402,30 @@ impl Core {
         None
     }
 
+    /// What a recovery would have to write anew if these were not proven.
+    fn burden(&self, mutations: &[Mutation<'_>], forms: &[Form]) -> Burden {
+        let mut burden = Burden::default();
+        for (mutation, form) in mutations.iter().zip(forms) {
+            let value = value_bytes(mutation);
+            match form {
+                Form::Delete | Form::Inline => {}
+                Form::Log => {
+                    let value = crate::format::to_usize(value);
+                    burden.log_bytes += record_bytes(mutation.key().len(), value) as u64;
+                }
+                Form::Extent => burden.extent_bytes += self.geometry.block_up(value),
+            }
+        }
+        burden
+    }
+
     /// Whether the database would hold more live data than can be cleaned for ever; deletes are always taken.
-    fn exceeds_capacity(&self, mutations: &[Mutation<'_>], forms: &[Form]) -> Option<String> {
+    fn exceeds_capacity(
+        &self,
+        mutations: &[Mutation<'_>],
+        forms: &[Form],
+        burden: Burden,
+    ) -> Option<String> {
         let mut live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
         let mut entries = self.index.entry_bytes();
         let before = (live, entries);
@@ -425,7 +457,7 @@ impl Core {
         if live <= before.0 && entries <= before.1 {
             return None;
         }
-        match self.live_bytes_max(entries) {
+        match self.live_bytes_max(entries, burden) {
             Some(max) if live <= max => None,
             Some(max) => Some(format!("{live} live bytes would exceed the {max} that fit")),
             None => Some("the index would not leave room for data".into()),

@@ -5,7 +5,7 @@
 //! | 0 | 8 | magic `KVSIMSB1` |
 //! | 8 | 2 | format version |
 //! | 10 | 2 | copy, 0..=3 |
-//! | 12 | 4 | zero |
+//! | 12 | 4 | turn: 1 if this copy belongs to the half that was written first, 2 if to the other |
 //! | 16 | 16 | database id |
 //! | 32 | 8 | generation: higher is newer |
 //! | 40 | 8 | epoch |
@@ -35,7 +35,8 @@ use crate::error::Mismatch;
 const MAGIC: usize = 0;
 const FORMAT_VERSION: usize = MAGIC + 8;
 const COPY: usize = FORMAT_VERSION + 2;
-const DB_ID: usize = COPY + 6;
+const TURN: usize = COPY + 2;
+const DB_ID: usize = TURN + 4;
 const GENERATION: usize = DB_ID + 16;
 const EPOCH: usize = GENERATION + 8;
 const EPOCH_START: usize = EPOCH + 8;
@@ -92,11 +93,21 @@ pub(crate) struct Superblock {
     pub(crate) table_root: PageRef,
 }
 
+/// Which half of a publication a copy belongs to. The second is written only when the first is durable: whoever sees a copy of
+/// the second turn knows that the first half is on the medium, whatever a cache may show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Turn {
+    First = 1,
+    Second = 2,
+}
+
 impl Superblock {
-    pub(crate) fn encode(&self, copy: u16, out: &mut [u8]) {
+    pub(crate) fn encode(&self, copy: u16, turn: Turn, out: &mut [u8]) {
         put_u64(out, MAGIC, MAGIC_VALUE);
         put_u16(out, FORMAT_VERSION, VERSION);
         put_u16(out, COPY, copy);
+        put_u32(out, TURN, turn as u32);
         out[DB_ID..DB_ID + 16].copy_from_slice(&self.db_id);
         put_u64(out, GENERATION, self.generation);
         put_u64(out, EPOCH, self.epoch);
@@ -123,7 +134,7 @@ impl Superblock {
         put_u64(out, CHECKSUM, checksum);
     }
 
-    pub(crate) fn decode(copy: u16, bytes: &[u8]) -> Result<Superblock, Mismatch> {
+    pub(crate) fn decode(copy: u16, bytes: &[u8]) -> Result<(Superblock, Turn), Mismatch> {
         if bytes.len() < SUPERBLOCK_BYTES {
             return Err(Mismatch {
                 what: "superblock length",
@@ -146,6 +157,17 @@ impl Superblock {
             u64::from(copy),
             u64::from(get_u16(bytes, COPY)),
         )?;
+        let turn = match get_u32(bytes, TURN) {
+            1 => Turn::First,
+            2 => Turn::Second,
+            other => {
+                return Err(Mismatch {
+                    what: "superblock turn",
+                    expected: 1,
+                    found: other.into(),
+                });
+            }
+        };
         let superblock = Superblock {
             db_id,
             generation: get_u64(bytes, GENERATION),
@@ -168,7 +190,7 @@ impl Superblock {
             table_root: PageRef::decode(&bytes[TABLE_ROOT..]),
         };
         superblock.check_layout()?;
-        Ok(superblock)
+        Ok((superblock, turn))
     }
 
     /// Everything later arithmetic relies on.
@@ -247,8 +269,8 @@ pub(crate) mod tests {
     #[test]
     fn any_flipped_bit_is_noticed_and_a_moved_copy_too() {
         let mut block = vec![0; 512];
-        example().encode(2, &mut block);
-        assert_eq!(Superblock::decode(2, &block), Ok(example()));
+        example().encode(2, Turn::Second, &mut block);
+        assert_eq!(Superblock::decode(2, &block), Ok((example(), Turn::Second)));
         assert!(
             Superblock::decode(1, &block).is_err(),
             "a copy in another copy's place"

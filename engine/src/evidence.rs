@@ -1,0 +1,70 @@
+//! What lies beyond the end of the chain, and what it says about what should be there.
+
+use crate::error::{Error, Mismatch};
+use crate::format::frame::FrameHeader;
+use crate::format::segment::SegmentHeader;
+use crate::loaded::Loaded;
+use crate::replay::Replay;
+
+impl Replay<'_> {
+    /// The highest durable position that any whole structure of the current epoch from `lsn` on states. Looks at the rest
+    /// of the segment and at those that follow, as far as their headers lead, and one beyond.
+    pub(crate) async fn evidence_beyond(&mut self, lsn: u64) -> Result<Option<u64>, Error> {
+        let mut highest = None;
+        let mut logical = self.geometry.logical(lsn);
+        let mut within = self.geometry.within(lsn);
+        let mut next = self.tail.next;
+        let count = self.handle.with(|core| core.segments.count());
+        let mut segment = std::mem::replace(&mut self.segment, Loaded::new(0));
+        if within == 0 {
+            segment = Loaded::new(next);
+        }
+        let last = logical + u64::from(count);
+        while logical < last {
+            segment
+                .load(self.handle, &self.geometry, self.geometry.segment_bytes)
+                .await?;
+            let base = logical * self.geometry.segment_bytes;
+            let mut linked = within != 0;
+            if within == 0
+                && let Ok(header) =
+                    SegmentHeader::decode(&self.id, logical, segment.physical, segment.from(0))
+                && header.epoch >= self.superblock.epoch
+            {
+                self.check_superblock_epoch(header.epoch, segment.physical, 0)?;
+                highest = highest.max(Some(header.durable));
+                next = header.next;
+                linked = true;
+            }
+            while within < self.geometry.segment_bytes {
+                let room = self.geometry.segment_bytes - within;
+                if let Ok(header) =
+                    FrameHeader::decode(&self.id, base + within, room, segment.from(within))
+                    && header.epoch >= self.superblock.epoch
+                {
+                    self.check_superblock_epoch(header.epoch, segment.physical, within)?;
+                    highest = highest.max(Some(header.durable));
+                }
+                within += self.geometry.block_bytes;
+            }
+            if !linked || next >= count {
+                break;
+            }
+            segment = Loaded::new(next);
+            logical += 1;
+            within = 0;
+        }
+        Ok(highest)
+    }
+
+    /// An epoch beyond the superblock's means that every copy of a later superblock is gone.
+    fn check_superblock_epoch(&self, epoch: u64, physical: u32, within: u64) -> Result<(), Error> {
+        let offset = self.geometry.segment_offset(physical) + within;
+        Mismatch::check(
+            "epoch, later than every superblock's",
+            self.superblock.epoch,
+            epoch,
+        )
+        .map_err(|mismatch| mismatch.at(offset).into())
+    }
+}

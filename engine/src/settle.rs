@@ -1,0 +1,174 @@
+//! What becomes of frames that replay has read but that nothing states as durable.
+//!
+//! On a device with a volatile cache, having read something does not prove that it is on the medium: after a failed flush the
+//! cache may show what was dropped, and a later flush does not write it either. So of the unproven frames
+//! - those that point to extents count only if the extents are there; the chain is cut at the first that does not;
+//! - commits are applied, and the frames handed on to `evacuate.rs`, which writes their values anew;
+//! - moves are ignored: what cleaning moves stays where it was until a checkpoint has stated the move as durable;
+//! - frames without any commit are cut off, for nothing in them is missed.
+//!
+//! Without such a cache, what was read is on the medium and is applied as it is.
+
+use crate::checksum::Kind;
+use crate::core::Core;
+use crate::error::{Corruption, Error, Mismatch};
+use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
+use crate::format::pointer::Pointer;
+use crate::format::record::{Record, RecordKind, Records, tag};
+use crate::format::round_up;
+use crate::index::{Place, Version};
+use crate::log::Tail;
+use crate::recovery::claim_extents;
+use crate::replay::Replay;
+
+/// A frame of the chain that is held back until something states it as durable.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) header: FrameHeader,
+    pub(crate) end: u64,
+    pub(crate) body: Vec<u8>,
+    pub(crate) commits: u64,
+    /// Where the log goes on if it is cut off.
+    pub(crate) tail: Tail,
+    pub(crate) physical: u32,
+}
+
+impl Held {
+    pub(crate) fn records(&self) -> Records<'_> {
+        Records::new(self.header.lsn + FRAME_HEADER_BYTES as u64, &self.body)
+    }
+}
+
+impl Replay<'_> {
+    /// The chain has ended: the frames that count and are not proven, if any of them holds a commit, and whether something
+    /// was cut off that might have been one.
+    pub(crate) async fn settle(&mut self) -> Result<(Vec<Held>, bool), Error> {
+        let volatile = self.handle.with(|core| core.settings.device.volatile_cache);
+        while let Some(held) = self.held.pop_front_if(|held| held.end <= self.durable) {
+            self.apply(&held, true)?;
+        }
+        let mut unproven = Vec::from(std::mem::take(&mut self.held));
+        let mut cut = false;
+        for at in 0..unproven.len() {
+            let held = &unproven[at];
+            if let Some(corruption) = self.check_extents(held, volatile).await? {
+                if self.durable > held.header.lsn {
+                    return Err(corruption.into());
+                }
+                self.tail = held.tail;
+                unproven.truncate(at);
+                cut = true;
+                break;
+            }
+        }
+        if volatile && unproven.iter().all(|held| held.commits == 0) {
+            if let Some(first) = unproven.first() {
+                self.tail = first.tail;
+            }
+            return Ok((Vec::new(), cut));
+        }
+        for held in &unproven {
+            self.apply(held, !volatile)?;
+        }
+        if !volatile {
+            unproven.clear();
+        }
+        Ok((unproven, cut))
+    }
+
+    /// Brings the frame's effects into the index: all of them, or only those of commits.
+    pub(crate) fn apply(&self, held: &Held, moves: bool) -> Result<(), Error> {
+        let offset = self.geometry.segment_offset(held.physical);
+        let within = match self.geometry.within(held.end) {
+            0 => self.geometry.segment_bytes,
+            within => within,
+        };
+        self.handle.with(|core| {
+            core.stats.replayed_frames += 1;
+            core.segments.get_mut(held.physical).end =
+                u32::try_from(within).expect("a segment is below 4 GiB");
+            for record in held.records() {
+                let record = record.map_err(|mismatch| mismatch.at(offset))?;
+                if moves || record.kind.is_commit() {
+                    apply_record(core, &record).map_err(|mismatch| {
+                        mismatch.at(offset + self.geometry.within(record.lsn))
+                    })?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// The first chunk that a record of the frame points to and that is not there.
+    async fn check_extents(
+        &self,
+        held: &Held,
+        commits_only: bool,
+    ) -> Result<Option<Corruption>, Error> {
+        if !held.header.has_extents {
+            return Ok(None);
+        }
+        let segments = self.handle.with(|core| core.segments.count());
+        for record in held.records() {
+            let offset = self.geometry.segment_offset(held.physical);
+            let record = record.map_err(|mismatch| mismatch.at(offset))?;
+            let counts = match record.kind {
+                RecordKind::PutExtent => true,
+                RecordKind::MoveExtent => !commits_only,
+                _ => false,
+            };
+            if !counts {
+                continue;
+            }
+            let pointer = Pointer::decode(&self.geometry, segments, record.value)
+                .map_err(|mismatch| mismatch.at(offset))?;
+            for chunk in &pointer.chunks {
+                let sector = self.handle.with(|core| core.geometry.sector_bytes);
+                let bytes = self
+                    .handle
+                    .read_retry(chunk.offset, round_up(chunk.len.into(), sector))
+                    .await?;
+                let found =
+                    self.id
+                        .checksum(Kind::Chunk, 0, chunk.offset, &bytes[..chunk.len as usize]);
+                if let Err(mismatch) = Mismatch::check("chunk checksum", chunk.checksum, found) {
+                    return Ok(Some(mismatch.at(chunk.offset)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Applies one record in log order.
+fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
+    let in_log = || Place::Log {
+        lsn: record.lsn,
+        value_bytes: crate::format::len32(record.value.len()),
+        tag: tag(record.checksum),
+    };
+    let sequence = record.sequence;
+    let place = match record.kind {
+        RecordKind::Delete => Place::Tombstone,
+        RecordKind::Put if record.value.len() as u64 <= core.settings.options.inline_bytes => {
+            Place::Inline(record.value.into())
+        }
+        RecordKind::Put | RecordKind::MoveValue => in_log(),
+        RecordKind::PutExtent | RecordKind::MoveExtent => {
+            let pointer = Pointer::decode(&core.geometry, core.segments.count(), record.value)?;
+            claim_extents(core, &pointer)?;
+            Place::Extent(Box::new(pointer))
+        }
+    };
+    if record.kind.is_commit() {
+        core.index
+            .set(record.key, Version { sequence, place }, &mut Vec::new());
+    } else if core
+        .index
+        .newest(record.key)
+        .is_some_and(|newest| newest.sequence == sequence)
+    {
+        core.index.relocate(record.key, sequence, place);
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! The driver: one engine on one disk in virtual time. Every effect of the engine and every completion is a step of its own,
+//! so a crash can fall between any two.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use kvsim_engine::{
+    Config, DiskOp, Engine, Entry, Level, Mutation, Port, Reply, Request, RequestId, Status,
+};
+
+use super::Disk;
+
+#[derive(Debug)]
+enum Out {
+    Submit(u64, DiskOp),
+    Reply(RequestId, Reply),
+}
+
+#[derive(Default)]
+struct Collect {
+    out: VecDeque<Out>,
+    log: Vec<String>,
+}
+
+impl Port for Collect {
+    fn submit(&mut self, tag: u64, op: DiskOp) {
+        self.out.push_back(Out::Submit(tag, op));
+    }
+    fn reply(&mut self, id: RequestId, reply: Reply) {
+        self.out.push_back(Out::Reply(id, reply));
+    }
+    fn log(&mut self, level: Level, text: &str) {
+        self.log.push(format!("{level:?}: {text}"));
+    }
+}
+
+/// One engine on one disk.
+pub struct World {
+    pub now: u64,
+    pub disk: Disk,
+    pub options: String,
+    engine: Option<Engine>,
+    port: Collect,
+    wish: Option<u64>,
+    next_request: RequestId,
+}
+
+impl World {
+    pub fn new(disk: Disk, options: &str) -> World {
+        World {
+            now: 0,
+            disk,
+            options: options.into(),
+            engine: None,
+            port: Collect::default(),
+            wish: None,
+            next_request: 1,
+        }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        self.engine.as_ref().expect("open")
+    }
+
+    pub fn log(&self) -> &[String] {
+        &self.port.log
+    }
+
+    /// Begins an opening; the answer is the reply to request 0.
+    pub fn begin_open(&mut self) {
+        self.port = Collect::default();
+        let config = Config {
+            device: self.disk.device.clone(),
+            memory_bytes_max: 0,
+            db_id: *b"engine-test-db-0",
+            options: self.options.clone(),
+        };
+        let (engine, wish) = Engine::open(self.now, &config, &mut self.port);
+        self.engine = engine;
+        self.wish = wish;
+    }
+
+    /// Opens, or says why not.
+    pub fn open(&mut self) -> Result<(), (Status, String)> {
+        self.begin_open();
+        match self.wait(0) {
+            Reply::Done => Ok(()),
+            Reply::Failed(status, message) => Err((status, message)),
+            other => panic!("an opening answered {other:?}"),
+        }
+    }
+
+    /// The engine is gone with its memory.
+    pub fn kill(&mut self) {
+        self.engine = None;
+        self.port = Collect::default();
+        self.wish = None;
+    }
+
+    pub fn request(&mut self, request: Request<'_>) -> RequestId {
+        let id = self.next_request;
+        self.next_request += 1;
+        let engine = self.engine.as_mut().expect("open");
+        self.wish = engine.request(self.now, id, request, &mut self.port);
+        id
+    }
+
+    /// One event: an effect of the engine, a completion, or a wake-up. `None`: nothing will ever happen again.
+    pub fn step(&mut self) -> Option<Option<(RequestId, Reply)>> {
+        match self.port.out.pop_front() {
+            Some(Out::Submit(tag, op)) => {
+                self.disk.submit(self.now, tag, op);
+                return Some(None);
+            }
+            Some(Out::Reply(id, reply)) => return Some(Some((id, reply))),
+            None => {}
+        }
+        let engine = self.engine.as_mut()?;
+        match (self.disk.next_at(), self.wish) {
+            (Some((at, _)), Some(wish)) if wish < at => self.tick(wish),
+            (Some((at, tag)), _) => {
+                self.now = self.now.max(at);
+                let result = self.disk.complete(tag);
+                self.wish = engine.complete(self.now, tag, result, &mut self.port);
+            }
+            (None, Some(wish)) => self.tick(wish),
+            (None, None) => return None,
+        }
+        Some(None)
+    }
+
+    /// Like `step`, but time does not go beyond `until` while something else is due then.
+    pub fn step_until(&mut self, until: Option<u64>) -> Option<Option<(RequestId, Reply)>> {
+        let next = [self.disk.next_at().map(|(at, _)| at), self.wish]
+            .into_iter()
+            .flatten()
+            .min();
+        if self.port.out.is_empty()
+            && let Some(until) = until
+            && next.is_none_or(|next| next > until)
+        {
+            self.now = self.now.max(until);
+            return Some(None);
+        }
+        self.step()
+    }
+
+    fn tick(&mut self, at: u64) {
+        assert!(
+            at > self.now,
+            "a wish that is due would be asked for for ever"
+        );
+        self.now = at;
+        self.wish = self
+            .engine
+            .as_mut()
+            .expect("open")
+            .tick(self.now, &mut self.port);
+    }
+
+    /// Steps until the request is answered. Other replies are lost: for tests with one client.
+    pub fn wait(&mut self, id: RequestId) -> Reply {
+        for _ in 0..10_000_000 {
+            match self.step() {
+                Some(Some((answered, reply))) if answered == id => return reply,
+                Some(_) => {}
+                None => panic!("request {id} is never answered; log: {:#?}", self.port.log),
+            }
+        }
+        panic!("request {id} takes for ever; log: {:#?}", self.port.log);
+    }
+
+    pub fn call(&mut self, request: Request<'_>) -> Reply {
+        let id = self.request(request);
+        self.wait(id)
+    }
+
+    /// Steps until nothing happens any more.
+    pub fn settle(&mut self) {
+        for _ in 0..1_000_000 {
+            if self.step().is_none() {
+                return;
+            }
+        }
+        panic!("an idle engine keeps busy");
+    }
+
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Reply {
+        let mutations = [Mutation::Put { key, value }];
+        self.call(Request::Write {
+            mutations: &mutations,
+            durability: kvsim_engine::Durability::Durable,
+        })
+    }
+
+    pub fn put_relaxed(&mut self, key: &[u8], value: &[u8]) -> Reply {
+        let mutations = [Mutation::Put { key, value }];
+        self.call(Request::Write {
+            mutations: &mutations,
+            durability: kvsim_engine::Durability::Relaxed,
+        })
+    }
+
+    pub fn delete(&mut self, key: &[u8]) -> Reply {
+        let mutations = [Mutation::Delete { key }];
+        self.call(Request::Write {
+            mutations: &mutations,
+            durability: kvsim_engine::Durability::Durable,
+        })
+    }
+
+    pub fn get(&mut self, key: &[u8]) -> Option<Vec<u8>> {
+        match self.call(Request::Get { snapshot: 0, key }) {
+            Reply::Value(value) => Some(value.to_vec()),
+            Reply::NotFound => None,
+            other => panic!("a get answered {other:?}"),
+        }
+    }
+
+    /// Everything, by scans in a direction, in pieces.
+    pub fn dump(
+        &mut self,
+        direction: kvsim_engine::Direction,
+        snapshot: u64,
+    ) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut all = BTreeMap::new();
+        let mut bound: Option<Vec<u8>> = None;
+        loop {
+            let (start, end) = match direction {
+                kvsim_engine::Direction::Forward => (bound.as_deref(), None),
+                kvsim_engine::Direction::Reverse => (None, bound.as_deref()),
+            };
+            let range = kvsim_engine::ScanRange {
+                snapshot,
+                direction,
+                start,
+                end,
+                limit: 50,
+                max_bytes: 100_000,
+            };
+            let (entries, more): (Vec<Entry>, bool) = match self.call(Request::Scan(range)) {
+                Reply::Entries { entries, more } => (entries, more),
+                other => panic!("a scan answered {other:?}; log {:#?}", self.port.log),
+            };
+            let Some(last) = entries.last() else {
+                return all;
+            };
+            let mut next = last.key.to_vec();
+            if direction == kvsim_engine::Direction::Forward {
+                next.push(0);
+            }
+            bound = Some(next);
+            for entry in &entries {
+                assert!(
+                    all.insert(entry.key.to_vec(), entry.value.to_vec())
+                        .is_none(),
+                    "an entry twice"
+                );
+            }
+            if !more {
+                return all;
+            }
+        }
+    }
+}
+
