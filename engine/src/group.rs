@@ -4,8 +4,8 @@
 //! Otherwise frames are durable when their write completes; several are in flight and acknowledged in order, the further ones
 //! only if they are worth a write of their own.
 //!
-//! After a group was acknowledged, its clients tend to come back at once. A short wait for them (0.15 of the time that a
-//! commit takes, or the time that a few threads take to come back) puts all clients into one group per flush instead of half
+//! After a group was acknowledged, its clients tend to come back at once. A short wait from the first of them on (0.15 of the
+//! time that a commit takes, or the time that a few threads take to come back) puts all clients into one group per flush instead of half
 //! of them. The wait ends when as many wait as were concurrent before, and it switches itself off for a while when it does
 //! not pay.
 //!
@@ -64,7 +64,6 @@ pub(crate) struct Group {
     relaxed_since: Option<Nanos>,
     /// Smoothed time that making a group durable takes: a flush, or a write-through.
     pub(crate) flush_ns: Nanos,
-    acknowledged_at: Nanos,
     concurrent: u32,
     gather: Option<Gather>,
     backoff: u32,
@@ -182,12 +181,13 @@ impl Core {
         if group.waiting >= group.concurrent {
             return None;
         }
+        let began = group.gather.map_or(self.now, |gather| gather.started_at);
         match self.settings.options.group_wait_ns {
-            Some(wait) => Some(group.acknowledged_at + wait),
+            Some(wait) => Some(began + wait),
             None if group.skip > 0 => None,
             None => {
                 let usual = group.flush_ns * 3 / 20;
-                Some(group.acknowledged_at + usual.max(RETURN_NS.min(group.flush_ns / 2)))
+                Some(began + usual.max(RETURN_NS.min(group.flush_ns / 2)))
             }
         }
     }
@@ -373,7 +373,6 @@ impl Core {
             acknowledged += 1;
         }
         if acknowledged > 0 {
-            self.group.acknowledged_at = self.now;
             self.group.concurrent =
                 acknowledged + u32::try_from(self.waiters.len()).unwrap_or(u32::MAX - acknowledged);
             self.activity += 1;

@@ -426,7 +426,11 @@ impl Shared {
                         errands.begin = std::mem::take(&mut inside.effects.queued);
                         errands.wake_leader |= is_sooner(inside.wish, until);
                     }
-                    None => self.nudge.store(true, Ordering::Release),
+                    None if inside.effects.queued || errands.wake_leader => {
+                        errands.wake_leader = false;
+                        self.nudge.store(true, Ordering::Release);
+                    }
+                    None => {}
                 }
             }
         }

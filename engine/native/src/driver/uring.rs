@@ -60,6 +60,10 @@ struct Slots {
     ended: Vec<Completion>,
     /// Operations that have a thread of their own.
     elsewhere: usize,
+    /// A lone write that nobody has begun: whoever waits next does it itself.
+    lone: Option<(u64, DiskOp)>,
+    /// The thread that waits is at it.
+    lone_under_way: bool,
 }
 
 pub(crate) struct Uring {
@@ -233,11 +237,6 @@ impl Ring {
         }
     }
 
-    fn under_way(&self) -> usize {
-        let slots = lock(&self.slots);
-        slots.slots.len() - slots.free.len() + slots.elsewhere
-    }
-
     fn wake(&self) {
         self.push(&opcode::Nop::new().build().user_data(WAKE));
         self.enter(0, None);
@@ -279,6 +278,60 @@ impl Driver for Uring {
     }
 
     fn queue(&self, tag: u64, op: DiskOp) {
+        let mut slots = lock(&self.ring.slots);
+        if matches!(op, DiskOp::Write { through: true, .. }) && slots.is_idle() {
+            slots.lone = Some((tag, op));
+            return;
+        }
+        drop(slots);
+        self.ring.queue(tag, op);
+    }
+
+    fn start(&self) {
+        let lone = lock(&self.ring.slots).lone.take();
+        if let Some((tag, op)) = lone {
+            self.ring.queue(tag, op);
+        }
+        self.ring.enter(0, None);
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        let mut slots = lock(&self.ring.slots);
+        if !slots.ended.is_empty() {
+            drop(slots);
+            return self.start();
+        }
+        if let Some((tag, op)) = slots.lone.take() {
+            slots.lone_under_way = true;
+            drop(slots);
+            let result = blocking::execute(&self.ring.file, op);
+            let mut slots = lock(&self.ring.slots);
+            slots.lone_under_way = false;
+            slots.ended.push(Completion { tag, result });
+            return;
+        }
+        drop(slots);
+        self.ring.enter(1, timeout);
+    }
+
+    fn wake(&self) {
+        self.ring.wake();
+    }
+
+    fn reap(&self, done: &mut Vec<Completion>) {
+        self.ring.reap(done);
+    }
+}
+
+impl Slots {
+    fn is_idle(&self) -> bool {
+        let under_way = self.slots.len() - self.free.len() + self.elsewhere;
+        under_way == 0 && self.lone.is_none() && !self.lone_under_way
+    }
+}
+
+impl Ring {
+    fn queue(self: &Arc<Ring>, tag: u64, op: DiskOp) {
         let work = match op {
             DiskOp::Read { offset, buffer } => Work::Read { offset, buffer },
             DiskOp::Write {
@@ -294,35 +347,14 @@ impl Driver for Uring {
             DiskOp::Discard { .. } | DiskOp::Grow { .. } => return self.elsewhere(tag, op),
         };
         let slot = Slot { tag, work, done: 0 };
-        let entry = self.ring.take_slot(slot);
-        self.ring.push(&entry);
+        let entry = self.take_slot(slot);
+        self.push(&entry);
     }
 
-    fn start(&self) {
-        self.ring.enter(0, None);
-    }
-
-    fn wait(&self, timeout: Option<Duration>) {
-        if !lock(&self.ring.slots).ended.is_empty() {
-            return self.start();
-        }
-        self.ring.enter(1, timeout);
-    }
-
-    fn wake(&self) {
-        self.ring.wake();
-    }
-
-    fn reap(&self, done: &mut Vec<Completion>) {
-        self.ring.reap(done);
-    }
-}
-
-impl Uring {
     /// Does it on a thread of its own.
-    fn elsewhere(&self, tag: u64, op: DiskOp) {
-        lock(&self.ring.slots).elsewhere += 1;
-        let ring = Arc::clone(&self.ring);
+    fn elsewhere(self: &Arc<Ring>, tag: u64, op: DiskOp) {
+        lock(&self.slots).elsewhere += 1;
+        let ring = Arc::clone(self);
         let work = move || {
             let result = blocking::execute(&ring.file, op);
             let mut slots = lock(&ring.slots);
@@ -342,7 +374,7 @@ impl Drop for Uring {
     /// The kernel must be done with the buffers before they are freed.
     fn drop(&mut self) {
         let mut done = Vec::new();
-        while self.ring.under_way() > 0 {
+        while !lock(&self.ring.slots).is_idle() {
             self.wait(Some(Duration::from_millis(100)));
             self.reap(&mut done);
         }
