@@ -13,6 +13,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 use kvsim_engine::Shared;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -73,17 +74,18 @@ fn split(row: &[u8]) -> (&[u8], usize) {
     )
 }
 
+/// One row of a shard.
+#[derive(Debug)]
 struct Slot {
-    hash: u64,
     row: Arc<[u8]>,
     referenced: bool,
 }
 
 #[derive(Default)]
 struct Shard {
-    table: HashTable<u32>,
-    slots: Vec<Slot>,
+    table: HashTable<Slot>,
     bytes: usize,
+    /// The bucket at which eviction goes on.
     hand: usize,
     /// Writes so far.
     writes: u64,
@@ -121,9 +123,8 @@ impl Rows {
     pub(crate) fn get(&self, key: &[u8]) -> Result<Value, Stamp> {
         let hash = xxh3_64(key);
         let mut shard = self.shard(hash);
-        match shard.find(hash, key) {
-            Some(at) => {
-                let slot = &mut shard.slots[at];
+        match shard.table.find_mut(hash, |slot| slot.is(key)) {
+            Some(slot) => {
                 slot.referenced = true;
                 let row = Arc::clone(&slot.row);
                 drop(shard);
@@ -141,14 +142,9 @@ impl Rows {
             .map(|value| row_of(key, value));
         let mut shard = self.shard(hash);
         shard.writes += 1;
-        let old = match (shard.find(hash, key), row) {
-            (Some(at), Some(row)) => Some(shard.replace(at, row)),
-            (Some(at), None) => Some(shard.remove(at)),
-            (None, Some(row)) => {
-                shard.insert(hash, row);
-                None
-            }
-            (None, None) => None,
+        let old = match row {
+            Some(row) => shard.put(hash, key, row),
+            None => shard.remove(hash, key),
         };
         let evicted = shard.evict(self.shard_bytes_max);
         drop(shard);
@@ -162,9 +158,9 @@ impl Rows {
         let mut shard = self.shard(hash);
         shard.fences += 1;
         shard.writes += 1;
-        if let Some(at) = shard.find(hash, key) {
-            shard.remove(at);
-        }
+        let removed = shard.remove(hash, key);
+        drop(shard);
+        drop(removed);
     }
 
     /// That write was answered.
@@ -183,8 +179,8 @@ impl Rows {
         let row = row_of(key, value);
         let mut shard = self.shard(hash);
         let untouched = shard.writes == stamp.0 && shard.fences == 0;
-        if untouched && shard.find(hash, key).is_none() {
-            shard.insert(hash, row);
+        if untouched && shard.table.find(hash, |slot| slot.is(key)).is_none() {
+            shard.put(hash, key, row);
             let evicted = shard.evict(self.shard_bytes_max);
             drop(shard);
             drop(evicted);
@@ -196,67 +192,64 @@ impl Rows {
     }
 }
 
+impl Slot {
+    fn key(&self) -> &[u8] {
+        split(&self.row).0
+    }
+
+    fn is(&self, key: &[u8]) -> bool {
+        self.key() == key
+    }
+}
+
 impl Shard {
-    fn find(&self, hash: u64, key: &[u8]) -> Option<usize> {
-        let slots = &self.slots;
-        self.table
-            .find(hash, |at| {
-                let slot = &slots[*at as usize];
-                slot.hash == hash && split(&slot.row).0 == key
-            })
-            .map(|at| *at as usize)
-    }
-
-    fn replace(&mut self, at: usize, row: Arc<[u8]>) -> Arc<[u8]> {
+    /// Sets a row; returns the one that was there.
+    fn put(&mut self, hash: u64, key: &[u8], row: Arc<[u8]>) -> Option<Arc<[u8]>> {
         self.bytes += row.len();
-        let slot = &mut self.slots[at];
-        slot.referenced = true;
-        let old = std::mem::replace(&mut slot.row, row);
-        self.bytes -= old.len();
-        old
-    }
-
-    fn insert(&mut self, hash: u64, row: Arc<[u8]>) {
-        let at = u32::try_from(self.slots.len()).expect("a shard has fewer than 2^32 rows");
-        self.bytes += row.len() + OVERHEAD_BYTES;
-        self.slots.push(Slot {
-            hash,
-            row,
-            referenced: false,
-        });
-        let slots = &self.slots;
-        self.table
-            .insert_unique(hash, at, |at| slots[*at as usize].hash);
-    }
-
-    fn remove(&mut self, at: usize) -> Arc<[u8]> {
-        let index = u32::try_from(at).expect("it is in the table");
-        let hash = self.slots[at].hash;
-        let entry = self.table.find_entry(hash, |other| *other == index);
-        entry.expect("every slot is in the table").remove();
-        let slot = self.slots.swap_remove(at);
-        self.bytes -= slot.row.len() + OVERHEAD_BYTES;
-        if let Some(moved) = self.slots.get(at) {
-            let last = u32::try_from(self.slots.len()).expect("it was in the table");
-            let place = self.table.find_mut(moved.hash, |other| *other == last);
-            *place.expect("every slot is in the table") = index;
+        let rehash = |slot: &Slot| xxh3_64(slot.key());
+        match self.table.entry(hash, |slot| slot.is(key), rehash) {
+            Entry::Occupied(mut entry) => {
+                let slot = entry.get_mut();
+                slot.referenced = true;
+                let old = std::mem::replace(&mut slot.row, row);
+                self.bytes -= old.len();
+                Some(old)
+            }
+            Entry::Vacant(entry) => {
+                self.bytes += OVERHEAD_BYTES;
+                entry.insert(Slot {
+                    row,
+                    referenced: false,
+                });
+                None
+            }
         }
-        slot.row
+    }
+
+    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Arc<[u8]>> {
+        let entry = self.table.find_entry(hash, |slot| slot.is(key)).ok()?;
+        let (slot, _) = entry.remove();
+        self.bytes -= slot.row.len() + OVERHEAD_BYTES;
+        Some(slot.row)
     }
 
     fn evict(&mut self, bytes_max: usize) -> Vec<Arc<[u8]>> {
         let mut evicted = Vec::new();
         while self.bytes > bytes_max {
-            if self.hand >= self.slots.len() {
+            if self.hand >= self.table.num_buckets() {
                 self.hand = 0;
             }
-            let slot = &mut self.slots[self.hand];
-            if slot.referenced {
-                slot.referenced = false;
-                self.hand += 1;
-            } else {
-                evicted.push(self.remove(self.hand));
+            match self.table.get_bucket_mut(self.hand) {
+                Some(slot) if slot.referenced => slot.referenced = false,
+                Some(_) => {
+                    let entry = self.table.get_bucket_entry(self.hand);
+                    let (slot, _) = entry.expect("it is occupied").remove();
+                    self.bytes -= slot.row.len() + OVERHEAD_BYTES;
+                    evicted.push(slot.row);
+                }
+                None => {}
             }
+            self.hand += 1;
         }
         evicted
     }
