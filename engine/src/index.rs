@@ -8,11 +8,13 @@
 //!   version's sequence)`;
 //! - whatever stops being kept is reported to the caller, who accounts for its bytes.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::format::page::PAGE_ENTRY_HEADER_BYTES;
 use crate::format::pointer::Pointer;
+use crate::key::Key;
 use crate::port::Direction;
 
 /// Where a value is.
@@ -64,8 +66,6 @@ pub(crate) struct Version {
     pub(crate) place: Place,
 }
 
-type Key = Box<[u8]>;
-
 #[derive(Debug)]
 struct Slot {
     newest: Version,
@@ -75,9 +75,9 @@ struct Slot {
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    map: BTreeMap<Box<[u8]>, Slot>,
+    map: BTreeMap<Key, Slot>,
     /// Keys that have a history.
-    versioned: BTreeSet<Box<[u8]>>,
+    versioned: BTreeSet<Key>,
     /// Sequences that some snapshot reads at, with how many do.
     snapshots: BTreeMap<u64, u32>,
     entry_bytes: u64,
@@ -96,31 +96,32 @@ impl Index {
     }
 
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
-        self.map.get(key).map(|slot| &slot.newest)
+        self.map.get(&Key::new(key)).map(|slot| &slot.newest)
     }
 
     /// The version visible at a sequence, if it is no tombstone.
     pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<&Version> {
-        self.map.get(key).and_then(|slot| slot.at(at))
+        self.map.get(&Key::new(key)).and_then(|slot| slot.at(at))
     }
 
     /// Makes a version the newest of its key. Versions no longer kept go to `dropped`.
     pub(crate) fn set(&mut self, key: &[u8], version: Version, dropped: &mut Vec<Version>) {
         let deleted = version.place == Place::Tombstone;
         self.entry_bytes += version.place.entry_bytes(key);
-        let Some(slot) = self.map.get_mut(key) else {
-            if !deleted {
-                self.entries += 1;
-                self.map.insert(
-                    key.into(),
-                    Slot {
+        let mut occupied = match self.map.entry(Key::new(key)) {
+            Entry::Occupied(occupied) => occupied,
+            Entry::Vacant(vacant) => {
+                if !deleted {
+                    self.entries += 1;
+                    vacant.insert(Slot {
                         newest: version,
                         history: Vec::new(),
-                    },
-                );
+                    });
+                }
+                return;
             }
-            return;
         };
+        let slot = occupied.get_mut();
         self.entry_bytes -= slot.newest.place.entry_bytes(key);
         self.entries += u64::from(!deleted);
         self.entries -= u64::from(slot.newest.place != Place::Tombstone);
@@ -133,20 +134,20 @@ impl Index {
             .is_some()
         {
             if slot.history.is_empty() {
-                self.versioned.insert(key.into());
+                self.versioned.insert(Key::new(key));
             }
             slot.history.push(old);
         } else {
             dropped.push(old);
         }
         if deleted && slot.history.is_empty() {
-            self.map.remove(key);
+            occupied.remove();
         }
     }
 
     /// Gives the version of `key` with this sequence another place; the old place is returned if there is such a version.
     pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) -> Option<Place> {
-        let slot = self.map.get_mut(key)?;
+        let slot = self.map.get_mut(&Key::new(key))?;
         if slot.newest.sequence == sequence && slot.newest.place != Place::Tombstone {
             self.entry_bytes -= slot.newest.place.entry_bytes(key);
             self.entry_bytes += place.entry_bytes(key);
@@ -161,7 +162,7 @@ impl Index {
 
     /// The version of `key` with this sequence, newest or kept for a snapshot.
     pub(crate) fn version(&self, key: &[u8], sequence: u64) -> Option<&Version> {
-        let slot = self.map.get(key)?;
+        let slot = self.map.get(&Key::new(key))?;
         if slot.newest.sequence == sequence {
             return Some(&slot.newest);
         }
@@ -172,7 +173,7 @@ impl Index {
 
     /// All kept versions of a key.
     pub(crate) fn versions(&self, key: &[u8]) -> impl Iterator<Item = &Version> {
-        let slot = self.map.get(key);
+        let slot = self.map.get(&Key::new(key));
         slot.into_iter().flat_map(Slot::all)
     }
 
@@ -180,7 +181,7 @@ impl Index {
     pub(crate) fn everything(&self) -> impl Iterator<Item = (&[u8], &Version)> {
         self.map
             .iter()
-            .flat_map(|(key, slot)| slot.all().map(move |version| (&key[..], version)))
+            .flat_map(|(key, slot)| slot.all().map(move |version| (key.bytes(), version)))
     }
 
     /// From now on versions visible at `sequence` are kept.
@@ -208,7 +209,7 @@ impl Index {
             for at in (0..history.len()).rev() {
                 let from = history[at].sequence;
                 if snapshots.range(from..until).next().is_none() {
-                    dropped.push((key.clone(), history.remove(at)));
+                    dropped.push((key.bytes().into(), history.remove(at)));
                 }
                 until = from;
             }
@@ -235,17 +236,16 @@ impl Index {
         {
             return Box::new(std::iter::empty());
         }
-        let bounds: (Bound<&[u8]>, Bound<&[u8]>) = (
-            start.map_or(Bound::Unbounded, Bound::Included),
-            end.map_or(Bound::Unbounded, Bound::Excluded),
-        );
-        let visible =
-            move |(key, slot): (&'a Key, &'a Slot)| slot.at(at).map(|version| (&key[..], version));
+        let bound = |key: Option<&[u8]>, of: fn(Key) -> Bound<Key>| {
+            key.map_or(Bound::Unbounded, |key| of(Key::new(key)))
+        };
+        let bounds = (bound(start, Bound::Included), bound(end, Bound::Excluded));
+        let visible = move |(key, slot): (&'a Key, &'a Slot)| {
+            slot.at(at).map(|version| (key.bytes(), version))
+        };
         match direction {
-            Direction::Forward => Box::new(self.map.range::<[u8], _>(bounds).filter_map(visible)),
-            Direction::Reverse => {
-                Box::new(self.map.range::<[u8], _>(bounds).rev().filter_map(visible))
-            }
+            Direction::Forward => Box::new(self.map.range(bounds).filter_map(visible)),
+            Direction::Reverse => Box::new(self.map.range(bounds).rev().filter_map(visible)),
         }
     }
 
@@ -254,11 +254,11 @@ impl Index {
         &'a self,
         after: Option<&'a [u8]>,
     ) -> impl Iterator<Item = (&'a [u8], &'a Version)> {
-        let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let lower = after.map_or(Bound::Unbounded, |key| Bound::Excluded(Key::new(key)));
         self.map
-            .range::<[u8], _>((lower, Bound::Unbounded))
+            .range((lower, Bound::Unbounded))
             .filter(|(_, slot)| slot.newest.place != Place::Tombstone)
-            .map(|(key, slot)| (&key[..], &slot.newest))
+            .map(|(key, slot)| (key.bytes(), &slot.newest))
     }
 }
 

@@ -30,6 +30,7 @@ mod format;
 mod group;
 mod grow;
 mod index;
+mod key;
 mod loaded;
 mod log;
 mod maintain;

@@ -447,6 +447,13 @@ impl Core {
                 }
             }
         }
+        // In most cases it would even fit beside what it replaces, and nothing has to be looked up.
+        if self
+            .live_bytes_max(entries, burden)
+            .is_some_and(|max| live <= max)
+        {
+            return None;
+        }
         for mutation in mutations {
             if let Some(old) = self.index.newest(mutation.key()) {
                 let (old_live, old_entry) = self.weight(mutation.key(), &old.place);

@@ -1,0 +1,90 @@
+//! A key as the index keeps it: its first bytes lie in the tree's node, so that comparing two keys rarely leaves the node.
+//!
+//! Invariant: keys are ordered as their bytes are.
+
+use std::cmp::Ordering;
+
+const PREFIX_BYTES: usize = 16;
+
+/// A key, or the bound of a range.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// The first bytes, and zeroes where the key is shorter.
+    prefix: [u8; PREFIX_BYTES],
+    len: u16,
+    /// The whole key, if it is longer than the prefix.
+    long: Option<Box<[u8]>>,
+}
+
+impl Key {
+    pub(crate) fn new(bytes: &[u8]) -> Key {
+        let mut prefix = [0; PREFIX_BYTES];
+        let taken = bytes.len().min(PREFIX_BYTES);
+        prefix[..taken].copy_from_slice(&bytes[..taken]);
+        Key {
+            prefix,
+            // Beyond the prefix it is not looked at.
+            len: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
+            long: (bytes.len() > PREFIX_BYTES).then(|| bytes.into()),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match &self.long {
+            Some(bytes) => bytes,
+            None => &self.prefix[..usize::from(self.len)],
+        }
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Key) -> Ordering {
+        let number = |key: &Key| u128::from_be_bytes(key.prefix);
+        // Where one of two equal prefixes ends within, zeroes fill it up: then the shorter key is the smaller one.
+        number(self)
+            .cmp(&number(other))
+            .then_with(|| match (&self.long, &other.long) {
+                (Some(one), Some(other)) => one[PREFIX_BYTES..].cmp(&other[PREFIX_BYTES..]),
+                _ => self.len.cmp(&other.len),
+            })
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Key) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: keys are ordered as their bytes are. Method: all pairs of keys around the prefix's end, with zeroes in them.
+    #[test]
+    fn keys_are_ordered_as_their_bytes() {
+        let mut all: Vec<Vec<u8>> = vec![b"a".to_vec(), vec![0], vec![255; 40]];
+        for len in 14..20 {
+            for last in [0, 1, 255] {
+                let mut bytes = vec![7; len];
+                bytes[len - 1] = last;
+                all.push(bytes);
+                all.push(vec![last; len]);
+            }
+        }
+        for one in &all {
+            assert_eq!(Key::new(one).bytes(), &one[..]);
+            for other in &all {
+                let (a, b) = (Key::new(one), Key::new(other));
+                assert_eq!(a.cmp(&b), one.cmp(other), "{a:?} {b:?}");
+                assert_eq!(a == b, one == other);
+            }
+        }
+    }
+}
