@@ -9,16 +9,16 @@ use crate::replay::Replay;
 impl Replay<'_> {
     /// The highest durable position that any whole structure of the current epoch from `lsn` on states. Looks at the rest
     /// of the segment and at those that follow, as far as their headers lead, and one beyond.
+    ///
+    /// It reads anew what replay has read already: a device that once answered with something else must not decide alone where
+    /// the log ends. If now the chain does go on, the device contradicts itself, and that is damage.
     pub(crate) async fn evidence_beyond(&mut self, lsn: u64) -> Result<Option<u64>, Error> {
         let mut highest = None;
         let mut logical = self.geometry.logical(lsn);
         let mut within = self.geometry.within(lsn);
         let mut next = self.tail.next;
         let count = self.handle.with(|core| core.segments.count());
-        let mut segment = std::mem::replace(&mut self.segment, Loaded::new(0));
-        if within == 0 {
-            segment = Loaded::new(next);
-        }
+        let mut segment = Loaded::new(if within == 0 { next } else { self.tail.current });
         let last = logical + u64::from(count);
         while logical < last {
             segment
@@ -32,6 +32,11 @@ impl Replay<'_> {
                 && header.epoch >= self.superblock.epoch
             {
                 self.check_superblock_epoch(header.epoch, segment.physical, 0)?;
+                if header.previous_end == self.tail.previous_end
+                    && header.previous_checksum == self.tail.previous_checksum
+                {
+                    return Err(self.contradiction(base, segment.physical, 0));
+                }
                 highest = highest.max(Some(header.durable));
                 next = header.next;
                 linked = true;
@@ -43,6 +48,10 @@ impl Replay<'_> {
                     && header.epoch >= self.superblock.epoch
                 {
                     self.check_superblock_epoch(header.epoch, segment.physical, within)?;
+                    if base + within == self.tail.lsn && self.goes_on(&header, segment.from(within))
+                    {
+                        return Err(self.contradiction(header.lsn, segment.physical, within));
+                    }
                     highest = highest.max(Some(header.durable));
                 }
                 within += self.geometry.block_bytes;
@@ -55,6 +64,22 @@ impl Replay<'_> {
             within = 0;
         }
         Ok(highest)
+    }
+
+    fn contradiction(&self, lsn: u64, physical: u32, within: u64) -> Error {
+        let mismatch = Mismatch {
+            what: "a part of the log that was not there when it was read before",
+            expected: 0,
+            found: lsn,
+        };
+        mismatch
+            .at(self.geometry.segment_offset(physical) + within)
+            .into()
+    }
+
+    /// Whether this is the whole next frame of the chain.
+    fn goes_on(&self, header: &FrameHeader, bytes: &[u8]) -> bool {
+        self.check_chain(header).is_ok() && header.check_body(&self.id, bytes).is_ok()
     }
 
     /// An epoch beyond the superblock's means that every copy of a later superblock is gone.

@@ -302,7 +302,7 @@ impl Replay<'_> {
         Ok(None)
     }
 
-    fn check_chain(&self, header: &FrameHeader) -> Result<(), Mismatch> {
+    pub(crate) fn check_chain(&self, header: &FrameHeader) -> Result<(), Mismatch> {
         self.check_epoch(header.lsn, header.epoch)?;
         Mismatch::check(
             "checksum of the frame before",
