@@ -312,6 +312,15 @@ impl Case {
         self.finish(|case| !case.open.contains_key(&id));
     }
 
+    /// Deletes every other key, durably, one by one.
+    pub fn delete_half(&mut self) {
+        let keys: Vec<Vec<u8>> = self.base.keys().step_by(2).cloned().collect();
+        for key in keys {
+            let id = self.write(vec![(key, None)], Durability::Durable);
+            self.finish(|case| !case.open.contains_key(&id));
+        }
+    }
+
     /// Waits for all answers, then looks at what some of the snapshots show.
     pub fn check_snapshots(&mut self) {
         for (snapshot, state) in std::mem::take(&mut self.snapshots) {
