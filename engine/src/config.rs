@@ -45,8 +45,8 @@ pub struct Options {
     pub checkpoint_bytes: u64,
     /// Bound of the value cache; 0 bytes means no cache, `None`: an eighth of the memory within 256 KiB..=32 MiB.
     pub cache_bytes: Option<u64>,
-    /// Bound of accepted but unwritten bytes; 0: a sixteenth of the memory within 256 KiB..=8 MiB, but at most capacity/32, for
-    /// what a recovery may have to write anew has its space kept back.
+    /// Bound of accepted but unwritten bytes; 0: a sixteenth of the memory within 256 KiB..=8 MiB. Never more than
+    /// capacity/32, since what a recovery may have to write anew has its space kept back.
     pub write_buffer_bytes: u64,
     /// A frame is closed when it reaches this size.
     pub frame_bytes: u64,
@@ -218,9 +218,10 @@ impl Settings {
             options.cache_bytes = Some((memory / 8).clamp(256 << 10, 32 << 20));
         }
         if options.write_buffer_bytes == 0 {
-            let by_memory = (memory / 16).clamp(256 << 10, 8 << 20);
-            options.write_buffer_bytes = by_memory.min(device.capacity_bytes / 32).max(16 << 10);
+            options.write_buffer_bytes = (memory / 16).clamp(256 << 10, 8 << 20);
         }
+        let affordable = (device.capacity_bytes / 32).max(16 << 10);
+        options.write_buffer_bytes = options.write_buffer_bytes.min(affordable);
         if options.checkpoint_bytes == 0 {
             options.checkpoint_bytes = (device.capacity_bytes / 256).clamp(32 << 10, 64 << 20);
         }

@@ -304,6 +304,13 @@ impl Case {
         panic!("takes for ever; log {:#?}", self.world.log());
     }
 
+    /// Hands in one large value.
+    pub fn submit_large(&mut self, bytes: u64) {
+        let key = self.key();
+        let value = Value::from(vec![self.rng.next() as u8; bytes as usize]);
+        self.write(vec![(key, Some(value))], Durability::Durable);
+    }
+
     /// One durable write of a value that goes to the log, acknowledged.
     pub fn write_durably(&mut self) {
         let key = self.key();

@@ -80,6 +80,10 @@ pub struct Disk {
     /// So many flushes in a hundred fail; each write covered is dropped, made durable, or left as it was.
     pub flush_errors_percent: u64,
     pub fail_reads: bool,
+    /// At a power cut, so many in a hundred of the surviving writes are torn, and so many of the sectors that such a write
+    /// did not bring whole are garbage.
+    pub torn_percent: u64,
+    pub garbage_percent: u64,
     pub writes: u64,
     pub flushes: u64,
 }
@@ -100,6 +104,8 @@ impl Disk {
             fail_flushes: false,
             flush_errors_percent: 0,
             fail_reads: false,
+            torn_percent: 40,
+            garbage_percent: 20,
             writes: 0,
             flushes: 0,
         }
@@ -299,11 +305,11 @@ impl Disk {
             if self.rng.below(100) >= keep {
                 continue;
             }
-            let torn = self.rng.chance(40);
+            let torn = self.rng.chance(self.torn_percent);
             for (n, chunk) in write.data.chunks(sector).enumerate() {
                 let to = write.offset + n * sector;
                 if torn && self.rng.chance(40) {
-                    if self.rng.chance(20) {
+                    if self.rng.chance(self.garbage_percent) {
                         for byte in &mut self.durable[to..to + chunk.len()] {
                             *byte = self.rng.next() as u8;
                         }

@@ -1,0 +1,198 @@
+//! What was read is not therefore on the medium: failed flushes, restarts in the same cache, and crashes while recovery writes
+//! anew what nothing states as durable.
+#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a failing seed has to be told"
+)]
+
+mod common;
+
+use common::{Case, Disk, FAST, Rng, device};
+
+/// Seeds from `KVSIM_ENGINE_FIRST`, `KVSIM_ENGINE_SEEDS` of them.
+fn each_seed(usual: u64, mut run: impl FnMut(u64)) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    let first: u64 = number("KVSIM_ENGINE_FIRST").unwrap_or(0);
+    let seeds: u64 = number("KVSIM_ENGINE_SEEDS").unwrap_or(usual);
+    for seed in first..first + seeds {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(seed)));
+        if let Err(panic) = result {
+            eprintln!("seed {seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// A case whose sizes and options go through all combinations with the seed.
+fn case(seed: u64) -> Case {
+    let options = [
+        "",
+        "large_value_bytes=2048",
+        "inline_bytes=0\ncheckpoint_bytes=65536",
+        "cache_bytes=0\nlarge_value_bytes=1024\ninline_bytes=0",
+    ][seed as usize % 4];
+    // The last two are more than fits.
+    let (capacity, keys, large) = [
+        (2 << 20, 60, false),
+        (8 << 20, 40, true),
+        (1 << 20, 400, false),
+        (3 << 20, 150, true),
+    ][(seed / 4) as usize % 4];
+    let mut rng = Rng(seed ^ 0x5eed);
+    let mut info = device(capacity);
+    info.write_through = rng.chance(30);
+    if rng.chance(50) {
+        info.sector_bytes = 4096;
+    }
+    let disk = Disk::new(info, FAST, rng.next());
+    Case::new(rng.next(), disk, options, keys, large)
+}
+
+/// Goal: a failed flush loses nothing that was or will be acknowledged, however long the cache goes on showing what was dropped.
+/// Method: random work with failing flushes (also in recovery), mostly restarts of the process, and power cuts between.
+#[test]
+fn what_a_failed_flush_dropped_is_never_relied_upon() {
+    let (mut evacuations, mut bytes) = (0, 0);
+    each_seed(300, |seed| {
+        let mut case = case(seed);
+        case.process_percent = 70;
+        case.recover();
+        for _ in 0..20 {
+            case.world.disk.flush_errors_percent = 1 + case.rng.below(15);
+            case.world.disk.torn_percent = [40, 100][case.rng.below(2) as usize];
+            case.world.disk.garbage_percent = [20, 100][case.rng.below(2) as usize];
+            let clients = 1 + case.rng.below(8) as usize;
+            let steps = 20 + case.rng.below(600);
+            case.work(steps, clients);
+            case.crash();
+            let stats = case.recover();
+            evacuations += u64::from(stats.evacuated);
+            bytes += stats.evacuated_bytes;
+        }
+    });
+    println!("{evacuations} evacuations of {bytes} bytes");
+    assert!(evacuations > 0 && bytes > 0, "there was something to do");
+}
+
+/// Goal: a crash at any step of a recovery that evacuates changes nothing. Method: bring a database to such a state; then for every
+/// step of its opening: open a copy that far, crash it, by power or process, now and then once more; and recover, write, crash
+/// and recover again.
+#[test]
+fn a_crash_at_any_step_of_an_evacuation_changes_nothing() {
+    let (mut evacuations, mut bytes) = (0, 0);
+    each_seed(16, |seed| {
+        let mut case = case(seed);
+        case.process_percent = 50;
+        case.recover();
+        let start = loop {
+            let clients = 1 + case.rng.below(6) as usize;
+            let steps = 200 + case.rng.below(3000);
+            case.world.disk.flush_errors_percent = 5;
+            case.work(steps, clients);
+            case.crash();
+            case.world.disk.flush_errors_percent = 0;
+            let mut twin = case.copy(1);
+            let stats = twin.open_and_check();
+            if stats.evacuated_bytes > 0 {
+                evacuations += 1;
+                bytes += stats.evacuated_bytes;
+                break case;
+            }
+            case.open_and_check();
+        };
+        for steps in 1.. {
+            let mut case = start.copy(seed << 32 | steps);
+            let answered = case.open_and_crash(steps);
+            while case.rng.chance(40) {
+                let steps = case.rng.below(steps + 20);
+                case.open_and_crash(steps);
+            }
+            case.open_and_check();
+            case.write_durably();
+            case.world.kill();
+            case.world.disk.power_cut();
+            case.open_and_check();
+            if answered {
+                break;
+            }
+        }
+    });
+    println!("{evacuations} evacuations of {bytes} bytes");
+    assert!(bytes > 0, "there was something to do");
+}
+
+/// Goal: a device that is as full as it gets can always be opened, also when every incarnation lives only long enough to
+/// make the next recovery evacuate. Method: fill it, then crash after every few writes, hundreds of times, with values in the log and
+/// in extents; in the end there must still be a way out by deleting.
+#[test]
+fn a_full_device_opens_however_often_it_crashes() {
+    each_seed(8, |seed| {
+        let options = [
+            "",
+            "large_value_bytes=1024",
+            "inline_bytes=0\ncheckpoint_bytes=1000000",
+            "large_value_bytes=1024\ninline_bytes=0",
+        ][seed as usize % 4];
+        let (capacity, large) = [(1 << 20, false), (3 << 20, true)][(seed / 4) as usize % 2];
+        let mut disk = Disk::new(device(capacity), FAST, seed);
+        disk.times.spread = seed % 5;
+        let mut case = Case::new(seed, disk, options, 1 << 40, large);
+        case.open_and_check();
+        while case.full < 20 {
+            case.work(100, 8);
+        }
+        let mut evacuations = 0;
+        for _ in 0..300 {
+            case.crash();
+            evacuations += u64::from(case.recover().evacuated);
+            case.keys = [1 << 40, 100][case.rng.below(2) as usize];
+            let steps = [40, 400][case.rng.below(2) as usize];
+            let steps = case.rng.below(steps);
+            let clients = [8, 100][case.rng.below(2) as usize];
+            if large && case.rng.chance(30) {
+                let bytes = case.rng.below(600_000);
+                case.submit_large(bytes);
+            }
+            if case.rng.chance(2) {
+                case.delete_half();
+            }
+            case.work(steps, clients);
+        }
+        assert!(evacuations > 30, "{evacuations}");
+        case.crash();
+        case.open_and_check();
+        case.delete_half();
+        let before = case.full;
+        case.write_durably();
+        assert_eq!(case.full, before, "deleting makes room");
+    });
+}
+
+/// Goal: of the superblock's copies, some are always on the medium and whole. Method: nothing but openings, each broken off at
+/// some step, by power cuts that leave garbage wherever they can and by process crashes after failed flushes.
+#[test]
+fn openings_broken_off_one_after_the_other_leave_a_superblock() {
+    each_seed(150, |seed| {
+        let disk = Disk::new(device(1 << 20), FAST, seed);
+        let mut case = Case::new(seed, disk, "", 10, false);
+        case.world.disk.torn_percent = 100;
+        case.world.disk.garbage_percent = 100;
+        case.process_percent = 30;
+        case.open_and_check();
+        case.write_durably();
+        for _ in 0..300 {
+            case.world.disk.flush_errors_percent = 10;
+            let steps = case.rng.below(60);
+            case.open_and_crash(steps);
+            if case.rng.chance(10) {
+                case.world.disk.flush_errors_percent = 0;
+                case.open_and_check();
+                case.write_durably();
+                case.crash();
+            }
+        }
+        case.open_and_check();
+    });
+}
