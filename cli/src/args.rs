@@ -1,10 +1,10 @@
 //! The command line: what can be asked for, and how it is written.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use kvsim_harness::scenario::{SeedRange, parse_duration};
 
@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run a saved failing case again and say whether it fails in the same way
     Replay(ReplayArgs),
+    /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
+    Bench(BenchArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
     Explain(ExplainArgs),
     /// Print a completion script for a shell
@@ -90,6 +92,74 @@ pub(crate) struct ReplayArgs {
     pub(crate) output: OutputArgs,
 }
 
+/// `kvsim bench`
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    /// Scenario files whose workloads are measured [default: scenarios/bench/durable.toml]
+    #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// Measure on a real disk, and not on the simulated device
+    #[arg(long)]
+    pub(crate) real_disk: bool,
+    /// A directory on the disk to measure [default: the current one]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Engines to measure, in turns; the first is compared with the best of the others [default: kvsim]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) engines: Vec<String>,
+    /// Threads that use the database [default: the scenario's]
+    #[arg(long, value_name = "N", conflicts_with = "tasks", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) clients: Option<u32>,
+    /// Asynchronous tasks on one thread, in place of threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) tasks: Option<u32>,
+    /// How long each round is measured
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "8s")]
+    pub(crate) duration: Duration,
+    /// How long each round runs before it is measured
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
+    pub(crate) warm_up: Duration,
+    /// Turns of each engine
+    #[arg(long, value_name = "N", default_value = "5")]
+    pub(crate) rounds: NonZeroU32,
+    /// When writes are acknowledged [default: as the scenario says]
+    #[arg(long, value_enum)]
+    pub(crate) durability: Option<DurabilityArg>,
+    /// Open loop: requests a second of all clients, due whatever the answers do
+    #[arg(long, value_name = "N", value_parser = parse_rate)]
+    pub(crate) rate: Option<f64>,
+    /// Memory for the caches of each engine, in MiB
+    #[arg(long, value_name = "MIB", default_value = "512")]
+    pub(crate) cache_mib: u64,
+    /// Take my word that the drive's cache survives a power cut; every figure will say so
+    #[arg(long)]
+    pub(crate) assume_power_loss_protection: bool,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Change a field of the scenario, such as --set workload.keys=1000
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// `--durability`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    /// Each commit on the medium, the drive's own cache flushed
+    Full,
+    /// Each commit where `fsync` puts it on this platform
+    Os,
+    /// Acknowledged when accepted
+    Relaxed,
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    match text.replace('_', "").parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
+        _ => Err("it must be a number above 0".to_owned()),
+    }
+}
+
 /// `kvsim explain`
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -102,7 +172,7 @@ pub(crate) struct ExplainArgs {
 }
 
 /// What `run` and `replay` have in common.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct CommonArgs {
     /// Crash this WebAssembly module instead of the built-in engine
     #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
@@ -116,7 +186,7 @@ pub(crate) struct CommonArgs {
 }
 
 /// What comes out.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct OutputArgs {
     /// Print the results as JSON and nothing else
     #[arg(long)]

@@ -1,7 +1,9 @@
 //! `kvsim`: arguments in, reports out, exit codes. What is run, judged and counted lives in `kvsim-harness`.
 
 mod args;
+mod bench;
 mod exit;
+mod interrupts;
 mod junit;
 mod output;
 mod pages;
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),

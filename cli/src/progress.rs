@@ -69,3 +69,31 @@ impl Drop for Progress {
         self.bar.finish_and_clear();
     }
 }
+
+/// A line that says what is going on, for what has no end that can be foreseen.
+pub(crate) struct Spinner(ProgressBar);
+
+impl Spinner {
+    /// Shown on a terminal, if that is wanted.
+    pub(crate) fn new(wanted: bool) -> Spinner {
+        let bar = ProgressBar::new_spinner();
+        bar.set_draw_target(if wanted && stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        });
+        bar.enable_steady_tick(PERIOD);
+        Spinner(bar)
+    }
+
+    /// Says it.
+    pub(crate) fn say(&self, text: &str) {
+        self.0.set_message(text.to_owned());
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

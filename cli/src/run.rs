@@ -4,18 +4,17 @@
 use std::io::Write as _;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kvsim_harness::campaign::{Campaign, CampaignError, Outcome};
-use kvsim_harness::control::{Control, Stop};
 use kvsim_harness::guest::{self, Program};
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
 use kvsim_harness::summary::{Reproduction, RunReport, Verdict, json, text};
-use tokio::signal::unix::{SignalKind, signal};
 
-use crate::args::{CommonArgs, OutputArgs, ReplayArgs, RunArgs};
+use crate::args::{BenchArgs, CommonArgs, OutputArgs, ReplayArgs, RunArgs};
 use crate::exit::Exit;
+use crate::interrupts::Interrupts;
 use crate::junit;
 use crate::output::{colour, complain, print};
 use crate::progress::Progress;
@@ -77,6 +76,36 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
     })
 }
 
+/// Events of one prediction: enough for caches to be warm and for checkpoints to be seen.
+const PREDICTED_EVENTS: u64 = 400_000;
+
+/// `kvsim bench` without a real disk: the same workload on the simulated device, with no crash before its end.
+pub(crate) fn predict(scenarios: &[Scenario], args: &BenchArgs) -> Exit {
+    let mut scenarios = scenarios.to_vec();
+    for scenario in &mut scenarios {
+        scenario.run.seeds = SeedRange::one(scenario.run.seeds.start);
+        scenario.run.crashes = 1;
+        scenario.run.crash_in_recovery = 0.0;
+        scenario.run.events_per_crash = PREDICTED_EVENTS;
+        scenario.run.crash_clock = scenario::CrashClock::Fixed;
+    }
+    let common = CommonArgs::default();
+    let output = OutputArgs {
+        json: args.json,
+        ..OutputArgs::default()
+    };
+    execute(&Job {
+        scenarios,
+        seeds: None,
+        duration: None,
+        guest: None,
+        common: &common,
+        output: &output,
+        strict: false,
+        failures: None,
+    })
+}
+
 /// The file of the guest that a saved case failed with.
 fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
     let failure = scenario.failure.as_ref()?;
@@ -130,51 +159,6 @@ fn execute(job: &Job<'_>) -> Exit {
             Exit::Internal
         }
     }
-}
-
-/// Ctrl-C: the first one ends the campaign under way with what is known, the second one the program at once.
-struct Interrupts(Arc<Mutex<Arc<Control>>>);
-
-impl Interrupts {
-    /// Catches them from now on.
-    fn watch() -> Interrupts {
-        let current = Arc::new(Mutex::new(Arc::new(Control::default())));
-        let watched = Arc::clone(&current);
-        match signal(SignalKind::interrupt()) {
-            Ok(mut signals) => {
-                tokio::spawn(async move {
-                    while signals.recv().await.is_some() {
-                        let control = Arc::clone(&lock(&watched));
-                        if control.stopped() == Some(Stop::Interrupted) {
-                            std::process::exit(i32::from(Exit::Inconclusive as u8));
-                        }
-                        control.stop(Stop::Interrupted);
-                    }
-                });
-            }
-            Err(error) => complain(&format!("warning: Ctrl-C will end this at once: {error}")),
-        }
-        Interrupts(current)
-    }
-
-    fn came(&self) -> bool {
-        lock(&self.0).stopped() == Some(Stop::Interrupted)
-    }
-
-    /// A control for the next campaign, stopped already if one came.
-    fn next(&self) -> Arc<Control> {
-        let control = Arc::new(Control::default());
-        let mut current = lock(&self.0);
-        if current.stopped() == Some(Stop::Interrupted) {
-            control.stop(Stop::Interrupted);
-        }
-        *current = Arc::clone(&control);
-        control
-    }
-}
-
-fn lock(mutex: &Mutex<Arc<Control>>) -> MutexGuard<'_, Arc<Control>> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn all(

@@ -11,6 +11,7 @@
 //!
 //! Invariant: what a seed does depends on scenario, guest and seed alone. Threads and clocks are in [`campaign`] only.
 
+pub mod bench;
 pub mod campaign;
 pub mod control;
 mod failure;

@@ -1,6 +1,7 @@
 //! The program as a user meets it: what it prints, what it says to mistakes, and how it ends.
 #![allow(missing_docs, reason = "a test")]
 
+mod bench;
 mod guests;
 mod interrupt;
 mod mistakes;

@@ -1,0 +1,208 @@
+//! `kvsim bench`: the workload of a scenario on a real disk, on our engine and on its peers; or on the simulated one.
+
+use std::path::{Path, PathBuf};
+
+use kvsim_harness::bench::load::Pace;
+use kvsim_harness::bench::native::Native;
+use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
+use kvsim_harness::bench::store::{Durability, Engine};
+use kvsim_harness::bench::{json, report};
+use kvsim_harness::scenario::{self, Scenario};
+
+use crate::args::{BenchArgs, DurabilityArg};
+use crate::exit::Exit;
+use crate::interrupts::Interrupts;
+use crate::output::{complain, print};
+use crate::progress::Spinner;
+
+/// What is measured if nothing is named.
+const USUAL: &str = "scenarios/bench/durable.toml";
+/// File systems in memory: what is measured there says nothing about a disk. Their magic numbers are those of `statfs(2)`.
+const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
+
+/// `kvsim bench`
+pub(crate) fn bench(args: &BenchArgs) -> Exit {
+    let scenarios = match scenarios(args) {
+        Ok(scenarios) => scenarios,
+        Err(exit) => return exit,
+    };
+    if !args.real_disk {
+        return crate::run::predict(&scenarios, args);
+    }
+    match on_disk(args, &scenarios) {
+        Ok(exit) => exit,
+        Err(message) => {
+            complain(&format!("error: {message}"));
+            Exit::Usage
+        }
+    }
+}
+
+fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
+    let usual = [PathBuf::from(USUAL)];
+    let paths = if args.scenarios.is_empty() {
+        &usual[..]
+    } else {
+        &args.scenarios
+    };
+    let mut sets = args.set.clone();
+    sets.extend(
+        args.clients
+            .map(|clients| format!("workload.clients={clients}")),
+    );
+    sets.extend(args.tasks.map(|tasks| format!("workload.clients={tasks}")));
+    let mut loaded = Vec::new();
+    for path in paths {
+        match scenario::load(path, &sets) {
+            Ok(scenario) => loaded.push(scenario),
+            Err(error) => complain(&error.to_string()),
+        }
+    }
+    if loaded.len() == paths.len() {
+        Ok(loaded)
+    } else {
+        Err(Exit::Usage)
+    }
+}
+
+fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
+    let engines = engines(&args.engines)?;
+    let engines: Vec<&dyn Engine> = engines.iter().map(AsRef::as_ref).collect();
+    let directory = directory(args.dir.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
+    let interrupts = runtime.block_on(async { Interrupts::watch() });
+    let mut tables = Vec::new();
+    for scenario in scenarios {
+        let plan = Plan {
+            scenario: scenario.clone(),
+            durability: durability(scenario, args.durability)?,
+            directory: directory.clone(),
+            pace: Pace {
+                warm_up: args.warm_up,
+                measured: args.duration,
+                rate: args.rate,
+                tasks: args.tasks.is_some(),
+            },
+            rounds: args.rounds.get(),
+            cache_bytes: args.cache_mib << 20,
+            assume_power_loss_protection: args.assume_power_loss_protection,
+        };
+        let spinner = Progress(Spinner::new(!args.json));
+        let table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        drop(spinner);
+        if !args.json {
+            print(&format!("{}\n", report::table(&table)));
+        }
+        tables.push(table);
+    }
+    if args.json {
+        let document = serde_json::to_string_pretty(&json::document(&tables));
+        print(&format!(
+            "{}\n",
+            document.map_err(|error| error.to_string())?
+        ));
+    }
+    Ok(exit_of(&tables, interrupts.came()))
+}
+
+fn exit_of(tables: &[Table], interrupted: bool) -> Exit {
+    let missing = tables
+        .iter()
+        .flat_map(|table| &table.rows)
+        .any(|row| row.failed.is_some() || row.rounds.is_empty());
+    if interrupted || missing {
+        Exit::Inconclusive
+    } else {
+        Exit::Clean
+    }
+}
+
+/// A benchmark has one kind of durability: what the scenario says of all writes, or the command line.
+fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durability, String> {
+    #[expect(clippy::float_cmp, reason = "both are written as they are")]
+    match (asked, scenario.workload.durable_fraction) {
+        (Some(DurabilityArg::Full), _) => Ok(Durability::Full),
+        (Some(DurabilityArg::Os), _) => Ok(Durability::Os),
+        (Some(DurabilityArg::Relaxed), _) => Ok(Durability::Relaxed),
+        (None, fraction) if fraction == 1.0 => Ok(Durability::Full),
+        (None, fraction) if fraction == 0.0 => Ok(Durability::Relaxed),
+        (None, fraction) => Err(format!(
+            "{}: workload.durable_fraction is {fraction}, but figures of different durability do not mix\n  = help: --durability full or --durability relaxed",
+            scenario.name
+        )),
+    }
+}
+
+fn known() -> Vec<Box<dyn Engine>> {
+    vec![Box::new(Native)]
+}
+
+fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
+    if names.is_empty() {
+        return Ok(vec![Box::new(Native)]);
+    }
+    let mut chosen: Vec<Box<dyn Engine>> = Vec::new();
+    for name in names {
+        let mut all = known();
+        let at = all.iter().position(|engine| engine.name() == name);
+        let Some(at) = at else {
+            let names: Vec<&str> = all.iter().map(|engine| engine.name()).collect();
+            return Err(format!(
+                "there is no engine `{name}`; this build has {}\n  = help: peers are built with --features peers",
+                names.join(", ")
+            ));
+        };
+        chosen.push(all.swap_remove(at));
+    }
+    Ok(chosen)
+}
+
+/// Where the databases go. A file system in memory is refused: it would be measured in place of a disk.
+fn directory(asked: Option<&Path>) -> Result<PathBuf, String> {
+    let directory = match asked {
+        Some(directory) => directory.to_owned(),
+        None => {
+            std::env::current_dir().map_err(|error| format!("the current directory: {error}"))?
+        }
+    };
+    if !directory.is_dir() {
+        return Err(format!(
+            "--dir {}: there is no such directory",
+            directory.display()
+        ));
+    }
+    if is_in_memory(&directory) {
+        return Err(format!(
+            "{} is in memory, and not on a disk\n  = help: name a directory on the disk with --dir",
+            directory.display()
+        ));
+    }
+    Ok(directory)
+}
+
+#[cfg(target_os = "linux")]
+fn is_in_memory(directory: &Path) -> bool {
+    rustix::fs::statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&i64::from(found.f_type)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_in_memory(_: &Path) -> bool {
+    let _ = IN_MEMORY;
+    false
+}
+
+struct Progress(Spinner);
+
+impl Watch for Progress {
+    fn loading(&self, engine: &str, done: u64, of: u64) {
+        self.0.say(&format!("{engine}: loading {done} of {of}"));
+    }
+
+    fn measuring(&self, engine: &str, round: u32, of: u32) {
+        self.0.say(&format!("{engine}: round {round} of {of}"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The figures as a table for a person. Each carries what it is worth: the device, what durable means, the seed, the versions.
+
+use std::fmt::Write as _;
+
+use super::load::Seen;
+use super::rounds::{Row, Spread, Table};
+use crate::scenario::{bytes, nanoseconds, thousands};
+
+/// The whole table.
+#[must_use]
+pub fn table(table: &Table) -> String {
+    let plan = &table.plan;
+    let workload = &plan.scenario.workload;
+    let mut text = String::new();
+    let clients = if plan.pace.tasks {
+        "tasks on one thread"
+    } else {
+        "clients"
+    };
+    let pace = match plan.pace.rate {
+        Some(rate) => format!("open loop at {}/s", thousands(whole(rate))),
+        None => "closed loop".to_owned(),
+    };
+    let _ = writeln!(
+        text,
+        "{}  durability {} · {} {clients} · {} keys · {} rounds of {:.1} s · {pace} · seed {}",
+        plan.scenario.name,
+        plan.durability,
+        workload.clients,
+        thousands(workload.keys),
+        plan.rounds,
+        plan.pace.measured.as_secs_f64(),
+        plan.scenario.run.seeds.start,
+    );
+    if let Some(device) = table.rows.iter().find_map(|row| row.device.as_deref()) {
+        for line in device.lines() {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    let _ = writeln!(
+        text,
+        "\n  {:<10} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {:>7} {:>7} {:>6} {:>7}",
+        "engine",
+        "ops/s",
+        "least – most",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "flushes",
+        "written",
+        "space",
+        "CPU/op"
+    );
+    for row in &table.rows {
+        line(&mut text, row);
+    }
+    text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data. The device's counters see every process on this machine.\n");
+    best(&mut text, table);
+    for row in &table.rows {
+        let configuration: Vec<String> = row
+            .configuration
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        let _ = writeln!(
+            text,
+            "  {} {}: {}",
+            row.engine,
+            row.version,
+            configuration.join(" · ")
+        );
+    }
+    text
+}
+
+fn line(text: &mut String, row: &Row) {
+    let Some(rate) = row.spread(Seen::rate) else {
+        let why = row
+            .failed
+            .as_ref()
+            .map_or("was not measured", |error| &error.what);
+        let _ = writeln!(text, "  {:<10} {why}", row.engine);
+        return;
+    };
+    let latency = |quantile: f64| {
+        let spread = row.spread(|seen| as_f64(seen.all_latencies().value_at_quantile(quantile)));
+        spread.map_or_else(String::new, |spread| nanoseconds(whole(spread.median)))
+    };
+    let ratio = |figure: &dyn Fn(&Seen) -> Option<f64>| {
+        let all = row.spread(|seen| figure(seen).unwrap_or(f64::NAN));
+        all.filter(|spread| spread.median.is_finite())
+            .map_or_else(|| "–".to_owned(), |spread| format!("{:.2}", spread.median))
+    };
+    let flushes = ratio(&|seen| share(seen.counters.device_flushes, seen.commits));
+    let written = ratio(&|seen| share(seen.counters.device_written_bytes, seen.user_bytes));
+    let cpu = row
+        .spread(|seen| share(seen.counters.cpu_ms * 1_000_000, seen.operations()).unwrap_or(0.0));
+    let space = share(row.space_bytes, row.live_bytes)
+        .map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"));
+    let _ = writeln!(
+        text,
+        "  {:<10} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {flushes:>7} {written:>7} {space:>6} {:>7}",
+        row.engine,
+        thousands(whole(rate.median)),
+        format!(
+            "{} – {}",
+            thousands(whole(rate.least)),
+            thousands(whole(rate.most))
+        ),
+        latency(0.5),
+        latency(0.99),
+        latency(0.999),
+        latency(1.0),
+        cpu.map_or_else(String::new, |spread| nanoseconds(whole(spread.median))),
+    );
+    if let Some(error) = &row.failed {
+        let _ = writeln!(text, "  {:<10} stopped: {}", "", error.what);
+    }
+}
+
+/// How the first engine stands against the best of the others.
+fn best(text: &mut String, table: &Table) {
+    let rate = |row: &Row| row.spread(Seen::rate).map(|Spread { median, .. }| median);
+    let Some((first, others)) = table.rows.split_first() else {
+        return;
+    };
+    let best = others
+        .iter()
+        .filter_map(|row| Some((row.engine, rate(row)?)))
+        .max_by(|one, other| one.1.total_cmp(&other.1));
+    if let (Some(ours), Some((name, theirs))) = (rate(first), best) {
+        let _ = writeln!(
+            text,
+            "  {} ÷ {name}, the best of the others: {:.2}",
+            first.engine,
+            ours / theirs
+        );
+    }
+}
+
+/// A quotient, where there is something to divide by.
+#[must_use]
+pub fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| as_f64(part) / as_f64(whole))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for a person")]
+fn as_f64(number: u64) -> f64 {
+    number as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "figures for a person, and never negative"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+/// Bytes that were written by clients, for the log of a run.
+#[must_use]
+pub fn user_bytes(row: &Row) -> String {
+    bytes(row.rounds.iter().map(|seen| seen.user_bytes).sum())
+}

@@ -1,0 +1,266 @@
+//! Rounds: each engine is opened and loaded once, then they take turns, so that a disk that is slow for a while is slow for all.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+use super::counters::{Source, space_bytes};
+use super::load::{Pace, Script, Seen, preload, run};
+use super::store::{Durability, Engine, Settings, Store, StoreError};
+use super::stream::{Values, draw};
+use crate::scenario::Scenario;
+
+/// What is to be measured, and how.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Whose workload it is.
+    pub scenario: Scenario,
+    /// When writes are acknowledged.
+    pub durability: Durability,
+    /// Where the databases go: a directory on the disk that is measured.
+    pub directory: PathBuf,
+    /// How long, how fast, by whom.
+    pub pace: Pace,
+    /// How often each engine has its turn.
+    pub rounds: u32,
+    /// Memory for caches of each engine.
+    pub cache_bytes: u64,
+    /// The caller's word that the drive's cache survives a power cut.
+    pub assume_power_loss_protection: bool,
+}
+
+/// What came of one engine.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// Which.
+    pub engine: &'static str,
+    /// Which version.
+    pub version: String,
+    /// How it was set up.
+    pub configuration: Vec<(String, String)>,
+    /// What it found out about the disk.
+    pub device: Option<String>,
+    /// Its rounds, in order.
+    pub rounds: Vec<Seen>,
+    /// Bytes on the disk after the last round.
+    pub space_bytes: u64,
+    /// Bytes of keys and values that were live then.
+    pub live_bytes: u64,
+    /// Why there is nothing, or no more.
+    pub failed: Option<StoreError>,
+}
+
+/// Everything that was measured.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// What was to be measured.
+    pub plan: Plan,
+    /// By engine, in the order asked for.
+    pub rows: Vec<Row>,
+}
+
+/// Told what is going on.
+pub trait Watch {
+    /// An engine is being loaded; so many records of so many are there.
+    fn loading(&self, engine: &str, done: u64, of: u64);
+    /// A round begins.
+    fn measuring(&self, engine: &str, round: u32, of: u32);
+}
+
+/// An engine under measurement.
+struct Contender<'a> {
+    row: Row,
+    store: Option<Box<dyn Store>>,
+    directory: tempfile::TempDir,
+    next_key: AtomicU64,
+    engine: &'a dyn Engine,
+}
+
+/// Measures all engines.
+///
+/// # Errors
+/// The workload is none for a benchmark, or the directory cannot be used. What an engine cannot do is in its row.
+pub fn measure(
+    plan: &Plan,
+    engines: &[&dyn Engine],
+    watch: &dyn Watch,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Table, String> {
+    let workload = &plan.scenario.workload;
+    let seed = plan.scenario.run.seeds.start;
+    let lists = (0..u64::from(workload.clients))
+        .map(|client| draw(workload, seed, client))
+        .collect::<Result<Vec<_>, _>>()?;
+    let script = Script {
+        workload: workload.clone(),
+        lists,
+        values: Values::new(workload, seed),
+    };
+    let settings = Settings {
+        durability: plan.durability,
+        cache_bytes: plan.cache_bytes,
+        data_bytes: workload.keys.max(workload.preload)
+            * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
+        threads: workload.clients as usize,
+        assume_power_loss_protection: plan.assume_power_loss_protection,
+    };
+    let source = Source::of(&plan.directory);
+    let mut contenders = Vec::new();
+    for engine in engines {
+        if stopped() {
+            break;
+        }
+        contenders.push(open(*engine, plan, &settings, &script, watch)?);
+    }
+    for round in 0..plan.rounds {
+        for contender in &mut contenders {
+            let Some(store) = &contender.store else {
+                continue;
+            };
+            if stopped() {
+                break;
+            }
+            watch.measuring(contender.row.engine, round + 1, plan.rounds);
+            match run(
+                store.as_ref(),
+                &script,
+                &contender.next_key,
+                &plan.pace,
+                &source,
+            ) {
+                Ok(seen) => contender.row.rounds.push(seen),
+                Err(error) => {
+                    contender.row.failed = Some(error);
+                    contender.store = None;
+                }
+            }
+        }
+    }
+    let finished = contenders
+        .into_iter()
+        .map(|contender| contender.finish(&settings));
+    Ok(Table {
+        plan: plan.clone(),
+        rows: finished.collect(),
+    })
+}
+
+fn open<'a>(
+    engine: &'a dyn Engine,
+    plan: &Plan,
+    settings: &Settings,
+    script: &Script,
+    watch: &dyn Watch,
+) -> Result<Contender<'a>, String> {
+    let directory = tempfile::Builder::new()
+        .prefix(&format!("kvsim-bench-{}-", engine.name()))
+        .tempdir_in(&plan.directory)
+        .map_err(|error| format!("{}: {error}", plan.directory.display()))?;
+    let mut row = Row {
+        engine: engine.name(),
+        version: engine.version(),
+        configuration: engine.configuration(settings),
+        device: None,
+        rounds: Vec::new(),
+        space_bytes: 0,
+        live_bytes: 0,
+        failed: None,
+    };
+    let workload = &script.workload;
+    let store = load(engine, directory.path(), settings, script, watch);
+    let store = match store {
+        Ok(store) => {
+            row.device = store.device();
+            Some(store)
+        }
+        Err(error) => {
+            row.failed = Some(error);
+            None
+        }
+    };
+    Ok(Contender {
+        row,
+        store,
+        directory,
+        next_key: AtomicU64::new(workload.keys.max(workload.preload)),
+        engine,
+    })
+}
+
+/// Loads without waiting for each record, whatever the durability that is measured, if the engine lets itself be opened twice.
+fn load(
+    engine: &dyn Engine,
+    directory: &Path,
+    settings: &Settings,
+    script: &Script,
+    watch: &dyn Watch,
+) -> Result<Box<dyn Store>, StoreError> {
+    let of = script.workload.preload;
+    let progress = |done| watch.loading(engine.name(), done, of);
+    if of > 0 && settings.durability != Durability::Relaxed {
+        let relaxed = Settings {
+            durability: Durability::Relaxed,
+            ..settings.clone()
+        };
+        preload(
+            engine.open(directory, &relaxed)?.as_ref(),
+            script,
+            &progress,
+        )?;
+        return engine.open(directory, settings);
+    }
+    let store = engine.open(directory, settings)?;
+    if of > 0 {
+        preload(store.as_ref(), script, &progress)?;
+    }
+    Ok(store)
+}
+
+impl Contender<'_> {
+    fn finish(mut self, settings: &Settings) -> Row {
+        let keys = self.next_key.load(std::sync::atomic::Ordering::Relaxed);
+        let per_key = settings.data_bytes / keys.max(1);
+        self.row.live_bytes = settings.data_bytes.max(per_key * keys);
+        self.row.space_bytes = space_bytes(self.directory.path());
+        drop(self.store.take());
+        tracing::debug!(engine = self.engine.name(), "closed");
+        self.row
+    }
+}
+
+impl Row {
+    /// A figure of each round, in order of size.
+    fn sorted(&self, figure: impl Fn(&Seen) -> f64) -> Vec<f64> {
+        let mut all: Vec<f64> = self.rounds.iter().map(figure).collect();
+        all.sort_by(f64::total_cmp);
+        all
+    }
+
+    /// Median, least and most of a figure over the rounds.
+    #[must_use]
+    pub fn spread(&self, figure: impl Fn(&Seen) -> f64) -> Option<Spread> {
+        let all = self.sorted(figure);
+        let (first, last) = (all.first()?, all.last()?);
+        let middle = all.len() / 2;
+        let median = if all.len() % 2 == 1 {
+            all[middle]
+        } else {
+            f64::midpoint(all[middle - 1], all[middle])
+        };
+        Some(Spread {
+            median,
+            least: *first,
+            most: *last,
+        })
+    }
+}
+
+/// A figure over several rounds.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// Half of the rounds had less.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}

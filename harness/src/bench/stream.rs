@@ -1,0 +1,283 @@
+//! What a client does: operations drawn before the clock runs, from the scenario's own distributions.
+//!
+//! A client goes through its list over and over. The list is long enough that no cache learns it, and drawing, which for a Zipfian
+//! takes as long as a read from memory, is no part of what is measured.
+
+use kvsim_simdisk::rng::{Purpose, Rng};
+
+use crate::workload::{OperationWeights, Popularity, ValueBytes, WorkloadConfig};
+use crate::zipf::{ScrambledZipfian, Zipfian};
+
+/// Operations in a client's list.
+const DRAWN: usize = 1 << 18;
+/// Incompressible bytes that values are cut from.
+const POOL_BYTES: usize = 8 << 20;
+/// Lengths that values are drawn from.
+const LENGTHS: usize = 1 << 12;
+
+/// What is done to a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Action {
+    /// Sets it.
+    Put,
+    /// Sets a key that was never set before.
+    Insert,
+    /// Removes it.
+    Delete,
+    /// Reads it.
+    Get,
+    /// Reads from it upwards.
+    Scan,
+    /// Reads it, then sets it.
+    ReadModifyWrite,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Action; 6] = [
+        Action::Put,
+        Action::Insert,
+        Action::Delete,
+        Action::Get,
+        Action::Scan,
+        Action::ReadModifyWrite,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Action::Put => "put",
+            Action::Insert => "insert",
+            Action::Delete => "delete",
+            Action::Get => "get",
+            Action::Scan => "scan",
+            Action::ReadModifyWrite => "read modify write",
+        }
+    }
+}
+
+/// One operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Operation {
+    /// What is done.
+    pub action: Action,
+    /// The number of the key; for `latest`, how far behind the newest.
+    pub key: u32,
+    /// Entries of a scan.
+    pub entries: u16,
+}
+
+/// Keys of a fixed length, made without allocation.
+#[derive(Debug, Clone)]
+pub struct Key {
+    bytes: Vec<u8>,
+}
+
+impl Key {
+    /// Keys of so many bytes: `k` and a number, padded with zeroes.
+    #[must_use]
+    pub fn new(key_bytes: u32) -> Key {
+        let mut bytes = vec![b'0'; key_bytes as usize];
+        bytes[0] = b'k';
+        Key { bytes }
+    }
+
+    /// The key of this number.
+    #[must_use]
+    pub fn of(&mut self, mut number: u64) -> &[u8] {
+        for digit in self.bytes[1..].iter_mut().rev() {
+            *digit = b'0' + u8::try_from(number % 10).expect("a digit");
+            number /= 10;
+        }
+        &self.bytes
+    }
+}
+
+/// Values of the workload's lengths, cut from incompressible bytes, each from another place.
+#[derive(Debug)]
+pub struct Values {
+    pool: Vec<u8>,
+    lengths: Vec<u32>,
+}
+
+impl Values {
+    /// The values of a workload.
+    #[must_use]
+    pub fn new(workload: &WorkloadConfig, seed: u64) -> Values {
+        let mut rng = Rng::new(seed, Purpose::Workload);
+        let lengths: Vec<u32> = (0..LENGTHS)
+            .map(|n| u32::try_from(length(&workload.value_bytes, n, &mut rng)).unwrap_or(u32::MAX))
+            .collect();
+        let longest = lengths.iter().max().copied().unwrap_or(0) as usize;
+        let mut pool = vec![0; POOL_BYTES.max(2 * longest)];
+        rng.fill_bytes(&mut pool);
+        // Beside what is random, zeroes: so much of each kilobyte compresses away.
+        let zeroes = usize::from(workload.compressible_percent.min(100)) * 1024 / 100;
+        for piece in pool.chunks_mut(1024) {
+            let len = piece.len().min(zeroes);
+            piece[..len].fill(0);
+        }
+        Values { pool, lengths }
+    }
+
+    /// The `n`th value.
+    #[must_use]
+    pub fn nth(&self, n: u64) -> &[u8] {
+        let n = usize::try_from(n % (1 << 32)).expect("below 2^32");
+        let len = self.lengths[n % self.lengths.len()] as usize;
+        let start = n.wrapping_mul(1_048_583) % (self.pool.len() - len);
+        &self.pool[start..start + len]
+    }
+
+    /// The mean length.
+    #[must_use]
+    pub fn mean_bytes(&self) -> u64 {
+        let sum: u64 = self.lengths.iter().map(|len| u64::from(*len)).sum();
+        sum / self.lengths.len() as u64
+    }
+}
+
+fn length(value_bytes: &ValueBytes, n: usize, rng: &mut Rng) -> u64 {
+    match value_bytes {
+        ValueBytes::Fixed(len) => *len,
+        ValueBytes::InTurn(all) => all[n % all.len()],
+        ValueBytes::Range(range) => rng.range(range.min, range.max),
+        ValueBytes::Weighted(all) => {
+            let total: u64 = all.iter().map(|one| u64::from(one.weight)).sum();
+            let mut at = rng.below(total.max(1));
+            for one in all {
+                if at < u64::from(one.weight) {
+                    return one.bytes;
+                }
+                at -= u64::from(one.weight);
+            }
+            0
+        }
+    }
+}
+
+/// A client's list of operations.
+///
+/// # Errors
+/// The workload asks for what benchmarks do not do, or for too many keys.
+pub fn draw(workload: &WorkloadConfig, seed: u64, client: u64) -> Result<Vec<Operation>, String> {
+    let keys = u32::try_from(workload.keys)
+        .map_err(|_| "workload.keys is beyond what a benchmark draws, 4,294,967,295".to_owned())?;
+    let weights = weights(&workload.operations)?;
+    let total: u64 = weights.iter().map(|(_, weight)| u64::from(*weight)).sum();
+    let mut rng = Rng::new(
+        seed.wrapping_mul(1_000_003).wrapping_add(client),
+        Purpose::Workload,
+    );
+    let scrambled = ScrambledZipfian::new(u64::from(keys), workload.zipf_theta);
+    let latest = Zipfian::new(u64::from(keys), workload.zipf_theta);
+    let mut operation = || {
+        let mut at = rng.below(total);
+        let mut action = weights[0].0;
+        for (candidate, weight) in &weights {
+            action = *candidate;
+            if at < u64::from(*weight) {
+                break;
+            }
+            at -= u64::from(*weight);
+        }
+        let key = match workload.popularity {
+            Popularity::Uniform => rng.below(u64::from(keys)),
+            Popularity::Zipfian => scrambled.draw(&mut rng),
+            Popularity::Latest => latest.draw(&mut rng),
+        };
+        let entries = workload.scan_entries;
+        let entries = rng.range(u64::from(entries.min), u64::from(entries.max));
+        Operation {
+            action,
+            key: u32::try_from(key).expect("a key of the key space"),
+            entries: u16::try_from(entries).unwrap_or(u16::MAX),
+        }
+    };
+    Ok((0..DRAWN).map(|_| operation()).collect())
+}
+
+fn weights(operations: &OperationWeights) -> Result<Vec<(Action, u32)>, String> {
+    let OperationWeights {
+        put,
+        insert,
+        delete,
+        get,
+        scan,
+        batch,
+        read_modify_write,
+        snapshot,
+        sync,
+    } = *operations;
+    for (name, weight) in [("batch", batch), ("snapshot", snapshot), ("sync", sync)] {
+        if weight > 0 {
+            return Err(format!(
+                "workload.operations.{name} is nothing that all engines have; a benchmark leaves it out"
+            ));
+        }
+    }
+    let all = [
+        (Action::Put, put),
+        (Action::Insert, insert),
+        (Action::Delete, delete),
+        (Action::Get, get),
+        (Action::Scan, scan),
+        (Action::ReadModifyWrite, read_modify_write),
+    ];
+    let drawn: Vec<_> = all.into_iter().filter(|(_, weight)| *weight > 0).collect();
+    if drawn.is_empty() {
+        return Err("workload.operations names nothing to do".to_owned());
+    }
+    Ok(drawn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::WorkloadKind;
+
+    /// Goal: operations come as often as the scenario says, and keys from the whole key space. Method: count YCSB-B's.
+    #[test]
+    fn operations_are_drawn_as_the_workload_says() {
+        let mut workload = WorkloadConfig::of_kind(WorkloadKind::YcsbB);
+        workload.keys = 1000;
+        let drawn = draw(&workload, 1, 0).expect("YCSB-B is for everyone");
+        let puts = drawn
+            .iter()
+            .filter(|operation| operation.action == Action::Put)
+            .count();
+        assert!((DRAWN / 22..DRAWN / 18).contains(&puts), "{puts}");
+        assert!(drawn.iter().all(|operation| operation.key < 1000));
+        let keys: std::collections::BTreeSet<u32> = drawn.iter().map(|one| one.key).collect();
+        assert!(keys.len() > 900, "{}", keys.len());
+        let other = draw(&workload, 1, 1).expect("the same");
+        assert!(
+            drawn
+                .iter()
+                .zip(&other)
+                .any(|(one, other)| one.key != other.key)
+        );
+    }
+
+    /// Goal: what not all engines can do is refused by its name. Method: a workload of batches.
+    #[test]
+    fn a_workload_that_is_not_for_all_engines_is_refused() {
+        let workload = WorkloadConfig::of_kind(WorkloadKind::Batch);
+        let error = draw(&workload, 1, 0).expect_err("batches");
+        assert!(error.contains("workload.operations.batch"), "{error}");
+    }
+
+    /// Goal: keys are ordered as their numbers, values have the lengths asked for. Method: a few of each.
+    #[test]
+    fn keys_and_values_are_as_asked() {
+        let mut key = Key::new(16);
+        assert_eq!(key.of(41), b"k000000000000041");
+        assert_eq!(key.of(123_456), b"k000000000123456");
+        let values = Values::new(&WorkloadConfig::of_kind(WorkloadKind::LargeValues), 1);
+        assert_eq!(values.nth(0).len(), 64 << 10);
+        assert_eq!(values.nth(1).len(), 2_932 << 10);
+        assert_ne!(values.nth(0), values.nth(2));
+    }
+}

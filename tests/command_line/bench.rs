@@ -1,0 +1,144 @@
+//! `kvsim bench`: that it measures, and what it refuses. Nothing here is about how fast anything is.
+
+use serde_json::Value;
+
+use crate::ends;
+
+/// A tenth of a second of a few records, on the disk that holds the sources.
+fn brief<'a>(scenario: &'a str, directory: &'a str) -> Vec<&'a str> {
+    let brief = [
+        "bench",
+        "--real-disk",
+        scenario,
+        "--dir",
+        directory,
+        "--rounds",
+        "3",
+        "--warm-up",
+        "50ms",
+        "--duration",
+        "200ms",
+        "--set",
+        "workload.keys=200",
+        "--set",
+        "workload.preload=200",
+        "--set",
+        "workload.clients=4",
+    ];
+    brief.to_vec()
+}
+
+fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+/// Goal: every benchmark that ships measures something on a real disk, and names the device. Method: all of them, briefly.
+#[test]
+fn every_benchmark_measures_something() {
+    let directory = on_disk();
+    let path = directory.path().to_string_lossy();
+    for scenario in kvsim_tests::toml_files("scenarios/bench") {
+        let scenario = scenario.to_string_lossy();
+        let ended = ends(
+            &brief(&scenario, &path),
+            0,
+            &["ops/s", "kvsim", "driver", "durability"],
+        );
+        let line = ended
+            .stdout
+            .lines()
+            .find(|line| line.starts_with("  kvsim  "))
+            .expect("a row");
+        let rate: u64 = line
+            .split_whitespace()
+            .nth(1)
+            .expect("a figure")
+            .replace(',', "")
+            .parse()
+            .expect("a number");
+        assert!(rate > 0, "{scenario}: {ended:#?}");
+    }
+}
+
+/// Goal: JSON holds every round with what the device counted, and agrees with itself. Method: parse it.
+#[test]
+fn json_holds_every_round() {
+    let directory = on_disk();
+    let path = directory.path().to_string_lossy();
+    let mut arguments = brief("scenarios/bench/durable.toml", &path);
+    arguments.push("--json");
+    let ended = ends(&arguments, 0, &[]);
+    let document: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+    assert_eq!(document["schema"], "kvsim.bench/1");
+    let engine = &document["tables"][0]["engines"][0];
+    assert_eq!(engine["name"], "kvsim");
+    let rounds = engine["rounds"].as_array().expect("rounds");
+    assert_eq!(rounds.len(), 3);
+    for round in rounds {
+        let commits = round["commits"].as_u64().expect("a number");
+        assert!(commits > 0);
+        assert_eq!(round["user_bytes"].as_u64(), Some(commits * 1040));
+        assert_eq!(round["operations"].as_u64(), Some(commits));
+    }
+}
+
+/// Goal: tasks on one thread are measured as threads are, and an open loop keeps its rate. Method: both, briefly.
+#[test]
+fn tasks_and_rates_are_measured() {
+    let directory = on_disk();
+    let path = directory.path().to_string_lossy();
+    let mut tasks = brief("scenarios/bench/durable.toml", &path);
+    tasks.extend(["--tasks", "16"]);
+    ends(&tasks, 0, &["tasks on one thread"]);
+    let mut open = brief("scenarios/bench/ycsb_c.toml", &path);
+    open.extend(["--rate", "500"]);
+    ends(&open, 0, &["open loop at 500/s"]);
+}
+
+/// Goal: what would be measured wrong is not measured. Method: memory for a disk, two kinds of durability in one, an engine that is
+/// not there, no rounds, a directory that is not there.
+#[test]
+fn what_would_mislead_is_refused() {
+    let bench = ["bench", "--real-disk", "scenarios/bench/durable.toml"];
+    let with = |more: &[&'static str]| [&bench[..], more].concat();
+    if std::path::Path::new("/dev/shm").is_dir() {
+        ends(
+            &with(&["--dir", "/dev/shm"]),
+            2,
+            &["/dev/shm", "in memory", "--dir"],
+        );
+    }
+    ends(
+        &with(&["--set", "workload.durable_fraction=0.5"]),
+        2,
+        &["durable_fraction", "--durability"],
+    );
+    ends(
+        &with(&["--engines", "kvsim,levelkb"]),
+        2,
+        &["levelkb", "kvsim"],
+    );
+    ends(&with(&["--rounds", "0"]), 2, &["--rounds"]);
+    ends(&with(&["--rate", "-3"]), 2, &["--rate"]);
+    ends(&with(&["--dir", "no/such/place"]), 2, &["no/such/place"]);
+    ends(
+        &with(&["--set", "workload.operations.sync=1"]),
+        2,
+        &["workload.operations.sync"],
+    );
+}
+
+/// Goal: without a real disk the same workload is predicted. Method: the summary's prediction.
+#[test]
+fn without_a_disk_it_is_predicted() {
+    let arguments = [
+        "bench",
+        "scenarios/bench/durable.toml",
+        "--set",
+        "workload.keys=200",
+        "--set",
+        "workload.preload=0",
+    ];
+    let ended = ends(&arguments, 0, &["predicted", "put durable"]);
+    assert!(ended.line("predicted").is_some());
+}
