@@ -107,13 +107,15 @@ impl Core {
             }
             let before = self.activity;
             self.switch_mode();
+            // First of all, so that the next frame states what is durable by now.
+            if self.is_through() {
+                self.advance_through();
+            }
             if self.should_start() {
                 self.start_group();
             }
             self.submit_frames();
-            if self.is_through() {
-                self.advance_through();
-            } else {
+            if !self.is_through() {
                 self.flush_group();
             }
             if self.activity == before {
