@@ -119,7 +119,7 @@ fn what_would_mislead_is_refused() {
         &["levelkb", "kvsim"],
     );
     ends(&with(&["--rounds", "0"]), 2, &["--rounds"]);
-    ends(&with(&["--rate", "-3"]), 2, &["--rate"]);
+    ends(&with(&["--rate=-3"]), 2, &["--rate"]);
     ends(&with(&["--dir", "no/such/place"]), 2, &["no/such/place"]);
     ends(
         &with(&["--set", "workload.operations.sync=1"]),

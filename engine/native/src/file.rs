@@ -21,6 +21,8 @@ use crate::options::{Kind, OpenOptions};
 
 /// Zeroes are written in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
+/// Direct I/O takes nothing smaller on any device that is supported.
+const BLOCK_BYTES: u64 = 4096;
 /// What is left free on the file system, for the file system's own sake.
 const SPARE_BYTES: u64 = 64 << 20;
 
@@ -74,14 +76,15 @@ impl DataFile {
             rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
                 .map_err(|errno| error(path, "has no size")(errno.into()))?
         } else {
-            metadata.len()
+            // What a crash cut off within a block was never used.
+            metadata.len() / BLOCK_BYTES * BLOCK_BYTES
         };
         let max_bytes = match (is_block_device, options.max_bytes) {
             (true, _) => len,
             (false, 0) => len
                 .max(options.size_bytes)
                 .saturating_add(free_bytes(&file).saturating_sub(SPARE_BYTES)),
-            (false, max) => max.max(len),
+            (false, max) => max.max(len).next_multiple_of(PIECE_BYTES),
         };
         let opened = DataFile {
             file,
@@ -110,12 +113,13 @@ impl DataFile {
         self.max_bytes
     }
 
-    /// Makes it longer: allocates, writes, syncs the file, syncs the directory. Nothing is lost if that fails half way.
+    /// Makes it longer, to a multiple of a piece: allocates, writes, syncs the file, syncs the directory. Nothing is lost if that fails half way.
     pub(crate) fn grow(&self, new_bytes: u64) -> io::Result<()> {
         let now = self.len_bytes();
         if new_bytes <= now {
             return Ok(());
         }
+        let new_bytes = new_bytes.next_multiple_of(PIECE_BYTES);
         if new_bytes > self.max_bytes {
             return Err(rustix::io::Errno::NOSPC.into());
         }
@@ -139,7 +143,8 @@ impl DataFile {
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         match rustix::fs::fallocate(
             &self.file,
-            rustix::fs::FallocateFlags::empty(),
+            // The length grows with what is written: after a crash, too, all within it was written once.
+            rustix::fs::FallocateFlags::KEEP_SIZE,
             from,
             to - from,
         ) {
