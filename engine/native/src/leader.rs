@@ -11,7 +11,7 @@
 //! - replies are put down in the order in which the engine gave them.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ use crate::waiter::{Call, Receiver, Seat, Ticket};
 
 /// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(100);
+
+/// How often a thread gives way before it sleeps for the lock.
+const LOCK_TURNS: u32 = 16;
 
 /// The engine, which may move between threads as a whole.
 struct Movable(Engine);
@@ -270,7 +273,15 @@ impl Shared {
         }
     }
 
+    /// Gives way to whoever holds the lock before it goes to sleep: it is never held for long, and to be woken takes longer.
     fn lock(&self) -> MutexGuard<'_, Inside> {
+        for _ in 0..LOCK_TURNS {
+            match self.inside.try_lock() {
+                Ok(inside) => return inside,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            }
+        }
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

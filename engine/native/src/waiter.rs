@@ -15,7 +15,7 @@ use kvsim_engine::Reply;
 
 /// How often a thread gives way to others before it goes to sleep. On a machine with few processors the others are those that
 /// it waits for, and a turn costs a fraction of a sleep.
-const TURNS: u32 = 400;
+const TURNS: u32 = 50;
 
 /// Bits of a seat's state.
 const WAITING: u32 = 0;
