@@ -138,7 +138,11 @@ fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durab
 }
 
 fn known() -> Vec<Box<dyn Engine>> {
-    vec![Box::new(Native)]
+    #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "peers are added"))]
+    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(Native)];
+    #[cfg(feature = "peers")]
+    all.extend(kvsim_peers::all());
+    all
 }
 
 fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
