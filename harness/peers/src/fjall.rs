@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use kvsim_harness::bench::store::{Durability, Engine, Settings, Store, StoreError};
+use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 
 use crate::{failed, pairs};
 

@@ -9,7 +9,7 @@ mod lmdb;
 mod redb;
 mod sqlite;
 
-use kvsim_harness::bench::store::{Engine, StoreError};
+use kvsim_store::{Engine, StoreError};
 
 /// All of them.
 #[must_use]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithTls};
-use kvsim_harness::bench::store::{Durability, Engine, Settings, Store, StoreError};
+use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 
 use crate::{failed, pairs};
 

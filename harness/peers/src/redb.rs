@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kvsim_harness::bench::store::{Durability, Engine, Settings, Store, StoreError};
+use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 use redb::{Builder, Database, ReadableDatabase, TableDefinition};
 
 use crate::{failed, pairs};

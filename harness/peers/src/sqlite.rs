@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kvsim_harness::bench::store::{Durability, Engine, Settings, Store, StoreError};
+use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::{failed, pairs};
