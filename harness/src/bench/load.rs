@@ -8,95 +8,17 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+pub use kvsim_store::script::Script;
+use kvsim_store::seen::{LATENCY_NS_MAX, histogram};
+pub use kvsim_store::seen::{Pace, Seen};
 
-use super::counters::{Counters, Source};
+use super::counters::Source;
 use super::store::{Store, StoreError};
-use super::stream::{Action, Key, Operation, Values};
-use crate::workload::{Popularity, WorkloadConfig};
+use super::stream::{Action, Key, Operation};
 
 const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const STOPPED: u8 = 2;
-
-/// Latencies are kept to three figures, up to a minute.
-const LATENCY_NS_MAX: u64 = 60_000_000_000;
-
-/// What the clients do.
-#[derive(Debug)]
-pub struct Script {
-    /// The scenario's workload.
-    pub workload: WorkloadConfig,
-    /// A list for each client.
-    pub lists: Vec<Vec<Operation>>,
-    /// What is written.
-    pub values: Values,
-}
-
-/// How the clients come.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Pace {
-    /// Before the clock runs.
-    pub warm_up: Duration,
-    /// While it runs.
-    pub measured: Duration,
-    /// Requests a second of all clients together; `None`: as fast as they are answered.
-    pub rate: Option<f64>,
-    /// Clients are tasks on one thread, not threads.
-    pub tasks: bool,
-}
-
-/// What was seen while the clock ran.
-#[derive(Debug, Clone)]
-pub struct Seen {
-    /// How long that was.
-    pub elapsed: Duration,
-    /// Latencies in nanoseconds, by action.
-    pub latency: Vec<(Action, Histogram<u64>)>,
-    /// Keys and values that clients wrote.
-    pub user_bytes: u64,
-    /// Commits: puts, inserts, deletes, and the write of a read-modify-write.
-    pub commits: u64,
-    /// What process and device counted.
-    pub counters: Counters,
-    /// What the engine counted itself.
-    pub own: Vec<(&'static str, u64)>,
-}
-
-impl Seen {
-    /// Operations; a read-modify-write is one.
-    #[must_use]
-    pub fn operations(&self) -> u64 {
-        self.latency
-            .iter()
-            .map(|(_, histogram)| histogram.len())
-            .sum()
-    }
-
-    /// Operations a second.
-    #[must_use]
-    pub fn rate(&self) -> f64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a rate has no more than 15 figures"
-        )]
-        let operations = self.operations() as f64;
-        operations / self.elapsed.as_secs_f64()
-    }
-
-    /// Latencies of all actions together.
-    #[must_use]
-    pub fn all_latencies(&self) -> Histogram<u64> {
-        let mut all = histogram();
-        for (_, one) in &self.latency {
-            all.add(one).expect("they have the same bounds");
-        }
-        all
-    }
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("the bounds are fine")
-}
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark is about time")]
 fn now() -> Instant {
@@ -135,8 +57,8 @@ pub fn preload(
     script: &Script,
     progress: &dyn Fn(u64),
 ) -> Result<(), StoreError> {
-    let mut key = Key::new(script.workload.key_bytes);
-    for number in 0..script.workload.preload {
+    let mut key = Key::new(script.key_bytes);
+    for number in 0..script.preload {
         store.put(key.of(number), script.values.nth(number))?;
         if number % 1024 == 0 {
             progress(number);
@@ -254,7 +176,7 @@ impl<'a> Client<'a> {
         Client {
             common,
             number: number as u64,
-            key: Key::new(common.script.workload.key_bytes),
+            key: Key::new(common.script.key_bytes),
             at: 0,
             writes: 0,
             user_bytes: 0,
@@ -320,11 +242,7 @@ impl<'a> Client<'a> {
                     what: "clients that are tasks do nothing but put".to_owned(),
                 });
             }
-            let value = self
-                .common
-                .script
-                .values
-                .nth(self.writes * 7919 + self.number);
+            let value = self.common.script.value(self.number, self.writes);
             let put = self
                 .common
                 .store
@@ -353,8 +271,7 @@ impl<'a> Client<'a> {
         }
         if let Some(value_bytes) = commit {
             self.commits += 1;
-            self.user_bytes +=
-                u64::from(self.common.script.workload.key_bytes) + value_bytes as u64;
+            self.user_bytes += u64::from(self.common.script.key_bytes) + value_bytes as u64;
         }
         let took = u64::try_from(took.as_nanos()).unwrap_or(LATENCY_NS_MAX);
         self.latency[operation.action as usize].saturating_record(took.max(1));
@@ -369,7 +286,7 @@ impl<'a> Client<'a> {
             ..
         } = self.common;
         let mut number = u64::from(operation.key);
-        if script.workload.popularity == Popularity::Latest {
+        if script.from_latest {
             number = next_key.load(Ordering::Relaxed).saturating_sub(1 + number);
         }
         match operation.action {
@@ -399,11 +316,7 @@ impl<'a> Client<'a> {
     }
 
     fn put(&mut self, number: u64) -> Result<usize, StoreError> {
-        let value = self
-            .common
-            .script
-            .values
-            .nth(self.writes * 7919 + self.number);
+        let value = self.common.script.value(self.number, self.writes);
         self.writes += 1;
         self.common.store.put(self.key.of(number), value)?;
         Ok(value.len())
@@ -422,7 +335,7 @@ mod tests {
 
     use super::*;
     use crate::bench::stream;
-    use crate::workload::WorkloadKind;
+    use crate::workload::{WorkloadConfig, WorkloadKind};
 
     /// A store that is right and nothing else.
     #[derive(Default)]
@@ -464,15 +377,7 @@ mod tests {
     fn seen(kind: WorkloadKind, rate: Option<f64>) -> (Seen, u64) {
         let mut workload = WorkloadConfig::of_kind(kind);
         (workload.keys, workload.preload, workload.clients) = (500, 500, 3);
-        let lists = (0..3)
-            .map(|client| stream::draw(&workload, 1, client).expect("for everyone"))
-            .collect();
-        let values = Values::new(&workload, 1);
-        let script = Script {
-            workload,
-            lists,
-            values,
-        };
+        let script = stream::script(&workload, 1).expect("for everyone");
         let store = Map::default();
         preload(&store, &script, &|_| {}).expect("a map takes it");
         let next_key = AtomicU64::new(500);

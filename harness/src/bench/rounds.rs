@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
+use kvsim_store::remote::{Remote, RemoteLoad};
+
 use super::counters::{Source, space_bytes};
 use super::load::{Pace, Script, Seen, preload, run};
 use super::store::{Durability, Engine, Settings, Store, StoreError};
-use super::stream::{Values, draw};
+use super::stream::{self, Action, Operation};
 use crate::scenario::Scenario;
 
 /// What is to be measured, and how.
@@ -69,10 +71,18 @@ pub trait Watch {
 /// An engine under measurement.
 struct Contender<'a> {
     row: Row,
-    store: Option<Box<dyn Store>>,
+    opened: Option<Opened>,
     directory: tempfile::TempDir,
     next_key: AtomicU64,
     engine: &'a dyn Engine,
+}
+
+/// Where the database and its clients are.
+enum Opened {
+    /// In this process.
+    Here(Box<dyn Store>),
+    /// In another.
+    There(Box<dyn RemoteLoad>),
 }
 
 /// Measures all engines.
@@ -87,14 +97,7 @@ pub fn measure(
 ) -> Result<Table, String> {
     let workload = &plan.scenario.workload;
     let seed = plan.scenario.run.seeds.start;
-    let lists = (0..u64::from(workload.clients))
-        .map(|client| draw(workload, seed, client))
-        .collect::<Result<Vec<_>, _>>()?;
-    let script = Script {
-        workload: workload.clone(),
-        lists,
-        values: Values::new(workload, seed),
-    };
+    let script = stream::script(workload, seed)?;
     let settings = Settings {
         durability: plan.durability,
         cache_bytes: plan.cache_bytes,
@@ -113,31 +116,19 @@ pub fn measure(
     }
     for round in 0..plan.rounds {
         for contender in &mut contenders {
-            let Some(store) = &contender.store else {
+            if contender.opened.is_none() {
                 continue;
-            };
+            }
             if stopped() {
                 break;
             }
             watch.measuring(contender.row.engine, round + 1, plan.rounds);
-            match run(
-                store.as_ref(),
-                &script,
-                &contender.next_key,
-                &plan.pace,
-                &source,
-            ) {
-                Ok(seen) => contender.row.rounds.push(seen),
-                Err(error) => {
-                    contender.row.failed = Some(error);
-                    contender.store = None;
-                }
-            }
+            contender.measure(&script, &plan.pace, &source);
         }
     }
     let finished = contenders
         .into_iter()
-        .map(|contender| contender.finish(&settings));
+        .map(|contender| contender.finish(&script, &settings));
     Ok(Table {
         plan: plan.clone(),
         rows: finished.collect(),
@@ -165,12 +156,16 @@ fn open<'a>(
         live_bytes: 0,
         failed: None,
     };
-    let workload = &script.workload;
-    let store = load(engine, directory.path(), settings, script, watch);
-    let store = match store {
-        Ok(store) => {
-            row.device = store.device();
-            Some(store)
+    let opened = match engine.remote() {
+        Some(remote) => load_there(remote, &row, directory.path(), settings, script, watch),
+        None => load(engine, directory.path(), settings, script, watch).map(Opened::Here),
+    };
+    let opened = match opened {
+        Ok(opened) => {
+            if let Opened::Here(store) = &opened {
+                row.device = store.device();
+            }
+            Some(opened)
         }
         Err(error) => {
             row.failed = Some(error);
@@ -179,11 +174,25 @@ fn open<'a>(
     };
     Ok(Contender {
         row,
-        store,
+        opened,
         directory,
-        next_key: AtomicU64::new(workload.keys.max(workload.preload)),
+        next_key: AtomicU64::new(script.next_key),
         engine,
     })
+}
+
+/// Starts the process of an engine and lets it load.
+fn load_there(
+    remote: &dyn Remote,
+    row: &Row,
+    directory: &Path,
+    settings: &Settings,
+    script: &Script,
+    watch: &dyn Watch,
+) -> Result<Opened, StoreError> {
+    let mut load = remote.start(directory, settings, script)?;
+    load.load(&|done| watch.loading(row.engine, done, script.preload))?;
+    Ok(Opened::There(load))
 }
 
 /// Loads without waiting for each record, whatever the durability that is measured, if the engine lets itself be opened twice.
@@ -194,7 +203,7 @@ fn load(
     script: &Script,
     watch: &dyn Watch,
 ) -> Result<Box<dyn Store>, StoreError> {
-    let of = script.workload.preload;
+    let of = script.preload;
     let progress = |done| watch.loading(engine.name(), done, of);
     if of > 0 && settings.durability != Durability::Relaxed {
         let relaxed = Settings {
@@ -216,15 +225,52 @@ fn load(
 }
 
 impl Contender<'_> {
-    fn finish(mut self, settings: &Settings) -> Row {
-        let keys = self.next_key.load(std::sync::atomic::Ordering::Relaxed);
-        let per_key = settings.data_bytes / keys.max(1);
-        self.row.live_bytes = settings.data_bytes.max(per_key * keys);
+    /// One round. After an error there is no further one.
+    fn measure(&mut self, script: &Script, pace: &Pace, source: &Source) {
+        let seen = match &mut self.opened {
+            Some(Opened::Here(store)) => run(store.as_ref(), script, &self.next_key, pace, source),
+            Some(Opened::There(load)) => load.run(pace),
+            None => return,
+        };
+        match seen {
+            Ok(seen) => self.row.rounds.push(seen),
+            Err(error) => {
+                self.row.failed = Some(error);
+                self.opened = None;
+            }
+        }
+    }
+
+    fn finish(mut self, script: &Script, settings: &Settings) -> Row {
+        let mut keys = self.next_key.load(std::sync::atomic::Ordering::Relaxed);
+        if let Some(Opened::There(load)) = &mut self.opened {
+            match load.next_key() {
+                Ok(there) => keys = there,
+                Err(error) => self.row.failed = Some(error),
+            }
+        }
+        self.row.live_bytes = live_bytes(script, settings, keys);
         self.row.space_bytes = space_bytes(self.directory.path());
-        drop(self.store.take());
+        if let Some(Opened::There(mut load)) = self.opened.take()
+            && let Err(error) = load.close()
+        {
+            self.row.failed = Some(error);
+        }
         tracing::debug!(engine = self.engine.name(), "closed");
         self.row
     }
+}
+
+/// About how much there is in the end: what was loaded or put, and what was inserted.
+fn live_bytes(script: &Script, settings: &Settings, next_key: u64) -> u64 {
+    let puts = |one: &Operation| matches!(one.action, Action::Put | Action::ReadModifyWrite);
+    let first = if script.lists.iter().flatten().any(puts) {
+        script.next_key
+    } else {
+        script.preload
+    };
+    let per_key = settings.data_bytes / script.next_key.max(1);
+    per_key * (first + next_key.saturating_sub(script.next_key))
 }
 
 impl Row {

@@ -4,6 +4,7 @@
 //! takes as long as a read from memory, is no part of what is measured.
 
 use kvsim_simdisk::rng::{Purpose, Rng};
+pub use kvsim_store::script::{Action, Key, Operation, Script, Values};
 
 use crate::workload::{OperationWeights, Popularity, ValueBytes, WorkloadConfig};
 use crate::zipf::{ScrambledZipfian, Zipfian};
@@ -15,128 +16,39 @@ const POOL_BYTES: usize = 8 << 20;
 /// Lengths that values are drawn from.
 const LENGTHS: usize = 1 << 12;
 
-/// What is done to a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Action {
-    /// Sets it.
-    Put,
-    /// Sets a key that was never set before.
-    Insert,
-    /// Removes it.
-    Delete,
-    /// Reads it.
-    Get,
-    /// Reads from it upwards.
-    Scan,
-    /// Reads it, then sets it.
-    ReadModifyWrite,
+/// The values of a workload, cut from incompressible bytes.
+#[must_use]
+pub fn values(workload: &WorkloadConfig, seed: u64) -> Values {
+    let mut rng = Rng::new(seed, Purpose::Workload);
+    let lengths: Vec<u32> = (0..LENGTHS)
+        .map(|n| u32::try_from(length(&workload.value_bytes, n, &mut rng)).unwrap_or(u32::MAX))
+        .collect();
+    let longest = lengths.iter().max().copied().unwrap_or(0) as usize;
+    let mut pool = vec![0; POOL_BYTES.max(2 * longest)];
+    rng.fill_bytes(&mut pool);
+    // Beside what is random, zeroes: so much of each kilobyte compresses away.
+    let zeroes = usize::from(workload.compressible_percent.min(100)) * 1024 / 100;
+    for piece in pool.chunks_mut(1024) {
+        let len = piece.len().min(zeroes);
+        piece[..len].fill(0);
+    }
+    Values::cut(pool, lengths)
 }
 
-impl Action {
-    /// All of them.
-    pub const ALL: [Action; 6] = [
-        Action::Put,
-        Action::Insert,
-        Action::Delete,
-        Action::Get,
-        Action::Scan,
-        Action::ReadModifyWrite,
-    ];
-
-    /// Its name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Action::Put => "put",
-            Action::Insert => "insert",
-            Action::Delete => "delete",
-            Action::Get => "get",
-            Action::Scan => "scan",
-            Action::ReadModifyWrite => "read modify write",
-        }
-    }
-}
-
-/// One operation.
-#[derive(Debug, Clone, Copy)]
-pub struct Operation {
-    /// What is done.
-    pub action: Action,
-    /// The number of the key; for `latest`, how far behind the newest.
-    pub key: u32,
-    /// Entries of a scan.
-    pub entries: u16,
-}
-
-/// Keys of a fixed length, made without allocation.
-#[derive(Debug, Clone)]
-pub struct Key {
-    bytes: Vec<u8>,
-}
-
-impl Key {
-    /// Keys of so many bytes: `k` and a number, padded with zeroes.
-    #[must_use]
-    pub fn new(key_bytes: u32) -> Key {
-        let mut bytes = vec![b'0'; key_bytes as usize];
-        bytes[0] = b'k';
-        Key { bytes }
-    }
-
-    /// The key of this number.
-    #[must_use]
-    pub fn of(&mut self, mut number: u64) -> &[u8] {
-        for digit in self.bytes[1..].iter_mut().rev() {
-            *digit = b'0' + u8::try_from(number % 10).expect("a digit");
-            number /= 10;
-        }
-        &self.bytes
-    }
-}
-
-/// Values of the workload's lengths, cut from incompressible bytes, each from another place.
-#[derive(Debug)]
-pub struct Values {
-    pool: Vec<u8>,
-    lengths: Vec<u32>,
-}
-
-impl Values {
-    /// The values of a workload.
-    #[must_use]
-    pub fn new(workload: &WorkloadConfig, seed: u64) -> Values {
-        let mut rng = Rng::new(seed, Purpose::Workload);
-        let lengths: Vec<u32> = (0..LENGTHS)
-            .map(|n| u32::try_from(length(&workload.value_bytes, n, &mut rng)).unwrap_or(u32::MAX))
-            .collect();
-        let longest = lengths.iter().max().copied().unwrap_or(0) as usize;
-        let mut pool = vec![0; POOL_BYTES.max(2 * longest)];
-        rng.fill_bytes(&mut pool);
-        // Beside what is random, zeroes: so much of each kilobyte compresses away.
-        let zeroes = usize::from(workload.compressible_percent.min(100)) * 1024 / 100;
-        for piece in pool.chunks_mut(1024) {
-            let len = piece.len().min(zeroes);
-            piece[..len].fill(0);
-        }
-        Values { pool, lengths }
-    }
-
-    /// The `n`th value.
-    #[must_use]
-    pub fn nth(&self, n: u64) -> &[u8] {
-        let n = usize::try_from(n % (1 << 32)).expect("below 2^32");
-        let len = self.lengths[n % self.lengths.len()] as usize;
-        let start = n.wrapping_mul(1_048_583) % (self.pool.len() - len);
-        &self.pool[start..start + len]
-    }
-
-    /// The mean length.
-    #[must_use]
-    pub fn mean_bytes(&self) -> u64 {
-        let sum: u64 = self.lengths.iter().map(|len| u64::from(*len)).sum();
-        sum / self.lengths.len() as u64
-    }
+/// What all clients of a workload do.
+///
+/// # Errors
+/// As of [`draw`].
+pub fn script(workload: &WorkloadConfig, seed: u64) -> Result<Script, String> {
+    let lists = (0..u64::from(workload.clients)).map(|client| draw(workload, seed, client));
+    Ok(Script {
+        key_bytes: workload.key_bytes,
+        preload: workload.preload,
+        next_key: workload.keys.max(workload.preload),
+        from_latest: workload.popularity == Popularity::Latest,
+        lists: lists.collect::<Result<Vec<_>, _>>()?,
+        values: values(workload, seed),
+    })
 }
 
 fn length(value_bytes: &ValueBytes, n: usize, rng: &mut Rng) -> u64 {
@@ -275,7 +187,7 @@ mod tests {
         let mut key = Key::new(16);
         assert_eq!(key.of(41), b"k000000000000041");
         assert_eq!(key.of(123_456), b"k000000000123456");
-        let values = Values::new(&WorkloadConfig::of_kind(WorkloadKind::LargeValues), 1);
+        let values = values(&WorkloadConfig::of_kind(WorkloadKind::LargeValues), 1);
         assert_eq!(values.nth(0).len(), 64 << 10);
         assert_eq!(values.nth(1).len(), 2_932 << 10);
         assert_ne!(values.nth(0), values.nth(2));

@@ -2,6 +2,17 @@
 //!
 //! A crate of its own, so that the engines that ours is measured against are built without the simulator and its sandbox.
 
+//!
+//! - [`Store`] and [`Engine`]: an engine of this process
+//! - [`remote`]: an engine of another process, its clients with it
+//! - [`script`]: what the clients do; [`seen`]: how they come, and what was seen of them
+//! - [`counters`]: what the process and the device say that was read and written
+
+pub mod counters;
+pub mod remote;
+pub mod script;
+pub mod seen;
+
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
@@ -128,4 +139,9 @@ pub trait Engine: Send + Sync {
     /// # Errors
     /// The engine's own.
     fn open(&self, directory: &Path, settings: &Settings) -> Result<Box<dyn Store>, StoreError>;
+
+    /// An engine of another process is not opened but started there; `None` for those of this process.
+    fn remote(&self) -> Option<&dyn remote::Remote> {
+        None
+    }
 }
