@@ -166,7 +166,12 @@ pub(crate) fn decode_body(expects: Expects, status: Status, bytes: &[u8]) -> Res
         )),
         Expects::Value => Ok(Body::Value(bytes.to_vec())),
         Expects::Snapshot => match bytes.try_into() {
-            Ok(id) => Ok(Body::Snapshot(u64::from_le_bytes(id))),
+            Ok(id) => match u64::from_le_bytes(id) {
+                0 => {
+                    Err("a snapshot has the number 0, which stands for the latest state".to_owned())
+                }
+                id => Ok(Body::Snapshot(id)),
+            },
             Err(_) => Err(format!(
                 "a snapshot's number has 8 bytes, not {}",
                 bytes.len()
@@ -287,6 +292,7 @@ mod tests {
         assert!(decode_status(8).is_err());
         assert!(decode_body(Expects::Nothing, Status::Ok, b"x").is_err());
         assert!(decode_body(Expects::Snapshot, Status::Ok, b"x").is_err());
+        assert!(decode_body(Expects::Snapshot, Status::Ok, &[0; 8]).is_err());
         assert!(decode_body(Expects::Value, Status::Corruption, b"\xff").is_err());
     }
 }

@@ -63,6 +63,8 @@ pub struct World {
     arrivals: BTreeMap<(Nanos, RequestId), Request>,
     outbox: VecDeque<OutItem>,
     wake_at: Option<Nanos>,
+    /// The incarnation has answered its opening; requests wait for that.
+    opened: bool,
     next_request: RequestId,
     outstanding: u64,
     events: u64,
@@ -105,6 +107,7 @@ impl World {
             arrivals: BTreeMap::new(),
             outbox: VecDeque::new(),
             wake_at: None,
+            opened: false,
             next_request: 1,
             outstanding: 0,
             events: 0,
@@ -184,7 +187,8 @@ impl World {
         Ok(self.call(Call::Open(&open))?)
     }
 
-    /// Lets a request arrive at `at`, or now if that is past. Requests of equal time arrive in the order of this call.
+    /// Lets a request arrive at `at`, or now if that is past; not before the opening is answered, though. Requests of equal time
+    /// arrive in the order of this call.
     pub fn submit(&mut self, at: Nanos, request: Request) -> RequestId {
         let id = self.next_request;
         self.next_request += 1;
@@ -207,7 +211,8 @@ impl World {
             return self.let_out(item);
         }
         let completion_at = self.device.next_completion_at();
-        let arrival_at = self.arrivals.first_key_value().map(|(&(at, _), _)| at);
+        let first = self.arrivals.first_key_value().filter(|_| self.opened);
+        let arrival_at = first.map(|(&(at, _), _)| at);
         let Some(at) = [completion_at, arrival_at, self.wake_at]
             .into_iter()
             .flatten()
@@ -261,6 +266,7 @@ impl World {
         self.arrivals.clear();
         self.outbox.clear();
         self.wake_at = None;
+        self.opened = false;
         self.outstanding = 0;
         self.cpu_free_at = self.now;
         Ok(report)
@@ -319,6 +325,7 @@ impl World {
                     },
                 );
                 self.outstanding -= 1;
+                self.opened |= reply.id == 0;
                 return Ok(Step::Reply(reply));
             }
             OutItem::Log { level, text } => {
@@ -361,8 +368,8 @@ impl World {
         match ended {
             Ok(end) => {
                 self.fuel += end.fuel;
-                self.cpu_free_at =
-                    self.now + end.fuel.saturating_mul(self.config.fuel_ps).div_ceil(1000);
+                let took_ns = end.fuel.saturating_mul(self.config.fuel_ps).div_ceil(1000);
+                self.cpu_free_at = self.now.saturating_add(took_ns);
                 self.wake_at = end.wake_at;
                 self.trace.push(
                     self.now,

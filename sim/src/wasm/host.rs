@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvsim_simdisk::Op;
-use wasmtime::{Caller, Error, Linker, Memory, ResourceLimiter, Trap};
+use wasmtime::{Caller, Error, Linker, Memory, Trap};
 
+use super::limiter::Limiter;
 use crate::GuestError;
 use crate::api::{Reply, RequestId};
 use crate::codec::{self, Expects};
@@ -21,67 +22,53 @@ pub(super) struct HostState {
     /// Where the read of a tag goes; nothing for the other operations.
     pub(super) tags: BTreeMap<u64, Option<(u32, u32)>>,
     pub(super) requests: BTreeMap<RequestId, Expects>,
+    /// What the call under way has let out, as the host has to hold it.
+    let_out_bytes: u64,
     verdict: Option<GuestError>,
 }
 
 impl HostState {
     pub(super) fn new(limits: &GuestLimits) -> Self {
         HostState {
-            limiter: Limiter {
-                max_bytes: limits.memory_bytes_max,
-                refused: false,
-                failed: None,
-            },
+            limiter: Limiter::new(limits),
             memory: None,
             out: Outbox::new(),
             tags: BTreeMap::new(),
             requests: BTreeMap::new(),
+            let_out_bytes: 0,
             verdict: None,
         }
     }
-}
 
-/// Bounds the memory of a guest.
-pub(super) struct Limiter {
-    max_bytes: u64,
-    /// The guest asked for more than it may have.
-    refused: bool,
-    /// The host could not give what the guest may have.
-    failed: Option<String>,
-}
-
-const TABLE_ELEMENTS_MAX: usize = 1 << 20;
-
-impl ResourceLimiter for Limiter {
-    fn memory_growing(
-        &mut self,
-        _current: usize,
-        desired: usize,
-        maximum: Option<usize>,
-    ) -> Result<bool, Error> {
-        let fits =
-            desired as u64 <= self.max_bytes && maximum.is_none_or(|maximum| desired <= maximum);
-        self.refused |= !fits;
-        Ok(fits)
+    /// Forgets what was counted for the call before.
+    pub(super) fn begin_call(&mut self) {
+        self.limiter.refused = false;
+        self.let_out_bytes = 0;
     }
 
-    fn memory_grow_failed(&mut self, error: Error) -> Result<(), Error> {
-        // A refusal of ours comes by here too; only what we had allowed is the host's failure.
-        if !self.refused {
-            self.failed = Some(format!("{error:#}"));
+    /// Takes an item into the outbox. A call may burn a lot of fuel, and each item costs it little and the host much: so what a
+    /// call lets out is bounded by what the guest may hold, and a loop around an import ends before the host's memory does.
+    fn let_out(&mut self, item: OutItem, bytes: u64) -> Result<(), GuestError> {
+        let bound = self
+            .limiter
+            .max_bytes
+            .saturating_mul(4)
+            .max(LET_OUT_BYTES_MIN);
+        self.let_out_bytes += ITEM_BYTES + bytes;
+        if self.let_out_bytes > bound {
+            return Err(GuestError::Abi(format!(
+                "one call let out more than {bound} bytes of operations, replies and log lines"
+            )));
         }
+        self.out.push(item);
         Ok(())
     }
-
-    fn table_growing(
-        &mut self,
-        _current: usize,
-        desired: usize,
-        maximum: Option<usize>,
-    ) -> Result<bool, Error> {
-        Ok(desired <= TABLE_ELEMENTS_MAX && maximum.is_none_or(|maximum| desired <= maximum))
-    }
 }
+
+/// What an item costs the host beside its bytes.
+const ITEM_BYTES: u64 = 128;
+/// What a call may let out however little memory the guest has.
+const LET_OUT_BYTES_MIN: u64 = 64 << 20;
 
 /// Why a call ended early.
 pub(super) fn verdict(error: &Error, state: &HostState, limits: &GuestLimits) -> GuestError {
@@ -110,10 +97,23 @@ pub(super) fn verdict(error: &Error, state: &HostState, limits: &GuestLimits) ->
     }
 }
 
-fn stop(caller: &mut Caller<'_, HostState>, verdict: GuestError) -> Error {
+/// Ends the call in `import` with this verdict.
+fn stop(caller: &mut Caller<'_, HostState>, import: &str, verdict: GuestError) -> Error {
+    let verdict = match verdict {
+        GuestError::Abi(what) => GuestError::Abi(format!("{import}: {what}")),
+        other => other,
+    };
     let error = Error::msg(verdict.to_string());
     caller.data_mut().verdict = Some(verdict);
     error
+}
+
+/// The guest's memory, which there is from the first exported call on.
+fn started(caller: &Caller<'_, HostState>) -> Result<Memory, GuestError> {
+    caller
+        .data()
+        .memory
+        .ok_or_else(|| GuestError::Abi("called from the start function".to_owned()))
 }
 
 fn bytes<'a>(
@@ -122,10 +122,7 @@ fn bytes<'a>(
     len: i32,
 ) -> Result<(&'a [u8], &'a mut HostState), GuestError> {
     let (start, len) = (ptr.cast_unsigned() as usize, len.cast_unsigned() as usize);
-    let memory = caller
-        .data()
-        .memory
-        .ok_or_else(|| GuestError::Abi("an import was called while starting".to_owned()))?;
+    let memory = started(caller)?;
     let (all, state) = memory.data_and_store_mut(caller);
     let size = all.len();
     let part = start.checked_add(len).and_then(|end| all.get(start..end));
@@ -156,6 +153,7 @@ fn disk_submit(
         offset.cast_unsigned(),
         len.cast_unsigned(),
     );
+    started(caller)?;
     let mut buffer = None;
     let op = match kind {
         0 => {
@@ -183,8 +181,12 @@ fn disk_submit(
             "tag {tag} is in use by another operation in flight"
         )));
     }
-    state.out.push(OutItem::Submit { tag, op });
-    Ok(())
+    let held_bytes = match &op {
+        Op::Read { len_bytes, .. } => u64::from(*len_bytes),
+        Op::Write { data, .. } => data.len() as u64,
+        _ => 0,
+    };
+    state.let_out(OutItem::Submit { tag, op }, held_bytes)
 }
 
 fn reply(
@@ -198,14 +200,15 @@ fn reply(
     let (body, state) = bytes(caller, ptr, len)?;
     let Some(expects) = state.requests.remove(&id) else {
         return Err(GuestError::Abi(format!(
-            "a reply to request {id}, which is unknown or was answered before"
+            "request {id} is unknown or was answered before"
         )));
     };
-    let malformed = |what| GuestError::Abi(format!("the reply to request {id}: {what}"));
+    let malformed = |what| GuestError::Abi(format!("request {id}: {what}"));
+    let held_bytes = body.len() as u64;
     let status = codec::decode_status(status.cast_unsigned()).map_err(malformed)?;
     let body = codec::decode_body(expects, status, body).map_err(malformed)?;
-    state.out.push(OutItem::Reply(Reply { id, status, body }));
-    Ok(())
+    let reply = OutItem::Reply(Reply { id, status, body });
+    state.let_out(reply, held_bytes)
 }
 
 fn log(
@@ -228,8 +231,8 @@ fn log(
     };
     let (line, state) = bytes(caller, ptr, len)?;
     let text = text(line)?;
-    state.out.push(OutItem::Log { level, text });
-    Ok(())
+    let held_bytes = text.len() as u64;
+    state.let_out(OutItem::Log { level, text }, held_bytes)
 }
 
 fn panic(caller: &mut Caller<'_, HostState>, ptr: i32, len: i32) -> GuestError {
@@ -251,7 +254,7 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> Result<(), Error> {
          ptr: i32,
          len: i32| {
             disk_submit(&mut caller, tag, kind, offset, ptr, len)
-                .map_err(|verdict| stop(&mut caller, verdict))
+                .map_err(|verdict| stop(&mut caller, "disk_submit", verdict))
         },
     )?;
     linker.func_wrap(
@@ -259,14 +262,14 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> Result<(), Error> {
         "reply",
         |mut caller: Caller<'_, HostState>, request: i64, status: i32, ptr: i32, len: i32| {
             reply(&mut caller, request, status, ptr, len)
-                .map_err(|verdict| stop(&mut caller, verdict))
+                .map_err(|verdict| stop(&mut caller, "reply", verdict))
         },
     )?;
     linker.func_wrap(
         "kvsim",
         "log",
         |mut caller: Caller<'_, HostState>, level: i32, ptr: i32, len: i32| {
-            log(&mut caller, level, ptr, len).map_err(|verdict| stop(&mut caller, verdict))
+            log(&mut caller, level, ptr, len).map_err(|verdict| stop(&mut caller, "log", verdict))
         },
     )?;
     linker.func_wrap(
@@ -274,7 +277,7 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> Result<(), Error> {
         "panic",
         |mut caller: Caller<'_, HostState>, ptr: i32, len: i32| -> Result<(), Error> {
             let verdict = panic(&mut caller, ptr, len);
-            Err(stop(&mut caller, verdict))
+            Err(stop(&mut caller, "panic", verdict))
         },
     )?;
     Ok(())

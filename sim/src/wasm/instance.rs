@@ -89,7 +89,7 @@ impl WasmGuest {
             .write(&mut self.store, ptr.cast_unsigned() as usize, &self.payload)
             .map_err(|_| {
                 GuestError::Abi(format!(
-                    "its buffer of {len} bytes at {} is outside its memory",
+                    "kv_buffer: {len} bytes at {} are outside its memory",
                     ptr.cast_unsigned()
                 ))
             })?;
@@ -147,6 +147,7 @@ impl Guest for WasmGuest {
         self.store
             .set_fuel(fuel)
             .map_err(|error| GuestError::Host(error.to_string()))?;
+        self.store.data_mut().begin_call();
         std::mem::swap(&mut self.store.data_mut().out, out);
         let now = now.cast_signed();
         let ended = self.dispatch(now, call);

@@ -62,6 +62,32 @@ fn check_type(
     })
 }
 
+fn kind(found: &ExternType) -> &'static str {
+    match found {
+        ExternType::Func(_) => "a function",
+        ExternType::Global(_) => "a global",
+        ExternType::Table(_) => "a table",
+        ExternType::Memory(memory) if memory.is_shared() => "a shared memory",
+        ExternType::Memory(memory) if memory.is_64() => "a memory with 64-bit addresses",
+        ExternType::Memory(_) => "a memory",
+        ExternType::Tag(_) => "a tag",
+    }
+}
+
+/// What is not even a function.
+fn no_function(
+    name: &str,
+    found: &ExternType,
+    params: &[ValType],
+    results: &[ValType],
+) -> GuestError {
+    GuestError::WrongSignature {
+        name: name.to_owned(),
+        found: kind(found).to_owned(),
+        expected: describe(params.iter().cloned(), results.iter().cloned()),
+    }
+}
+
 /// Checks imports and exports.
 pub(super) fn check(module: &Module) -> Result<(), GuestError> {
     for import in module.imports() {
@@ -71,7 +97,8 @@ pub(super) fn check(module: &Module) -> Result<(), GuestError> {
             .find(|(known, _)| from == "kvsim" && *known == name);
         match (known, import.ty()) {
             (Some((_, params)), ExternType::Func(found)) => check_type(name, &found, params, &[])?,
-            _ => {
+            (Some((_, params)), other) => return Err(no_function(name, &other, params, &[])),
+            (None, _) => {
                 return Err(GuestError::ForbiddenImport {
                     module: from.to_owned(),
                     name: name.to_owned(),
@@ -81,12 +108,11 @@ pub(super) fn check(module: &Module) -> Result<(), GuestError> {
     }
     match module.get_export("memory") {
         Some(ExternType::Memory(memory)) if !memory.is_64() && !memory.is_shared() => {}
-        Some(_) => {
-            let expected = "an unshared memory with 32-bit addresses".to_owned();
+        Some(other) => {
             return Err(GuestError::WrongSignature {
                 name: "memory".to_owned(),
-                found: "something else".to_owned(),
-                expected,
+                found: kind(&other).to_owned(),
+                expected: "an unshared memory with 32-bit addresses".to_owned(),
             });
         }
         None => return Err(GuestError::MissingExport("memory".to_owned())),
@@ -94,7 +120,8 @@ pub(super) fn check(module: &Module) -> Result<(), GuestError> {
     for (name, params, result) in EXPORTS {
         match module.get_export(name) {
             Some(ExternType::Func(found)) => check_type(name, &found, params, &[result])?,
-            _ => return Err(GuestError::MissingExport(name.to_owned())),
+            Some(other) => return Err(no_function(name, &other, params, &[result])),
+            None => return Err(GuestError::MissingExport(name.to_owned())),
         }
     }
     Ok(())

@@ -5,6 +5,7 @@
 
 mod host;
 mod instance;
+mod limiter;
 mod load;
 
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ impl WasmProgram {
             .clone()
     }
 
-    /// The guest in a file, WebAssembly binary or text.
+    /// The guest in a file, a WebAssembly binary.
     ///
     /// # Errors
     /// If the file cannot be read or is no guest.
