@@ -1,6 +1,17 @@
 //! The world: time, traces, forks, crashes; with the built-in engine in it.
 #![allow(missing_docs, reason = "a test")]
 
+#[path = "world/builtin.rs"]
+mod builtin;
+#[path = "world/clerk.rs"]
+mod clerk;
+#[path = "world/lives.rs"]
+mod lives;
+#[path = "world/time.rs"]
+mod time;
+#[path = "world/trace.rs"]
+mod trace;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -104,23 +115,26 @@ fn a_crash_takes_the_memory_and_leaves_what_is_durable() {
     assert_eq!(get(&mut world, 31), None);
 }
 
-/// Goal: a fork lives on its own, and would have been the same. Method: the same work in both, then other work in one.
+/// Goal: a fork lives on its own, and two of one world are the same. Method: the same work in two forks, then other work in one.
 #[test]
 fn a_fork_goes_its_own_way() {
-    let mut one = world(4, TraceMode::Hash);
-    (0..5).for_each(|n| put(&mut one, n));
-    one.crash(CrashKind::Power);
-    let mut other = one.fork();
+    let mut origin = world(4, TraceMode::Hash);
+    (0..5).for_each(|n| put(&mut origin, n));
+    origin.crash(CrashKind::Power);
+    let before = origin.trace().hash();
+    let (mut one, mut other) = (origin.fork(), origin.fork());
     for world in [&mut one, &mut other] {
         world.open().expect("the engine starts");
         until_reply(world, 0);
         put(world, 50);
     }
     assert_eq!(one.trace().hash(), other.trace().hash());
+    assert_eq!(one.device().image().hash(), other.device().image().hash());
     put(&mut one, 60);
     assert_ne!(one.trace().hash(), other.trace().hash());
     assert_eq!(get(&mut other, 60), None);
     assert_eq!(get(&mut one, 60), Some(vec![60; 100]));
+    assert_eq!(origin.trace().hash(), before, "the origin was left alone");
 }
 
 /// Goal: a crash may fall into a recovery, again and again. Method: cut after each number of events, then recover in peace.

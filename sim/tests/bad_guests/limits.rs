@@ -147,27 +147,42 @@ fn tables_are_bounded() {
 }
 
 /// Goal: a loop around an import ends before the host's memory does. Method: each import that lets something out, for ever, with
-/// far more fuel than that takes; a guest's memory bounds what one call may let out.
+/// fuel for several times what one call may let out, and not for so much that a lack of the bound would hurt.
 #[test]
 fn a_flood_is_stopped() {
     let next = "(global $tag (mut i64) (i64.const 0)) (func $next (result i64) \
                 (global.set $tag (i64.add (global.get $tag) (i64.const 1))) global.get $tag)";
-    let limits = GuestLimits {
-        fuel_per_call: 1_000_000_000_000,
-        ..LIMITS
-    };
-    for call in [
-        "(call $submit (call $next) (i32.const 1) (i64.const 0) (i32.const 0) (i32.const 131072))",
-        "(call $submit (call $next) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 131072))",
-        "(call $submit (call $next) (i32.const 3) (i64.const 0) (i32.const 0) (i32.const 0))",
-        "(call $log (i32.const 3) (i32.const 0) (i32.const 131072))",
-        "(call $log (i32.const 5) (i32.const 0) (i32.const 0))",
+    for (fuel_per_call, call) in [
+        (
+            50_000,
+            "(call $submit (call $next) (i32.const 1) (i64.const 0) (i32.const 0) (i32.const 131072))",
+        ),
+        (
+            50_000,
+            "(call $submit (call $next) (i32.const 0) (i64.const 0) (i32.const 0) (i32.const 131072))",
+        ),
+        (
+            20_000_000,
+            "(call $submit (call $next) (i32.const 3) (i64.const 0) (i32.const 0) (i32.const 0))",
+        ),
+        (
+            50_000,
+            "(call $log (i32.const 3) (i32.const 0) (i32.const 131072))",
+        ),
+        (
+            20_000_000,
+            "(call $log (i32.const 5) (i32.const 0) (i32.const 0))",
+        ),
     ] {
         let opens = format!(
             r#"(func $open (export "kv_open") (param i64 i32 i32) (result i64) (loop {call} br 0) i64.const -1)"#
         );
         let bytes = module(&[("next", next), ("kv_open", &opens)]);
         let program = WasmProgram::from_bytes("test", &bytes).expect("a guest");
+        let limits = GuestLimits {
+            fuel_per_call,
+            ..LIMITS
+        };
         let mut guest = program.start(&limits).expect("it starts");
         let error = open(&mut *guest).expect_err("it floods");
         breaks_the_abi(&error, &["one call let out more than 67108864 bytes"]);

@@ -1,0 +1,131 @@
+//! Virtual time: what moves it, by how much, and that nothing else does.
+
+use kvsim_sim::api::{Body, Request};
+use kvsim_sim::{Step, TraceEvent, TraceMode};
+
+use crate::clerk::{ask, closed, get, opened, put, until_reply};
+
+/// Goal: time moves to the next completion, arrival or wake-up, and by nothing else. Method: free work, so that each step's time is
+/// that of the event before which it stands.
+#[test]
+fn time_moves_only_to_the_next_event() {
+    let mut world = closed(1, 0, TraceMode::Full);
+    assert_eq!((world.now(), world.step()), (0, Ok(Step::Quiet)));
+    world.open().expect("it starts");
+    assert_eq!(world.now(), 0, "opening takes no time by itself");
+    world.step().expect("the read reaches the device");
+    assert_eq!(world.now(), 0, "nor does a submission");
+    let due = world.device().next_completion_at().expect("the read");
+    assert!(due > 0);
+    world.step().expect("the read ends");
+    assert_eq!(world.now(), due);
+    until_reply(&mut world, 0);
+    assert_eq!(world.now(), due, "an answer is not waited for");
+
+    let later = due + 5_000_000;
+    let id = world.submit(later, get());
+    assert_eq!(world.now(), due, "handing in is not arriving");
+    until_reply(&mut world, id);
+    assert_eq!(world.now(), later);
+    assert_eq!(world.step(), Ok(Step::Quiet));
+    assert_eq!(world.now(), later, "quiet is no event");
+
+    assert_eq!(ask(&mut world, Request::Sync), Body::Empty);
+    assert_eq!(
+        world.now(),
+        later + 1_000_000,
+        "the wake-up, to the nanosecond"
+    );
+}
+
+/// Goal: a request that is handed in for the past arrives now. Method: one for time 0, late.
+#[test]
+fn time_never_goes_back() {
+    let mut world = opened(1, 1000, TraceMode::Full);
+    ask(&mut world, put());
+    let now = world.now();
+    let id = world.submit(0, put());
+    until_reply(&mut world, id);
+    assert!(world.now() > now);
+    let times: Vec<u64> = world.trace().events().map(|record| record.at_ns).collect();
+    assert!(times.is_sorted(), "{times:?}");
+}
+
+/// Goal: fuel is time, at the rate that was set and rounded up. Method: the same get at several rates; the answer comes exactly so
+/// much after the arrival.
+#[test]
+fn fuel_takes_time_at_its_rate() {
+    for fuel_ps in [0, 1, 250, 1000, 1_000_000] {
+        let mut world = opened(1, fuel_ps, TraceMode::Full);
+        let (fuel, at) = (world.fuel(), world.now() + 10_000_000);
+        let id = world.submit(at, get());
+        until_reply(&mut world, id);
+        let burnt = world.fuel() - fuel;
+        assert!(burnt > 0);
+        let took_ns = (burnt * fuel_ps).div_ceil(1000);
+        assert_eq!(world.now(), at + took_ns, "{burnt} units at {fuel_ps} ps");
+    }
+}
+
+/// Goal: the guest has one processor: what comes while it works waits. Method: two gets at the same time, the second of which is
+/// answered one call's time after the first.
+#[test]
+fn calls_wait_for_the_processor() {
+    let mut world = opened(1, 1_000_000, TraceMode::Full);
+    let at = world.now() + 10_000_000;
+    let (first, second) = (world.submit(at, get()), world.submit(at, get()));
+    until_reply(&mut world, first);
+    let took_ns = world.now() - at;
+    until_reply(&mut world, second);
+    assert_eq!(world.now(), at + 2 * took_ns);
+}
+
+/// Goal: requests arrive by time, and at equal times as they were handed in. Method: three, handed in against their times.
+#[test]
+fn requests_arrive_in_order_of_time() {
+    let mut world = opened(1, 0, TraceMode::Full);
+    let at = world.now() + 1000;
+    let third = world.submit(at + 1, get());
+    let first = world.submit(at, get());
+    let second = world.submit(at, get());
+    for id in [first, second, third] {
+        until_reply(&mut world, id);
+    }
+}
+
+/// Goal: no request arrives before the opening is answered. Method: hand one in before the opening is under way, and see where it
+/// stands in the trace; a get that came early would show 0 on the device.
+#[test]
+fn requests_wait_for_the_opening() {
+    let mut world = closed(1, 0, TraceMode::Full);
+    world.open().expect("it starts");
+    let id = world.submit(0, get());
+    until_reply(&mut world, 0);
+    until_reply(&mut world, id);
+    let place = |wanted: &dyn Fn(&TraceEvent) -> bool| {
+        let mut events = world.trace().events();
+        events
+            .position(|record| wanted(&record.event))
+            .expect("it is there")
+    };
+    let opened = place(&|event| matches!(event, TraceEvent::Reply { id: 0, .. }));
+    let arrived = place(&|event| matches!(event, TraceEvent::Request { .. }));
+    assert!(opened < arrived, "{opened} {arrived}");
+}
+
+/// Goal: every event counts, and a step is one event. Method: count the steps of a put: arrival, write, its end, flush, its end,
+/// answer.
+#[test]
+fn a_step_is_one_event() {
+    let mut world = opened(1, 0, TraceMode::Full);
+    let (before, outstanding) = (world.events(), world.outstanding());
+    world.submit(world.now(), put());
+    assert_eq!(world.outstanding(), outstanding + 1);
+    let mut steps = 0;
+    while world.step().expect("it behaves") != Step::Quiet {
+        steps += 1;
+        assert_eq!(world.events(), before + steps);
+    }
+    assert_eq!(steps, 6);
+    assert_eq!(world.outstanding(), outstanding);
+}
