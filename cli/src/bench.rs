@@ -123,13 +123,12 @@ fn exit_of(tables: &[Table], interrupted: bool) -> Exit {
 
 /// A benchmark has one kind of durability: what the scenario says of all writes, or the command line.
 fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durability, String> {
-    #[expect(clippy::float_cmp, reason = "both are written as they are")]
     match (asked, scenario.workload.durable_fraction) {
         (Some(DurabilityArg::Full), _) => Ok(Durability::Full),
         (Some(DurabilityArg::Os), _) => Ok(Durability::Os),
         (Some(DurabilityArg::Relaxed), _) => Ok(Durability::Relaxed),
-        (None, fraction) if fraction == 1.0 => Ok(Durability::Full),
-        (None, fraction) if fraction == 0.0 => Ok(Durability::Relaxed),
+        (None, 1.0) => Ok(Durability::Full),
+        (None, 0.0) => Ok(Durability::Relaxed),
         (None, fraction) => Err(format!(
             "{}: workload.durable_fraction is {fraction}, but figures of different durability do not mix\n  = help: --durability full or --durability relaxed",
             scenario.name
@@ -190,7 +189,7 @@ fn directory(asked: Option<&Path>) -> Result<PathBuf, String> {
 
 #[cfg(target_os = "linux")]
 fn is_in_memory(directory: &Path) -> bool {
-    rustix::fs::statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&i64::from(found.f_type)))
+    rustix::fs::statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -32,13 +32,13 @@ const LOCK_TURNS: u32 = 16;
 /// The engine, which may move between threads as a whole.
 struct Movable(Engine);
 
-// SAFETY: everything that is not `Send` inside an engine (its core behind an `Rc`, the tasks that share it) is owned by that engine
-// alone and never handed out: what leaves it through the port owns its memory. So the whole can be moved, and the lock that it
-// lies in lets one thread at it at a time.
 #[expect(
     unsafe_code,
     reason = "the engine is single-threaded, the lock makes it so"
 )]
+// SAFETY: everything that is not `Send` inside an engine (its core behind an `Rc`, the tasks that share it) is owned by that engine
+// alone and never handed out: what leaves it through the port owns its memory. So the whole can be moved, and the lock that it
+// lies in lets one thread at it at a time.
 unsafe impl Send for Movable {}
 
 /// A request under way.
