@@ -66,6 +66,9 @@ pub struct Options {
     pub relaxed_window_ns: u64,
     /// The share of the data segments that live data may fill: the one knob of space against write amplification.
     pub usable_percent: u64,
+    /// Live data beyond this share of the present size makes a device grow that can; below, cleaning has to find the room. The
+    /// smaller, the more space and the less cleaning.
+    pub grow_percent: u64,
     /// Whether an idle engine records the durable position of its last group.
     pub durable_mark: bool,
 }
@@ -86,6 +89,7 @@ impl Default for Options {
             group_wait_ns: None,
             relaxed_window_ns: 50_000_000,
             usable_percent: 75,
+            grow_percent: 65,
             durable_mark: true,
         }
     }
@@ -132,6 +136,7 @@ impl Options {
             "max_value_bytes" => self.max_value_bytes = number(1, 64 << 20)?,
             "commit_depth" => self.commit_depth = number(1, 64)?,
             "relaxed_window_ns" => self.relaxed_window_ns = number(0, 3_600_000_000_000)?,
+            "grow_percent" => self.grow_percent = number(5, 90)?,
             "usable_percent" => self.usable_percent = number(10, 90)?,
             "group_wait" if value == "auto" => self.group_wait_ns = None,
             "group_wait" => self.group_wait_ns = Some(number(0, 1_000_000_000)?),

@@ -133,6 +133,11 @@ impl Core {
     /// How much live data there may be, with so many bytes of index entries, when so much is written at once; `None`: not
     /// even a little.
     pub(crate) fn live_bytes_max(&self, entry_bytes: u64, burden: Burden) -> Option<u64> {
+        self.live_bytes_in(self.segments_max(), entry_bytes, burden)
+    }
+
+    /// The same for a device of so many segments.
+    fn live_bytes_in(&self, segments: u64, entry_bytes: u64, burden: Burden) -> Option<u64> {
         let usual = Burden {
             log_bytes: self.settings.options.write_buffer_bytes,
             extent_bytes: 0,
@@ -142,10 +147,7 @@ impl Core {
             .max(self.evacuation_segments(burden));
         let checkpoints = 2 * self.checkpoint_segments(entry_bytes);
         let aside = 2 + self.clean_reserve() + checkpoints + evacuation;
-        let left = self
-            .segments_max()
-            .checked_sub(aside)
-            .filter(|left| *left >= 2)?;
+        let left = segments.checked_sub(aside).filter(|left| *left >= 2)?;
         Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
     }
 
@@ -177,14 +179,25 @@ impl Core {
 
     /// How many segments short of comfort the clients are; 0 if they are not.
     pub(crate) fn shortage(&self) -> u64 {
-        let comfort = (u64::from(self.segments.count()) / 16)
+        let comfort = (u64::from(self.segments.count()) / 8)
             .max(2)
             .max(self.maintenance.stalled_for);
         (self.user_floor() + comfort).saturating_sub(self.segments.free_count())
     }
 
-    fn can_grow(&self) -> bool {
-        u64::from(self.segments.count()) < self.segments_max()
+    /// Growing is for live data that comes near to what the present size can hold, and for when rounds of cleaning gained nothing. Everything
+    /// else is what cleaning is for: a file that grew instead would never shrink.
+    fn should_grow(&self) -> bool {
+        let now = u64::from(self.segments.count());
+        if now >= self.segments_max() {
+            return false;
+        }
+        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
+        let options = &self.settings.options;
+        let percent = options.grow_percent.min(options.usable_percent);
+        let fits = self.live_bytes_in(now, self.index.entry_bytes(), Burden::default());
+        self.maintenance.futile_rounds >= FUTILE_ROUNDS_MAX / 2
+            || fits.is_none_or(|max| live > max / options.usable_percent * percent)
     }
 
     /// Starts what is due.
@@ -193,7 +206,7 @@ impl Core {
             return;
         }
         let shortage = self.shortage();
-        if shortage > 0 && self.can_grow() && !self.maintenance.growing {
+        if shortage > 0 && !self.maintenance.growing && self.should_grow() {
             self.maintenance.growing = true;
             self.activity += 1;
             executor.spawn(grow(handle.clone()));
@@ -211,7 +224,9 @@ impl Core {
         let mut due = since >= threshold;
         if !due && shortage > 0 && !self.maintenance.growing {
             let reclaimable = self.reclaimable();
-            due = reclaimable >= shortage || (reclaimable > 0 && stalled);
+            // A checkpoint writes the whole index, so it has to free enough to be worth that.
+            let worth = shortage.max(u64::from(self.segments.count()) / 6);
+            due = reclaimable >= worth || (reclaimable > 0 && stalled);
             if !due && !self.maintenance.cleaning && !self.maintenance.clean_futile {
                 self.maintenance.cleaning = true;
                 self.maintenance.cleaned_bytes = 0;

@@ -7,9 +7,9 @@ use kvsim_native::{Database, Direction, Failure, Kind, OpenOptions, ScanRange};
 use super::store::{Durability, Engine, Settings, Store, StoreError, Writing};
 
 const NAME: &str = "kvsim";
-/// The file is written in full before the clock runs: so many times the data, and something for the log.
-const SPACE_FACTOR: u64 = 2;
-const SPACE_SPARE_BYTES: u64 = 256 << 20;
+/// The file is written in full before the clock runs, three times as large as the data.
+const SPACE_PERCENT: u64 = 300;
+const SPACE_BYTES_MIN: u64 = 64 << 20;
 
 /// Our engine, on one file in the directory.
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,7 +33,7 @@ fn options(settings: &Settings) -> OpenOptions {
             Durability::Os => Kind::Os,
             Durability::Full | Durability::Relaxed => Kind::Full,
         },
-        size_bytes: settings.data_bytes * SPACE_FACTOR + SPACE_SPARE_BYTES,
+        size_bytes: (settings.data_bytes / 100 * SPACE_PERCENT).max(SPACE_BYTES_MIN),
         cache_bytes: settings.cache_bytes,
         assume_power_loss_protection: settings.assume_power_loss_protection,
         ..OpenOptions::default()
