@@ -101,8 +101,7 @@ pub(crate) async fn clean(handle: Handle) {
 
 impl Core {
     fn cleaned_enough(&self) -> bool {
-        let shortage = self.shortage();
-        shortage == 0 || self.reclaimable() >= shortage
+        self.shortage() == 0 || self.reclaimable() >= self.worth_a_checkpoint()
     }
 
     /// The segment with the least alive, if emptying any gains something.

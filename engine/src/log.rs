@@ -332,13 +332,15 @@ impl Log {
         });
     }
 
-    /// An empty frame that records the durable position, if that is news and the segment has room. True if it was sealed.
+    /// Whether some record is durable, and nothing that was written says so.
+    pub(crate) fn is_unstated(&self) -> bool {
+        self.stated_durable < self.durable && self.last_record >= self.stated_durable
+    }
+
+    /// An empty frame that records the durable position, if that is news. True if it was sealed. Whether it may enter a segment
+    /// was asked before.
     pub(crate) fn mark(&mut self, segments: &mut Segments) -> bool {
-        if self.open.is_some()
-            || !self.frames.is_empty()
-            || self.stated_durable >= self.durable
-            || !self.fits_at(self.tail, 0)
-        {
+        if self.open.is_some() || !self.frames.is_empty() || !self.is_unstated() {
             return false;
         }
         self.make_room(segments, 0);
