@@ -99,6 +99,13 @@ impl Index {
         self.map.get(&Key::new(key)).map(|slot| &slot.newest)
     }
 
+    /// The newest version, if it is of `since` or later and no snapshot reads it. Whoever changes its place accounts for it.
+    pub(crate) fn newest_unheld(&mut self, key: &[u8], since: u64) -> Option<&mut Version> {
+        let version = &mut self.map.get_mut(&Key::new(key))?.newest;
+        let held = self.snapshots.range(version.sequence..).next().is_some();
+        (version.sequence >= since && !held).then_some(version)
+    }
+
     /// The version visible at a sequence, if it is no tombstone.
     pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<&Version> {
         self.map.get(&Key::new(key)).and_then(|slot| slot.at(at))

@@ -1,7 +1,8 @@
 //! The tail of the log: the frame being filled and the frames on their way to the medium.
 //!
 //! Invariants:
-//! - positions are assigned when a record is appended and never change; a frame never spans a segment;
+//! - positions are assigned when a record is appended and never change; a frame never spans a segment; the value of a record
+//!   may be replaced by one of the same size as long as its frame is open;
 //! - sealed frames form a chain by the checksum of the one before, in the order of their positions;
 //! - a frame's bytes stay in memory until it is durable, so that only durable bytes are ever read back from the device;
 //! - entering a segment writes its header in the same write as its first frame, and by then the next one is reserved.
@@ -273,6 +274,21 @@ impl Log {
         self.volatile_bytes += bytes as u64;
         self.last_record = lsn;
         (lsn, checksum)
+    }
+
+    /// The first sequence number and the first position of the commits that may still be overwritten in place.
+    pub(crate) fn absorbs_from(&self) -> Option<(u64, u64)> {
+        let open = self.open.as_ref().filter(|open| open.records > 0)?;
+        Some((open.first_sequence, open.lsn))
+    }
+
+    /// Puts another value of the same size into a put of the open frame. Returns the record's checksum.
+    pub(crate) fn overwrite(&mut self, lsn: u64, sequence: u64, key: &[u8], value: &[u8]) -> u64 {
+        let open = self.open.as_mut().expect("the record is in the open frame");
+        let at = to_usize(lsn - open.start);
+        let end = at + record_bytes(key.len(), value.len());
+        let out = &mut open.buffer[at..end];
+        record::encode(&self.id, lsn, RecordKind::Put, sequence, key, value, out)
     }
 
     /// Closes the open frame: from here on it is immutable and part of the chain.
