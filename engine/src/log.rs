@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::checksum::Identity;
+use crate::filter::Filter;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, RecordKind, record_bytes};
 use crate::format::segment::SegmentHeader;
@@ -89,6 +90,8 @@ pub(crate) struct Log {
     /// The durable position that the last sealed frame states.
     pub(crate) stated_durable: u64,
     pub(crate) open: Option<OpenFrame>,
+    /// The keys put into the open frame.
+    puts: Filter,
     pub(crate) frames: VecDeque<Frame>,
     /// Bytes of all frames that are not durable, the open one included.
     pub(crate) volatile_bytes: u64,
@@ -133,6 +136,7 @@ impl Log {
             durable: tail.previous_end,
             stated_durable: tail.previous_end,
             open: None,
+            puts: Filter::new(),
             frames: VecDeque::new(),
             volatile_bytes: 0,
             written_bytes: 0,
@@ -224,6 +228,7 @@ impl Log {
         let len = lead + FRAME_HEADER_BYTES;
         let buffer = IoBuf::zeroed(to_usize(self.geometry.block_up((len + bytes) as u64)));
         self.volatile_bytes += len as u64;
+        self.puts.clear();
         self.open = Some(OpenFrame {
             start,
             lsn,
@@ -270,15 +275,18 @@ impl Log {
         );
         open.len = end;
         open.records += 1;
+        if kind == RecordKind::Put {
+            self.puts.note(key);
+        }
         open.has_extents |= matches!(kind, RecordKind::PutExtent | RecordKind::MoveExtent);
         self.volatile_bytes += bytes as u64;
         self.last_record = lsn;
         (lsn, checksum)
     }
 
-    /// The first sequence number and the first position of the commits that may still be overwritten in place.
-    pub(crate) fn absorbs_from(&self) -> Option<(u64, u64)> {
-        let open = self.open.as_ref().filter(|open| open.records > 0)?;
+    /// The first sequence number and the first position of the open frame, if its puts may have this key among them.
+    pub(crate) fn may_absorb(&self, key: &[u8]) -> Option<(u64, u64)> {
+        let open = self.open.as_ref().filter(|_| self.puts.may_have(key))?;
         Some((open.first_sequence, open.lsn))
     }
 

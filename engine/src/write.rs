@@ -354,7 +354,7 @@ impl Core {
         let Mutation::Put { key, value } = mutation else {
             return false;
         };
-        let Some((since, from)) = self.log.absorbs_from() else {
+        let Some((since, from)) = self.log.may_absorb(key) else {
             return false;
         };
         let Some(Version { sequence, place }) = self.index.newest_unheld(key, since) else {
