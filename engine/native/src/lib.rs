@@ -15,14 +15,16 @@ mod driver;
 mod error;
 mod file;
 mod leader;
+mod lent;
 mod options;
 mod rows;
+mod scan;
 mod waiter;
 
 pub use database::{Database, Entries};
 pub use device::DeviceReport;
 pub use error::{Failure, OpenError};
-pub use kvsim_engine::{Direction, Durability, Entry, Mutation, ScanRange, Stats, Status};
+pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use leader::{Counts, IoCounts};
+pub use lent::{Entry, Value};
 pub use options::{DriverChoice, Kind, OpenOptions};
-pub use rows::Value;

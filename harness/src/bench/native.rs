@@ -117,7 +117,7 @@ impl Store for Opened {
         };
         let found = self.database.scan(&range).map_err(failed)?;
         for entry in &found.entries {
-            take(&entry.key, &entry.value);
+            take(entry.key(), entry.value());
         }
         Ok(found.entries.len())
     }

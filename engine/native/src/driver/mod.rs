@@ -29,7 +29,8 @@ pub(crate) struct Completion {
 
 /// Where operations go.
 ///
-/// Many threads may call `start` and `wake`; `queue` is called by one at a time, and so are `wait` and `reap`.
+/// Many threads may call `start` and `wake`; `queue` is called by one at a time, and so are `wait` and `reap`; `wait` may go
+/// on while another thread reaps.
 pub(crate) trait Driver: Send + Sync {
     /// Its name for reports.
     fn name(&self) -> &'static str;
@@ -41,6 +42,10 @@ pub(crate) trait Driver: Send + Sync {
     fn wait(&self, timeout: Option<Duration>);
     /// Makes the present `wait`, or the next, return.
     fn wake(&self);
+    /// Whether `reap` would find something, as far as can be said without asking the kernel. Called as `reap` is.
+    fn has_ended(&self) -> bool {
+        false
+    }
     /// Takes what has ended.
     fn reap(&self, done: &mut Vec<Completion>);
 }

@@ -318,6 +318,11 @@ impl Driver for Uring {
         self.ring.wake();
     }
 
+    fn has_ended(&self) -> bool {
+        // SAFETY: it is called as `reap` is, by one thread at a time.
+        !unsafe { self.ring.ring.completion_shared() }.is_empty()
+    }
+
     fn reap(&self, done: &mut Vec<Completion>) {
         self.ring.reap(done);
     }
