@@ -401,7 +401,17 @@ impl Shared {
                 .expect("a leader gets its reply");
         }
         inside.seated.push(Arc::clone(seat));
-        self.leave(inside);
+        // The leader may sleep until its group has gathered: whoever completes the group is awake, and would only wait.
+        let mut work = self.let_go(inside, true);
+        while work {
+            if !self.driver.work() {
+                self.driver.start();
+                break;
+            }
+            let mut inside = self.lock();
+            self.take_completions(&mut inside, &mut Vec::new());
+            work = self.let_go(inside, !seat.is_answered());
+        }
         match seat.wait() {
             Call::Ready => seat.take().expect("it was put down"),
             Call::Lead => {
@@ -434,7 +444,12 @@ impl Shared {
     }
 
     /// Lets the lock go after a call that was not the leader's.
-    fn leave(&self, mut inside: MutexGuard<'_, Inside>) {
+    fn leave(&self, inside: MutexGuard<'_, Inside>) {
+        self.let_go(inside, false);
+    }
+
+    /// The same for a thread that can do the work itself; true if there is work that has to be begun.
+    fn let_go(&self, mut inside: MutexGuard<'_, Inside>, works: bool) -> bool {
         // What has ended is taken by whoever comes along: the leader may have to wait for a processor.
         let ended = self.driver.has_ended();
         if ended {
@@ -468,7 +483,9 @@ impl Shared {
             }
         }
         drop(inside);
+        let work = works && std::mem::take(&mut errands.begin);
         self.run(errands);
+        work
     }
 
     /// Nobody leads: whether the helper has to be told, and whether it leads from here on.

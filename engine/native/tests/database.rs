@@ -255,7 +255,7 @@ fn a_scan_shows_one_moment_while_others_write() {
             let keys: Vec<_> = (0..KEYS).map(|n| group_key(group, n)).collect();
             let put = |key| Mutation::Put { key, value: &value };
             let batch: Vec<_> = keys.iter().map(|key| put(&key[..])).collect();
-            let durability = if round % 4 == 0 {
+            let durability = if round.is_multiple_of(4) {
                 Durability::Durable
             } else {
                 Durability::Relaxed

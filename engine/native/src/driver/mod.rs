@@ -38,6 +38,11 @@ pub(crate) trait Driver: Send + Sync {
     fn queue(&self, tag: u64, op: DiskOp);
     /// Begins what was queued.
     fn start(&self);
+    /// Does, on the calling thread, what was queued alone and not begun, if that is quicker than to begin it; says whether it did.
+    /// Its end is there for `reap`, and for nobody who sleeps in `wait`.
+    fn work(&self) -> bool {
+        false
+    }
     /// Begins what was queued, then sleeps until something has ended, someone calls `wake`, or the time is over.
     fn wait(&self, timeout: Option<Duration>);
     /// Makes the present `wait`, or the next, return.
