@@ -6,11 +6,13 @@
 //! what these engines ask for. Values are incompressible unless a scenario says otherwise, so compression is off where it is on
 //! by default.
 //!
-//! Each engine has a feature of its own. `bundled` has all that cargo builds alone, `all` has RocksDB too, which wants a library
-//! of the system.
+//! Each engine has a feature of its own; those of the Go world, which run in a process of their own, have one together. `bundled`
+//! has all that cargo builds alone, `all` has RocksDB too, which wants a library of the system.
 
 #[cfg(feature = "fjall")]
 pub mod fjall;
+#[cfg(feature = "go")]
+pub mod go;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
 #[cfg(feature = "redb")]
@@ -29,7 +31,8 @@ use kvsim_store::Engine;
 /// All that were built.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Engine>> {
-    let here: Vec<Box<dyn Engine>> = vec![
+    #[cfg_attr(not(feature = "go"), expect(unused_mut, reason = "Go's are added"))]
+    let mut all: Vec<Box<dyn Engine>> = vec![
         #[cfg(feature = "rocksdb")]
         Box::new(rocksdb::RocksDb),
         #[cfg(feature = "fjall")]
@@ -43,5 +46,11 @@ pub fn all() -> Vec<Box<dyn Engine>> {
         #[cfg(feature = "sqlite")]
         Box::new(sqlite::Sqlite),
     ];
-    here
+    #[cfg(feature = "go")]
+    all.extend(
+        go::all()
+            .into_iter()
+            .map(|one| Box::new(one) as Box<dyn Engine>),
+    );
+    all
 }

@@ -36,6 +36,10 @@ impl Engine for Sled {
         true
     }
 
+    fn keeps(&self, durability: Durability) -> bool {
+        durability == Durability::Relaxed
+    }
+
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)> {
         let commit = match settings.durability {
             Durability::Relaxed => "flushed every 500 ms",
