@@ -104,7 +104,7 @@ pub(crate) struct BenchArgs {
     /// A directory on the disk to measure [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
-    /// Engines to measure, in turns; the first is compared with the best of the others [default: kvsim]
+    /// Engines to measure, in turns, or `all`; the first is compared with the best of the others [default: kvsim]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) engines: Vec<String>,
     /// Threads that use the database [default: the scenario's]

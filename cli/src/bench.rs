@@ -17,6 +17,16 @@ use crate::progress::Spinner;
 
 /// What is measured if nothing is named.
 const USUAL: &str = "scenarios/bench/durable.toml";
+/// In place of the names of engines.
+const ALL: &str = "all";
+/// How to get the engines that this build does not have.
+const UNBUILT: Option<&str> = if cfg!(not(feature = "peers")) {
+    Some("peers are built with --features kvsim/peers, RocksDB with --features kvsim/rocksdb")
+} else if cfg!(not(feature = "rocksdb")) {
+    Some("RocksDB is built with --features kvsim/rocksdb")
+} else {
+    None
+};
 /// File systems in memory: what is measured there says nothing about a disk. Their magic numbers are those of `statfs(2)`.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
@@ -144,9 +154,39 @@ fn known() -> Vec<Box<dyn Engine>> {
     all
 }
 
+/// Every engine that can be measured here, ours first; what is left out is said.
+fn all() -> Vec<Box<dyn Engine>> {
+    let (here, missing): (Vec<_>, Vec<_>) = known()
+        .into_iter()
+        .partition(|engine| not_ready(engine.as_ref()).is_none());
+    if let Some(why) = missing
+        .first()
+        .and_then(|engine| not_ready(engine.as_ref()))
+    {
+        let names: Vec<&str> = missing.iter().map(|engine| engine.name()).collect();
+        complain(&format!("note: without {}: {why}", names.join(", ")));
+    }
+    if let Some(features) = UNBUILT {
+        complain(&format!("note: {features}"));
+    }
+    here
+}
+
+/// Why an engine of another process cannot be started here.
+fn not_ready(engine: &dyn Engine) -> Option<String> {
+    let error = engine.remote()?.ready().err()?;
+    Some(error.what)
+}
+
 fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
     if names.is_empty() {
         return Ok(vec![Box::new(Native)]);
+    }
+    if names.iter().any(|name| name == ALL) {
+        return match names {
+            [_] => Ok(all()),
+            _ => Err(format!("--engines {ALL} names all of them already")),
+        };
     }
     let mut chosen: Vec<Box<dyn Engine>> = Vec::new();
     for name in names {
@@ -154,11 +194,15 @@ fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
         let at = all.iter().position(|engine| engine.name() == name);
         let Some(at) = at else {
             let names: Vec<&str> = all.iter().map(|engine| engine.name()).collect();
+            let help = UNBUILT.unwrap_or("`all` names all of them");
             return Err(format!(
-                "there is no engine `{name}`; this build has {}\n  = help: peers are built with --features peers",
+                "there is no engine `{name}`; this build has {}\n  = help: {help}",
                 names.join(", ")
             ));
         };
+        if let Some(why) = not_ready(all[at].as_ref()) {
+            return Err(format!("{name}: {why}"));
+        }
         chosen.push(all.swap_remove(at));
     }
     Ok(chosen)

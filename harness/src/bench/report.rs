@@ -56,6 +56,9 @@ pub fn table(table: &Table) -> String {
         line(&mut text, row);
     }
     text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data. The device's counters see every process on this machine.\n");
+    if table.rows.iter().any(|row| !row.durable_as_asked) {
+        text.push_str("  * not as durable as the others, and compared with none of them\n");
+    }
     best(&mut text, table);
     for row in &table.rows {
         let configuration: Vec<String> = row
@@ -101,7 +104,11 @@ fn line(text: &mut String, row: &Row) {
     let _ = writeln!(
         text,
         "  {:<10} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {flushes:>7} {written:>7} {space:>6} {:>7}",
-        row.engine,
+        format!(
+            "{}{}",
+            row.engine,
+            if row.durable_as_asked { "" } else { "*" }
+        ),
         thousands(whole(rate.median)),
         format!(
             "{} – {}",
@@ -127,6 +134,7 @@ fn best(text: &mut String, table: &Table) {
     };
     let best = others
         .iter()
+        .filter(|row| row.durable_as_asked)
         .filter_map(|row| Some((row.engine, rate(row)?)))
         .max_by(|one, other| one.1.total_cmp(&other.1));
     if let (Some(ours), Some((name, theirs))) = (rate(first), best) {

@@ -39,6 +39,8 @@ pub struct Row {
     pub version: String,
     /// How it was set up.
     pub configuration: Vec<(String, String)>,
+    /// Its writes are as durable as was asked for.
+    pub durable_as_asked: bool,
     /// What it found out about the disk.
     pub device: Option<String>,
     /// Its rounds, in order.
@@ -150,6 +152,7 @@ fn open<'a>(
         engine: engine.name(),
         version: engine.version(),
         configuration: engine.configuration(settings),
+        durable_as_asked: engine.keeps(settings.durability),
         device: None,
         rounds: Vec::new(),
         space_bytes: 0,
@@ -157,6 +160,10 @@ fn open<'a>(
         failed: None,
     };
     let opened = match engine.remote() {
+        _ if !engine.is_ordered() && scans(script) => Err(StoreError {
+            engine: engine.name(),
+            what: "it has no order, and so no scans".to_owned(),
+        }),
         Some(remote) => load_there(remote, &row, directory.path(), settings, script, watch),
         None => load(engine, directory.path(), settings, script, watch).map(Opened::Here),
     };
@@ -179,6 +186,11 @@ fn open<'a>(
         next_key: AtomicU64::new(script.next_key),
         engine,
     })
+}
+
+fn scans(script: &Script) -> bool {
+    let mut operations = script.lists.iter().flatten();
+    operations.any(|operation| operation.action == Action::Scan)
 }
 
 /// Starts the process of an engine and lets it load.
