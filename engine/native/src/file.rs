@@ -47,7 +47,23 @@ fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError
 impl DataFile {
     /// Opens or creates the file, locks it, and writes a new one in full.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        let (file, direct) = open_direct(path).map_err(error(path, "cannot be opened"))?;
+        let writing = OFlags::RDWR | OFlags::CREATE;
+        let opened = DataFile::take(path, options, writing)?;
+        if opened.len_bytes() == 0 && !opened.is_block_device {
+            opened
+                .grow(options.size_bytes.min(opened.max_bytes))
+                .map_err(error(path, "cannot be written in full"))?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens and locks a file or a device that is there, to read it only.
+    pub(crate) fn open_to_read(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+        DataFile::take(path, options, OFlags::RDONLY)
+    }
+
+    fn take(path: &Path, options: &OpenOptions, flags: OFlags) -> Result<DataFile, OpenError> {
+        let (file, direct) = open_direct(path, flags).map_err(error(path, "cannot be opened"))?;
         let metadata = file
             .metadata()
             .map_err(error(path, "cannot be looked at"))?;
@@ -86,7 +102,7 @@ impl DataFile {
                 .saturating_add(free_bytes(&file).saturating_sub(SPARE_BYTES)),
             (false, max) => max.max(len).next_multiple_of(PIECE_BYTES),
         };
-        let opened = DataFile {
+        Ok(DataFile {
             file,
             path: path.to_owned(),
             kind: options.kind,
@@ -94,13 +110,7 @@ impl DataFile {
             is_block_device,
             len_bytes: AtomicU64::new(len),
             max_bytes,
-        };
-        if len == 0 && !is_block_device {
-            opened
-                .grow(options.size_bytes.min(max_bytes))
-                .map_err(error(path, "cannot be written in full"))?;
-        }
-        Ok(opened)
+        })
     }
 
     /// Its present length.
@@ -178,8 +188,8 @@ impl Drop for DataFile {
 }
 
 /// Opens without the page cache where the file system can do that.
-fn open_direct(path: &Path) -> io::Result<(File, bool)> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+fn open_direct(path: &Path, flags: OFlags) -> io::Result<(File, bool)> {
+    let flags = flags | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
     #[cfg(target_os = "linux")]
     match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {

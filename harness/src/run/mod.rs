@@ -23,6 +23,7 @@ use crate::workload::OpKind;
 use clock::Clock;
 use life::Life;
 use recovery::Recovered;
+use work::Turns;
 
 /// What is kept of a run's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,7 @@ struct SeedRun<'a> {
     tracing: Tracing,
     clock: Clock,
     life: Life,
+    turns: Turns,
     lives: u64,
     /// Whether this device was opened before, so that opening it is a recovery.
     opened_before: bool,
@@ -135,6 +137,7 @@ pub fn run_seed(
         tracing,
         clock: Clock::new(seed, &scenario.run),
         life,
+        turns: Turns::new(seed, scenario.guest.client_turn),
         lives: 0,
         opened_before: false,
         recovery_events: 100,
