@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use kvsim_harness::bench::load::Pace;
 use kvsim_harness::bench::native::Native;
+use kvsim_harness::bench::predict::predict;
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
 use kvsim_harness::bench::store::{Durability, Engine};
 use kvsim_harness::bench::{json, report};
+use kvsim_harness::guest;
 use kvsim_harness::scenario::{self, Scenario};
 
 use crate::args::{BenchArgs, DurabilityArg};
@@ -51,6 +53,15 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
             .map(|clients| format!("workload.clients={clients}")),
     );
     sets.extend(args.tasks.map(|tasks| format!("workload.clients={tasks}")));
+    if let Some(profile) = &args.profile {
+        match std::fs::canonicalize(profile) {
+            Ok(path) => sets.push(format!("profile={}", path.display())),
+            Err(error) => {
+                complain(&format!("error: --profile {}: {error}", profile.display()));
+                return Err(Exit::Usage);
+            }
+        }
+    }
     let mut loaded = Vec::new();
     for path in paths {
         match scenario::load(path, &sets) {
@@ -75,6 +86,10 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
         .build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
     let interrupts = runtime.block_on(async { Interrupts::watch() });
+    let program = match &args.profile {
+        Some(_) => Some(guest::load(None)?),
+        None => None,
+    };
     let mut tables = Vec::new();
     for scenario in scenarios {
         let plan = Plan {
@@ -92,7 +107,11 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             assume_power_loss_protection: args.assume_power_loss_protection,
         };
         let spinner = Progress(Spinner::new(!args.json));
-        let table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        let mut table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        if let Some(program) = &program {
+            spinner.0.say("predicting");
+            table.prediction = Some(predict(scenario, program)?);
+        }
         drop(spinner);
         if !args.json {
             print(&format!("{}\n", report::table(&table)));
@@ -188,12 +207,12 @@ fn directory(asked: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 #[cfg(target_os = "linux")]
-fn is_in_memory(directory: &Path) -> bool {
+pub(crate) fn is_in_memory(directory: &Path) -> bool {
     rustix::fs::statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_in_memory(_: &Path) -> bool {
+pub(crate) fn is_in_memory(_: &Path) -> bool {
     let _ = IN_MEMORY;
     false
 }

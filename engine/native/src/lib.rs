@@ -21,7 +21,7 @@ mod options;
 mod rows;
 mod waiter;
 
-pub use database::{Database, Entries};
+pub use database::{Database, ENGINE_MEMORY_BYTES, Entries};
 pub use device::DeviceReport;
 pub use error::{Failure, OpenError};
 pub use kvsim_engine::{Direction, Durability, Entry, Mutation, ScanRange, Stats, Status};

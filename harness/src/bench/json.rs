@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::counters::Counters;
 use super::load::Seen;
+use super::predict::Prediction;
 use super::report::share;
 use super::rounds::{Row, Spread, Table};
 
@@ -35,6 +36,8 @@ struct TableJson {
     seed: u64,
     rate: Option<f64>,
     seconds_measured: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<Prediction>,
     engines: Vec<EngineJson>,
 }
 
@@ -92,6 +95,7 @@ fn table(table: &Table) -> TableJson {
         seed: plan.scenario.run.seeds.start,
         rate: plan.pace.rate,
         seconds_measured: plan.pace.measured.as_secs_f64(),
+        prediction: table.prediction.clone(),
         engines: table.rows.iter().map(engine).collect(),
     }
 }

@@ -6,13 +6,16 @@
 //! - [`counters`]: what the process and the device say that was written
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
 //! - [`report`]: the table; [`json`]: the same for programs
+//! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload
 //!
 //! Clocks and threads live here; nothing here reaches the simulation.
 
+pub mod calibrate;
 pub mod counters;
 pub mod json;
 pub mod load;
 pub mod native;
+pub mod predict;
 pub mod report;
 pub mod rounds;
 pub mod store;

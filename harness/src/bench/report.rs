@@ -57,6 +57,7 @@ pub fn table(table: &Table) -> String {
     }
     text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data. The device's counters see every process on this machine.\n");
     best(&mut text, table);
+    predicted(&mut text, table);
     for row in &table.rows {
         let configuration: Vec<String> = row
             .configuration
@@ -137,6 +138,41 @@ fn best(text: &mut String, table: &Table) {
             ours / theirs
         );
     }
+}
+
+/// What was predicted beside what was measured, of the first engine.
+fn predicted(text: &mut String, table: &Table) {
+    let Some(prediction) = &table.prediction else {
+        return;
+    };
+    let _ = writeln!(
+        text,
+        "  {:<10} {:>10} {:>21}  {:>8} {:>8} {:>8}   by the profile {}",
+        "predicted",
+        thousands(whole(prediction.operations_per_second)),
+        "",
+        nanoseconds(prediction.p50_ns),
+        nanoseconds(prediction.p99_ns),
+        nanoseconds(prediction.p999_ns),
+        prediction.profile,
+    );
+    let Some(row) = table.rows.first() else {
+        return;
+    };
+    let quantile = |quantile: f64| {
+        let latency = |seen: &Seen| as_f64(seen.all_latencies().value_at_quantile(quantile));
+        row.spread(latency).map_or(f64::NAN, |spread| spread.median)
+    };
+    let rate = row
+        .spread(Seen::rate)
+        .map_or(f64::NAN, |spread| spread.median);
+    let _ = writeln!(
+        text,
+        "  predicted ÷ measured: {:.2} of the rate, {:.2} of p50, {:.2} of p99",
+        prediction.operations_per_second / rate,
+        as_f64(prediction.p50_ns) / quantile(0.5),
+        as_f64(prediction.p99_ns) / quantile(0.99),
+    );
 }
 
 /// A quotient, where there is something to divide by.

@@ -7,6 +7,7 @@ use kvsim_store::remote::{Remote, RemoteLoad};
 
 use super::counters::{Source, space_bytes};
 use super::load::{Pace, Script, Seen, preload, run};
+use super::predict::Prediction;
 use super::store::{Durability, Engine, Settings, Store, StoreError};
 use super::stream::{self, Action, Operation};
 use crate::scenario::Scenario;
@@ -58,6 +59,8 @@ pub struct Table {
     pub plan: Plan,
     /// By engine, in the order asked for.
     pub rows: Vec<Row>,
+    /// What the simulator says of our engine, if it was asked.
+    pub prediction: Option<Prediction>,
 }
 
 /// Told what is going on.
@@ -132,6 +135,7 @@ pub fn measure(
     Ok(Table {
         plan: plan.clone(),
         rows: finished.collect(),
+        prediction: None,
     })
 }
 
