@@ -109,6 +109,10 @@ pub(crate) struct BenchArgs {
     /// Engines to measure, in turns; the first is compared with the best of the others [default: kvsim]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) engines: Vec<String>,
+    /// Compare the path without fsync with a plain file: 4 KiB writes, 100 under way, unless other scenarios, engines, clients or
+    /// tasks are named
+    #[arg(long, requires = "real_disk")]
+    pub(crate) no_fsync: bool,
     /// Threads that use the database [default: the scenario's]
     #[arg(long, value_name = "N", conflicts_with = "tasks", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: Option<u32>,

@@ -6,6 +6,7 @@ use kvsim_harness::bench::load::Pace;
 use kvsim_harness::bench::native::Native;
 use kvsim_harness::bench::predict::predict;
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
+use kvsim_harness::bench::slots::Slots;
 use kvsim_harness::bench::store::{Durability, Engine};
 use kvsim_harness::bench::{json, report};
 use kvsim_harness::guest;
@@ -17,6 +18,15 @@ use crate::interrupts::Interrupts;
 use crate::output::{complain, print};
 use crate::progress::Spinner;
 
+/// What `--no-fsync` measures, on what, and how much of it is under way.
+const NO_FSYNC: &str = "scenarios/bench/no_fsync.toml";
+const NO_FSYNC_ENGINES: [&str; 4] = [
+    "kvsim-through",
+    "kvsim-fsync-free",
+    "direct+fsync",
+    "buffered+fsync",
+];
+const NO_FSYNC_DEPTH: u32 = 100;
 /// What is measured if nothing is named.
 const USUAL: &str = "scenarios/bench/durable.toml";
 /// File systems in memory: what is measured there says nothing about a disk. Their magic numbers are those of `statfs(2)`.
@@ -41,7 +51,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Exit {
 }
 
 fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
-    let usual = [PathBuf::from(USUAL)];
+    let usual = [PathBuf::from(if args.no_fsync { NO_FSYNC } else { USUAL })];
     let paths = if args.scenarios.is_empty() {
         &usual[..]
     } else {
@@ -52,7 +62,7 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
         args.clients
             .map(|clients| format!("workload.clients={clients}")),
     );
-    sets.extend(args.tasks.map(|tasks| format!("workload.clients={tasks}")));
+    sets.extend(tasks(args).map(|tasks| format!("workload.clients={tasks}")));
     if let Some(profile) = &args.profile {
         match std::fs::canonicalize(profile) {
             Ok(path) => sets.push(format!("profile={}", path.display())),
@@ -76,8 +86,18 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
     }
 }
 
+/// Asynchronous tasks in place of threads.
+fn tasks(args: &BenchArgs) -> Option<u32> {
+    let deep = args.no_fsync && args.clients.is_none();
+    args.tasks.or(deep.then_some(NO_FSYNC_DEPTH))
+}
+
 fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
-    let engines = engines(&args.engines)?;
+    let engines = if args.no_fsync && args.engines.is_empty() {
+        engines(&NO_FSYNC_ENGINES.map(str::to_owned))?
+    } else {
+        engines(&args.engines)?
+    };
     let engines: Vec<&dyn Engine> = engines.iter().map(AsRef::as_ref).collect();
     let directory = directory(args.dir.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -100,7 +120,7 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
                 warm_up: args.warm_up,
                 measured: args.duration,
                 rate: args.rate,
-                tasks: args.tasks.is_some(),
+                tasks: tasks(args).is_some(),
             },
             rounds: args.rounds.get(),
             cache_bytes: args.cache_mib << 20,
@@ -157,7 +177,13 @@ fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durab
 
 fn known() -> Vec<Box<dyn Engine>> {
     #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "peers are added"))]
-    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(Native)];
+    let mut all: Vec<Box<dyn Engine>> = vec![
+        Box::new(Native::ENGINE),
+        Box::new(Native::THROUGH),
+        Box::new(Native::FLUSH_FREE),
+        Box::new(Slots::BUFFERED),
+        Box::new(Slots::DIRECT),
+    ];
     #[cfg(feature = "peers")]
     all.extend(kvsim_peers::all());
     all
@@ -165,7 +191,7 @@ fn known() -> Vec<Box<dyn Engine>> {
 
 fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
     if names.is_empty() {
-        return Ok(vec![Box::new(Native)]);
+        return Ok(vec![Box::new(Native::ENGINE)]);
     }
     let mut chosen: Vec<Box<dyn Engine>> = Vec::new();
     for name in names {

@@ -1,6 +1,6 @@
 //! Benchmarks: the workload of a scenario on a real disk, on our engine and on those that its users would take instead.
 //!
-//! - [`store`]: what is measured, behind one interface; [`native`] is ours
+//! - [`store`]: what is measured, behind one interface; [`native`] is ours, [`slots`] a file with no engine, for comparison
 //! - [`stream`]: what clients do, drawn beforehand so that drawing costs nothing while the clock runs
 //! - [`load`]: clients, closed loop or open loop, threads or tasks
 //! - [`counters`]: what the process and the device say that was written
@@ -18,5 +18,6 @@ pub mod native;
 pub mod predict;
 pub mod report;
 pub mod rounds;
+pub mod slots;
 pub mod store;
 pub mod stream;

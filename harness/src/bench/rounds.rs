@@ -42,6 +42,8 @@ pub struct Row {
     pub configuration: Vec<(String, String)>,
     /// What it found out about the disk.
     pub device: Option<String>,
+    /// Why its figures are worth less than the others'.
+    pub caveat: Option<&'static str>,
     /// Its rounds, in order.
     pub rounds: Vec<Seen>,
     /// Bytes on the disk after the last round.
@@ -155,6 +157,7 @@ fn open<'a>(
         version: engine.version(),
         configuration: engine.configuration(settings),
         device: None,
+        caveat: None,
         rounds: Vec::new(),
         space_bytes: 0,
         live_bytes: 0,
@@ -168,6 +171,7 @@ fn open<'a>(
         Ok(opened) => {
             if let Opened::Here(store) = &opened {
                 row.device = store.device();
+                row.caveat = store.caveat();
             }
             Some(opened)
         }

@@ -3,13 +3,17 @@
 //!
 //! Writes and write-throughs go one after the other through the file, as those of a log do; reads go anywhere.
 //!
+//! Beside that it carries groups of writes out and flushes after them ([`Gauge::commit`]), for comparisons with what an engine does
+//! that has nothing but files.
+//!
 //! Invariants: the clock of an operation runs from its queueing until it was reaped; everything begun has ended when a trial
 //! returns; a device that was opened to read is never written.
 
+mod group;
 mod returns;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{DiskOp, IoBuf};
@@ -109,6 +113,8 @@ pub struct Gauge {
     driver: Box<dyn Driver>,
     report: DeviceReport,
     is_writable: bool,
+    /// The driver is asked by one thread at a time.
+    turn: Mutex<()>,
 }
 
 impl std::fmt::Debug for Gauge {
@@ -170,6 +176,14 @@ impl Gauge {
         Gauge::on(DataFile::open(path, options)?, options, true)
     }
 
+    /// Opens a file that goes through the page cache.
+    ///
+    /// # Errors
+    /// [`GaugeError::Open`].
+    pub fn open_buffered(path: &Path, options: &OpenOptions) -> Result<Gauge, GaugeError> {
+        Gauge::on(DataFile::open_buffered(path, options)?, options, true)
+    }
+
     /// Opens a device, or a file that exists, to read it and do nothing else.
     ///
     /// # Errors
@@ -189,6 +203,7 @@ impl Gauge {
             driver,
             report,
             is_writable,
+            turn: Mutex::new(()),
         })
     }
 
@@ -221,6 +236,7 @@ impl Gauge {
             next: 0,
             state: 0x9E37_79B9_7F4A_7C15,
         };
+        let _turn = self.my_turn();
         let began = now();
         let mut slots: Vec<Slot> = (0..trial.depth)
             .map(|number| Slot {
@@ -300,6 +316,10 @@ impl Gauge {
             latencies_ns,
             elapsed: began.elapsed(),
         })
+    }
+
+    fn my_turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn check_writable(&self, access: Access) -> Result<(), GaugeError> {

@@ -4,7 +4,7 @@
 //! tells the others, and all come again. What is measured runs from the end of the write until each of them holds the lock anew:
 //! waking up threads that slept while the disk worked, and getting them onto the processors, one after the other.
 
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
@@ -28,6 +28,8 @@ pub struct Returns {
     pub rounds: Vec<Vec<u64>>,
     /// How long each write took, in nanoseconds.
     pub writes_ns: Vec<u64>,
+    /// Bytes of each write.
+    pub size_bytes: usize,
 }
 
 struct Round {
@@ -79,6 +81,7 @@ impl Gauge {
                 seen: Returns {
                     rounds: Vec::with_capacity(rounds + WARM_UP_ROUNDS),
                     writes_ns: Vec::with_capacity(rounds + WARM_UP_ROUNDS),
+                    size_bytes: bytes,
                 },
                 failed: None,
             }),
@@ -88,20 +91,18 @@ impl Gauge {
                 scope.spawn(|| common.client());
             }
         });
-        let mut round = common.lock();
-        if let Some(error) = round.failed {
+        let Round {
+            mut seen, failed, ..
+        } = common
+            .round
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = failed {
             return Err(self.failed(error.to_string()));
         }
-        let mut seen = std::mem::replace(
-            &mut round.seen,
-            Returns {
-                rounds: Vec::new(),
-                writes_ns: Vec::new(),
-            },
-        );
-        seen.rounds.drain(..WARM_UP_ROUNDS.min(seen.rounds.len()));
-        seen.writes_ns
-            .drain(..WARM_UP_ROUNDS.min(seen.writes_ns.len()));
+        let warm = WARM_UP_ROUNDS.min(seen.rounds.len());
+        seen.rounds.drain(..warm);
+        seen.writes_ns.drain(..warm);
         Ok(seen)
     }
 }
@@ -115,9 +116,7 @@ impl Common<'_> {
                 Err(TryLockError::WouldBlock) => std::thread::yield_now(),
             }
         }
-        self.round
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.round.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn client(&self) {

@@ -9,6 +9,7 @@ use kvsim_native::gauge::Access;
 use kvsim_simdisk::LatencyConfig;
 
 use super::Cell;
+use super::turns::Turns;
 
 /// The tail of a latency is taken from operations up to this size: those of commits.
 const SMALL_BYTES: usize = 64 << 10;
@@ -89,9 +90,9 @@ fn line(points: &[(f64, f64)]) -> Line {
     Line { at_zero, slope }
 }
 
-/// Everything that the cells say.
+/// Everything that the cells say; where the groups of clients were measured, the latency of a write-through is that of theirs.
 #[must_use]
-pub fn fit(cells: &[Cell]) -> Fit {
+pub fn fit(cells: &[Cell], turns: Option<&Turns>) -> Fit {
     let of = |access| -> Vec<&Cell> { cells.iter().filter(|cell| cell.access == access).collect() };
     let write = course(&of(Access::Write), None);
     let transfer = write.as_ref().map(|write| write.bytes_per_second);
@@ -100,9 +101,13 @@ pub fn fit(cells: &[Cell]) -> Fit {
         let cell = flushes.iter().find(|cell| cell.depth == depth);
         cell.map_or(0.0, |cell| cell.rate)
     };
+    let mut write_through = course(&of(Access::WriteThrough), transfer);
+    if let (Some(through), Some(turns)) = (&mut write_through, turns) {
+        through.latency = of_groups(through, turns);
+    }
     Fit {
         read: course(&of(Access::Read), None),
-        write_through: course(&of(Access::WriteThrough), transfer),
+        write_through,
         write,
         flush: alone(&flushes),
         serial_flush: rate(8) < rate(1) * SERIAL_BELOW,
@@ -118,6 +123,28 @@ fn alone(cells: &[&Cell]) -> Option<LatencyConfig> {
         .flat_map(|cell| cell.latencies_ns.iter().copied())
         .collect();
     (!samples.is_empty()).then(|| LatencyConfig::measured(&mut samples))
+}
+
+/// What is left of the writes of groups, once their share of the path and their size are taken off.
+fn of_groups(through: &Course, turns: &Turns) -> LatencyConfig {
+    let ns = |per_second: u64| {
+        if per_second == 0 {
+            0.0
+        } else {
+            1e9 / float(per_second)
+        }
+    };
+    let by_size = ns(through.bytes_per_second) + float(through.ns_per_kib) / 1024.0;
+    let mut base: Vec<u64> = Vec::new();
+    for group in &turns.groups {
+        let explained = whole(ns(through.per_second) + by_size * float(group.size_bytes as u64));
+        let left = group
+            .writes_ns
+            .iter()
+            .map(|ns| ns.saturating_sub(explained));
+        base.extend(left);
+    }
+    LatencyConfig::measured(&mut base)
 }
 
 /// `transfer`: the rate is known from elsewhere.
@@ -173,7 +200,7 @@ fn course(cells: &[&Cell], transfer: Option<u64>) -> Option<Course> {
     Some(Course {
         latency: LatencyConfig::measured(&mut base),
         per_second: inverse(beginning),
-        bytes_per_second: inverse(of_all.slope / 1024.0 * 1024.0),
+        bytes_per_second: inverse(of_all.slope),
         ns_per_kib: whole((by_size - of_all.slope).max(0.0) * 1024.0),
     })
 }
@@ -203,6 +230,7 @@ fn whole(number: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::turns::Group;
     use super::*;
 
     /// A device that takes `beginning + s × transfer` of a shared path and `base` and `own` beside it, with no noise.
@@ -234,7 +262,7 @@ mod tests {
     /// operations keep busier than one, and the four figures within 2 %.
     #[test]
     fn what_a_device_is_made_of_is_found_again() {
-        let found = fit(&cells(Access::Read, 60_000.0, 4_000.0, 0.5, 0.25));
+        let found = fit(&cells(Access::Read, 60_000.0, 4_000.0, 0.5, 0.25), None);
         let read = found.read.expect("it was measured");
         assert!(near(read.per_second, 250_000.0), "{read:?}");
         assert!(near(read.bytes_per_second, 2e9), "{read:?}");
@@ -246,7 +274,7 @@ mod tests {
     /// Goal: a device that does one thing after the other is found to be so. Method: a path that takes all the time.
     #[test]
     fn a_serial_device_keeps_its_rate() {
-        let found = fit(&cells(Access::Write, 0.0, 50_000.0, 1.0, 0.0));
+        let found = fit(&cells(Access::Write, 0.0, 50_000.0, 1.0, 0.0), None);
         let write = found.write.expect("it was measured");
         assert!(near(write.per_second, 20_000.0), "{write:?}");
         assert!(write.latency.p50_ns < 1_000, "{write:?}");
@@ -258,11 +286,34 @@ mod tests {
     fn write_throughs_share_the_transfer_of_writes() {
         let mut all = cells(Access::Write, 10_000.0, 2_000.0, 0.5, 0.0);
         all.extend(cells(Access::WriteThrough, 30_000.0, 20_000.0, 0.5, 0.5));
-        let through = fit(&all).write_through.expect("it was measured");
+        let through = fit(&all, None).write_through.expect("it was measured");
         assert!(near(through.per_second, 50_000.0), "{through:?}");
         assert!(near(through.bytes_per_second, 2e9), "{through:?}");
         assert!(near(through.ns_per_kib, 512.0), "{through:?}");
         assert!(near(through.latency.p50_ns, 30_000.0), "{through:?}");
+    }
+
+    /// Goal: with groups of clients measured, a commit's latency is theirs, whatever the size of the group. Method: writes of two
+    /// sizes that take what the device was made of, at half the base of the cells.
+    #[test]
+    fn a_commit_takes_what_the_writes_of_groups_take() {
+        let mut all = cells(Access::Write, 10_000.0, 2_000.0, 0.5, 0.0);
+        all.extend(cells(Access::WriteThrough, 30_000.0, 20_000.0, 0.5, 0.5));
+        let group = |size_bytes: usize| Group {
+            clients: 1,
+            size_bytes,
+            turn_ns: None,
+            writes_ns: vec![whole(15_000.0 + 20_000.0 + float(size_bytes as u64)); 50],
+        };
+        let turns = Turns {
+            turn: LatencyConfig::fixed(0),
+            groups: vec![group(4096), group(36_864)],
+        };
+        let through = fit(&all, Some(&turns))
+            .write_through
+            .expect("it was measured");
+        assert!(near(through.latency.p50_ns, 15_000.0), "{through:?}");
+        assert!(near(through.latency.max_ns, 15_000.0), "{through:?}");
     }
 
     /// Goal: flushes are told apart by whether they wait for each other. Method: rates that grow with the depth, and that do not.
@@ -275,7 +326,7 @@ mod tests {
             rate,
             latencies_ns: vec![40_000; 10],
         };
-        assert!(fit(&[flush(1, 18_000.0), flush(8, 23_000.0)]).serial_flush);
-        assert!(!fit(&[flush(1, 18_000.0), flush(8, 90_000.0)]).serial_flush);
+        assert!(fit(&[flush(1, 18_000.0), flush(8, 23_000.0)], None).serial_flush);
+        assert!(!fit(&[flush(1, 18_000.0), flush(8, 90_000.0)], None).serial_flush);
     }
 }

@@ -137,7 +137,7 @@ pub fn calibrate(
     };
     Ok(Calibration {
         device: gauge.report().clone(),
-        fit: fit::fit(&cells),
+        fit: fit::fit(&cells, machine.as_ref().map(|machine| &machine.turns)),
         cells,
         machine,
         load,

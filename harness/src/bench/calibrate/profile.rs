@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kvsim_simdisk::LatencyConfig;
 
 use super::fit::Course;
-use super::turns::Turns;
+use super::turns::{Group, Turns};
 use super::{Calibration, DEPTHS};
 use crate::scenario::{bytes, nanoseconds, thousands};
 
@@ -162,12 +162,21 @@ fn latency(latency: &LatencyConfig) -> String {
 }
 
 fn medians(turns: &Turns) -> String {
-    let of = |(clients, ns): &(usize, u64)| format!("{} with {clients}", nanoseconds(*ns));
-    let all: Vec<String> = turns.medians_ns.iter().map(of).collect();
-    format!(
-        "A client that slept is back after {} clients, by the median.",
-        all.join(", ")
-    )
+    let of = |group: &Group| {
+        let write = group.writes_ns.get(group.writes_ns.len() / 2);
+        let write = nanoseconds(write.copied().unwrap_or(0));
+        let size = bytes(group.size_bytes as u64);
+        match group.turn_ns {
+            Some(turn) => format!(
+                "{} clients: {write} to write {size} through, {} from one client to the next",
+                group.clients,
+                nanoseconds(turn)
+            ),
+            None => format!("1 client: {write} to write {size} through"),
+        }
+    };
+    let all: Vec<String> = turns.groups.iter().map(of).collect();
+    format!("Groups without an engine, medians: {}.", all.join("; "))
 }
 
 /// Rates, medians and tails by size and depth.

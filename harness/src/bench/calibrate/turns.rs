@@ -1,8 +1,12 @@
-//! What it takes to bring a client that waited for the disk back onto a processor.
+//! What it takes to bring a client that waited for the disk back onto a processor, and what a commit's write takes while clients wait.
 //!
 //! A bare group commit ([`Gauge::returns`]) with as many threads as a workload may have clients: the time between two of them that
 //! come back after a write, less the work that each does there. In the simulator, whose guest has one processor, that is what a
 //! client pays whose turn has not come yet when it is answered.
+//!
+//! The writes of these groups are write-throughs one at a time, like those of depth 1, and yet not the same: while clients come and
+//! go the processors do not fall asleep, and waking them is a good part of what a quick device's latency consists of. So it is
+//! these writes that the profile's latency of a write-through is made from.
 
 use std::time::Duration;
 
@@ -10,17 +14,30 @@ use kvsim_native::gauge::Gauge;
 use kvsim_simdisk::LatencyConfig;
 
 /// Clients that come back together.
-const CLIENTS: [usize; 3] = [2, 8, 32];
-/// Returns of each number of clients that are looked at.
-const RETURNS: usize = 20_000;
+const CLIENTS: [usize; 3] = [1, 8, 32];
+/// Groups that are looked at, of each number of clients.
+const ROUNDS: usize = 2_000;
 
 /// The cost of turns.
 #[derive(Debug, Clone)]
 pub struct Turns {
     /// Of all numbers of clients alike.
     pub turn: LatencyConfig,
-    /// The median by the number of clients.
-    pub medians_ns: Vec<(usize, u64)>,
+    /// By the number of clients.
+    pub groups: Vec<Group>,
+}
+
+/// Groups of one number of clients.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// So many.
+    pub clients: usize,
+    /// Bytes of a group.
+    pub size_bytes: usize,
+    /// The median time from one client to the next; `None` for a client alone.
+    pub turn_ns: Option<u64>,
+    /// How long the writes took, sorted.
+    pub writes_ns: Vec<u64>,
 }
 
 /// Measures; `work_ns`: what each client does when it has come back.
@@ -28,15 +45,10 @@ pub struct Turns {
 /// # Errors
 /// The file cannot be written.
 pub fn measure(gauge: &Gauge, work_ns: u64) -> Result<Turns, String> {
-    let (mut all, mut medians_ns) = (Vec::new(), Vec::new());
+    let (mut all, mut groups) = (Vec::new(), Vec::new());
     for clients in CLIENTS {
-        let rounds = RETURNS / (clients - 1);
         let seen = gauge
-            .returns(
-                clients,
-                Duration::from_nanos(work_ns),
-                rounds.min(RETURNS / 4),
-            )
+            .returns(clients, Duration::from_nanos(work_ns), ROUNDS)
             .map_err(|error| error.to_string())?;
         let between = |round: &Vec<u64>| -> Vec<u64> {
             let pairs = round.windows(2);
@@ -44,13 +56,21 @@ pub fn measure(gauge: &Gauge, work_ns: u64) -> Result<Turns, String> {
                 .map(|pair| (pair[1] - pair[0]).saturating_sub(work_ns))
                 .collect()
         };
-        let mut gaps: Vec<u64> = seen.rounds.iter().flat_map(between).collect();
-        gaps.sort_unstable();
-        medians_ns.push((clients, gaps.get(gaps.len() / 2).copied().unwrap_or(0)));
-        all.extend(gaps);
+        let mut turns: Vec<u64> = seen.rounds.iter().flat_map(between).collect();
+        // As many of each number of clients.
+        all.extend(turns.iter().step_by((clients - 1).max(1)));
+        turns.sort_unstable();
+        let mut writes_ns = seen.writes_ns;
+        writes_ns.sort_unstable();
+        groups.push(Group {
+            clients,
+            size_bytes: seen.size_bytes,
+            turn_ns: turns.get(turns.len() / 2).copied(),
+            writes_ns,
+        });
     }
     Ok(Turns {
         turn: LatencyConfig::measured(&mut all),
-        medians_ns,
+        groups,
     })
 }
