@@ -143,6 +143,9 @@ pub(crate) struct BenchArgs {
     /// Predict with this profile of `kvsim calibrate`, and print it beside what is measured
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) profile: Option<PathBuf>,
+    /// Write the results as a page for a browser: bars, latency curves, and all that was said of them
+    #[arg(long, value_name = "FILE.html", requires = "real_disk", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
     /// Print the results as JSON and nothing else
     #[arg(long)]
     pub(crate) json: bool,

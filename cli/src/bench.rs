@@ -1,5 +1,6 @@
 //! `kvsim bench`: the workload of a scenario on a real disk, on our engine and on its peers; or on the simulated one.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kvsim_harness::bench::load::Pace;
@@ -8,7 +9,7 @@ use kvsim_harness::bench::predict::predict;
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
 use kvsim_harness::bench::slots::Slots;
 use kvsim_harness::bench::store::{Durability, Engine};
-use kvsim_harness::bench::{json, report};
+use kvsim_harness::bench::{html, json, report};
 use kvsim_harness::guest;
 use kvsim_harness::scenario::{self, Scenario};
 
@@ -110,6 +111,14 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
         Some(_) => Some(guest::load(None)?),
         None => None,
     };
+    // Before anything is measured: whoever waited for the figures should get them.
+    let mut report = match &args.report {
+        Some(path) => Some(
+            std::fs::File::create(path)
+                .map_err(|error| format!("--report {}: {error}", path.display()))?,
+        ),
+        None => None,
+    };
     let mut tables = Vec::new();
     for scenario in scenarios {
         let plan = Plan {
@@ -144,6 +153,10 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             "{}\n",
             document.map_err(|error| error.to_string())?
         ));
+    }
+    if let (Some(path), Some(file)) = (&args.report, &mut report) {
+        let written = file.write_all(html::page(&tables).as_bytes());
+        written.map_err(|error| format!("--report {}: {error}", path.display()))?;
     }
     Ok(exit_of(&tables, interrupts.came()))
 }

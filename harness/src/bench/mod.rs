@@ -5,13 +5,15 @@
 //! - [`load`]: clients, closed loop or open loop, threads or tasks
 //! - [`counters`]: what the process and the device say that was written
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
-//! - [`report`]: the table; [`json`]: the same for programs
+//! - [`report`]: the table; [`json`]: the same for programs; [`html`]: the same as a page
 //! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload
 //!
 //! Clocks and threads live here; nothing here reaches the simulation.
 
 pub mod calibrate;
+mod chart;
 pub mod counters;
+pub mod html;
 pub mod json;
 pub mod load;
 pub mod native;

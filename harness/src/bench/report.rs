@@ -207,7 +207,7 @@ pub fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for a person")]
-fn as_f64(number: u64) -> f64 {
+pub(super) fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
@@ -216,7 +216,7 @@ fn as_f64(number: u64) -> f64 {
     clippy::cast_sign_loss,
     reason = "figures for a person, and never negative"
 )]
-fn whole(number: f64) -> u64 {
+pub(super) fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 

@@ -149,6 +149,9 @@ fn of_groups(through: &Course, turns: &Turns) -> LatencyConfig {
 
 /// `transfer`: the rate is known from elsewhere.
 fn course(cells: &[&Cell], transfer: Option<u64>) -> Option<Course> {
+    if cells.is_empty() {
+        return None;
+    }
     let sizes = {
         let mut sizes: Vec<usize> = cells.iter().map(|cell| cell.size_bytes).collect();
         sizes.dedup();
