@@ -1,12 +1,16 @@
 //! `kvsim bench`: the workload of a scenario on a real disk, on our engine and on its peers; or on the simulated one.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kvsim_harness::bench::load::Pace;
 use kvsim_harness::bench::native::Native;
+use kvsim_harness::bench::predict::predict;
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
+use kvsim_harness::bench::slots::Slots;
 use kvsim_harness::bench::store::{Durability, Engine};
-use kvsim_harness::bench::{json, report};
+use kvsim_harness::bench::{html, json, report};
+use kvsim_harness::guest;
 use kvsim_harness::scenario::{self, Scenario};
 
 use crate::args::{BenchArgs, DurabilityArg};
@@ -15,6 +19,15 @@ use crate::interrupts::Interrupts;
 use crate::output::{complain, print};
 use crate::progress::Spinner;
 
+/// What `--no-fsync` measures, on what, and how much of it is under way.
+const NO_FSYNC: &str = "scenarios/bench/no_fsync.toml";
+const NO_FSYNC_ENGINES: [&str; 4] = [
+    "kvsim-through",
+    "kvsim-fsync-free",
+    "direct+fsync",
+    "buffered+fsync",
+];
+const NO_FSYNC_DEPTH: u32 = 100;
 /// What is measured if nothing is named.
 const USUAL: &str = "scenarios/bench/durable.toml";
 /// In place of the names of engines.
@@ -49,7 +62,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Exit {
 }
 
 fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
-    let usual = [PathBuf::from(USUAL)];
+    let usual = [PathBuf::from(if args.no_fsync { NO_FSYNC } else { USUAL })];
     let paths = if args.scenarios.is_empty() {
         &usual[..]
     } else {
@@ -60,7 +73,16 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
         args.clients
             .map(|clients| format!("workload.clients={clients}")),
     );
-    sets.extend(args.tasks.map(|tasks| format!("workload.clients={tasks}")));
+    sets.extend(tasks(args).map(|tasks| format!("workload.clients={tasks}")));
+    if let Some(profile) = &args.profile {
+        match std::fs::canonicalize(profile) {
+            Ok(path) => sets.push(format!("profile={}", path.display())),
+            Err(error) => {
+                complain(&format!("error: --profile {}: {error}", profile.display()));
+                return Err(Exit::Usage);
+            }
+        }
+    }
     let mut loaded = Vec::new();
     for path in paths {
         match scenario::load(path, &sets) {
@@ -75,8 +97,18 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
     }
 }
 
+/// Asynchronous tasks in place of threads.
+fn tasks(args: &BenchArgs) -> Option<u32> {
+    let deep = args.no_fsync && args.clients.is_none();
+    args.tasks.or(deep.then_some(NO_FSYNC_DEPTH))
+}
+
 fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
-    let engines = engines(&args.engines)?;
+    let engines = if args.no_fsync && args.engines.is_empty() {
+        engines(&NO_FSYNC_ENGINES.map(str::to_owned))?
+    } else {
+        engines(&args.engines)?
+    };
     let engines: Vec<&dyn Engine> = engines.iter().map(AsRef::as_ref).collect();
     let directory = directory(args.dir.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -85,6 +117,18 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
         .build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
     let interrupts = runtime.block_on(async { Interrupts::watch() });
+    let program = match &args.profile {
+        Some(_) => Some(guest::load(None)?),
+        None => None,
+    };
+    // Before anything is measured: whoever waited for the figures should get them.
+    let mut report = match &args.report {
+        Some(path) => Some(
+            std::fs::File::create(path)
+                .map_err(|error| format!("--report {}: {error}", path.display()))?,
+        ),
+        None => None,
+    };
     let mut tables = Vec::new();
     for scenario in scenarios {
         let plan = Plan {
@@ -95,14 +139,18 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
                 warm_up: args.warm_up,
                 measured: args.duration,
                 rate: args.rate,
-                tasks: args.tasks.is_some(),
+                tasks: tasks(args).is_some(),
             },
             rounds: args.rounds.get(),
             cache_bytes: args.cache_mib << 20,
             assume_power_loss_protection: args.assume_power_loss_protection,
         };
         let spinner = Progress(Spinner::new(!args.json));
-        let table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        let mut table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        if let Some(program) = &program {
+            spinner.0.say("predicting");
+            table.prediction = Some(predict(scenario, program)?);
+        }
         drop(spinner);
         if !args.json {
             print(&format!("{}\n", report::table(&table)));
@@ -115,6 +163,10 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             "{}\n",
             document.map_err(|error| error.to_string())?
         ));
+    }
+    if let (Some(path), Some(file)) = (&args.report, &mut report) {
+        let written = file.write_all(html::page(&tables).as_bytes());
+        written.map_err(|error| format!("--report {}: {error}", path.display()))?;
     }
     Ok(exit_of(&tables, interrupts.came()))
 }
@@ -148,7 +200,13 @@ fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durab
 
 fn known() -> Vec<Box<dyn Engine>> {
     #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "peers are added"))]
-    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(Native)];
+    let mut all: Vec<Box<dyn Engine>> = vec![
+        Box::new(Native::ENGINE),
+        Box::new(Native::THROUGH),
+        Box::new(Native::FLUSH_FREE),
+        Box::new(Slots::BUFFERED),
+        Box::new(Slots::DIRECT),
+    ];
     #[cfg(feature = "peers")]
     all.extend(kvsim_peers::all());
     all
@@ -180,7 +238,7 @@ fn not_ready(engine: &dyn Engine) -> Option<String> {
 
 fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
     if names.is_empty() {
-        return Ok(vec![Box::new(Native)]);
+        return Ok(vec![Box::new(Native::ENGINE)]);
     }
     if names.iter().any(|name| name == ALL) {
         return match names {
@@ -232,12 +290,12 @@ fn directory(asked: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 #[cfg(target_os = "linux")]
-fn is_in_memory(directory: &Path) -> bool {
+pub(crate) fn is_in_memory(directory: &Path) -> bool {
     rustix::fs::statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_in_memory(_: &Path) -> bool {
+pub(crate) fn is_in_memory(_: &Path) -> bool {
     let _ = IN_MEMORY;
     false
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod exit;
 mod interrupts;
 mod junit;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),

@@ -16,8 +16,8 @@ use crate::lent::{Entry, Value};
 use crate::options::OpenOptions;
 use crate::waiter::{Answer, Ticket};
 
-/// The engine derives its own cache and buffers from this.
-const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
+/// Memory that the engine is given; its own cache and buffers are shares of it.
+pub const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
 
 /// An open database. Clones share it; the last one that goes closes it.
 #[derive(Clone)]

@@ -47,7 +47,37 @@ fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError
 impl DataFile {
     /// Opens or creates the file, locks it, and writes a new one in full.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        let (file, direct) = open_direct(path).map_err(error(path, "cannot be opened"))?;
+        DataFile::create(path, options, true)
+    }
+
+    /// The same through the page cache.
+    pub(crate) fn open_buffered(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+        DataFile::create(path, options, false)
+    }
+
+    fn create(path: &Path, options: &OpenOptions, direct: bool) -> Result<DataFile, OpenError> {
+        let opened = DataFile::take(path, options, OFlags::RDWR | OFlags::CREATE, direct)?;
+        if opened.len_bytes() == 0 && !opened.is_block_device {
+            opened
+                .grow(options.size_bytes.min(opened.max_bytes))
+                .map_err(error(path, "cannot be written in full"))?;
+        }
+        Ok(opened)
+    }
+
+    /// Opens and locks a file or a device that is there, to read it only.
+    pub(crate) fn open_to_read(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+        DataFile::take(path, options, OFlags::RDONLY, true)
+    }
+
+    fn take(
+        path: &Path,
+        options: &OpenOptions,
+        flags: OFlags,
+        direct: bool,
+    ) -> Result<DataFile, OpenError> {
+        let (file, direct) =
+            open_file(path, flags, direct).map_err(error(path, "cannot be opened"))?;
         let metadata = file
             .metadata()
             .map_err(error(path, "cannot be looked at"))?;
@@ -86,7 +116,7 @@ impl DataFile {
                 .saturating_add(free_bytes(&file).saturating_sub(SPARE_BYTES)),
             (false, max) => max.max(len).next_multiple_of(PIECE_BYTES),
         };
-        let opened = DataFile {
+        Ok(DataFile {
             file,
             path: path.to_owned(),
             kind: options.kind,
@@ -94,13 +124,7 @@ impl DataFile {
             is_block_device,
             len_bytes: AtomicU64::new(len),
             max_bytes,
-        };
-        if len == 0 && !is_block_device {
-            opened
-                .grow(options.size_bytes.min(max_bytes))
-                .map_err(error(path, "cannot be written in full"))?;
-        }
-        Ok(opened)
+        })
     }
 
     /// Its present length.
@@ -177,22 +201,32 @@ impl Drop for DataFile {
     }
 }
 
-/// Opens without the page cache where the file system can do that.
-fn open_direct(path: &Path) -> io::Result<(File, bool)> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+/// Opens, without the page cache if that is wanted and the file system can do it; says whether it is bypassed.
+fn open_file(path: &Path, flags: OFlags, direct: bool) -> io::Result<(File, bool)> {
+    let flags = flags | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
     #[cfg(target_os = "linux")]
-    match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
-        Ok(fd) => return Ok((File::from(fd), true)),
-        Err(rustix::io::Errno::INVAL) => {}
-        Err(errno) => return Err(errno.into()),
+    if direct {
+        match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
+            Ok(fd) => return Ok((File::from(fd), true)),
+            Err(rustix::io::Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
     let file = File::from(rustix::fs::open(path, flags, mode)?);
-    #[cfg(target_vendor = "apple")]
-    let direct = rustix::fs::fcntl_nocache(&file, true).is_ok();
-    #[cfg(not(target_vendor = "apple"))]
-    let direct = false;
-    Ok((file, direct))
+    let bypassed = direct && bypass_cache(&file);
+    Ok((file, bypassed))
+}
+
+#[cfg(target_vendor = "apple")]
+fn bypass_cache(file: &File) -> bool {
+    rustix::fs::fcntl_nocache(file, true).is_ok()
+}
+
+/// Where a file is opened for direct I/O or not at all.
+#[cfg(not(target_vendor = "apple"))]
+fn bypass_cache(_: &File) -> bool {
+    false
 }
 
 fn free_bytes(file: &File) -> u64 {

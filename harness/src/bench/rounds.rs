@@ -7,6 +7,7 @@ use kvsim_store::remote::{Remote, RemoteLoad};
 
 use super::counters::{Source, space_bytes};
 use super::load::{Pace, Script, Seen, preload, run};
+use super::predict::Prediction;
 use super::store::{Durability, Engine, Settings, Store, StoreError};
 use super::stream::{self, Action, Operation};
 use crate::scenario::Scenario;
@@ -43,6 +44,8 @@ pub struct Row {
     pub durable_as_asked: bool,
     /// What it found out about the disk.
     pub device: Option<String>,
+    /// Why its figures are worth less than the others'.
+    pub caveat: Option<&'static str>,
     /// Its rounds, in order.
     pub rounds: Vec<Seen>,
     /// Bytes on the disk after the last round.
@@ -60,6 +63,8 @@ pub struct Table {
     pub plan: Plan,
     /// By engine, in the order asked for.
     pub rows: Vec<Row>,
+    /// What the simulator says of our engine, if it was asked.
+    pub prediction: Option<Prediction>,
 }
 
 /// Told what is going on.
@@ -134,6 +139,7 @@ pub fn measure(
     Ok(Table {
         plan: plan.clone(),
         rows: finished.collect(),
+        prediction: None,
     })
 }
 
@@ -154,6 +160,8 @@ fn open<'a>(
         configuration: engine.configuration(settings),
         durable_as_asked: engine.keeps(settings.durability),
         device: None,
+        caveat: (!engine.keeps(settings.durability))
+            .then_some("not as durable as the others, and compared with none of them"),
         rounds: Vec::new(),
         space_bytes: 0,
         live_bytes: 0,
@@ -171,6 +179,7 @@ fn open<'a>(
         Ok(opened) => {
             if let Opened::Here(store) = &opened {
                 row.device = store.device();
+                row.caveat = store.caveat().or(row.caveat);
             }
             Some(opened)
         }

@@ -114,6 +114,11 @@ pub trait Store: Send + Sync {
         Vec::new()
     }
 
+    /// Why its figures are worth less than the others' of the table, if they are.
+    fn caveat(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What it found out about the disk, in a few lines.
     fn device(&self) -> Option<String> {
         None
