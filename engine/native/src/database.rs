@@ -88,7 +88,15 @@ impl Database {
             db_id: identity(),
             options: engine_options(&device, options),
         };
-        let shared = Arc::new(Shared::new(Arc::from(driver), options.cache_bytes));
+        if let Some(recorder) = &options.recorder {
+            recorder.opening(&config);
+        }
+        let recorder = options.recorder.clone();
+        let shared = Arc::new(Shared::new(
+            Arc::from(driver),
+            options.cache_bytes,
+            recorder,
+        ));
         let serving = Arc::clone(&shared);
         let helper = std::thread::Builder::new()
             .name("kvsim-helper".to_owned())

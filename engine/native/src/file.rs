@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use crate::driver::blocking;
 use crate::error::OpenError;
 use crate::options::{Kind, OpenOptions};
+use crate::record::{Call, Recorder, noted};
 
 /// Zeroes are written in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -37,6 +38,7 @@ pub(crate) struct DataFile {
     pub(crate) is_block_device: bool,
     len_bytes: AtomicU64,
     max_bytes: u64,
+    pub(crate) recorder: Option<Recorder>,
 }
 
 fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
@@ -94,6 +96,7 @@ impl DataFile {
             is_block_device,
             len_bytes: AtomicU64::new(len),
             max_bytes,
+            recorder: options.recorder.clone(),
         };
         if len == 0 && !is_block_device {
             opened
@@ -129,11 +132,12 @@ impl DataFile {
         while at < new_bytes {
             let len = PIECE_BYTES.min(new_bytes - at);
             let piece = &zeroes[..usize::try_from(len).expect("a piece is small")];
-            blocking::write_all(&self.file, piece, at)?;
+            blocking::write_all(self, piece, at)?;
             at += len;
         }
-        self.file.sync_all()?;
-        self.sync_directory()?;
+        let recorder = self.recorder.as_ref();
+        noted(recorder, || Call::Flush, || self.file.sync_all())?;
+        noted(recorder, || Call::FlushDirectory, || self.sync_directory())?;
         self.len_bytes.store(new_bytes, Ordering::Release);
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! - `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises;
 //! - `driver` carries operations to it: io_uring, or a pool of threads;
 //! - `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait;
+//! - [`record`] notes everything that is asked of the kernel, for those who want to crash it afterwards;
 //! - `rows` answers most reads without the engine;
 //! - `database` is what callers see.
 #![cfg(unix)]
@@ -16,6 +17,7 @@ mod error;
 mod file;
 mod leader;
 mod options;
+pub mod record;
 mod rows;
 mod waiter;
 
