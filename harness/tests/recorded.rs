@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use kvsim_harness::recorded::{Plan, Proof, Watch, prove};
+use kvsim_harness::recorded::{Kind, Plan, Proof, Setting, Watch, prove};
 use kvsim_native::DriverChoice;
 
 struct Nobody;
@@ -18,25 +18,46 @@ impl Watch for Nobody {
     }
 }
 
-fn proof(driver: DriverChoice) -> Proof {
+/// Two sessions, the second on what a crash of the first left; states at every point; then recordings with a call left out.
+fn proof(driver: DriverChoice, engine: &'static str) -> Proof {
     let plan = Plan {
-        states: 1_500,
+        states: 600,
+        states_at_a_point: 4,
         requests: 60,
-        taken_out: 8,
+        taken_out: 4,
+        sessions: 2,
+        settings: vec![Setting {
+            engine,
+            size_bytes: 2 << 20,
+        }],
         drivers: vec![driver],
         ..Plan::usual(Path::new(env!("CARGO_TARGET_TMPDIR")), 1)
     };
-    prove(&plan, &Nobody).expect("the disk can be used")
+    let proof = prove(&plan, &Nobody).expect("the disk can be used");
+    assert!(proof.is_complete(), "{}", proof.text());
+    assert!(proof.tally.with_losses > 0, "{}", proof.text());
+    assert!(proof.tally.with_tears > 0, "{}", proof.text());
+    proof
 }
 
-/// Goal: the native path keeps its word through each driver, and a path that does not is caught. Method: two sessions or more, the
-/// second on what a crash of the first left; states at every point; then recordings with a flush or write-through left out.
+/// Goal: commits by write-through keep their word through each driver, and a path that forgets one is caught.
 #[test]
-fn the_native_path_keeps_its_word() {
+fn write_through_commits_keep_their_word() {
     for driver in [DriverChoice::Auto, DriverChoice::Threads] {
-        let proof = proof(driver);
-        assert!(proof.is_complete(), "{}", proof.text());
-        assert!(proof.tally.with_losses > 0, "{}", proof.text());
-        assert!(proof.tally.with_tears > 0, "{}", proof.text());
+        let engine = "segment_bytes=65536\ncheckpoint_bytes=131072\n";
+        let proof = proof(driver, engine);
+        let through = |one: &kvsim_harness::recorded::TakenOut| one.kind == Kind::WriteThrough;
+        assert!(proof.taken_out.iter().any(through), "{}", proof.text());
+    }
+}
+
+/// Goal: the same of commits by a write and a flush.
+#[test]
+fn flushed_commits_keep_their_word() {
+    for driver in [DriverChoice::Auto, DriverChoice::Threads] {
+        let engine = "segment_bytes=65536\ncheckpoint_bytes=131072\ncommit=flush\n";
+        let proof = proof(driver, engine);
+        let flush = |one: &kvsim_harness::recorded::TakenOut| one.kind == Kind::Flush;
+        assert!(proof.taken_out.iter().any(flush), "{}", proof.text());
     }
 }

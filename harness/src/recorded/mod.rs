@@ -23,7 +23,9 @@ pub mod report;
 mod session;
 mod take_out;
 
+pub use kvsim_native::DriverChoice;
+
 pub use judge::{Found, Tally};
-pub use prove::{Plan, Proof, Watch, prove};
+pub use prove::{Plan, Proof, Setting, Watch, prove};
 pub use session::Calls;
-pub use take_out::TakenOut;
+pub use take_out::{Kind, TakenOut};

@@ -23,19 +23,36 @@ use crate::workload::{
 const LOOKED_AT: usize = 400;
 /// States drawn at each of those places.
 const STATES_TAKEN_OUT: u32 = 24;
-/// A database is small, so that it is cleaned and grows while it is watched.
-const SIZE_BYTES: u64 = 4 << 20;
+/// The engine's options, in turn: what makes its own work frequent, and what is on by default. A small database is cleaned and grows
+/// while it is watched.
+const SETTINGS: [Setting; 4] = [
+    Setting {
+        engine: "segment_bytes=65536\ncheckpoint_bytes=131072\n",
+        size_bytes: 2 << 20,
+    },
+    Setting {
+        engine: "segment_bytes=65536\ncheckpoint_bytes=131072\ncommit=flush\n",
+        size_bytes: 2 << 20,
+    },
+    Setting {
+        engine: "segment_bytes=65536\ncheckpoint_bytes=65536\nlarge_value_bytes=2048\n",
+        size_bytes: 4 << 20,
+    },
+    Setting {
+        engine: "",
+        size_bytes: 32 << 20,
+    },
+];
 const MAX_BYTES: u64 = 64 << 20;
 
-/// The engine's options, in turn: what is on by default, and what makes its own work frequent.
-const OPTIONS: [&str; 4] = [
-    "segment_bytes=65536\ncheckpoint_bytes=131072\n",
-    "segment_bytes=65536\ncheckpoint_bytes=131072\ncommit=flush\n",
-    "segment_bytes=65536\ncheckpoint_bytes=65536\nlarge_value_bytes=2048\n",
-    "",
-];
-/// A file that takes the default segments.
-const SIZE_BYTES_DEFAULT: u64 = 32 << 20;
+/// How databases are made.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    /// The engine's options.
+    pub engine: &'static str,
+    /// Size of a new file.
+    pub size_bytes: u64,
+}
 
 /// What is to be proved, and how thoroughly.
 #[derive(Debug, Clone)]
@@ -56,6 +73,10 @@ pub struct Plan {
     pub faults: FaultConfig,
     /// How much is read back.
     pub check: CheckConfig,
+    /// How databases are made, in turn: each has two sessions, the second on what a crash of the first left.
+    pub settings: Vec<Setting>,
+    /// Sessions, at least.
+    pub sessions: u64,
     /// The drivers that take turns.
     pub drivers: Vec<DriverChoice>,
     /// Decides what is written and which states are judged.
@@ -89,7 +110,7 @@ impl Plan {
             states: 100_000,
             states_at_a_point: 12,
             taken_out: 40,
-            requests: 150,
+            requests: 300,
             workload,
             faults: FaultConfig {
                 torn: 0.5,
@@ -98,6 +119,8 @@ impl Plan {
                 ..FaultConfig::default()
             },
             check: CheckConfig::default(),
+            settings: SETTINGS.to_vec(),
+            sessions: 2 * SETTINGS.len() as u64,
             drivers: vec![DriverChoice::Auto, DriverChoice::Threads],
             seed,
             workers: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
@@ -238,7 +261,7 @@ impl<'a> Prover<'a> {
     fn is_over(&self, sessions: u64) -> bool {
         let judged = self.proof.tally.judged >= self.plan.states;
         let taken_out = self.proof.taken_out.len() as u64 >= self.plan.taken_out;
-        self.watch.stopped() || (judged && taken_out && sessions >= 2)
+        self.watch.stopped() || (judged && taken_out && sessions >= self.plan.sessions)
     }
 
     /// One session on the disk.
@@ -254,24 +277,19 @@ impl<'a> Prover<'a> {
                 _ => {}
             },
         }
-        let turn = usize::try_from((number - 1) / 2).unwrap_or(0);
-        let options = OPTIONS[turn % OPTIONS.len()];
-        let size_bytes = if options.is_empty() {
-            SIZE_BYTES_DEFAULT
-        } else {
-            SIZE_BYTES
-        };
+        // Eight sessions see each setting with each driver and with each kind of client.
+        let (turn, second) = ((number - 1) / 2, (number - 1) % 2);
+        let in_turn = |at: u64, len: usize| usize::try_from(at).unwrap_or(0) % len;
+        let setting = self.plan.settings[in_turn(turn, self.plan.settings.len())];
         let drivers = &self.plan.drivers;
-        let clients = if (number / 2).is_multiple_of(2) {
-            Clients::Threads
-        } else {
-            Clients::Tasks
-        };
+        let driver = drivers[in_turn(turn + second, drivers.len())];
+        let clients = [Clients::Threads, Clients::Tasks][in_turn(turn + turn / 2 + second, 2)];
+        let size_bytes = setting.size_bytes;
         let making = Making {
             path: &path,
-            driver: drivers[turn % drivers.len()],
+            driver,
             clients,
-            engine: options.to_owned(),
+            engine: setting.engine.to_owned(),
             size_bytes,
             max_bytes: MAX_BYTES,
             requests: self.plan.requests,
