@@ -10,6 +10,7 @@ mod output;
 mod pages;
 mod progress;
 mod run;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -22,7 +23,7 @@ use exit::Exit;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error).into(),
+        Err(error) => return usage(&error).and(output::lost()).into(),
     };
     output::start_logging(cli.verbose);
     let exit = match cli.command {
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),
     };
-    exit.into()
+    exit.and(output::lost()).into()
 }
 
 /// Help and version are what was asked for; everything else that clap stops at is wrong usage.

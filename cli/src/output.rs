@@ -1,14 +1,35 @@
 //! Standard output and standard error: results there, everything else here; a reader that went away is no error.
 
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kvsim_harness::summary::text::Colour;
 use tracing_subscriber::EnvFilter;
 
-/// Prints a result. When nobody reads on (`kvsim … | head`), there is nothing left to say.
+use crate::exit::Exit;
+
+/// Whether a result was asked for and could not be written.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Prints a result. When nobody reads on (`kvsim … | head`), there is nothing left to say; when it cannot be written (a full
+/// disk), that is complained of once, and [`lost`] tells it.
 pub(crate) fn print(text: &str) {
     let mut out = stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != ErrorKind::BrokenPipe
+        && !LOST.swap(true, Ordering::Relaxed)
+    {
+        complain(&format!("error: cannot write the results: {error}"));
+    }
+}
+
+/// How a program ends that had nothing else to regret.
+pub(crate) fn lost() -> Exit {
+    if LOST.load(Ordering::Relaxed) {
+        Exit::Internal
+    } else {
+        Exit::Clean
+    }
 }
 
 /// Prints what a person must know and a program that reads results must not.
@@ -49,6 +70,8 @@ pub(crate) fn start_logging(verbose: u8) {
         .with_env_filter(filter)
         .with_writer(stderr)
         .with_ansi(coloured)
+        // It would be told on standard error, which may be what nobody reads any more.
+        .log_internal_errors(false)
         .without_time()
         .init();
 }

@@ -1,16 +1,15 @@
 //! `kvsim run` and `kvsim replay`: loads everything first, so that a mistake is known before anything runs; then runs the
 //! scenarios one after the other, each on all cores.
 
-use std::io::Write as _;
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvsim_harness::campaign::{Campaign, CampaignError, Outcome};
+use kvsim_harness::campaign::{Campaign, CampaignError};
 use kvsim_harness::guest::{self, Program};
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
-use kvsim_harness::summary::{Reproduction, RunReport, Verdict, json, text};
+use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
 
 use crate::args::{BenchArgs, CommonArgs, OutputArgs, ReplayArgs, RunArgs};
 use crate::exit::Exit;
@@ -18,6 +17,7 @@ use crate::interrupts::Interrupts;
 use crate::junit;
 use crate::output::{colour, complain, print};
 use crate::progress::Progress;
+use crate::trace::TraceFile;
 
 /// What `run` and `replay` make of their arguments.
 struct Job<'a> {
@@ -146,7 +146,7 @@ fn execute(job: &Job<'_>) -> Exit {
                 match guest::load(job.guest.as_deref()) {
                     Ok(program) => all(job, &program, jobs, &interrupts).await,
                     Err(error) => {
-                        complain(&format!("error: {error}"));
+                        complain(&format!("error: {error}{}", help_with_guest(job)));
                         Exit::Usage
                     }
                 }
@@ -168,14 +168,13 @@ async fn all(
     interrupts: &Interrupts,
 ) -> Exit {
     let mut exit = Exit::Clean;
-    let mut reports = Vec::new();
-    let mut trace = match job
-        .output
-        .trace
-        .as_deref()
-        .map(TraceFile::create)
-        .transpose()
-    {
+    let mut found = Found::default();
+    let files = || {
+        let (junit, trace) = (&job.output.junit, &job.output.trace);
+        junit.as_deref().map(junit::begin).transpose()?;
+        trace.as_deref().map(TraceFile::create).transpose()
+    };
+    let mut trace = match files() {
         Ok(trace) => trace,
         Err(error) => {
             complain(&error);
@@ -210,19 +209,24 @@ async fn all(
                 if !job.output.json {
                     show(&outcome.report, job.output.quiet);
                 }
-                reports.push(outcome.report);
+                exit = exit.and(remark(scenario, &outcome.report));
+                found.reports.push(outcome.report);
             }
             Err(error) => {
                 complain(&error.to_string());
                 let ours = !matches!(error, CampaignError::Rejected { .. });
                 exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
+                found.unreported.push(Unreported {
+                    scenario: scenario.name.clone(),
+                    message: error.to_string(),
+                });
             }
         }
         if interrupts.came() {
             break;
         }
     }
-    finish(job, &reports, exit)
+    finish(job, &found, exit)
 }
 
 fn exit_of(report: &RunReport) -> Exit {
@@ -242,6 +246,32 @@ fn show(report: &RunReport, quiet: bool) {
     }
 }
 
+/// What has to be said beside a report, and how grave that is.
+fn remark(scenario: &Scenario, report: &RunReport) -> Exit {
+    if scenario.failure.is_some() && report.failure.is_none() {
+        complain(&format!(
+            "note: the saved failure of {} did not happen again",
+            scenario.name
+        ));
+    }
+    match report.failure.as_ref().and_then(|it| it.unsaved.as_ref()) {
+        Some(error) => {
+            complain(&format!("error: {error}"));
+            Exit::Internal
+        }
+        None => Exit::Clean,
+    }
+}
+
+/// What to do about a guest that cannot be loaded, if the command line did not name it.
+fn help_with_guest(job: &Job<'_>) -> &'static str {
+    if job.guest.is_some() && job.common.guest.is_none() {
+        "\n  = help: the guest was there when this case was saved; say where it is now with --guest"
+    } else {
+        ""
+    }
+}
+
 fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) {
     let Some(saved) = &scenario.failure else {
         return;
@@ -257,29 +287,18 @@ fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) {
     }
 }
 
-fn finish(job: &Job<'_>, reports: &[RunReport], mut exit: Exit) -> Exit {
-    let not_reproduced = job.scenarios.iter().zip(reports).filter(|(scenario, report)| {
-        scenario.failure.is_some() && !matches!(&report.failure, Some(failure) if failure.reproduced == Some(Reproduction::Exact))
-    });
-    for (scenario, report) in not_reproduced {
-        if report.failure.is_none() {
-            complain(&format!(
-                "note: the saved failure of {} did not happen again",
-                scenario.name
-            ));
-        }
-    }
+fn finish(job: &Job<'_>, found: &Found, mut exit: Exit) -> Exit {
     if let Some(Err(error)) = job
         .output
         .junit
         .as_deref()
-        .map(|path| junit::write(path, reports))
+        .map(|path| junit::write(path, found))
     {
         complain(&error);
         exit = exit.and(Exit::Internal);
     }
     if job.output.json {
-        match serde_json::to_string_pretty(&json::document(reports, exit as u8)) {
+        match serde_json::to_string_pretty(&json::document(found, exit as u8)) {
             Ok(document) => print(&format!("{document}\n")),
             Err(error) => {
                 complain(&format!(
@@ -290,34 +309,4 @@ fn finish(job: &Job<'_>, reports: &[RunReport], mut exit: Exit) -> Exit {
         }
     }
     exit
-}
-
-/// Where `--trace` writes.
-struct TraceFile {
-    path: PathBuf,
-    file: std::io::BufWriter<std::fs::File>,
-}
-
-impl TraceFile {
-    fn create(path: &Path) -> Result<TraceFile, String> {
-        let file = std::fs::File::create(path)
-            .map_err(|error| format!("error: cannot write {}: {error}", path.display()))?;
-        Ok(TraceFile {
-            path: path.to_path_buf(),
-            file: std::io::BufWriter::new(file),
-        })
-    }
-
-    fn write(&mut self, scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
-        let mut all = || -> std::io::Result<()> {
-            for (seed, lines) in &outcome.traces {
-                writeln!(self.file, "# {} seed {seed}", scenario.name)?;
-                for line in lines {
-                    writeln!(self.file, "{line}")?;
-                }
-            }
-            self.file.flush()
-        };
-        all().map_err(|error| format!("error: cannot write {}: {error}", self.path.display()))
-    }
 }

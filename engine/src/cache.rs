@@ -1,7 +1,7 @@
 //! A bounded cache of values by the position of their record, with the CLOCK policy.
 //!
-//! Invariants: the bytes held never exceed the bound; a position names one record for ever, so nothing goes stale, and an
-//! overwritten value just stops being asked for and is evicted.
+//! Invariants: the bytes held never exceed the bound; a position names one record for ever, and whoever overwrites its value
+//! in the open frame removes it here, so nothing goes stale.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

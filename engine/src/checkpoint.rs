@@ -181,19 +181,22 @@ fn push_entries(
     index: &mut TreeWriter,
     after: Option<&[u8]>,
 ) -> Option<Option<Box<[u8]>>> {
-    let entries: Vec<(Box<[u8]>, Vec<u8>)> = core
-        .index
-        .newest_after(after)
-        .take(ENTRIES_PER_STEP)
-        .map(|(key, version)| (key.into(), encode_version(version)))
-        .collect();
-    let count = entries.len();
-    let mut last = None;
-    for (key, payload) in entries {
-        index.push(core, sink, &key, &payload)?;
-        last = Some(key);
+    // One piece of memory for all of them: the index holds many.
+    let mut bytes = Vec::new();
+    let mut ends = Vec::with_capacity(ENTRIES_PER_STEP);
+    for (key, version) in core.index.newest_after(after).take(ENTRIES_PER_STEP) {
+        let start = bytes.len();
+        bytes.extend_from_slice(key);
+        let payload = bytes.len();
+        encode_version(version, &mut bytes);
+        ends.push((start, payload, bytes.len()));
     }
-    Some(if count < ENTRIES_PER_STEP { None } else { last })
+    for (start, payload, end) in &ends {
+        let (key, payload) = (&bytes[*start..*payload], &bytes[*payload..*end]);
+        index.push(core, sink, key, payload)?;
+    }
+    let last = ends.last().filter(|_| ends.len() == ENTRIES_PER_STEP);
+    Some(last.map(|(start, payload, _)| bytes[*start..*payload].into()))
 }
 
 /// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.
@@ -214,8 +217,8 @@ pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
 }
 
 /// The payload of a leaf entry.
-fn encode_version(version: &Version) -> Vec<u8> {
-    let mut out = version.sequence.to_le_bytes().to_vec();
+fn encode_version(version: &Version, out: &mut Vec<u8>) {
+    out.extend_from_slice(&version.sequence.to_le_bytes());
     match &version.place {
         Place::Tombstone => panic!("deleted keys are not checkpointed"),
         Place::Inline(value) => {
@@ -237,5 +240,4 @@ fn encode_version(version: &Version) -> Vec<u8> {
             out.extend_from_slice(&pointer.encode());
         }
     }
-    out
 }

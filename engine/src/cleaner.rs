@@ -8,6 +8,7 @@
 //!   in replay the version must still be the key's newest, so a move never overwrites anything newer;
 //! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it lives.
 
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use crate::buffer::IoBuf;
@@ -25,7 +26,7 @@ use crate::port::{DiskOp, Level};
 use crate::segments::Use;
 
 /// A victim is read in pieces of at least this size.
-const WINDOW_BYTES: u64 = 256 << 10;
+const WINDOW_BYTES: u64 = 1 << 20;
 /// More than a record with a moved pointer can take.
 const MOVED_POINTER_BYTES: usize = record_bytes(KEY_BYTES_MAX, 2 * POINTER_BYTES_MAX);
 /// What cleaning may move before anyone has written anything.
@@ -101,8 +102,7 @@ pub(crate) async fn clean(handle: Handle) {
 
 impl Core {
     fn cleaned_enough(&self) -> bool {
-        let shortage = self.shortage();
-        shortage == 0 || self.reclaimable() >= shortage
+        self.shortage() == 0 || self.reclaimable() >= self.worth_a_checkpoint()
     }
 
     /// The segment with the least alive, if emptying any gains something.
@@ -166,6 +166,29 @@ impl Core {
             self.group.force = true;
         }
         self.note_relaxed();
+    }
+
+    /// Moves the live ones among these records, up to the first that has to wait; returns its bytes.
+    fn move_alive(
+        &mut self,
+        records: &mut Peekable<Records<'_>>,
+        damaged: impl Fn(Mismatch) -> Stop,
+    ) -> Result<Option<usize>, Stop> {
+        while let Some(record) = records.peek() {
+            let record = (*record).map_err(&damaged)?;
+            if self.is_alive(&record).map_err(&damaged)? {
+                let bytes = record_bytes(record.key.len(), record.value.len());
+                match self.may_move(bytes, 0) {
+                    Some(allowed) => allowed?,
+                    None => return Ok(Some(bytes)),
+                }
+                self.move_record(&record);
+                self.stats.relocated_bytes += bytes as u64;
+                self.note_moved(bytes as u64);
+            }
+            records.next();
+        }
+        Ok(None)
     }
 
     /// Whether the index points to this very record.
@@ -242,24 +265,9 @@ async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
             .load(handle, device, at, header.total_bytes(), end)
             .await?;
         let body = header.check_body(&id, window.from(at)).map_err(damaged)?;
-        for record in Records::new(base + at + FRAME_HEADER_BYTES as u64, body) {
-            let record = record.map_err(damaged)?;
-            if !handle
-                .with(|core| core.is_alive(&record))
-                .map_err(damaged)?
-            {
-                continue;
-            }
-            let bytes = record_bytes(record.key.len(), record.value.len());
+        let mut records = Records::new(base + at + FRAME_HEADER_BYTES as u64, body).peekable();
+        while let Some(bytes) = handle.with(|core| core.move_alive(&mut records, damaged))? {
             handle.until(|core| core.may_move(bytes, 0)).await?;
-            handle.with(|core| {
-                // It may have died while there was no room.
-                if core.is_alive(&record) == Ok(true) {
-                    core.move_record(&record);
-                    core.stats.relocated_bytes += bytes as u64;
-                    core.note_moved(bytes as u64);
-                }
-            });
         }
         at += geometry.block_up(header.total_bytes());
     }

@@ -379,7 +379,7 @@ impl Core {
                 acknowledged + u32::try_from(self.waiters.len()).unwrap_or(u32::MAX - acknowledged);
             self.activity += 1;
         }
-        if self.settings.options.durable_mark && self.log.stated_durable < self.log.durable {
+        if self.settings.options.durable_mark && self.log.is_unstated() {
             let delay = (2 * self.group.flush_ns).max(MARK_DELAY_NS_MIN);
             self.group.mark_at.get_or_insert(self.now + delay);
         }
@@ -389,7 +389,8 @@ impl Core {
     pub(crate) fn mark_if_idle(&mut self) {
         if self.group.mark_at.is_some_and(|at| at <= self.now) {
             self.group.mark_at = None;
-            if self.poisoned.is_none() && self.log.mark(&mut self.segments) {
+            let room = !self.log.needs_segment(0) || self.segments.free_count() > self.user_floor();
+            if self.poisoned.is_none() && room && self.log.mark(&mut self.segments) {
                 self.group.covered = self.log.end();
             }
         }

@@ -8,8 +8,8 @@
 //!   version's sequence)`;
 //! - whatever stops being kept is reported to the caller, who accounts for its bytes.
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use crate::format::page::PAGE_ENTRY_HEADER_BYTES;
@@ -66,18 +66,11 @@ pub(crate) struct Version {
     pub(crate) place: Place,
 }
 
-#[derive(Debug)]
-struct Slot {
-    newest: Version,
-    /// Oldest first; empty, and without memory of its own, for almost every key.
-    history: Vec<Version>,
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    map: BTreeMap<Key, Slot>,
-    /// Keys that have a history.
-    versioned: BTreeSet<Key>,
+    newest: BTreeMap<Key, Version>,
+    /// Older versions, oldest first. Almost no key has any, so they do not lie in the way of looking up.
+    history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
     snapshots: BTreeMap<u64, u32>,
     entry_bytes: u64,
@@ -96,92 +89,103 @@ impl Index {
     }
 
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
-        self.map.get(&Key::new(key)).map(|slot| &slot.newest)
+        self.newest.get(&Key::new(key))
+    }
+
+    /// The newest version, if it is of `since` or later and no snapshot reads it. Whoever changes its place accounts for it.
+    pub(crate) fn newest_unheld(&mut self, key: &[u8], since: u64) -> Option<&mut Version> {
+        let version = self.newest.get_mut(&Key::new(key))?;
+        let held = self.snapshots.range(version.sequence..).next().is_some();
+        (version.sequence >= since && !held).then_some(version)
     }
 
     /// The version visible at a sequence, if it is no tombstone.
     pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<&Version> {
-        self.map.get(&Key::new(key)).and_then(|slot| slot.at(at))
+        let key = Key::new(key);
+        let newest = self.newest.get(&key)?;
+        self.visible(&key, newest, at)
+    }
+
+    fn visible<'a>(&'a self, key: &Key, newest: &'a Version, at: u64) -> Option<&'a Version> {
+        let version = if newest.sequence <= at {
+            newest
+        } else {
+            let older = self.history.get(key)?.iter().rev();
+            older.into_iter().find(|version| version.sequence <= at)?
+        };
+        (version.place != Place::Tombstone).then_some(version)
     }
 
     /// Makes a version the newest of its key. Versions no longer kept go to `dropped`.
     pub(crate) fn set(&mut self, key: &[u8], version: Version, dropped: &mut Vec<Version>) {
         let deleted = version.place == Place::Tombstone;
         self.entry_bytes += version.place.entry_bytes(key);
-        let mut occupied = match self.map.entry(Key::new(key)) {
+        let mut occupied = match self.newest.entry(Key::new(key)) {
             Entry::Occupied(occupied) => occupied,
             Entry::Vacant(vacant) => {
                 if !deleted {
                     self.entries += 1;
-                    vacant.insert(Slot {
-                        newest: version,
-                        history: Vec::new(),
-                    });
+                    vacant.insert(version);
                 }
                 return;
             }
         };
-        let slot = occupied.get_mut();
-        self.entry_bytes -= slot.newest.place.entry_bytes(key);
+        let newest = occupied.get_mut();
+        self.entry_bytes -= newest.place.entry_bytes(key);
         self.entries += u64::from(!deleted);
-        self.entries -= u64::from(slot.newest.place != Place::Tombstone);
+        self.entries -= u64::from(newest.place != Place::Tombstone);
         let sequence = version.sequence;
-        let old = std::mem::replace(&mut slot.newest, version);
-        if self
-            .snapshots
-            .range(old.sequence..sequence)
-            .next()
-            .is_some()
-        {
-            if slot.history.is_empty() {
-                self.versioned.insert(Key::new(key));
-            }
-            slot.history.push(old);
+        let old = std::mem::replace(newest, version);
+        let mut held = self.snapshots.range(old.sequence..sequence);
+        if held.next().is_some() {
+            let history = self.history.entry(occupied.key().clone());
+            history.or_default().push(old);
         } else {
             dropped.push(old);
-        }
-        if deleted && slot.history.is_empty() {
-            occupied.remove();
+            if deleted && !self.history.contains_key(occupied.key()) {
+                occupied.remove();
+            }
         }
     }
 
     /// Gives the version of `key` with this sequence another place; the old place is returned if there is such a version.
     pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) -> Option<Place> {
-        let slot = self.map.get_mut(&Key::new(key))?;
-        if slot.newest.sequence == sequence && slot.newest.place != Place::Tombstone {
-            self.entry_bytes -= slot.newest.place.entry_bytes(key);
-            self.entry_bytes += place.entry_bytes(key);
-            return Some(std::mem::replace(&mut slot.newest.place, place));
+        let key = Key::new(key);
+        let newest = self.newest.get_mut(&key)?;
+        if newest.sequence == sequence && newest.place != Place::Tombstone {
+            self.entry_bytes -= newest.place.entry_bytes(key.bytes());
+            self.entry_bytes += place.entry_bytes(key.bytes());
+            return Some(std::mem::replace(&mut newest.place, place));
         }
-        let version = slot
-            .history
-            .iter_mut()
-            .find(|version| version.sequence == sequence)?;
+        let mut older = self.history.get_mut(&key)?.iter_mut();
+        let version = older.find(|version| version.sequence == sequence)?;
         (version.place != Place::Tombstone).then(|| std::mem::replace(&mut version.place, place))
     }
 
     /// The version of `key` with this sequence, newest or kept for a snapshot.
     pub(crate) fn version(&self, key: &[u8], sequence: u64) -> Option<&Version> {
-        let slot = self.map.get(&Key::new(key))?;
-        if slot.newest.sequence == sequence {
-            return Some(&slot.newest);
+        let key = Key::new(key);
+        let newest = self.newest.get(&key)?;
+        if newest.sequence == sequence {
+            return Some(newest);
         }
-        slot.history
-            .iter()
-            .find(|version| version.sequence == sequence)
+        let mut older = self.history.get(&key)?.iter();
+        older.find(|version| version.sequence == sequence)
     }
 
     /// All kept versions of a key.
     pub(crate) fn versions(&self, key: &[u8]) -> impl Iterator<Item = &Version> {
-        let slot = self.map.get(&Key::new(key));
-        slot.into_iter().flat_map(Slot::all)
+        let key = Key::new(key);
+        let older = self.history.get(&key).into_iter().flatten();
+        older.chain(self.newest.get(&key))
     }
 
     /// All kept versions of all keys.
     pub(crate) fn everything(&self) -> impl Iterator<Item = (&[u8], &Version)> {
-        self.map
-            .iter()
-            .flat_map(|(key, slot)| slot.all().map(move |version| (key.bytes(), version)))
+        let older = self.history.iter();
+        let older = older.flat_map(|(key, all)| all.iter().map(|version| (key.bytes(), version)));
+        let newest = self.newest.iter();
+        older.chain(newest.map(|(key, version)| (key.bytes(), version)))
     }
 
     /// From now on versions visible at `sequence` are kept.
@@ -200,12 +204,10 @@ impl Index {
             return;
         }
         self.snapshots.remove(&sequence);
-        let snapshots = &self.snapshots;
-        let map = &mut self.map;
-        self.versioned.retain(|key| {
-            let slot = map.get_mut(key).expect("a versioned key is in the index");
-            let history = &mut slot.history;
-            let mut until = slot.newest.sequence;
+        let (snapshots, newest) = (&self.snapshots, &mut self.newest);
+        self.history.retain(|key, history| {
+            let now = newest.get(key).expect("what has a history has a newest");
+            let mut until = now.sequence;
             for at in (0..history.len()).rev() {
                 let from = history[at].sequence;
                 if snapshots.range(from..until).next().is_none() {
@@ -213,13 +215,10 @@ impl Index {
                 }
                 until = from;
             }
-            if history.is_empty() {
-                if slot.newest.place == Place::Tombstone {
-                    map.remove(key);
-                }
-                return false;
+            if history.is_empty() && now.place == Place::Tombstone {
+                newest.remove(key);
             }
-            true
+            !history.is_empty()
         });
     }
 
@@ -240,12 +239,13 @@ impl Index {
             key.map_or(Bound::Unbounded, |key| of(Key::new(key)))
         };
         let bounds = (bound(start, Bound::Included), bound(end, Bound::Excluded));
-        let visible = move |(key, slot): (&'a Key, &'a Slot)| {
-            slot.at(at).map(|version| (key.bytes(), version))
+        let visible = move |(key, newest): (&'a Key, &'a Version)| {
+            let version = self.visible(key, newest, at);
+            version.map(|version| (key.bytes(), version))
         };
         match direction {
-            Direction::Forward => Box::new(self.map.range(bounds).filter_map(visible)),
-            Direction::Reverse => Box::new(self.map.range(bounds).rev().filter_map(visible)),
+            Direction::Forward => Box::new(self.newest.range(bounds).filter_map(visible)),
+            Direction::Reverse => Box::new(self.newest.range(bounds).rev().filter_map(visible)),
         }
     }
 
@@ -255,28 +255,10 @@ impl Index {
         after: Option<&'a [u8]>,
     ) -> impl Iterator<Item = (&'a [u8], &'a Version)> {
         let lower = after.map_or(Bound::Unbounded, |key| Bound::Excluded(Key::new(key)));
-        self.map
+        self.newest
             .range((lower, Bound::Unbounded))
-            .filter(|(_, slot)| slot.newest.place != Place::Tombstone)
-            .map(|(key, slot)| (key.bytes(), &slot.newest))
-    }
-}
-
-impl Slot {
-    fn at(&self, at: u64) -> Option<&Version> {
-        let version = if self.newest.sequence <= at {
-            &self.newest
-        } else {
-            self.history
-                .iter()
-                .rev()
-                .find(|version| version.sequence <= at)?
-        };
-        (version.place != Place::Tombstone).then_some(version)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Version> {
-        self.history.iter().chain(std::iter::once(&self.newest))
+            .filter(|(_, version)| version.place != Place::Tombstone)
+            .map(|(key, version)| (key.bytes(), version))
     }
 }
 

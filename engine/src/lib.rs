@@ -26,6 +26,7 @@ mod evacuate;
 mod evidence;
 mod executor;
 mod extent;
+mod filter;
 mod format;
 mod group;
 mod grow;

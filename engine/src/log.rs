@@ -1,7 +1,8 @@
 //! The tail of the log: the frame being filled and the frames on their way to the medium.
 //!
 //! Invariants:
-//! - positions are assigned when a record is appended and never change; a frame never spans a segment;
+//! - positions are assigned when a record is appended and never change; a frame never spans a segment; the value of a record
+//!   may be replaced by one of the same size as long as its frame is open;
 //! - sealed frames form a chain by the checksum of the one before, in the order of their positions;
 //! - a frame's bytes stay in memory until it is durable, so that only durable bytes are ever read back from the device;
 //! - entering a segment writes its header in the same write as its first frame, and by then the next one is reserved.
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::checksum::Identity;
+use crate::filter::Filter;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, RecordKind, record_bytes};
 use crate::format::segment::SegmentHeader;
@@ -88,6 +90,8 @@ pub(crate) struct Log {
     /// The durable position that the last sealed frame states.
     pub(crate) stated_durable: u64,
     pub(crate) open: Option<OpenFrame>,
+    /// The keys put into the open frame.
+    puts: Filter,
     pub(crate) frames: VecDeque<Frame>,
     /// Bytes of all frames that are not durable, the open one included.
     pub(crate) volatile_bytes: u64,
@@ -132,6 +136,7 @@ impl Log {
             durable: tail.previous_end,
             stated_durable: tail.previous_end,
             open: None,
+            puts: Filter::new(),
             frames: VecDeque::new(),
             volatile_bytes: 0,
             written_bytes: 0,
@@ -223,6 +228,7 @@ impl Log {
         let len = lead + FRAME_HEADER_BYTES;
         let buffer = IoBuf::zeroed(to_usize(self.geometry.block_up((len + bytes) as u64)));
         self.volatile_bytes += len as u64;
+        self.puts.clear();
         self.open = Some(OpenFrame {
             start,
             lsn,
@@ -269,10 +275,28 @@ impl Log {
         );
         open.len = end;
         open.records += 1;
+        if kind == RecordKind::Put {
+            self.puts.note(key);
+        }
         open.has_extents |= matches!(kind, RecordKind::PutExtent | RecordKind::MoveExtent);
         self.volatile_bytes += bytes as u64;
         self.last_record = lsn;
         (lsn, checksum)
+    }
+
+    /// The first sequence number and the first position of the open frame, if its puts may have this key among them.
+    pub(crate) fn may_absorb(&self, key: &[u8]) -> Option<(u64, u64)> {
+        let open = self.open.as_ref().filter(|_| self.puts.may_have(key))?;
+        Some((open.first_sequence, open.lsn))
+    }
+
+    /// Puts another value of the same size into a put of the open frame. Returns the record's checksum.
+    pub(crate) fn overwrite(&mut self, lsn: u64, sequence: u64, key: &[u8], value: &[u8]) -> u64 {
+        let open = self.open.as_mut().expect("the record is in the open frame");
+        let at = to_usize(lsn - open.start);
+        let end = at + record_bytes(key.len(), value.len());
+        let out = &mut open.buffer[at..end];
+        record::encode(&self.id, lsn, RecordKind::Put, sequence, key, value, out)
     }
 
     /// Closes the open frame: from here on it is immutable and part of the chain.
@@ -332,13 +356,15 @@ impl Log {
         });
     }
 
-    /// An empty frame that records the durable position, if that is news and the segment has room. True if it was sealed.
+    /// Whether some record is durable, and nothing that was written says so.
+    pub(crate) fn is_unstated(&self) -> bool {
+        self.stated_durable < self.durable && self.last_record >= self.stated_durable
+    }
+
+    /// An empty frame that records the durable position, if that is news. True if it was sealed. Whether it may enter a segment
+    /// was asked before.
     pub(crate) fn mark(&mut self, segments: &mut Segments) -> bool {
-        if self.open.is_some()
-            || !self.frames.is_empty()
-            || self.stated_durable >= self.durable
-            || !self.fits_at(self.tail, 0)
-        {
+        if self.open.is_some() || !self.frames.is_empty() || !self.is_unstated() {
             return false;
         }
         self.make_room(segments, 0);

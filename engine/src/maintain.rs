@@ -185,6 +185,11 @@ impl Core {
         (self.user_floor() + comfort).saturating_sub(self.segments.free_count())
     }
 
+    /// A checkpoint writes the whole index, so it has to free so many segments to be worth that. Cleaning goes on until it is.
+    pub(crate) fn worth_a_checkpoint(&self) -> u64 {
+        self.shortage().max(u64::from(self.segments.count()) / 8)
+    }
+
     /// Growing is for live data that comes near to what the present size can hold, and for when rounds of cleaning gained nothing. Everything
     /// else is what cleaning is for: a file that grew instead would never shrink.
     fn should_grow(&self) -> bool {
@@ -224,9 +229,7 @@ impl Core {
         let mut due = since >= threshold;
         if !due && shortage > 0 && !self.maintenance.growing {
             let reclaimable = self.reclaimable();
-            // A checkpoint writes the whole index, so it has to free enough to be worth that.
-            let worth = shortage.max(u64::from(self.segments.count()) / 6);
-            due = reclaimable >= worth || (reclaimable > 0 && stalled);
+            due = reclaimable >= self.worth_a_checkpoint() || (reclaimable > 0 && stalled);
             if !due && !self.maintenance.cleaning && !self.maintenance.clean_futile {
                 self.maintenance.cleaning = true;
                 self.maintenance.cleaned_bytes = 0;

@@ -6,6 +6,8 @@
 pub struct Stats {
     /// Keys and values that clients wrote.
     pub user_bytes: u64,
+    /// Of these, what took the place of an older value of the same frame, and so cost no log.
+    pub absorbed_bytes: u64,
     /// Frames written, with headers and padding.
     pub log_bytes: u64,
     /// Frames written.

@@ -288,6 +288,13 @@ impl Core {
             self.sync_empty_batch(id, durability);
             return Verdict::Taken;
         }
+        if let [mutation] = mutations
+            && self.absorb(mutation)
+        {
+            self.stats.user_bytes += payload_bytes(mutation);
+            self.acknowledge_at(id, durability);
+            return Verdict::Taken;
+        }
         let Some((forms, bytes)) = self.plan(mutations) else {
             return Verdict::Refused(
                 Status::Invalid,
@@ -325,6 +332,12 @@ impl Core {
         self.apply(mutations, &forms, bytes);
         self.log.unproven.add(burden);
         self.stats.user_bytes += payload;
+        self.acknowledge_at(id, durability);
+        Verdict::Taken
+    }
+
+    /// Answers a write that was taken: now, or when the log is durable up to here.
+    fn acknowledge_at(&mut self, id: RequestId, durability: Durability) {
         match durability {
             Durability::Durable => self.wait_durable(id, self.log.last_record),
             Durability::Relaxed => {
@@ -332,7 +345,37 @@ impl Core {
                 self.reply(id, Reply::Done);
             }
         }
-        Verdict::Taken
+    }
+
+    /// Overwrites the record of the key's newest version in place, if it is still being filled into the open frame, has the same
+    /// size, and no snapshot reads it. A frame survives as a whole or not at all, so nobody can tell that the older of two
+    /// writes of one frame was never there; and what is overwritten often costs neither log nor cleaning.
+    fn absorb(&mut self, mutation: &Mutation<'_>) -> bool {
+        let Mutation::Put { key, value } = mutation else {
+            return false;
+        };
+        let Some((since, from)) = self.log.may_absorb(key) else {
+            return false;
+        };
+        let Some(Version { sequence, place }) = self.index.newest_unheld(key, since) else {
+            return false;
+        };
+        match place {
+            Place::Log {
+                lsn,
+                value_bytes,
+                tag: old,
+            } if *lsn >= from && *value_bytes as usize == value.len() => {
+                *old = tag(self.log.overwrite(*lsn, *sequence, key, value));
+                self.cache.remove(*lsn);
+                if self.cache.takes(value.len()) {
+                    self.cache.insert(*lsn, (*value).into());
+                }
+                self.stats.absorbed_bytes += payload_bytes(mutation);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// A batch without mutations promises what a sync promises, or nothing.

@@ -345,7 +345,11 @@ fn flip_bits(
         let mut fine = true;
         for (key, value) in model {
             match world.call(Request::Get { snapshot: 0, key }) {
-                Reply::Value(found) => assert_eq!(found[..], value[..]),
+                Reply::Value(found) => assert!(
+                    found[..] == value[..],
+                    "byte {at} bit {bit} of {}: {key:?}: a wrong value",
+                    image.len()
+                ),
                 Reply::Failed(Status::Corruption, message) => {
                     assert!(message.contains("expected"), "{message}");
                     fine = false;

@@ -84,14 +84,6 @@ pub enum CampaignError {
         /// What failed.
         what: String,
     },
-    /// The failing case could not be saved.
-    #[error("cannot save the failing case {}: {source}", path.display())]
-    Save {
-        /// Where.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
 }
 
 /// A report and, if asked for, every event of every seed.
@@ -116,7 +108,7 @@ impl Campaign {
         let mut report = self.report(done, control.stopped());
         if let Some(failed) = failed {
             self.confirm(&failed).await?;
-            let (failure, outcome) = self.failure(&failed)?;
+            let (failure, outcome) = self.failure(&failed);
             report.failure = Some(failure);
             report.verdict = outcome;
         }
@@ -313,20 +305,17 @@ impl Campaign {
         }
     }
 
-    fn failure(&self, failed: &SeedResult) -> Result<(FailureReport, Verdict), CampaignError> {
+    fn failure(&self, failed: &SeedResult) -> (FailureReport, Verdict) {
         let (scenario, program) = (&self.scenario, self.program.as_ref());
         let (failure, property) =
-            failure::report(scenario, program, failed, self.failures.as_deref())
-                .map_err(|(path, source)| CampaignError::Save { path, source })?;
+            failure::report(scenario, program, failed, self.failures.as_deref());
         let expected = scenario.expect == Expect::Violation(property);
-        Ok((
-            failure,
-            if expected {
-                Verdict::Pass
-            } else {
-                Verdict::Violation
-            },
-        ))
+        let verdict = if expected {
+            Verdict::Pass
+        } else {
+            Verdict::Violation
+        };
+        (failure, verdict)
     }
 }
 

@@ -9,16 +9,14 @@ use crate::run::{SeedEnd, SeedResult};
 use crate::scenario::{FailureRecord, Scenario, SeedRange, explain};
 use crate::summary::{FailureReport, Reproduction};
 
-/// Where a failing case could not be written, and why.
-type SaveError = (PathBuf, std::io::Error);
-
-/// Reports the violation of `failed` and saves its case under `directory`, unless the scenario is itself a saved case.
+/// Reports the violation of `failed` and saves its case under `directory`, unless the scenario is itself a saved case. That it
+/// cannot be saved is part of the report: a finding must not be lost with its file.
 pub(crate) fn report(
     scenario: &Scenario,
     program: &dyn Program,
     failed: &SeedResult,
     directory: Option<&Path>,
-) -> Result<(FailureReport, Property), SaveError> {
+) -> (FailureReport, Property) {
     let SeedEnd::Violation(violation) = &failed.end else {
         unreachable!("only failing seeds are reported")
     };
@@ -30,6 +28,7 @@ pub(crate) fn report(
         crash: failed.tally.crashes(),
         trace_hash: failed.trace_hash.clone(),
         file: None,
+        unsaved: None,
         replay: None,
         reproduced: scenario
             .failure
@@ -38,18 +37,39 @@ pub(crate) fn report(
     };
     if let (Some(directory), None) = (directory, &scenario.failure) {
         let case = case(scenario, program, failed, violation);
-        let path = directory.join(file_name(&case, failed.seed, violation.property));
-        std::fs::create_dir_all(directory).map_err(|error| (directory.to_path_buf(), error))?;
-        std::fs::write(&path, text(&case)).map_err(|error| (path.clone(), error))?;
-        report.replay = Some(format!("kvsim replay {}", quoted(&path)));
-        report.file = Some(path);
+        match save(&case, directory, failed.seed, violation.property) {
+            Ok(path) => {
+                report.replay = Some(format!("kvsim replay {}", quoted(&path)));
+                report.file = Some(path);
+            }
+            Err(error) => report.unsaved = Some(error),
+        }
     }
-    Ok((report, violation.property))
+    (report, violation.property)
+}
+
+fn save(
+    case: &Scenario,
+    directory: &Path,
+    seed: u64,
+    property: Property,
+) -> Result<PathBuf, String> {
+    let cannot = |path: &Path, error: &std::io::Error| {
+        format!("cannot save the failing case {}: {error}", path.display())
+    };
+    std::fs::create_dir_all(directory).map_err(|error| cannot(directory, &error))?;
+    let path = directory.join(file_name(case, seed, property));
+    std::fs::write(&path, text(case)).map_err(|error| cannot(&path, &error))?;
+    Ok(path)
 }
 
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
+    let mut text = path.display().to_string();
+    if text.starts_with('-') {
+        // Else it would be taken for an option.
+        text.insert_str(0, "./");
+    }
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text

@@ -137,13 +137,14 @@ impl Rows {
     /// A write has taken effect in the engine.
     pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) {
         let hash = xxh3_64(key);
-        let row = value
-            .filter(|value| self.takes(key, value))
-            .map(|value| row_of(key, value));
+        let value = value.filter(|value| self.takes(key, value));
         let mut shard = self.shard(hash);
         shard.writes += 1;
-        let old = match row {
-            Some(row) => shard.put(hash, key, row),
+        if value.is_some_and(|value| shard.overwrite(hash, key, value)) {
+            return;
+        }
+        let old = match value {
+            Some(value) => shard.put(hash, key, row_of(key, value)),
             None => shard.remove(hash, key),
         };
         let evicted = shard.evict(self.shard_bytes_max);
@@ -203,6 +204,21 @@ impl Slot {
 }
 
 impl Shard {
+    /// Changes a row in place, if it has the same size and is lent to nobody.
+    fn overwrite(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
+        let Some(slot) = self.table.find_mut(hash, |slot| slot.is(key)) else {
+            return false;
+        };
+        slot.referenced = true;
+        match Arc::get_mut(&mut slot.row) {
+            Some(row) if row.len() == KEY_LEN_BYTES + key.len() + value.len() => {
+                row[KEY_LEN_BYTES + key.len()..].copy_from_slice(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Sets a row; returns the one that was there.
     fn put(&mut self, hash: u64, key: &[u8], row: Arc<[u8]>) -> Option<Arc<[u8]>> {
         self.bytes += row.len();

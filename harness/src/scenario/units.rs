@@ -74,9 +74,12 @@ impl FromStr for SeedRange {
             }
         };
         if range.start >= range.end {
-            return Err(format!(
-                "`{text}` holds no seed; the end is not included, so one seed N is N..N+1 or just N"
-            ));
+            let open = if text.contains("..=") {
+                ""
+            } else {
+                "; the end is not included, so one seed N is N..N+1 or just N"
+            };
+            return Err(format!("`{text}` holds no seed{open}"));
         }
         Ok(range)
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{FailureReport, Reproduction, RunReport, Tally, Times, Verdict};
+use super::{FailureReport, Found, Reproduction, RunReport, Tally, Times, Verdict};
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "kvsim.run/1";
@@ -15,7 +15,15 @@ pub struct Document {
     schema: &'static str,
     kvsim: &'static str,
     runs: Vec<Run>,
+    errors: Vec<ErrorJson>,
     exit_code: u8,
+}
+
+/// A scenario that came to no run.
+#[derive(Debug, Serialize)]
+struct ErrorJson {
+    scenario: String,
+    message: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -137,6 +145,7 @@ struct Failure {
     crash: u64,
     trace_hash: String,
     file: Option<String>,
+    unsaved: Option<String>,
     replay: Option<String>,
     reproduced: Option<&'static str>,
 }
@@ -148,13 +157,21 @@ struct RealJson {
     jobs: usize,
 }
 
-/// The document of all `reports`, with the exit code that the process is about to end with.
+/// The document of all that was found, with the exit code that the process is about to end with.
 #[must_use]
-pub fn document(reports: &[RunReport], exit_code: u8) -> Document {
+pub fn document(found: &Found, exit_code: u8) -> Document {
     Document {
         schema: SCHEMA,
         kvsim: env!("CARGO_PKG_VERSION"),
-        runs: reports.iter().map(run).collect(),
+        runs: found.reports.iter().map(run).collect(),
+        errors: found
+            .unreported
+            .iter()
+            .map(|unreported| ErrorJson {
+                scenario: unreported.scenario.clone(),
+                message: unreported.message.clone(),
+            })
+            .collect(),
         exit_code,
     }
 }
@@ -267,6 +284,7 @@ fn failure(failure: &FailureReport) -> Failure {
         crash: failure.crash,
         trace_hash: failure.trace_hash.clone(),
         file: failure.file.as_ref().map(|file| file.display().to_string()),
+        unsaved: failure.unsaved.clone(),
         replay: failure.replay.clone(),
         reproduced: failure
             .reproduced

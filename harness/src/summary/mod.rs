@@ -41,6 +41,24 @@ pub struct RunReport {
     pub real: Real,
 }
 
+/// What the scenarios of one command came to.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The reports, in the order in which the scenarios ran.
+    pub reports: Vec<RunReport>,
+    /// The scenarios without one.
+    pub unreported: Vec<Unreported>,
+}
+
+/// A scenario that could not be run to a report.
+#[derive(Debug)]
+pub struct Unreported {
+    /// The scenario's name.
+    pub scenario: String,
+    /// Why.
+    pub message: String,
+}
+
 /// Real time and what was used of the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Real {
@@ -78,6 +96,8 @@ pub struct FailureReport {
     pub trace_hash: String,
     /// Where the failing case was saved.
     pub file: Option<PathBuf>,
+    /// Why it could not be saved.
+    pub unsaved: Option<String>,
     /// The line to paste that shows it again.
     pub replay: Option<String>,
     /// For a run of a saved failing case: whether it is the saved failure.

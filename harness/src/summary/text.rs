@@ -204,6 +204,10 @@ impl Page {
             }
             None => {}
         }
+        if failure.unsaved.is_some() {
+            self.text
+                .push_str("\n  The failing case could not be saved.\n");
+        }
         if let Some(replay) = &failure.replay {
             let _ = writeln!(self.text, "\n  replay: {}", self.colour.bold(replay));
         }
