@@ -4,11 +4,12 @@
 //! - one opening at a time: an exclusive lock is held as long as the file is open, and goes with it, however the process ends;
 //! - every byte within [`DataFile::len_bytes`] was written once, so that its extents are allocated and marked as written: then
 //!   an overwrite changes no metadata, and write-through of data is all that durability takes;
-//! - a new length is durable, with the directory that names the file, before anybody is told of it.
+//! - a new length is durable before anybody is told of it; a new file gets its name when it is whole, and the directory that names
+//!   it is durable before anything is written that somebody may be told of.
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,9 +48,62 @@ fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError
 }
 
 impl DataFile {
-    /// Opens or creates the file, locks it, and writes a new one in full.
+    /// Opens and locks the file, or creates it.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        let (file, direct) = open_direct(path).map_err(error(path, "cannot be opened"))?;
+        match open_direct(path, OFlags::empty()) {
+            Ok((file, direct)) => {
+                lock(&file, path)?;
+                let opened = DataFile::found(file, direct, path, options)?;
+                if opened.is_block_device || opened.has_content() {
+                    return Ok(opened);
+                }
+                // The lock of an empty file is held until another has taken its place.
+                DataFile::create(path, options)
+            }
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+                DataFile::create(path, options)
+            }
+            Err(source) => Err(error(path, "cannot be opened")(source)),
+        }
+    }
+
+    /// Writes a new file in full, under another name, and only then gives it its own: what a crash cut short is no database, and
+    /// is not taken for one.
+    fn create(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+        let unnamed = unnamed(path);
+        let (file, direct) =
+            open_direct(&unnamed, OFlags::CREATE).map_err(error(path, "cannot be created"))?;
+        lock(&file, path)?;
+        let named = std::fs::metadata(path).is_ok_and(|named| named.len() > 0);
+        if named || !is_called(&file, &unnamed) {
+            // Somebody else was quicker.
+            drop(file);
+            return DataFile::open(path, options);
+        }
+        let made = file
+            .set_len(0)
+            .map_err(error(path, "cannot be created"))
+            .and_then(|()| DataFile::found(file, direct, path, options))
+            .and_then(|made| {
+                made.grow(options.size_bytes.min(made.max_bytes))
+                    .and_then(|()| made.take_name(&unnamed))
+                    .map_err(error(path, "cannot be written in full"))?;
+                Ok(made)
+            });
+        if made.is_err() {
+            let removed = std::fs::remove_file(&unnamed);
+            tracing::debug!(?removed, "an unfinished file");
+        }
+        made
+    }
+
+    /// Looks at an open and locked file.
+    fn found(
+        file: File,
+        direct: bool,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<DataFile, OpenError> {
         let metadata = file
             .metadata()
             .map_err(error(path, "cannot be looked at"))?;
@@ -65,15 +119,6 @@ impl DataFile {
                 what,
             });
         }
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(OpenError::Locked {
-                    path: path.to_owned(),
-                });
-            }
-            Err(errno) => return Err(error(path, "cannot be locked")(errno.into())),
-        }
         let len = if is_block_device {
             rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
                 .map_err(|errno| error(path, "has no size")(errno.into()))?
@@ -88,7 +133,7 @@ impl DataFile {
                 .saturating_add(free_bytes(&file).saturating_sub(SPARE_BYTES)),
             (false, max) => max.max(len).next_multiple_of(PIECE_BYTES),
         };
-        let opened = DataFile {
+        Ok(DataFile {
             file,
             path: path.to_owned(),
             kind: options.kind,
@@ -97,13 +142,21 @@ impl DataFile {
             len_bytes: AtomicU64::new(len),
             max_bytes,
             recorder: options.recorder.clone(),
-        };
-        if len == 0 && !is_block_device {
-            opened
-                .grow(options.size_bytes.min(max_bytes))
-                .map_err(error(path, "cannot be written in full"))?;
-        }
-        Ok(opened)
+        })
+    }
+
+    fn has_content(&self) -> bool {
+        self.file
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() > 0)
+    }
+
+    /// The file is whole: from here on it is there.
+    fn take_name(&self, unnamed: &Path) -> io::Result<()> {
+        let recorder = self.recorder.as_ref();
+        let rename = || std::fs::rename(unnamed, &self.path);
+        noted(recorder, || Call::Rename, rename)?;
+        noted(recorder, || Call::FlushDirectory, || self.sync_directory())
     }
 
     /// Its present length.
@@ -116,7 +169,7 @@ impl DataFile {
         self.max_bytes
     }
 
-    /// Makes it longer, to a multiple of a piece: allocates, writes, syncs the file, syncs the directory. Nothing is lost if that fails half way.
+    /// Makes it longer, to a multiple of a piece: allocates, writes, syncs the file. Nothing is lost if that fails half way.
     pub(crate) fn grow(&self, new_bytes: u64) -> io::Result<()> {
         let now = self.len_bytes();
         if new_bytes <= now {
@@ -137,7 +190,6 @@ impl DataFile {
         }
         let recorder = self.recorder.as_ref();
         noted(recorder, || Call::Flush, || self.file.sync_all())?;
-        noted(recorder, || Call::FlushDirectory, || self.sync_directory())?;
         self.len_bytes.store(new_bytes, Ordering::Release);
         Ok(())
     }
@@ -181,9 +233,34 @@ impl Drop for DataFile {
     }
 }
 
+/// What a file is called until it is whole.
+fn unnamed(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+/// Whether this file still has this name.
+fn is_called(file: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(found)) = (file.metadata(), std::fs::metadata(path)) else {
+        return false;
+    };
+    (open.dev(), open.ino()) == (found.dev(), found.ino())
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Locked {
+            path: path.to_owned(),
+        }),
+        Err(errno) => Err(error(path, "cannot be locked")(errno.into())),
+    }
+}
+
 /// Opens without the page cache where the file system can do that.
-fn open_direct(path: &Path) -> io::Result<(File, bool)> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+fn open_direct(path: &Path, more: OFlags) -> io::Result<(File, bool)> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | more;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
     #[cfg(target_os = "linux")]
     match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {

@@ -81,6 +81,8 @@ pub enum Call {
     },
     /// `fdatasync`, `fsync` or `F_FULLFSYNC`: what has ended before is durable when this ends.
     Flush,
+    /// The file gets its name, which until then no file had.
+    Rename,
     /// The directory's own flush: the file's name is durable.
     FlushDirectory,
 }
@@ -90,7 +92,7 @@ impl Call {
         match self {
             Call::Read { len_bytes, .. } => *len_bytes,
             Call::Write { data, .. } => data.len() as u64,
-            Call::Flush | Call::FlushDirectory => 0,
+            Call::Flush | Call::Rename | Call::FlushDirectory => 0,
         }
     }
 }

@@ -141,15 +141,15 @@ pub(super) fn judge(
             if over || lock(&shared.outcome).1.is_some() {
                 break;
             }
-            let states = (0..judging.states)
-                .map(|_| replay.device().draw_crash())
-                .collect();
+            let (nameless, named) = replay.may_be_nameless();
+            let states = if named { judging.states } else { 0 };
+            let states = (0..states).map(|_| replay.device().draw_crash()).collect();
             let point = Point {
                 event,
                 oracle: replay.oracle_after_cut(),
                 device: replay.device().clone(),
                 states,
-                nameless: replay.may_be_nameless(),
+                nameless,
             };
             if send.send(point).is_err() {
                 break;

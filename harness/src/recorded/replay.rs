@@ -36,10 +36,18 @@ pub(super) struct Replay<'a> {
     asked: BTreeSet<RequestId>,
     /// The opening was answered.
     opened: bool,
-    /// The directory's flush that is under way.
-    naming: Option<CallId>,
-    /// The file's name is durable.
-    named: bool,
+    name: Name,
+}
+
+/// The file's name in its directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Name {
+    None,
+    /// Given, and lost by a cut or not.
+    Volatile,
+    /// The directory's flush is under way.
+    Flushing(CallId),
+    Durable,
 }
 
 /// Why a replay cannot go on.
@@ -89,8 +97,10 @@ impl<'a> Replay<'a> {
             short: short_transfers(&session.events),
             asked: BTreeSet::new(),
             opened: false,
-            naming: None,
-            named: session.before.is_some(),
+            name: match &session.before {
+                Some(_) => Name::Durable,
+                None => Name::None,
+            },
         })
     }
 
@@ -142,15 +152,15 @@ impl<'a> Replay<'a> {
     /// Whether a cut before and one after it differ.
     fn moves_the_device(&self, what: &What) -> bool {
         match what {
-            What::Begun(_, call) => matches!(call, Call::Write { .. }),
+            What::Begun(_, call) => matches!(call, Call::Write { .. } | Call::Rename),
             What::Ended(id, _) => self.calls.contains_key(id),
             What::Opening(_) | What::HandedIn(..) | What::Answered(..) => false,
         }
     }
 
-    /// Whether a cut may leave no file at all.
-    pub(super) fn may_be_nameless(&self) -> bool {
-        !self.named
+    /// Whether a cut may leave no file of this name, and whether it may leave one.
+    pub(super) fn may_be_nameless(&self) -> (bool, bool) {
+        (self.name != Name::Durable, self.name != Name::None)
     }
 
     fn happen(&mut self, event: &Event) -> Result<(), Stuck> {
@@ -158,7 +168,9 @@ impl<'a> Replay<'a> {
         match &event.what {
             What::Begun(id, call) => self.begin(now, *id, call),
             What::Ended(id, result) => {
-                self.named |= self.naming == Some(*id) && result.is_ok();
+                if self.name == Name::Flushing(*id) && result.is_ok() {
+                    self.name = Name::Durable;
+                }
                 if let (Some(op), Ok(_)) = (self.calls.remove(id), result) {
                     self.device.complete(now, op);
                 }
@@ -197,8 +209,12 @@ impl<'a> Replay<'a> {
         let left_out = self.left_out == Some(id);
         let op = match call {
             Call::Read { .. } => return Ok(()),
+            Call::Rename => {
+                self.name = Name::Volatile;
+                return Ok(());
+            }
             Call::FlushDirectory => {
-                self.naming = Some(id);
+                self.name = Name::Flushing(id);
                 return Ok(());
             }
             Call::Flush if left_out => return Ok(()),
