@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use kvsim_engine::IoBuf;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -25,6 +26,9 @@ use crate::record::{Call, Recorder, noted};
 const PIECE_BYTES: u64 = 1 << 20;
 /// Direct I/O takes nothing smaller on any device that is supported.
 const BLOCK_BYTES: u64 = 4096;
+/// How long the lock of a process that has just ended is waited for: so many pauses of this length.
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// What is left free on the file system, for the file system's own sake.
 const SPARE_BYTES: u64 = 64 << 20;
 
@@ -248,14 +252,22 @@ fn is_called(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (found.dev(), found.ino())
 }
 
+/// Takes the lock. Of a process that was killed the kernel takes the ring down a little later, and the lock with it: whoever opens the
+/// database at once, as a supervisor does, waits for that.
 fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(OpenError::Locked {
-            path: path.to_owned(),
-        }),
-        Err(errno) => Err(error(path, "cannot be locked")(errno.into())),
+    for try_number in 0..=LOCK_TRIES {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) if try_number < LOCK_TRIES => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => break,
+            Err(errno) => return Err(error(path, "cannot be locked")(errno.into())),
+        }
     }
+    Err(OpenError::Locked {
+        path: path.to_owned(),
+    })
 }
 
 /// Opens without the page cache where the file system can do that.

@@ -13,14 +13,14 @@ use super::judge::{Found, Judging, Tally, judge};
 use super::recover::{Opening, recover};
 use super::replay::{Replay, Stuck};
 use super::session::{Calls, Clients, Made, Making, Session, first_difference, make, write_file};
-use super::take_out::{TakenOut, candidates};
+use super::take_out::{self, TakenOut};
 use crate::oracle::{CheckConfig, DeviceTruth, Oracle, OracleConfig, Violation};
 use crate::workload::{
     ByteRange, OperationWeights, ValueBytes, Workload, WorkloadConfig, WorkloadKind,
 };
 
-/// How far behind its end the loss of a call is looked for, in events.
-const LOOKED_AT: usize = 400;
+/// How far behind the acknowledgement the loss of a call is looked for, in events.
+const LOOKED_AT: usize = 100;
 /// States drawn at each of those places.
 const STATES_TAKEN_OUT: u32 = 24;
 /// The engine's options, in turn: what makes its own work frequent, and what is on by default. A small database is cleaned and grows
@@ -369,28 +369,29 @@ impl<'a> Prover<'a> {
 
     /// Leaves calls out, as many as this session's share is.
     fn take_out(&mut self, number: u64, session: &Session) -> Result<(), String> {
-        let all = candidates(session);
         let done = self.proof.taken_out.len() as u64;
         let judged = self.proof.tally.judged.min(self.plan.states);
         // In step with the states.
         let due = (self.plan.taken_out * judged).div_ceil(self.plan.states.max(1));
         for which in done..due {
-            if all.is_empty() || self.watch.stopped() {
+            if self.watch.stopped() {
                 return Ok(());
             }
             self.watch.taking_out(which + 1, self.plan.taken_out);
-            let drawn = self.rng.below(all.len() as u64);
-            let candidate = all[usize::try_from(drawn).expect("below a length")];
+            let Some(candidate) = take_out::draw(session, &mut self.rng) else {
+                return Ok(());
+            };
+            let from = candidate.acknowledged + 1;
             let judging = Judging {
                 left_out: Some(candidate.call),
                 states: STATES_TAKEN_OUT,
-                within: (candidate.event, candidate.event + LOOKED_AT),
+                within: (from, from + LOOKED_AT),
                 ..self.judging(number)
             };
             let (_, found) = judge(session, &judging, &Mutex::default())?;
             self.proof.taken_out.push(TakenOut {
                 session: number,
-                event: candidate.event,
+                event: candidate.acknowledged,
                 kind: candidate.kind,
                 found,
             });

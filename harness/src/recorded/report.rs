@@ -101,7 +101,7 @@ impl Proof {
         for missed in self.taken_out.iter().filter(|one| one.found.is_none()) {
             let _ = writeln!(
                 text,
-                "  not caught: the {} that ended at event {} of session {}",
+                "  not caught: the {} on which the acknowledgement at event {} of session {} rests",
                 match missed.kind {
                     Kind::Flush => "flush",
                     Kind::WriteThrough => "write-through",
