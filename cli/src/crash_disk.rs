@@ -28,7 +28,7 @@ fn run(args: &CrashDiskArgs) -> Result<Exit, String> {
         .build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
     let mut plan = Plan::usual(&directory, args.seed);
-    plan.states = args.states;
+    plan.judge(args.states);
     plan.taken_out = args.take_out;
     plan.workload.clients = args.clients;
     if let Some(jobs) = args.jobs {

@@ -27,6 +27,7 @@ struct Opened {
     shared: Arc<Shared>,
     device: DeviceReport,
     helper: Mutex<Option<JoinHandle<()>>>,
+    file: Arc<DataFile>,
 }
 
 /// What a scan found.
@@ -111,6 +112,7 @@ impl Database {
             shared,
             device,
             helper: Mutex::new(Some(helper)),
+            file,
         }));
         match done(reply) {
             Ok(()) => Ok(opened),
@@ -292,7 +294,9 @@ impl Database {
     /// What was counted since the opening.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.0.shared.counts()
+        let mut counts = self.0.shared.counts();
+        counts.io.grown_bytes = self.0.file.grown_bytes();
+        counts
     }
 
     /// What was found about the device.

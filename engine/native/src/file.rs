@@ -42,6 +42,7 @@ pub(crate) struct DataFile {
     pub(crate) direct: bool,
     pub(crate) is_block_device: bool,
     len_bytes: AtomicU64,
+    grown_bytes: AtomicU64,
     max_bytes: u64,
     pub(crate) recorder: Option<Recorder>,
 }
@@ -144,6 +145,7 @@ impl DataFile {
             direct,
             is_block_device,
             len_bytes: AtomicU64::new(len),
+            grown_bytes: AtomicU64::new(0),
             max_bytes,
             recorder: options.recorder.clone(),
         })
@@ -168,6 +170,11 @@ impl DataFile {
         self.len_bytes.load(Ordering::Acquire)
     }
 
+    /// How many zeroes were written to make it as long as it is, since it was opened.
+    pub(crate) fn grown_bytes(&self) -> u64 {
+        self.grown_bytes.load(Ordering::Relaxed)
+    }
+
     /// How long it may become.
     pub(crate) fn max_bytes(&self) -> u64 {
         self.max_bytes
@@ -190,6 +197,7 @@ impl DataFile {
             let len = PIECE_BYTES.min(new_bytes - at);
             let piece = &zeroes[..usize::try_from(len).expect("a piece is small")];
             blocking::write_all(self, piece, at)?;
+            self.grown_bytes.fetch_add(len, Ordering::Relaxed);
             at += len;
         }
         let recorder = self.recorder.as_ref();

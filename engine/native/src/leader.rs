@@ -85,6 +85,8 @@ pub struct IoCounts {
     pub written_bytes: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Bytes of zeroes that a new file, or a longer one, was filled with.
+    pub grown_bytes: u64,
 }
 
 impl Port for Effects {

@@ -3,12 +3,13 @@
 //! - [`store`]: what is measured, behind one interface; [`native`] is ours
 //! - [`stream`]: what clients do, drawn beforehand so that drawing costs nothing while the clock runs
 //! - [`load`]: clients, closed loop or open loop, threads or tasks
-//! - [`counters`]: what the process and the device say that was written
+//! - [`counters`]: what the process and the device say that was written; [`amplification`]: that beside the engine's own word
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
 //! - [`report`]: the table; [`json`]: the same for programs
 //!
 //! Clocks and threads live here; nothing here reaches the simulation.
 
+pub mod amplification;
 pub mod counters;
 pub mod json;
 pub mod load;

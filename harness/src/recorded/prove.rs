@@ -126,6 +126,16 @@ impl Plan {
             workers: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
         }
     }
+
+    /// So many states: a few come from fewer sessions and fewer states at each point.
+    pub fn judge(&mut self, states: u64) {
+        self.states = states;
+        self.sessions = self.sessions.min(states / 1_000).max(2);
+        let at_a_point = (states / 8_000).max(1);
+        self.states_at_a_point = u32::try_from(at_a_point).map_or(self.states_at_a_point, |few| {
+            few.min(self.states_at_a_point)
+        });
+    }
 }
 
 /// What came of it.
