@@ -40,6 +40,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Measure a disk, and the machine around it, into a profile for the simulated device
     Calibrate(CalibrateArgs),
+    /// Work on a real disk, record every write and flush, and crash the recording at every point
+    CrashDisk(CrashDiskArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
     Explain(ExplainArgs),
     /// Print a completion script for a shell
@@ -172,6 +174,44 @@ pub(crate) struct CalibrateArgs {
     /// How often everything is measured
     #[arg(long, value_name = "N", default_value = "3")]
     pub(crate) passes: NonZeroU32,
+}
+
+/// `kvsim crash-disk`
+#[derive(Debug, Args)]
+pub(crate) struct CrashDiskArgs {
+    /// A directory on the disk [default: the current one]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Different crash states to judge, at least
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) states: u64,
+    /// Recordings to judge with one flush or write-through left out, each of which has to be caught
+    #[arg(long, value_name = "N", default_value = "40")]
+    pub(crate) take_out: u64,
+    /// Threads, and in other sessions tasks, that use the database
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) clients: u32,
+    /// The drivers that take turns [default: all that this system has]
+    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) drivers: Vec<DriverArg>,
+    /// Decides what is written and which states are judged; what threads and the disk make of it is theirs
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u64,
+    /// Threads that judge [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `--drivers`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DriverArg {
+    /// io_uring
+    IoUring,
+    /// A pool of threads that block
+    Threads,
 }
 
 /// `--durability`

@@ -267,7 +267,7 @@ fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
 }
 
 /// Where the databases go. A file system in memory is refused: it would be measured in place of a disk.
-fn directory(asked: Option<&Path>) -> Result<PathBuf, String> {
+pub(crate) fn directory(asked: Option<&Path>) -> Result<PathBuf, String> {
     let directory = match asked {
         Some(directory) => directory.to_owned(),
         None => {

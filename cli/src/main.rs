@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod calibrate;
+mod crash_disk;
 mod exit;
 mod interrupts;
 mod junit;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => run::replay(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::CrashDisk(args) => crash_disk::crash_disk(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),

@@ -7,6 +7,7 @@
 //! - [`run`]: one seed, through many crashes
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
 //! - [`summary`]: what came of it, for people and for machines
+//! - [`recorded`]: the native engine on a real disk, recorded and crashed
 //! - [`guest`]: which guest is crashed
 //!
 //! Invariant: what a seed does depends on scenario, guest and seed alone. Threads and clocks are in [`campaign`] only.
@@ -17,6 +18,7 @@ pub mod control;
 mod failure;
 pub mod guest;
 pub mod oracle;
+pub mod recorded;
 pub mod run;
 pub mod scenario;
 pub mod summary;

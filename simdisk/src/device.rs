@@ -541,6 +541,18 @@ impl Device {
     /// Completes the earliest operation; ties go by number.
     pub fn complete_next(&mut self) -> Option<Completion> {
         let ((at, id), op) = self.in_flight.pop_first()?;
+        Some(self.ended(at, id, op))
+    }
+
+    /// Completes this operation now, whatever its time and that of others: for replaying what another device was seen to do.
+    /// `None` if it is not under way.
+    pub fn complete(&mut self, now: Nanos, id: OpId) -> Option<Completion> {
+        let key = *self.in_flight.keys().find(|(_, other)| *other == id)?;
+        let op = self.in_flight.remove(&key)?;
+        Some(self.ended(now, id, op))
+    }
+
+    fn ended(&mut self, at: Nanos, id: OpId, op: InFlight) -> Completion {
         self.now = self.now.max(at);
         if op.result.is_ok() && op.effect.says_durable() {
             self.made_durable_at = Some(at);
@@ -558,13 +570,13 @@ impl Device {
             result,
             ..
         } = op;
-        Some(Completion {
+        Completion {
             tag,
             id,
             at,
             submitted_at,
             result,
-        })
+        }
     }
 
     /// After a failed flush: all that it covered is forgotten, or each on the toss of a coin, though at least one.

@@ -79,6 +79,9 @@ fn json_holds_every_round() {
         assert!(commits > 0);
         assert_eq!(round["user_bytes"].as_u64(), Some(commits * 1040));
         assert_eq!(round["operations"].as_u64(), Some(commits));
+        let engine = round["amplification"]["engine"].as_f64();
+        assert!(engine.is_some_and(|ratio| ratio >= 1.0), "{round}");
+        assert!(round["amplification"]["wake_ups_per_commit"].is_number());
     }
 }
 

@@ -27,6 +27,7 @@ struct Opened {
     shared: Arc<Shared>,
     device: DeviceReport,
     helper: Mutex<Option<JoinHandle<()>>>,
+    file: Arc<DataFile>,
 }
 
 /// What a scan found.
@@ -88,7 +89,15 @@ impl Database {
             db_id: identity(),
             options: engine_options(&device, options),
         };
-        let shared = Arc::new(Shared::new(Arc::from(driver), options.cache_bytes));
+        if let Some(recorder) = &options.recorder {
+            recorder.opening(&config);
+        }
+        let recorder = options.recorder.clone();
+        let shared = Arc::new(Shared::new(
+            Arc::from(driver),
+            options.cache_bytes,
+            recorder,
+        ));
         let serving = Arc::clone(&shared);
         let helper = std::thread::Builder::new()
             .name("kvsim-helper".to_owned())
@@ -103,6 +112,7 @@ impl Database {
             shared,
             device,
             helper: Mutex::new(Some(helper)),
+            file,
         }));
         match done(reply) {
             Ok(()) => Ok(opened),
@@ -292,7 +302,9 @@ impl Database {
     /// What was counted since the opening.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        self.0.shared.counts()
+        let mut counts = self.0.shared.counts();
+        counts.io.grown_bytes = self.0.file.grown_bytes();
+        counts
     }
 
     /// What was found about the device.

@@ -4,13 +4,15 @@
 //! - one opening at a time: an exclusive lock is held as long as the file is open, and goes with it, however the process ends;
 //! - every byte within [`DataFile::len_bytes`] was written once, so that its extents are allocated and marked as written: then
 //!   an overwrite changes no metadata, and write-through of data is all that durability takes;
-//! - a new length is durable, with the directory that names the file, before anybody is told of it.
+//! - a new length is durable before anybody is told of it; a new file gets its name when it is whole, and the directory that names
+//!   it is durable before anything is written that somebody may be told of.
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use kvsim_engine::IoBuf;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -18,11 +20,15 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use crate::driver::blocking;
 use crate::error::OpenError;
 use crate::options::{Kind, OpenOptions};
+use crate::record::{Call, Recorder, noted};
 
 /// Zeroes are written in pieces of this size.
 const PIECE_BYTES: u64 = 1 << 20;
 /// Direct I/O takes nothing smaller on any device that is supported.
 const BLOCK_BYTES: u64 = 4096;
+/// How long the lock of a process that has just ended is waited for: so many pauses of this length.
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 /// What is left free on the file system, for the file system's own sake.
 const SPARE_BYTES: u64 = 64 << 20;
 
@@ -36,7 +42,9 @@ pub(crate) struct DataFile {
     pub(crate) direct: bool,
     pub(crate) is_block_device: bool,
     len_bytes: AtomicU64,
+    grown_bytes: AtomicU64,
     max_bytes: u64,
+    pub(crate) recorder: Option<Recorder>,
 }
 
 fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
@@ -45,39 +53,84 @@ fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError
 }
 
 impl DataFile {
-    /// Opens or creates the file, locks it, and writes a new one in full.
+    /// Opens and locks the file, or creates it.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        DataFile::create(path, options, true)
+        DataFile::open_or_create(path, options, true)
     }
 
     /// The same through the page cache.
     pub(crate) fn open_buffered(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        DataFile::create(path, options, false)
-    }
-
-    fn create(path: &Path, options: &OpenOptions, direct: bool) -> Result<DataFile, OpenError> {
-        let opened = DataFile::take(path, options, OFlags::RDWR | OFlags::CREATE, direct)?;
-        if opened.len_bytes() == 0 && !opened.is_block_device {
-            opened
-                .grow(options.size_bytes.min(opened.max_bytes))
-                .map_err(error(path, "cannot be written in full"))?;
-        }
-        Ok(opened)
+        DataFile::open_or_create(path, options, false)
     }
 
     /// Opens and locks a file or a device that is there, to read it only.
     pub(crate) fn open_to_read(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        DataFile::take(path, options, OFlags::RDONLY, true)
+        let opened = open_file(path, OFlags::RDONLY, true);
+        let (file, direct) = opened.map_err(error(path, "cannot be opened"))?;
+        lock(&file, path)?;
+        DataFile::found(file, direct, path, options)
     }
 
-    fn take(
+    /// `direct`: without the page cache, where the file system can do that.
+    fn open_or_create(
         path: &Path,
         options: &OpenOptions,
-        flags: OFlags,
         direct: bool,
     ) -> Result<DataFile, OpenError> {
-        let (file, direct) =
-            open_file(path, flags, direct).map_err(error(path, "cannot be opened"))?;
+        match open_file(path, OFlags::RDWR, direct) {
+            Ok((file, bypassed)) => {
+                lock(&file, path)?;
+                let opened = DataFile::found(file, bypassed, path, options)?;
+                if opened.is_block_device || opened.has_content() {
+                    return Ok(opened);
+                }
+                // The lock of an empty file is held until another has taken its place.
+                DataFile::create(path, options, direct)
+            }
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+                DataFile::create(path, options, direct)
+            }
+            Err(source) => Err(error(path, "cannot be opened")(source)),
+        }
+    }
+
+    /// Writes a new file in full, under another name, and only then gives it its own: what a crash cut short is no database, and
+    /// is not taken for one.
+    fn create(path: &Path, options: &OpenOptions, direct: bool) -> Result<DataFile, OpenError> {
+        let unnamed = unnamed(path);
+        let (file, bypassed) = open_file(&unnamed, OFlags::RDWR | OFlags::CREATE, direct)
+            .map_err(error(path, "cannot be created"))?;
+        lock(&file, path)?;
+        let named = std::fs::metadata(path).is_ok_and(|named| named.len() > 0);
+        if named || !is_called(&file, &unnamed) {
+            // Somebody else was quicker.
+            drop(file);
+            return DataFile::open_or_create(path, options, direct);
+        }
+        let made = file
+            .set_len(0)
+            .map_err(error(path, "cannot be created"))
+            .and_then(|()| DataFile::found(file, bypassed, path, options))
+            .and_then(|made| {
+                made.grow(options.size_bytes.min(made.max_bytes))
+                    .and_then(|()| made.take_name(&unnamed))
+                    .map_err(error(path, "cannot be written in full"))?;
+                Ok(made)
+            });
+        if made.is_err() {
+            let removed = std::fs::remove_file(&unnamed);
+            tracing::debug!(?removed, "an unfinished file");
+        }
+        made
+    }
+
+    /// Looks at an open and locked file.
+    fn found(
+        file: File,
+        direct: bool,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<DataFile, OpenError> {
         let metadata = file
             .metadata()
             .map_err(error(path, "cannot be looked at"))?;
@@ -92,15 +145,6 @@ impl DataFile {
                 path: path.to_owned(),
                 what,
             });
-        }
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(OpenError::Locked {
-                    path: path.to_owned(),
-                });
-            }
-            Err(errno) => return Err(error(path, "cannot be locked")(errno.into())),
         }
         let len = if is_block_device {
             rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
@@ -123,8 +167,24 @@ impl DataFile {
             direct,
             is_block_device,
             len_bytes: AtomicU64::new(len),
+            grown_bytes: AtomicU64::new(0),
             max_bytes,
+            recorder: options.recorder.clone(),
         })
+    }
+
+    fn has_content(&self) -> bool {
+        self.file
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() > 0)
+    }
+
+    /// The file is whole: from here on it is there.
+    fn take_name(&self, unnamed: &Path) -> io::Result<()> {
+        let recorder = self.recorder.as_ref();
+        let rename = || std::fs::rename(unnamed, &self.path);
+        noted(recorder, || Call::Rename, rename)?;
+        noted(recorder, || Call::FlushDirectory, || self.sync_directory())
     }
 
     /// Its present length.
@@ -132,12 +192,17 @@ impl DataFile {
         self.len_bytes.load(Ordering::Acquire)
     }
 
+    /// How many zeroes were written to make it as long as it is, since it was opened.
+    pub(crate) fn grown_bytes(&self) -> u64 {
+        self.grown_bytes.load(Ordering::Relaxed)
+    }
+
     /// How long it may become.
     pub(crate) fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
 
-    /// Makes it longer, to a multiple of a piece: allocates, writes, syncs the file, syncs the directory. Nothing is lost if that fails half way.
+    /// Makes it longer, to a multiple of a piece: allocates, writes, syncs the file. Nothing is lost if that fails half way.
     pub(crate) fn grow(&self, new_bytes: u64) -> io::Result<()> {
         let now = self.len_bytes();
         if new_bytes <= now {
@@ -153,11 +218,12 @@ impl DataFile {
         while at < new_bytes {
             let len = PIECE_BYTES.min(new_bytes - at);
             let piece = &zeroes[..usize::try_from(len).expect("a piece is small")];
-            blocking::write_all(&self.file, piece, at)?;
+            blocking::write_all(self, piece, at)?;
+            self.grown_bytes.fetch_add(len, Ordering::Relaxed);
             at += len;
         }
-        self.file.sync_all()?;
-        self.sync_directory()?;
+        let recorder = self.recorder.as_ref();
+        noted(recorder, || Call::Flush, || self.file.sync_all())?;
         self.len_bytes.store(new_bytes, Ordering::Release);
         Ok(())
     }
@@ -199,6 +265,39 @@ impl Drop for DataFile {
         let unlocked = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         debug_assert!(unlocked.is_ok(), "a lock that is held can be let go");
     }
+}
+
+/// What a file is called until it is whole.
+fn unnamed(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
+}
+
+/// Whether this file still has this name.
+fn is_called(file: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(found)) = (file.metadata(), std::fs::metadata(path)) else {
+        return false;
+    };
+    (open.dev(), open.ino()) == (found.dev(), found.ino())
+}
+
+/// Takes the lock. Of a process that was killed the kernel takes the ring down a little later, and the lock with it: whoever opens the
+/// database at once, as a supervisor does, waits for that.
+fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
+    for try_number in 0..=LOCK_TRIES {
+        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::WOULDBLOCK) if try_number < LOCK_TRIES => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => break,
+            Err(errno) => return Err(error(path, "cannot be locked")(errno.into())),
+        }
+    }
+    Err(OpenError::Locked {
+        path: path.to_owned(),
+    })
 }
 
 /// Opens, without the page cache if that is wanted and the file system can do it; says whether it is bypassed.

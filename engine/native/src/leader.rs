@@ -20,6 +20,7 @@ use kvsim_engine::{
 };
 
 use crate::driver::{Completion, Driver};
+use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Call, Receiver, Seat, Ticket};
 
@@ -67,6 +68,7 @@ struct Effects {
     /// The request that was refused last.
     refused: Option<RequestId>,
     counts: IoCounts,
+    recorder: Option<Recorder>,
 }
 
 /// What was asked of the disk.
@@ -85,6 +87,8 @@ pub struct IoCounts {
     pub written_bytes: u64,
     /// Flushes.
     pub flushes: u64,
+    /// Bytes of zeroes that a new file, or a longer one, was filled with.
+    pub grown_bytes: u64,
 }
 
 impl Port for Effects {
@@ -108,6 +112,9 @@ impl Port for Effects {
     }
 
     fn reply(&mut self, id: RequestId, reply: Reply) {
+        if let Some(recorder) = &self.recorder {
+            recorder.answered(id, &reply);
+        }
         let index = usize::try_from(id).expect("ids are indices");
         let pending = self.pending[index].take().expect("a reply comes once");
         self.free.push(index);
@@ -247,7 +254,11 @@ fn instant() -> Instant {
 }
 
 impl Shared {
-    pub(crate) fn new(driver: Arc<dyn Driver>, cache_bytes: u64) -> Shared {
+    pub(crate) fn new(
+        driver: Arc<dyn Driver>,
+        cache_bytes: u64,
+        recorder: Option<Recorder>,
+    ) -> Shared {
         let rows = Arc::new(Rows::new(cache_bytes));
         let effects = Effects {
             driver: Arc::clone(&driver),
@@ -260,6 +271,7 @@ impl Shared {
             wakers: Vec::new(),
             refused: None,
             counts: IoCounts::default(),
+            recorder,
         };
         Shared {
             inside: Mutex::new(Inside {
@@ -364,6 +376,9 @@ impl Shared {
             pending.fill = Some((key.into(), stamp));
         }
         effects.refused = None;
+        if let Some(recorder) = &effects.recorder {
+            recorder.handed_in(id, &request);
+        }
         let Some(Movable(engine)) = engine else {
             let message = "the database is not open".to_owned();
             return effects.reply(id, Reply::Failed(Status::Closed, message));

@@ -6,6 +6,7 @@
 //! - `driver` carries operations to it: io_uring, or a pool of threads;
 //! - `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait;
 //! - [`gauge`] measures a disk through all that, for the simulator;
+//! - [`record`] notes everything that is asked of the kernel, for those who want to crash it afterwards;
 //! - `rows` answers most reads without the engine;
 //! - `database` is what callers see.
 #![cfg(unix)]
@@ -19,6 +20,7 @@ pub mod gauge;
 mod leader;
 mod lent;
 mod options;
+pub mod record;
 mod rows;
 mod scan;
 mod waiter;

@@ -1,5 +1,7 @@
 //! What a database is opened with.
 
+use crate::record::Recorder;
+
 /// What "durable" means for this database. Figures of different kinds do not compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Kind {
@@ -48,6 +50,8 @@ pub struct OpenOptions {
     pub assume_power_loss_protection: bool,
     /// The engine's own options as `name=value` lines.
     pub engine: String,
+    /// Notes everything that is asked of the kernel. For tests: it keeps a copy of every byte that is written.
+    pub recorder: Option<Recorder>,
 }
 
 impl Default for OpenOptions {
@@ -60,6 +64,7 @@ impl Default for OpenOptions {
             cache_bytes: 256 << 20,
             assume_power_loss_protection: false,
             engine: String::new(),
+            recorder: None,
         }
     }
 }

@@ -287,3 +287,38 @@ fn a_scan_shows_one_moment_while_others_write() {
         });
     }
 }
+
+/// Goal: what a crash left of a database that was being created is not taken for one. Method: leftovers of such a creation, with
+/// bytes in them that nobody wrote.
+#[test]
+fn a_creation_that_was_cut_short_is_begun_anew() {
+    for driver in DRIVERS {
+        let place = place();
+        let leftover = place.path.with_extension("new");
+        std::fs::write(&leftover, vec![0xa5; 3 << 20]).expect("a file");
+        let database = Database::open(&place.path, &options(driver)).expect("a new database");
+        database
+            .put(b"key", b"value", Durability::Durable)
+            .expect("a put");
+        drop(database);
+        assert!(!leftover.exists(), "it has become the database");
+        let database = Database::open(&place.path, &options(driver)).expect("what was made");
+        assert_eq!(
+            database.get(b"key").expect("a get").as_deref(),
+            Some(&b"value"[..])
+        );
+    }
+}
+
+/// Goal: a file that is no database is left as it is, however small. Method: open one, look at its bytes.
+#[test]
+fn a_file_of_something_else_is_refused_and_kept() {
+    for len in [100, 4096, 3 << 20] {
+        let place = place();
+        let bytes = vec![b'x'; len];
+        std::fs::write(&place.path, &bytes).expect("a file");
+        let opened = Database::open(&place.path, &options(DriverChoice::Auto));
+        assert!(opened.is_err(), "{len} bytes of something else");
+        assert_eq!(std::fs::read(&place.path).expect("the file"), bytes);
+    }
+}

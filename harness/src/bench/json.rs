@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::amplification::Amplification;
 use super::counters::Counters;
 use super::load::Seen;
 use super::predict::Prediction;
@@ -64,6 +65,7 @@ struct RoundJson {
     user_bytes: u64,
     flushes_per_commit: Option<f64>,
     write_amplification: Option<f64>,
+    amplification: Amplification,
     counters: Counters,
     engine_counters: Vec<(&'static str, u64)>,
     latency: Vec<LatencyJson>,
@@ -133,6 +135,7 @@ fn round(seen: &Seen) -> RoundJson {
         user_bytes: seen.user_bytes,
         flushes_per_commit: share(seen.counters.device_flushes, seen.commits),
         write_amplification: share(seen.counters.device_written_bytes, seen.user_bytes),
+        amplification: Amplification::of(seen),
         counters: seen.counters,
         engine_counters: seen.own.clone(),
         latency: latency.collect(),

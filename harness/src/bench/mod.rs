@@ -3,13 +3,14 @@
 //! - [`store`]: what is measured, behind one interface; [`native`] is ours, [`slots`] a file with no engine, for comparison
 //! - [`stream`]: what clients do, drawn beforehand so that drawing costs nothing while the clock runs
 //! - [`load`]: clients, closed loop or open loop, threads or tasks
-//! - [`counters`]: what the process and the device say that was written
+//! - [`counters`]: what the process and the device say that was written; [`amplification`]: that beside the engine's own word
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
 //! - [`report`]: the table; [`json`]: the same for programs; [`html`]: the same as a page
 //! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload
 //!
 //! Clocks and threads live here; nothing here reaches the simulation.
 
+pub mod amplification;
 pub mod calibrate;
 mod chart;
 pub mod counters;

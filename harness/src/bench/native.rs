@@ -192,6 +192,7 @@ impl Store for Opened {
         let counts = self.database.counts();
         vec![
             ("written_bytes", counts.io.written_bytes),
+            ("grown_bytes", counts.io.grown_bytes),
             ("writes", counts.io.writes),
             ("flushes", counts.io.flushes + counts.io.through_writes),
             ("reads", counts.io.reads),

@@ -56,6 +56,7 @@ pub fn table(table: &Table) -> String {
         line(&mut text, row);
     }
     text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data. The device's counters see every process on this machine.\n");
+    text.push_str(&super::amplification::text(table));
     for caveat in caveats(table) {
         let _ = writeln!(text, "  {MARK} {caveat}");
     }

@@ -1,6 +1,5 @@
 //! Operations that block the thread that calls: what a pool of threads does, and how a file grows.
 
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -8,14 +7,19 @@ use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use crate::file::DataFile;
 use crate::options::Kind;
+use crate::record::{Call, noted};
 
 /// Does it, to its end.
 pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, DiskError> {
     match op {
-        DiskOp::Read { offset, mut buffer } => match file.file.read_exact_at(&mut buffer, offset) {
-            Ok(()) => Ok(Some(buffer)),
-            Err(_) => Err(DiskError::Read),
-        },
+        DiskOp::Read { offset, mut buffer } => {
+            let len_bytes = buffer.len() as u64;
+            let call = || Call::Read { offset, len_bytes };
+            let read = noted(file.recorder.as_ref(), call, || {
+                file.file.read_exact_at(&mut buffer, offset)
+            });
+            read.map(|()| Some(buffer)).map_err(|_| DiskError::Read)
+        }
         DiskOp::Write {
             offset,
             data,
@@ -24,7 +28,7 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
             let written = if through {
                 write_through(file, &data, offset)
             } else {
-                write_all(&file.file, &data, offset)
+                write_all(file, &data, offset)
             };
             written.map(|()| None).map_err(|error| write_error(&error))
         }
@@ -52,13 +56,32 @@ fn write_error(error: &io::Error) -> DiskError {
 }
 
 /// Writes everything. An interruption is no error; whatever else is, is.
-pub(crate) fn write_all(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    file.write_all_at(bytes, offset)
+pub(crate) fn write_all(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let call = || Call::Write {
+        offset,
+        data: bytes.into(),
+        through: false,
+    };
+    noted(file.recorder.as_ref(), call, || {
+        file.file.write_all_at(bytes, offset)
+    })
 }
 
 /// Writes everything, durable at the end.
 #[cfg(target_os = "linux")]
 fn write_through(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let call = || Call::Write {
+        offset,
+        data: bytes.into(),
+        through: true,
+    };
+    noted(file.recorder.as_ref(), call, || {
+        write_synchronously(file, bytes, offset)
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn write_synchronously(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
     use rustix::io::{Errno, ReadWriteFlags, pwritev2};
     let mut done = 0;
     while done < bytes.len() {
@@ -81,15 +104,19 @@ fn write_through(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
 /// Where there is no write-through, a flush of everything does it too.
 #[cfg(not(target_os = "linux"))]
 fn write_through(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-    write_all(&file.file, bytes, offset)?;
+    write_all(file, bytes, offset)?;
     flush(file)
 }
 
 /// Makes durable what has been written, by the kind of durability that was asked for.
 pub(crate) fn flush(file: &DataFile) -> io::Result<()> {
-    match file.kind {
-        // On Apple's systems this is `F_FULLFSYNC`.
-        Kind::Full => file.file.sync_data(),
-        Kind::Os => Ok(rustix::fs::fsync(&file.file)?),
-    }
+    noted(
+        file.recorder.as_ref(),
+        || Call::Flush,
+        || match file.kind {
+            // On Apple's systems this is `F_FULLFSYNC`.
+            Kind::Full => file.file.sync_data(),
+            Kind::Os => Ok(rustix::fs::fsync(&file.file)?),
+        },
+    )
 }

@@ -22,6 +22,7 @@ use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Completion, Driver, blocking};
 use crate::file::DataFile;
+use crate::record::{Call, CallId};
 
 const ENTRIES: u32 = 256;
 /// The registered file.
@@ -37,6 +38,8 @@ struct Slot {
     work: Work,
     /// Bytes of it that are done.
     done: usize,
+    /// What the recording calls it, if there is one.
+    recorded: Option<CallId>,
 }
 
 enum Work {
@@ -128,6 +131,27 @@ impl Slot {
         entry.user_data(index as u64)
     }
 
+    /// The same in a recording's words.
+    fn call(&self) -> Call {
+        let done = self.done;
+        match &self.work {
+            Work::Read { offset, buffer } => Call::Read {
+                offset: *offset + done as u64,
+                len_bytes: (buffer.len() - done) as u64,
+            },
+            Work::Write {
+                offset,
+                data,
+                through,
+            } => Call::Write {
+                offset: *offset + done as u64,
+                data: data[done..].into(),
+                through: *through,
+            },
+            Work::Flush => Call::Flush,
+        }
+    }
+
     fn error(&self, errno: i32) -> DiskError {
         match self.work {
             Work::Read { .. } => DiskError::Read,
@@ -195,13 +219,29 @@ impl Ring {
         }
     }
 
-    fn take_slot(&self, slot: Slot) -> squeue::Entry {
+    fn take_slot(&self, mut slot: Slot) -> squeue::Entry {
+        self.note_begin(&mut slot);
         let mut slots = lock(&self.slots);
         let index = slots.free.pop().unwrap_or_else(|| {
             slots.slots.push(None);
             slots.slots.len() - 1
         });
         slots.slots[index].insert(slot).entry(index)
+    }
+
+    /// Notes that the kernel is about to be asked for what is left of it.
+    fn note_begin(&self, slot: &mut Slot) {
+        slot.recorded = self
+            .file
+            .recorder
+            .as_ref()
+            .map(|recorder| recorder.begun(slot.call()));
+    }
+
+    fn note_end(&self, slot: &Slot, result: i32) {
+        if let (Some(recorder), Some(call)) = (&self.file.recorder, slot.recorded) {
+            recorder.ended(call, u64::try_from(result).map_err(|_| -result));
+        }
     }
 
     fn reap(&self, done: &mut Vec<Completion>) {
@@ -216,8 +256,10 @@ impl Ring {
             }
             let index = usize::try_from(completion.user_data()).expect("it is an index");
             let mut slot = slots.slots[index].take().expect("it is under way");
+            self.note_end(&slot, completion.result());
             match slot.progress(completion.result()) {
                 Progress::More => {
+                    self.note_begin(&mut slot);
                     again.push(slots.slots[index].insert(slot).entry(index));
                 }
                 Progress::Ended(result) => {
@@ -356,7 +398,12 @@ impl Ring {
             DiskOp::Flush => Work::Flush,
             DiskOp::Discard { .. } | DiskOp::Grow { .. } => return self.elsewhere(tag, op),
         };
-        let slot = Slot { tag, work, done: 0 };
+        let slot = Slot {
+            tag,
+            work,
+            done: 0,
+            recorded: None,
+        };
         let entry = self.take_slot(slot);
         self.push(&entry);
     }

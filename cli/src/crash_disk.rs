@@ -1,0 +1,89 @@
+//! `kvsim crash-disk`: the native engine on a real disk, recorded, and the recording crashed at every point.
+
+use kvsim_harness::recorded::{DriverChoice, Plan, Watch, prove, report};
+
+use crate::args::{CrashDiskArgs, DriverArg};
+use crate::bench::directory;
+use crate::exit::Exit;
+use crate::interrupts::Interrupts;
+use crate::output::{complain, print};
+use crate::progress::Spinner;
+
+/// `kvsim crash-disk`
+pub(crate) fn crash_disk(args: &CrashDiskArgs) -> Exit {
+    match run(args) {
+        Ok(exit) => exit,
+        Err(message) => {
+            complain(&format!("error: {message}"));
+            Exit::Usage
+        }
+    }
+}
+
+fn run(args: &CrashDiskArgs) -> Result<Exit, String> {
+    let directory = directory(args.dir.as_deref())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
+    let mut plan = Plan::usual(&directory, args.seed);
+    plan.judge(args.states);
+    plan.taken_out = args.take_out;
+    plan.workload.clients = args.clients;
+    if let Some(jobs) = args.jobs {
+        plan.workers = jobs;
+    }
+    if !args.drivers.is_empty() {
+        let driver = |driver: &DriverArg| match driver {
+            DriverArg::IoUring => DriverChoice::Uring,
+            DriverArg::Threads => DriverChoice::Threads,
+        };
+        plan.drivers = args.drivers.iter().map(driver).collect();
+    }
+    let watch = Line {
+        spinner: Spinner::new(!args.json),
+        interrupts: runtime.block_on(async { Interrupts::watch() }),
+    };
+    let proof = prove(&plan, &watch)?;
+    drop(watch);
+    if args.json {
+        let document = serde_json::to_string_pretty(&report::document(&proof));
+        let document = document.map_err(|error| error.to_string())?;
+        print(&format!("{document}\n"));
+    } else {
+        print(&proof.text());
+    }
+    Ok(if proof.found.is_some() {
+        Exit::Violation
+    } else if proof.is_complete() {
+        Exit::Clean
+    } else {
+        Exit::Inconclusive
+    })
+}
+
+struct Line {
+    spinner: Spinner,
+    interrupts: Interrupts,
+}
+
+impl Watch for Line {
+    fn recording(&self, session: u64) {
+        self.spinner
+            .say(&format!("session {session}: at work on the disk"));
+    }
+
+    fn judged(&self, states: u64, of: u64) {
+        self.spinner.say(&format!("{states} of {of} states judged"));
+    }
+
+    fn taking_out(&self, number: u64, of: u64) {
+        self.spinner
+            .say(&format!("left out a call, {number} of {of}"));
+    }
+
+    fn stopped(&self) -> bool {
+        self.interrupts.came()
+    }
+}
