@@ -200,16 +200,20 @@ fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durab
 
 fn known() -> Vec<Box<dyn Engine>> {
     #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "peers are added"))]
-    let mut all: Vec<Box<dyn Engine>> = vec![
-        Box::new(Native::ENGINE),
+    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(Native::ENGINE)];
+    #[cfg(feature = "peers")]
+    all.extend(kvsim_peers::all());
+    all
+}
+
+/// What is measured only by its own name: ways of ours that are compared with one another, and files without an engine.
+fn others() -> Vec<Box<dyn Engine>> {
+    vec![
         Box::new(Native::THROUGH),
         Box::new(Native::FLUSH_FREE),
         Box::new(Slots::BUFFERED),
         Box::new(Slots::DIRECT),
-    ];
-    #[cfg(feature = "peers")]
-    all.extend(kvsim_peers::all());
-    all
+    ]
 }
 
 /// Every engine that can be measured here, ours first; what is left out is said.
@@ -248,7 +252,7 @@ fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
     }
     let mut chosen: Vec<Box<dyn Engine>> = Vec::new();
     for name in names {
-        let mut all = known();
+        let mut all: Vec<_> = known().into_iter().chain(others()).collect();
         let at = all.iter().position(|engine| engine.name() == name);
         let Some(at) = at else {
             let names: Vec<&str> = all.iter().map(|engine| engine.name()).collect();
