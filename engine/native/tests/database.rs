@@ -337,7 +337,7 @@ fn large_values_are_written_beside_small_ones() {
             scope.spawn(move || {
                 let len = if thread < 3 { 1_500_000 } else { 1000 };
                 for n in 0..40_u32 {
-                    let k = key(thread << 16 | n % 2);
+                    let k = key((thread << 16) | (n % 2));
                     let value = vec![u8::try_from(n).expect("few"); len];
                     database
                         .put(&k, &value, Durability::Durable)
