@@ -95,7 +95,7 @@ impl Engine for Slots {
     }
 
     fn version(&self) -> String {
-        String::new()
+        "(no engine)".to_owned()
     }
 
     fn is_ordered(&self) -> bool {
@@ -108,7 +108,7 @@ impl Engine for Slots {
             Durability::Full | Durability::Os => "one fdatasync for all writes that came together",
         };
         vec![
-            ("a file of slots".to_owned(), "no engine".to_owned()),
+            ("slots of".to_owned(), "4 KiB, preallocated".to_owned()),
             ("flush".to_owned(), flush.to_owned()),
         ]
     }
