@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     Bench(BenchArgs),
+    /// Measure a disk, and the machine around it, into a profile for the simulated device
+    Calibrate(CalibrateArgs),
     /// Work on a real disk, record every write and flush, and crash the recording at every point
     CrashDisk(CrashDiskArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
@@ -106,9 +108,13 @@ pub(crate) struct BenchArgs {
     /// A directory on the disk to measure [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: Option<PathBuf>,
-    /// Engines to measure, in turns; the first is compared with the best of the others [default: kvsim]
+    /// Engines to measure, in turns, or `all`; the first is compared with the best of the others [default: kvsim]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) engines: Vec<String>,
+    /// Compare the path without fsync with a plain file: 4 KiB writes, 100 under way, unless other scenarios, engines, clients or
+    /// tasks are named
+    #[arg(long, requires = "real_disk")]
+    pub(crate) no_fsync: bool,
     /// Threads that use the database [default: the scenario's]
     #[arg(long, value_name = "N", conflicts_with = "tasks", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) clients: Option<u32>,
@@ -136,12 +142,38 @@ pub(crate) struct BenchArgs {
     /// Take my word that the drive's cache survives a power cut; every figure will say so
     #[arg(long)]
     pub(crate) assume_power_loss_protection: bool,
+    /// Predict with this profile of `kvsim calibrate`, and print it beside what is measured
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) profile: Option<PathBuf>,
+    /// Write the results as a page for a browser: bars, latency curves, and all that was said of them
+    #[arg(long, value_name = "FILE.html", requires = "real_disk", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
     /// Print the results as JSON and nothing else
     #[arg(long)]
     pub(crate) json: bool,
     /// Change a field of the scenario, such as --set workload.keys=1000
     #[arg(long, value_name = "PATH=VALUE")]
     pub(crate) set: Vec<String>,
+}
+
+/// `kvsim calibrate`
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// A directory on the disk to measure, or a block device, which is only read unless --write is given
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
+    pub(crate) path: PathBuf,
+    /// Write the profile into this file, and print what was measured [default: print the profile]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Measure writes on a block device too: what it holds is LOST
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// How long each size is measured at each depth, in each pass
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "100ms")]
+    pub(crate) cell: Duration,
+    /// How often everything is measured
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) passes: NonZeroU32,
 }
 
 /// `kvsim crash-disk`

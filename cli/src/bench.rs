@@ -1,12 +1,16 @@
 //! `kvsim bench`: the workload of a scenario on a real disk, on our engine and on its peers; or on the simulated one.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use kvsim_harness::bench::load::Pace;
 use kvsim_harness::bench::native::Native;
+use kvsim_harness::bench::predict::predict;
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
+use kvsim_harness::bench::slots::Slots;
 use kvsim_harness::bench::store::{Durability, Engine};
-use kvsim_harness::bench::{json, report};
+use kvsim_harness::bench::{html, json, report};
+use kvsim_harness::guest;
 use kvsim_harness::scenario::{self, Scenario};
 
 use crate::args::{BenchArgs, DurabilityArg};
@@ -15,8 +19,27 @@ use crate::interrupts::Interrupts;
 use crate::output::{complain, print};
 use crate::progress::Spinner;
 
+/// What `--no-fsync` measures, on what, and how much of it is under way.
+const NO_FSYNC: &str = "scenarios/bench/no_fsync.toml";
+const NO_FSYNC_ENGINES: [&str; 4] = [
+    "kvsim-through",
+    "kvsim-fsync-free",
+    "direct+fsync",
+    "buffered+fsync",
+];
+const NO_FSYNC_DEPTH: u32 = 100;
 /// What is measured if nothing is named.
 const USUAL: &str = "scenarios/bench/durable.toml";
+/// In place of the names of engines.
+const ALL: &str = "all";
+/// How to get the engines that this build does not have.
+const UNBUILT: Option<&str> = if cfg!(not(feature = "peers")) {
+    Some("peers are built with --features kvsim/peers, RocksDB with --features kvsim/rocksdb")
+} else if cfg!(not(feature = "rocksdb")) {
+    Some("RocksDB is built with --features kvsim/rocksdb")
+} else {
+    None
+};
 /// File systems in memory: what is measured there says nothing about a disk. Their magic numbers are those of `statfs(2)`.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
@@ -39,7 +62,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Exit {
 }
 
 fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
-    let usual = [PathBuf::from(USUAL)];
+    let usual = [PathBuf::from(if args.no_fsync { NO_FSYNC } else { USUAL })];
     let paths = if args.scenarios.is_empty() {
         &usual[..]
     } else {
@@ -50,7 +73,16 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
         args.clients
             .map(|clients| format!("workload.clients={clients}")),
     );
-    sets.extend(args.tasks.map(|tasks| format!("workload.clients={tasks}")));
+    sets.extend(tasks(args).map(|tasks| format!("workload.clients={tasks}")));
+    if let Some(profile) = &args.profile {
+        match std::fs::canonicalize(profile) {
+            Ok(path) => sets.push(format!("profile={}", path.display())),
+            Err(error) => {
+                complain(&format!("error: --profile {}: {error}", profile.display()));
+                return Err(Exit::Usage);
+            }
+        }
+    }
     let mut loaded = Vec::new();
     for path in paths {
         match scenario::load(path, &sets) {
@@ -65,8 +97,18 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
     }
 }
 
+/// Asynchronous tasks in place of threads.
+fn tasks(args: &BenchArgs) -> Option<u32> {
+    let deep = args.no_fsync && args.clients.is_none();
+    args.tasks.or(deep.then_some(NO_FSYNC_DEPTH))
+}
+
 fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
-    let engines = engines(&args.engines)?;
+    let engines = if args.no_fsync && args.engines.is_empty() {
+        engines(&NO_FSYNC_ENGINES.map(str::to_owned))?
+    } else {
+        engines(&args.engines)?
+    };
     let engines: Vec<&dyn Engine> = engines.iter().map(AsRef::as_ref).collect();
     let directory = directory(args.dir.as_deref())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -75,6 +117,18 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
         .build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
     let interrupts = runtime.block_on(async { Interrupts::watch() });
+    let program = match &args.profile {
+        Some(_) => Some(guest::load(None)?),
+        None => None,
+    };
+    // Before anything is measured: whoever waited for the figures should get them.
+    let mut report = match &args.report {
+        Some(path) => Some(
+            std::fs::File::create(path)
+                .map_err(|error| format!("--report {}: {error}", path.display()))?,
+        ),
+        None => None,
+    };
     let mut tables = Vec::new();
     for scenario in scenarios {
         let plan = Plan {
@@ -85,14 +139,18 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
                 warm_up: args.warm_up,
                 measured: args.duration,
                 rate: args.rate,
-                tasks: args.tasks.is_some(),
+                tasks: tasks(args).is_some(),
             },
             rounds: args.rounds.get(),
             cache_bytes: args.cache_mib << 20,
             assume_power_loss_protection: args.assume_power_loss_protection,
         };
         let spinner = Progress(Spinner::new(!args.json));
-        let table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        let mut table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        if let Some(program) = &program {
+            spinner.0.say("predicting");
+            table.prediction = Some(predict(scenario, program)?);
+        }
         drop(spinner);
         if !args.json {
             print(&format!("{}\n", report::table(&table)));
@@ -105,6 +163,10 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             "{}\n",
             document.map_err(|error| error.to_string())?
         ));
+    }
+    if let (Some(path), Some(file)) = (&args.report, &mut report) {
+        let written = file.write_all(html::page(&tables).as_bytes());
+        written.map_err(|error| format!("--report {}: {error}", path.display()))?;
     }
     Ok(exit_of(&tables, interrupts.came()))
 }
@@ -138,15 +200,51 @@ fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durab
 
 fn known() -> Vec<Box<dyn Engine>> {
     #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "peers are added"))]
-    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(Native)];
+    let mut all: Vec<Box<dyn Engine>> = vec![
+        Box::new(Native::ENGINE),
+        Box::new(Native::THROUGH),
+        Box::new(Native::FLUSH_FREE),
+        Box::new(Slots::BUFFERED),
+        Box::new(Slots::DIRECT),
+    ];
     #[cfg(feature = "peers")]
     all.extend(kvsim_peers::all());
     all
 }
 
+/// Every engine that can be measured here, ours first; what is left out is said.
+fn all() -> Vec<Box<dyn Engine>> {
+    let (here, missing): (Vec<_>, Vec<_>) = known()
+        .into_iter()
+        .partition(|engine| not_ready(engine.as_ref()).is_none());
+    if let Some(why) = missing
+        .first()
+        .and_then(|engine| not_ready(engine.as_ref()))
+    {
+        let names: Vec<&str> = missing.iter().map(|engine| engine.name()).collect();
+        complain(&format!("note: without {}: {why}", names.join(", ")));
+    }
+    if let Some(features) = UNBUILT {
+        complain(&format!("note: {features}"));
+    }
+    here
+}
+
+/// Why an engine of another process cannot be started here.
+fn not_ready(engine: &dyn Engine) -> Option<String> {
+    let error = engine.remote()?.ready().err()?;
+    Some(error.what)
+}
+
 fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
     if names.is_empty() {
-        return Ok(vec![Box::new(Native)]);
+        return Ok(vec![Box::new(Native::ENGINE)]);
+    }
+    if names.iter().any(|name| name == ALL) {
+        return match names {
+            [_] => Ok(all()),
+            _ => Err(format!("--engines {ALL} names all of them already")),
+        };
     }
     let mut chosen: Vec<Box<dyn Engine>> = Vec::new();
     for name in names {
@@ -154,11 +252,15 @@ fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
         let at = all.iter().position(|engine| engine.name() == name);
         let Some(at) = at else {
             let names: Vec<&str> = all.iter().map(|engine| engine.name()).collect();
+            let help = UNBUILT.unwrap_or("`all` names all of them");
             return Err(format!(
-                "there is no engine `{name}`; this build has {}\n  = help: peers are built with --features peers",
+                "there is no engine `{name}`; this build has {}\n  = help: {help}",
                 names.join(", ")
             ));
         };
+        if let Some(why) = not_ready(all[at].as_ref()) {
+            return Err(format!("{name}: {why}"));
+        }
         chosen.push(all.swap_remove(at));
     }
     Ok(chosen)
@@ -188,12 +290,12 @@ pub(crate) fn directory(asked: Option<&Path>) -> Result<PathBuf, String> {
 }
 
 #[cfg(target_os = "linux")]
-fn is_in_memory(directory: &Path) -> bool {
+pub(crate) fn is_in_memory(directory: &Path) -> bool {
     rustix::fs::statfs(directory).is_ok_and(|found| IN_MEMORY.contains(&found.f_type))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_in_memory(_: &Path) -> bool {
+pub(crate) fn is_in_memory(_: &Path) -> bool {
     let _ = IN_MEMORY;
     false
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod crash_disk;
 mod exit;
 mod interrupts;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Completions { shell } => pages::completions(shell),

@@ -36,6 +36,17 @@ impl IoBuf {
         }
     }
 
+    /// How long it can be without other memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.storage.len() - self.start
+    }
+
+    /// Makes it `len` bytes long, which is within its capacity; bytes that are new hold anything.
+    pub(crate) fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity(), "the length is within the capacity");
+        self.len = len;
+    }
+
     /// Makes it at least `len` bytes long, keeping what it holds; new bytes are zero.
     pub fn grow(&mut self, len: usize) {
         if len > self.len {

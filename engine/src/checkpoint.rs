@@ -23,6 +23,8 @@ use crate::segments::Use;
 use crate::superblocks::publish;
 use crate::tree::{PageSink, TreeWriter};
 
+/// Batches of pages on their way to the device.
+const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Entries that one step looks at.
 const ENTRIES_PER_STEP: usize = 256;
 
@@ -38,11 +40,12 @@ struct Plan {
 
 /// Runs one checkpoint.
 pub(crate) async fn checkpoint(handle: Handle) {
-    let mut sink = PageSink::default();
+    let mut sink = PageSink::new(&handle);
     let before = handle.with(|core| core.superblock.expect("an open database has a superblock"));
     let result = run(&handle, &mut sink, before, Vec::new()).await;
     handle.with(|core| {
         core.maintenance.checkpointing = false;
+        core.maintenance.freeing = 0;
         core.activity += 1;
         match result {
             Ok(true) => core.stats.checkpoints += 1,
@@ -93,6 +96,7 @@ pub(crate) async fn run(
         for physical in plan.to_free {
             core.segments.free(physical);
         }
+        core.maintenance.freeing = 0;
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = sink.written_bytes;
         core.stats.checkpoint_bytes += sink.written_bytes;
@@ -110,6 +114,7 @@ fn begin(core: &mut Core) -> Plan {
         .filter(|(_, s)| s.used_as == Use::Page)
         .map(|(p, _)| p)
         .collect();
+    let pages = to_free.len();
     let mut table = Vec::new();
     for (physical, segment) in core.segments.dead(Use::Log) {
         if segment.logical != 0 && segment.logical < first {
@@ -123,6 +128,7 @@ fn begin(core: &mut Core) -> Plan {
         }
     }
     to_free.extend(core.dead_extents());
+    core.maintenance.freeing = (to_free.len() - pages) as u64;
     Plan {
         replay,
         to_free,
@@ -159,8 +165,9 @@ async fn write_pages(
             Some(next) => after = next,
         }
         if sink.has_full() {
-            handle.settle(std::mem::take(&mut in_flight)).await?;
-            in_flight = sink.write_out(handle);
+            in_flight.extend(sink.write_out(handle));
+            let beyond = in_flight.len().saturating_sub(WRITES_IN_FLIGHT_MAX);
+            handle.settle(in_flight.drain(..beyond).collect()).await?;
         }
     }
     let index_root = if room {
@@ -210,7 +217,7 @@ pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
             if core.log.is_durable_to(last) {
                 return Some(Ok(core.log.durable));
             }
-            core.group.force = true;
+            core.want_durable(last);
             None
         })
         .await

@@ -109,7 +109,7 @@ impl Core {
             first_half: 0,
             index: Index::default(),
             segments: Segments::new(geometry, 0),
-            log: Log::new(geometry, id, settings.options.frame_bytes, 0, &tail),
+            log: Log::new(geometry, id, &settings.options, 0, &tail),
             extents: Extents::default(),
             volatile_chunks: BTreeMap::new(),
             cache: Cache::new(settings.options.cache_bytes.unwrap_or(0)),

@@ -11,7 +11,7 @@ use crate::close::close;
 use crate::config::{Config, Settings};
 use crate::core::{Core, Phase};
 use crate::executor::{Executor, Handle};
-use crate::port::{DiskError, Nanos, Port, Request, RequestId, Status};
+use crate::port::{DiskError, Nanos, Port, Request, RequestId, ScanRange, Status};
 use crate::recovery::open;
 use crate::stats::Stats;
 
@@ -90,6 +90,14 @@ impl Engine {
     pub fn is_queued(&self, id: RequestId) -> bool {
         let core = self.core.borrow();
         core.queue.back().is_some_and(|(last, _)| *last == id)
+    }
+
+    /// Lends the keys that a scan of the newest versions would return now, for a driver that has their values itself; says whether
+    /// there are more. `None` where only a request can be answered: by a refusal, or later.
+    pub fn scan_keys(&self, range: &ScanRange<'_>, mut take: impl FnMut(&[u8])) -> Option<bool> {
+        let core = self.core.borrow();
+        let newest = core.phase == Phase::Running && range.snapshot == 0;
+        newest.then(|| core.walk(range, u64::MAX, |key, _| take(key)))
     }
 
     /// What the engine has done so far.

@@ -66,7 +66,7 @@ pub(crate) async fn evacuate(
         }));
     }
     let before = handle.with(|core| go_on(core, superblock, recovered));
-    let mut sink = PageSink::default();
+    let mut sink = PageSink::new(handle);
     if !checkpoint::run(handle, &mut sink, before, writes).await? {
         return Err(no_space());
     }
@@ -96,7 +96,7 @@ fn begin(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Res
     core.log = Log::new(
         core.geometry,
         core.id,
-        core.settings.options.frame_bytes,
+        &core.settings.options,
         superblock.epoch,
         &tail,
     );
@@ -198,13 +198,7 @@ fn go_on(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Sup
         next_sequence: recovered.tail.next_sequence,
     };
     let epoch = superblock.epoch + 1;
-    core.log = Log::new(
-        core.geometry,
-        core.id,
-        core.settings.options.frame_bytes,
-        epoch,
-        &tail,
-    );
+    core.log = Log::new(core.geometry, core.id, &core.settings.options, epoch, &tail);
     Superblock {
         epoch,
         epoch_start: lsn,

@@ -29,6 +29,8 @@ pub(crate) struct Extents {
     current: Option<u32>,
     /// Segments that cleaning writes to; the pointers to there are still to come.
     awaited: Vec<u32>,
+    /// Grows with every change of these two.
+    changes: u64,
     /// Keys by the device offset of the chunks they own.
     owners: BTreeMap<u64, Box<[u8]>>,
 }
@@ -38,6 +40,11 @@ impl Extents {
         self.current
     }
 
+    /// Grows whenever what `needs` says may change.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     /// Whether more is or will be written to it, so that it is not dead even if nothing lives there.
     fn needs(&self, physical: u32) -> bool {
         self.current == Some(physical) || self.awaited.contains(&physical)
@@ -45,11 +52,13 @@ impl Extents {
 
     /// A pointer into this segment is still to come: it is in use, although nothing lives there yet.
     pub(crate) fn await_pointer(&mut self, physical: u32) {
+        self.changes += 1;
         self.awaited.push(physical);
     }
 
     /// The pointers have come, or never will.
     pub(crate) fn await_no_more(&mut self) {
+        self.changes += u64::from(!self.awaited.is_empty());
         self.awaited.clear();
     }
 
@@ -137,6 +146,7 @@ impl Core {
         let many =
             pointer.encoded_bytes() * 4 > self.pointer_bytes_max() * 5 && pointer.chunks.len() > 8;
         if many && self.extent_room() < self.geometry.block_up(chunk_bytes.into()) {
+            self.extents.changes += 1;
             self.extents.current = None;
         }
     }
@@ -144,6 +154,7 @@ impl Core {
     /// Finds room for one chunk and returns its device offset and length. The segments were asked for before.
     fn place_chunk(&mut self, left: u64) -> Option<(u64, u64)> {
         if self.extent_room() == 0 {
+            self.extents.changes += 1;
             self.extents.current = Some(self.segments.allocate(Use::Extent)?);
         }
         let physical = self.extents.current.expect("just made sure of");

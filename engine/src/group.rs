@@ -2,7 +2,8 @@
 //!
 //! With a volatile cache and no faster write-through, one group is under way at a time: seal, write, flush, acknowledge.
 //! Otherwise frames are durable when their write completes; several are in flight and acknowledged in order, the further ones
-//! only if they are worth a write of their own.
+//! only if they are worth a write of their own. Frames that nobody waits for are written without write-through all the same,
+//! and one flush makes many of them durable: when their window is over, when memory gets short, or when somebody waits behind them.
 //!
 //! After a group was acknowledged, its clients tend to come back at once. A short wait from the first of them on (0.15 of the
 //! time that a commit takes, or the time that a few threads take to come back) puts all clients into one group per flush instead of half
@@ -13,9 +14,11 @@
 //! only after the frame and the extents it points to have completed, and (with a volatile cache) a flush submitted after
 //! that has completed too.
 
+use std::sync::Arc;
+
 use crate::config::CommitMode;
 use crate::core::{Core, Owner};
-use crate::log::FrameState;
+use crate::log::{FlushNeed, FrameState};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
 /// Writes in flight at most when a flush follows anyway.
@@ -54,6 +57,10 @@ pub(crate) struct Group {
     /// A group is under way (only where groups end with a flush).
     active: bool,
     flush: Option<FlushUnderWay>,
+    /// The last record that a task waits for.
+    wanted: u64,
+    /// When the oldest write was accepted that is in a frame which needs a flush.
+    unflushed_since: Option<Nanos>,
     /// Positions before this belong to a group that has started.
     covered: u64,
     /// Clients waiting for durability beyond `covered`.
@@ -110,6 +117,7 @@ impl Core {
             // First of all, so that the next frame states what is durable by now.
             if self.is_through() {
                 self.advance_through();
+                self.flush_relaxed();
             }
             if self.should_start() {
                 self.start_group();
@@ -132,7 +140,9 @@ impl Core {
     }
 
     fn should_start(&mut self) -> bool {
-        let in_flight = self.log.frames.iter().filter(|frame| !frame.is_complete());
+        let frames = self.log.frames.iter();
+        let in_flight =
+            frames.filter(|frame| frame.state != FrameState::Written || frame.chunk_writes > 0);
         let (busy, overlaps) = if self.is_through() {
             let in_flight = in_flight.count() as u64;
             (
@@ -221,7 +231,8 @@ impl Core {
         self.group.active = !self.is_through();
         self.group.waiting = 0;
         self.group.force = false;
-        self.group.relaxed_since = None;
+        let since = self.group.relaxed_since.take();
+        self.group.unflushed_since = self.group.unflushed_since.or(since);
         self.group.mark_at = None;
         self.activity += 1;
     }
@@ -233,7 +244,8 @@ impl Core {
         } else {
             WRITES_IN_FLIGHT_MAX
         };
-        let fua = self.write_through();
+        let awaited = self.is_awaited();
+        let through_asked = self.write_through();
         let mut writing = self
             .log
             .frames
@@ -250,6 +262,10 @@ impl Core {
             }
             frame.state = FrameState::Writing;
             writing += 1;
+            let fua = through_asked && (awaited || frame.is_mark);
+            if through_asked && !fua {
+                frame.flush = FlushNeed::Yes;
+            }
             let (lsn, offset, data) = (frame.lsn, frame.offset, frame.data.clone());
             self.stats.log_bytes += data.len() as u64;
             self.stats.frames += 1;
@@ -266,13 +282,70 @@ impl Core {
     }
 
     pub(crate) fn frame_written(&mut self, lsn: u64, submitted_at: Nanos) {
-        if self.is_through() {
-            self.note_flush_ns(self.now - submitted_at);
-        }
         let at = self.log.frames.partition_point(|frame| frame.lsn < lsn);
         let frame = &mut self.log.frames[at];
         assert_eq!(frame.lsn, lsn, "a frame stays until its write completes");
         frame.state = FrameState::Written;
+        if self.is_through() && self.log.frames[at].flush == FlushNeed::No {
+            self.note_flush_ns(self.now - submitted_at);
+        }
+    }
+
+    /// Whether somebody waits for something to be durable; for what is written only now, or soon.
+    fn is_awaited(&self) -> bool {
+        !self.waiters.is_empty() || !self.log.is_durable_to(self.group.wanted)
+    }
+
+    /// A task of the engine's waits until the log is durable up to this record.
+    pub(crate) fn want_durable(&mut self, lsn: u64) {
+        self.group.wanted = self.group.wanted.max(lsn);
+        let unsealed = self.log.open.as_ref().is_some_and(|open| open.lsn <= lsn);
+        self.group.force |= unsealed || !(self.is_through() || self.group.active);
+    }
+
+    /// Flushes what was written without write-through, when that is due.
+    fn flush_relaxed(&mut self) {
+        if self.group.flush.is_some() {
+            return;
+        }
+        let much = self.settings.options.write_buffer_bytes / 4;
+        let due = self.is_awaited()
+            || self.log.volatile_bytes > much
+            || self.flush_deadline().is_some_and(|at| at <= self.now);
+        if !due {
+            return;
+        }
+        let mut covers = None;
+        for frame in &mut self.log.frames {
+            if frame.flush == FlushNeed::Yes && frame.state == FrameState::Written {
+                frame.flush = FlushNeed::UnderWay;
+                covers = Some(frame.end);
+            }
+        }
+        let Some(covers) = covers else {
+            return;
+        };
+        let mut frames = self.log.frames.iter();
+        if !frames.any(|frame| frame.flush == FlushNeed::Yes) {
+            self.group.unflushed_since = None;
+        }
+        self.submit_flush(covers);
+    }
+
+    fn submit_flush(&mut self, covers: u64) {
+        self.group.flush = Some(FlushUnderWay {
+            covers,
+            submitted_at: self.now,
+        });
+        self.stats.commit_flushes += 1;
+        self.activity += 1;
+        self.submit(Owner::CommitFlush, DiskOp::Flush);
+    }
+
+    /// Half of the window is left for the flush.
+    fn flush_deadline(&self) -> Option<Nanos> {
+        let since = self.group.unflushed_since?;
+        Some(since + self.settings.options.relaxed_window_ns / 2)
     }
 
     /// A chunk has reached the device; `lsn` is the frame that points to it.
@@ -320,16 +393,19 @@ impl Core {
             .take_while(|frame| frame.is_complete())
             .last();
         let covers = complete.map_or(covered, |frame| frame.end);
-        self.group.flush = Some(FlushUnderWay {
-            covers,
-            submitted_at: self.now,
-        });
-        self.stats.commit_flushes += 1;
-        self.submit(Owner::CommitFlush, DiskOp::Flush);
+        self.submit_flush(covers);
     }
 
     pub(crate) fn commit_flushed(&mut self) {
         let flush = self.group.flush.take().expect("one flush at a time");
+        if self.is_through() {
+            for frame in &mut self.log.frames {
+                if frame.flush == FlushNeed::UnderWay {
+                    frame.flush = FlushNeed::No;
+                }
+            }
+            return self.advance_through();
+        }
         self.note_flush_ns(self.now - flush.submitted_at);
         while self
             .log
@@ -360,6 +436,10 @@ impl Core {
                 .remove(&offset)
                 .expect("a chunk is kept until its frame is durable");
             self.log.volatile_bytes -= chunk.len() as u64;
+        }
+        // A value may have been lent from it.
+        if let Ok(buffer) = Arc::try_unwrap(frame.data) {
+            self.log.pool.give(buffer);
         }
         self.activity += 1;
     }
@@ -416,8 +496,13 @@ impl Core {
         } else {
             None
         };
+        let flush = if self.group.flush.is_some() {
+            None
+        } else {
+            self.flush_deadline()
+        };
         // What is due already waits for a completion.
-        [gather, relaxed, mark]
+        [gather, relaxed, flush, mark]
             .into_iter()
             .flatten()
             .filter(|at| *at > self.now)

@@ -35,6 +35,7 @@ mod key;
 mod loaded;
 mod log;
 mod maintain;
+mod pool;
 mod port;
 mod read;
 mod recovery;

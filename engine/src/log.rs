@@ -12,12 +12,14 @@ use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::checksum::Identity;
+use crate::config::Options;
 use crate::filter::Filter;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, RecordKind, record_bytes};
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::ReplayStart;
 use crate::format::{Geometry, len32, to_usize};
+use crate::pool::Pool;
 use crate::segments::{Segments, Use};
 use crate::unproven::Unproven;
 
@@ -57,14 +59,29 @@ pub(crate) struct Frame {
     /// The durable position that it states.
     states: u64,
     pub(crate) state: FrameState,
+    /// Whether its write is durable on completion, or what else has to come.
+    pub(crate) flush: FlushNeed,
+    /// It holds nothing but a durable position.
+    pub(crate) is_mark: bool,
     pub(crate) chunks: Vec<u64>,
     pub(crate) chunk_writes: u32,
+}
+
+/// What a frame of its own needs beside its write to be durable, where frames are written through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlushNeed {
+    /// Nothing more.
+    No,
+    /// A flush that is submitted after its write has completed.
+    Yes,
+    /// The end of the flush that is under way.
+    UnderWay,
 }
 
 impl Frame {
     /// Frame and extents have reached the device.
     pub(crate) fn is_complete(&self) -> bool {
-        self.state == FrameState::Written && self.chunk_writes == 0
+        self.state == FrameState::Written && self.chunk_writes == 0 && self.flush == FlushNeed::No
     }
 }
 
@@ -92,6 +109,7 @@ pub(crate) struct Log {
     pub(crate) open: Option<OpenFrame>,
     /// The keys put into the open frame.
     puts: Filter,
+    pub(crate) pool: Pool,
     pub(crate) frames: VecDeque<Frame>,
     /// Bytes of all frames that are not durable, the open one included.
     pub(crate) volatile_bytes: u64,
@@ -117,14 +135,14 @@ impl Log {
     pub(crate) fn new(
         geometry: Geometry,
         id: Identity,
-        frame_bytes: u64,
+        options: &Options,
         epoch: u64,
         tail: &Tail,
     ) -> Log {
         Log {
             geometry,
             id,
-            frame_bytes,
+            frame_bytes: options.frame_bytes,
             epoch,
             fence: Some(tail.lsn).filter(|lsn| geometry.within(*lsn) != 0),
             tail: tail.lsn,
@@ -137,6 +155,7 @@ impl Log {
             stated_durable: tail.previous_end,
             open: None,
             puts: Filter::new(),
+            pool: Pool::new(to_usize(options.write_buffer_bytes)),
             frames: VecDeque::new(),
             volatile_bytes: 0,
             written_bytes: 0,
@@ -226,7 +245,10 @@ impl Log {
         }
         let lead = to_usize(lsn - start);
         let len = lead + FRAME_HEADER_BYTES;
-        let buffer = IoBuf::zeroed(to_usize(self.geometry.block_up((len + bytes) as u64)));
+        let mut buffer = self
+            .pool
+            .take(to_usize(self.geometry.block_up((len + bytes) as u64)));
+        buffer[..len].fill(0);
         self.volatile_bytes += len as u64;
         self.puts.clear();
         self.open = Some(OpenFrame {
@@ -261,7 +283,14 @@ impl Log {
                 .block_up(end as u64)
                 .max(2 * open.buffer.len() as u64)
                 .min(room);
-            open.buffer.grow(to_usize(wished));
+            let wished = to_usize(wished);
+            if open.buffer.capacity() >= wished {
+                open.buffer.set_len(wished);
+            } else {
+                let mut larger = self.pool.take(wished);
+                larger[..open.len].copy_from_slice(&open.buffer[..open.len]);
+                self.pool.give(std::mem::replace(&mut open.buffer, larger));
+            }
         }
         let lsn = open.start + open.len as u64;
         let checksum = record::encode(
@@ -331,7 +360,8 @@ impl Log {
         };
         let header = header.seal(&self.id, &mut open.buffer[lead..]);
         let padded = self.geometry.block_up(open.len as u64);
-        open.buffer.truncate(to_usize(padded));
+        open.buffer.set_len(to_usize(padded));
+        open.buffer[open.len..].fill(0);
         let end = open.start + padded;
         self.volatile_bytes += padded - open.len as u64;
         self.written_bytes += padded;
@@ -351,6 +381,8 @@ impl Log {
             data: Arc::new(open.buffer),
             states: self.durable,
             state: FrameState::Queued,
+            flush: FlushNeed::No,
+            is_mark: open.records == 0,
             chunks: open.chunks,
             chunk_writes: open.chunk_writes,
         });

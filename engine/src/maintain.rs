@@ -9,6 +9,8 @@
 //! has that share alive at most, the emptiest no more, and a round of cleaning and checkpoint always gains space: a
 //! workload that overwrites for ever never fills the device. What would exceed the share is refused on arrival.
 
+use std::cell::Cell;
+
 use crate::checkpoint::checkpoint;
 use crate::cleaner::clean;
 use crate::core::{Core, Phase};
@@ -25,10 +27,14 @@ const FUTILE_ROUNDS_MAX: u32 = 4;
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
     pub(crate) checkpointing: bool,
+    /// Segments that hold nothing live, and of what state that was counted.
+    dead: Cell<((u64, u64, u64), u64)>,
+    /// Segments that the checkpoint under way will free, beside the pages of the one before.
+    pub(crate) freeing: u64,
     pub(crate) cleaning: bool,
     pub(crate) growing: bool,
     pub(crate) grow_failed: bool,
-    /// A client waits for space or buffer.
+    /// A client waits for space.
     stalled: bool,
     /// How many segments it asks for.
     stalled_for: u64,
@@ -165,16 +171,23 @@ impl Core {
         (live, place.entry_bytes(key))
     }
 
-    /// Segments that a checkpoint that began now would free.
+    /// Segments that a checkpoint would free that began now, or as soon as the one under way has ended.
     pub(crate) fn reclaimable(&self) -> u64 {
+        // Asked at every request when space is short, and it rarely changes.
         let now = self.log.segment_now();
+        let key = (self.segments.changes, now, self.extents.changes());
+        let (known, dead) = self.maintenance.dead.get();
+        if known == key {
+            return dead.saturating_sub(self.maintenance.freeing);
+        }
         let log = self
             .segments
             .dead(Use::Log)
             .filter(|(_, s)| s.logical != 0 && s.logical < now)
             .count();
-        let extents = self.dead_extents().count();
-        (log + extents) as u64
+        let dead = (log + self.dead_extents().count()) as u64;
+        self.maintenance.dead.set((key, dead));
+        dead.saturating_sub(self.maintenance.freeing)
     }
 
     /// How many segments short of comfort the clients are; 0 if they are not.
@@ -185,9 +198,14 @@ impl Core {
         (self.user_floor() + comfort).saturating_sub(self.segments.free_count())
     }
 
-    /// A checkpoint writes the whole index, so it has to free so many segments to be worth that. Cleaning goes on until it is.
+    /// A checkpoint writes the whole index, so it has to free so many segments to be worth that, and cleaning goes on until it
+    /// does. Where there is little room beside the live data, the half of that has to do.
     pub(crate) fn worth_a_checkpoint(&self) -> u64 {
-        self.shortage().max(u64::from(self.segments.count()) / 8)
+        let count = u64::from(self.segments.count());
+        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
+        let taken = self.user_floor() + live.div_ceil(self.geometry.payload_bytes());
+        let room = count.saturating_sub(taken);
+        self.shortage().max(count / 8).min((room / 2).max(2))
     }
 
     /// Growing is for live data that comes near to what the present size can hold, and for when rounds of cleaning gained nothing. Everything
@@ -216,9 +234,7 @@ impl Core {
             self.activity += 1;
             executor.spawn(grow(handle.clone()));
         }
-        if self.maintenance.checkpointing {
-            return;
-        }
+        let checkpointing = self.maintenance.checkpointing;
         let since = self.log.written_bytes - self.maintenance.checkpointed_at;
         let threshold = self
             .settings
@@ -226,10 +242,15 @@ impl Core {
             .checkpoint_bytes
             .max(2 * self.maintenance.checkpoint_size);
         let stalled = self.maintenance.stalled;
-        let mut due = since >= threshold;
+        let mut due = !checkpointing && since >= threshold;
         if !due && shortage > 0 && !self.maintenance.growing {
-            let reclaimable = self.reclaimable();
-            due = reclaimable >= self.worth_a_checkpoint() || (reclaimable > 0 && stalled);
+            let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
+            // What clients may take while a checkpoint runs.
+            let lead = self.checkpoint_segments(self.index.entry_bytes());
+            let near = self.segments.free_count() < self.user_floor() + lead;
+            due = reclaimable >= worth
+                || (near && reclaimable >= worth.div_ceil(2))
+                || (reclaimable > 0 && stalled);
             if !due && !self.maintenance.cleaning && !self.maintenance.clean_futile {
                 self.maintenance.cleaning = true;
                 self.maintenance.cleaned_bytes = 0;
@@ -240,7 +261,7 @@ impl Core {
             // Even with nothing to free: a new checkpoint may be smaller than the old one.
             due |= self.maintenance.clean_futile && (reclaimable > 0 || stalled);
         }
-        if due {
+        if due && !checkpointing {
             self.maintenance.checkpointing = true;
             self.activity += 1;
             executor.spawn(checkpoint(handle.clone()));

@@ -275,13 +275,7 @@ fn go_on(
     let tail = &recovered.tail;
     core.claim_next(tail.next)?;
     let epoch = superblock.epoch + 1;
-    core.log = Log::new(
-        core.geometry,
-        core.id,
-        core.settings.options.frame_bytes,
-        epoch,
-        tail,
-    );
+    core.log = Log::new(core.geometry, core.id, &core.settings.options, epoch, tail);
     Ok(Superblock {
         generation: superblock.generation + 1,
         epoch,

@@ -71,20 +71,34 @@ impl Core {
 
     /// The entries within the bounds, and whether there are more.
     fn choose(&self, range: &ScanRange<'_>, at: u64) -> (Vec<Chosen>, bool) {
-        let limit = range.limit.max(1) as usize;
-        let mut bytes = 0;
         let mut chosen = Vec::new();
+        let more = self.walk(range, at, |key, version| {
+            chosen.push((key.into(), version.clone()));
+        });
+        (chosen, more)
+    }
+
+    /// Goes through the entries that a scan returns; true if there are more within the bounds.
+    pub(crate) fn walk(
+        &self,
+        range: &ScanRange<'_>,
+        at: u64,
+        mut take: impl FnMut(&[u8], &Version),
+    ) -> bool {
+        let limit = range.limit.max(1);
+        let (mut taken, mut bytes) = (0, 0);
         for (key, version) in self
             .index
             .range(range.start, range.end, range.direction, at)
         {
             bytes += key.len() + version.place.value_bytes();
-            if chosen.len() == limit || (!chosen.is_empty() && bytes > range.max_bytes as usize) {
-                return (chosen, true);
+            if taken == limit || (taken > 0 && bytes > range.max_bytes as usize) {
+                return true;
             }
-            chosen.push((key.into(), version.clone()));
+            taken += 1;
+            take(key, version);
         }
-        (chosen, false)
+        false
     }
 
     /// Starts as many reads as may be in flight, and answers when all are done.

@@ -57,6 +57,8 @@ pub(crate) struct Segments {
     pub(crate) log: BTreeMap<u64, u32>,
     pub(crate) live_log_bytes: u64,
     pub(crate) live_extent_bytes: u64,
+    /// Grows whenever a segment changes its use, or comes to hold something live or nothing any more.
+    pub(crate) changes: u64,
 }
 
 impl Segments {
@@ -68,6 +70,7 @@ impl Segments {
             log: BTreeMap::new(),
             live_log_bytes: 0,
             live_extent_bytes: 0,
+            changes: 0,
         };
         segments.extend(count);
         segments
@@ -94,6 +97,7 @@ impl Segments {
     }
 
     pub(crate) fn get_mut(&mut self, physical: u32) -> &mut Segment {
+        self.changes += 1;
         &mut self.list[physical as usize]
     }
 
@@ -104,6 +108,7 @@ impl Segments {
     /// The lowest free segment: a device that is used little stays small.
     pub(crate) fn allocate(&mut self, used_as: Use) -> Option<u32> {
         let physical = self.free.pop_first()?;
+        self.changes += 1;
         self.list[physical as usize] = Segment::new(used_as);
         Some(physical)
     }
@@ -130,6 +135,7 @@ impl Segments {
 
     /// Nothing durable refers to it any more.
     pub(crate) fn free(&mut self, physical: u32) {
+        self.changes += 1;
         let segment = &mut self.list[physical as usize];
         assert_eq!(
             segment.live_bytes, 0,
@@ -168,6 +174,7 @@ impl Segments {
 
     pub(crate) fn add_live(&mut self, physical: u32, bytes: u64) {
         let segment = &mut self.list[physical as usize];
+        self.changes += u64::from(segment.live_bytes == 0);
         segment.live_bytes += bytes;
         match segment.used_as {
             Use::Log => self.live_log_bytes += bytes,
@@ -182,6 +189,7 @@ impl Segments {
             .live_bytes
             .checked_sub(bytes)
             .expect("what dies was alive");
+        self.changes += u64::from(segment.live_bytes == 0);
         match segment.used_as {
             Use::Log => self.live_log_bytes -= bytes,
             Use::Extent => self.live_extent_bytes -= bytes,

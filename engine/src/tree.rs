@@ -15,12 +15,14 @@ use crate::format::page::{
 };
 use crate::segments::Use;
 
-/// Finished pages are written when so many bytes have come together.
-const BATCH_BYTES: usize = 64 << 10;
+/// Finished pages are written when so many bytes have come together: a share of the write buffer, within bounds.
+const BATCH_SHARE: u64 = 16;
+const BATCH_BYTES_MIN: u64 = 64 << 10;
+const BATCH_BYTES_MAX: u64 = 512 << 10;
 const READS_IN_FLIGHT_MAX: usize = 8;
 
 /// Where pages are placed: one segment after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct PageSink {
     pub(crate) segments: Vec<u32>,
     used: u64,
@@ -28,10 +30,25 @@ pub(crate) struct PageSink {
     batch: Vec<u8>,
     batch_offset: u64,
     full: Vec<(u64, Vec<u8>)>,
+    batch_bytes: usize,
     pub(crate) written_bytes: u64,
 }
 
 impl PageSink {
+    pub(crate) fn new(handle: &Handle) -> PageSink {
+        let buffer = handle.with(|core| core.settings.options.write_buffer_bytes);
+        let batch = (buffer / BATCH_SHARE).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
+        PageSink {
+            segments: Vec::new(),
+            used: 0,
+            batch: Vec::new(),
+            batch_offset: 0,
+            full: Vec::new(),
+            batch_bytes: crate::format::to_usize(batch),
+            written_bytes: 0,
+        }
+    }
+
     /// A place for so many bytes; `None` if no segment is free.
     fn place(&mut self, core: &mut Core, bytes: u64) -> Option<u64> {
         if self.segments.is_empty() || self.used + bytes > core.geometry.segment_bytes {
@@ -51,7 +68,7 @@ impl PageSink {
     fn put(&mut self, page: &[u8]) {
         self.batch.extend_from_slice(page);
         self.written_bytes += page.len() as u64;
-        if self.batch.len() >= BATCH_BYTES {
+        if self.batch.len() >= self.batch_bytes {
             self.close_batch();
         }
     }

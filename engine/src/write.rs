@@ -309,7 +309,6 @@ impl Core {
         let payload: u64 = mutations.iter().map(payload_bytes).sum();
         if volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes {
             self.group.force = true;
-            self.maintenance.note_stall(0);
             return Verdict::Stall;
         }
         let extents = forms

@@ -41,6 +41,13 @@ pub struct WorldConfig {
     pub trace: TraceMode,
 }
 
+/// A request on its way.
+struct Arrival {
+    request: Request,
+    /// What it takes to bring its client onto the processor, if it has to wait for it.
+    turn_ns: Nanos,
+}
+
 /// What one step was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
@@ -60,7 +67,7 @@ pub struct World {
     guest: Option<Box<dyn Guest>>,
     now: Nanos,
     cpu_free_at: Nanos,
-    arrivals: BTreeMap<(Nanos, RequestId), Request>,
+    arrivals: BTreeMap<(Nanos, RequestId), Arrival>,
     outbox: VecDeque<OutItem>,
     wake_at: Option<Nanos>,
     /// The incarnation has answered its opening; requests wait for that.
@@ -190,10 +197,17 @@ impl World {
     /// Lets a request arrive at `at`, or now if that is past; not before the opening is answered, though. Requests of equal time
     /// arrive in the order of this call.
     pub fn submit(&mut self, at: Nanos, request: Request) -> RequestId {
+        self.submit_in_turn(at, request, 0)
+    }
+
+    /// The same of a client that sleeps when it has to wait for the processor: then `turn_ns` pass until it is awake, which begin
+    /// when the processor is free.
+    pub fn submit_in_turn(&mut self, at: Nanos, request: Request, turn_ns: Nanos) -> RequestId {
         let id = self.next_request;
         self.next_request += 1;
         self.outstanding += 1;
-        self.arrivals.insert((at.max(self.now), id), request);
+        let arrival = Arrival { request, turn_ns };
+        self.arrivals.insert((at.max(self.now), id), arrival);
         id
     }
 
@@ -226,7 +240,11 @@ impl World {
             let completion = self.device.complete_next().expect("one is due");
             self.deliver(&completion)?;
         } else if arrival_at == Some(at) {
-            let ((_, id), request) = self.arrivals.pop_first().expect("one is due");
+            let ((_, id), arrival) = self.arrivals.pop_first().expect("one is due");
+            let Arrival { request, turn_ns } = arrival;
+            if at < self.now {
+                self.now = self.now.saturating_add(turn_ns);
+            }
             self.trace.push(self.now, arrived(id, &request));
             self.call(Call::Request {
                 id,

@@ -38,6 +38,7 @@ fn varied() -> DeviceConfig {
         p99_ns: 1000,
         p999_ns: 3000,
         max_ns: 9000,
+        means_ns: None,
     };
     let timing = TimingConfig {
         read: latency,

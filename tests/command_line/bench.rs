@@ -131,6 +131,31 @@ fn what_would_mislead_is_refused() {
     );
 }
 
+/// Goal: `all` measures every engine that is here in one table, and says how to get those that are not. Method: this build's.
+#[test]
+fn all_engines_stand_in_one_table() {
+    let directory = on_disk();
+    let path = directory.path().to_string_lossy();
+    let mut all = brief("scenarios/bench/durable.toml", &path);
+    all.extend(["--engines", "all"]);
+    let named: &[&str] = if cfg!(feature = "peers") {
+        &[
+            "kvsim",
+            "fjall",
+            "lmdb",
+            "redb",
+            "sled",
+            "sqlite",
+            "not as durable",
+        ]
+    } else {
+        &["kvsim", "--features kvsim/peers"]
+    };
+    ends(&all, 0, named);
+    all.push("--engines=kvsim");
+    ends(&all, 2, &["--engines all"]);
+}
+
 /// Goal: without a real disk the same workload is predicted. Method: the summary's prediction.
 #[test]
 fn without_a_disk_it_is_predicted() {

@@ -5,19 +5,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use kvsim_engine::{Config, Durability, Entry, Mutation, Reply, Request, ScanRange, Status};
+use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Status};
 
 use crate::device::DeviceReport;
 use crate::driver;
 use crate::error::{Failure, OpenError};
 use crate::file::DataFile;
 use crate::leader::{Beside, Counts, Shared};
+use crate::lent::{Entry, Value};
 use crate::options::OpenOptions;
-use crate::rows::Value;
 use crate::waiter::{Answer, Ticket};
 
-/// The engine derives its own cache and buffers from this.
-const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
+/// Memory that the engine is given; its own cache and buffers are shares of it.
+pub const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
 
 /// An open database. Clones share it; the last one that goes closes it.
 #[derive(Clone)]
@@ -188,8 +188,16 @@ impl Database {
     /// # Errors
     /// As for [`Database::get`].
     pub fn scan(&self, range: &ScanRange<'_>) -> Result<Entries, Failure> {
+        let missing = match self.0.shared.scan_rows(range) {
+            Ok(entries) => return Ok(entries),
+            Err(missing) => missing,
+        };
         match self.call(Request::Scan(*range)) {
-            Reply::Entries { entries, more } => Ok(Entries { entries, more }),
+            Reply::Entries { entries, more } => {
+                self.0.shared.rows.fill_all(&missing, &entries);
+                let entries = entries.into_iter().map(Entry::from).collect();
+                Ok(Entries { entries, more })
+            }
             other => Err(failed(other)),
         }
     }

@@ -55,18 +55,40 @@ fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError
 impl DataFile {
     /// Opens and locks the file, or creates it.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        match open_direct(path, OFlags::empty()) {
-            Ok((file, direct)) => {
+        DataFile::open_or_create(path, options, true)
+    }
+
+    /// The same through the page cache.
+    pub(crate) fn open_buffered(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+        DataFile::open_or_create(path, options, false)
+    }
+
+    /// Opens and locks a file or a device that is there, to read it only.
+    pub(crate) fn open_to_read(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+        let opened = open_file(path, OFlags::RDONLY, true);
+        let (file, direct) = opened.map_err(error(path, "cannot be opened"))?;
+        lock(&file, path)?;
+        DataFile::found(file, direct, path, options)
+    }
+
+    /// `direct`: without the page cache, where the file system can do that.
+    fn open_or_create(
+        path: &Path,
+        options: &OpenOptions,
+        direct: bool,
+    ) -> Result<DataFile, OpenError> {
+        match open_file(path, OFlags::RDWR, direct) {
+            Ok((file, bypassed)) => {
                 lock(&file, path)?;
-                let opened = DataFile::found(file, direct, path, options)?;
+                let opened = DataFile::found(file, bypassed, path, options)?;
                 if opened.is_block_device || opened.has_content() {
                     return Ok(opened);
                 }
                 // The lock of an empty file is held until another has taken its place.
-                DataFile::create(path, options)
+                DataFile::create(path, options, direct)
             }
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
-                DataFile::create(path, options)
+                DataFile::create(path, options, direct)
             }
             Err(source) => Err(error(path, "cannot be opened")(source)),
         }
@@ -74,21 +96,21 @@ impl DataFile {
 
     /// Writes a new file in full, under another name, and only then gives it its own: what a crash cut short is no database, and
     /// is not taken for one.
-    fn create(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
+    fn create(path: &Path, options: &OpenOptions, direct: bool) -> Result<DataFile, OpenError> {
         let unnamed = unnamed(path);
-        let (file, direct) =
-            open_direct(&unnamed, OFlags::CREATE).map_err(error(path, "cannot be created"))?;
+        let (file, bypassed) = open_file(&unnamed, OFlags::RDWR | OFlags::CREATE, direct)
+            .map_err(error(path, "cannot be created"))?;
         lock(&file, path)?;
         let named = std::fs::metadata(path).is_ok_and(|named| named.len() > 0);
         if named || !is_called(&file, &unnamed) {
             // Somebody else was quicker.
             drop(file);
-            return DataFile::open(path, options);
+            return DataFile::open_or_create(path, options, direct);
         }
         let made = file
             .set_len(0)
             .map_err(error(path, "cannot be created"))
-            .and_then(|()| DataFile::found(file, direct, path, options))
+            .and_then(|()| DataFile::found(file, bypassed, path, options))
             .and_then(|made| {
                 made.grow(options.size_bytes.min(made.max_bytes))
                     .and_then(|()| made.take_name(&unnamed))
@@ -278,22 +300,32 @@ fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
     })
 }
 
-/// Opens without the page cache where the file system can do that.
-fn open_direct(path: &Path, more: OFlags) -> io::Result<(File, bool)> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | more;
+/// Opens, without the page cache if that is wanted and the file system can do it; says whether it is bypassed.
+fn open_file(path: &Path, flags: OFlags, direct: bool) -> io::Result<(File, bool)> {
+    let flags = flags | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP;
     #[cfg(target_os = "linux")]
-    match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
-        Ok(fd) => return Ok((File::from(fd), true)),
-        Err(rustix::io::Errno::INVAL) => {}
-        Err(errno) => return Err(errno.into()),
+    if direct {
+        match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
+            Ok(fd) => return Ok((File::from(fd), true)),
+            Err(rustix::io::Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
     let file = File::from(rustix::fs::open(path, flags, mode)?);
-    #[cfg(target_vendor = "apple")]
-    let direct = rustix::fs::fcntl_nocache(&file, true).is_ok();
-    #[cfg(not(target_vendor = "apple"))]
-    let direct = false;
-    Ok((file, direct))
+    let bypassed = direct && bypass_cache(&file);
+    Ok((file, bypassed))
+}
+
+#[cfg(target_vendor = "apple")]
+fn bypass_cache(file: &File) -> bool {
+    rustix::fs::fcntl_nocache(file, true).is_ok()
+}
+
+/// Where a file is opened for direct I/O or not at all.
+#[cfg(not(target_vendor = "apple"))]
+fn bypass_cache(_: &File) -> bool {
+    false
 }
 
 fn free_bytes(file: &File) -> u64 {

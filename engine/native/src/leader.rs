@@ -16,7 +16,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{
-    DiskOp, Engine, Level, Mutation, Nanos, Port, Reply, Request, RequestId, Status,
+    DiskOp, Engine, Level, Mutation, Nanos, Port, Reply, Request, RequestId, ScanRange, Status,
 };
 
 use crate::driver::{Completion, Driver};
@@ -27,7 +27,9 @@ use crate::waiter::{Call, Receiver, Seat, Ticket};
 /// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// How often a thread gives way before it sleeps for the lock.
+/// How often a thread looks again for the lock before it gives way: whoever holds it and runs is done within a microsecond or two.
+const LOCK_LOOKS: u32 = 100;
+/// How often a thread then gives way, to a holder that does not run, before it sleeps for the lock.
 const LOCK_TURNS: u32 = 16;
 
 /// The engine, which may move between threads as a whole.
@@ -176,7 +178,7 @@ enum Leader {
     Helper,
 }
 
-struct Inside {
+pub(crate) struct Inside {
     engine: Option<Movable>,
     effects: Effects,
     /// When the engine wants to be called if nothing else happens.
@@ -189,6 +191,13 @@ struct Inside {
     /// When the helper looks again by itself.
     alarm: Option<Nanos>,
     stopping: bool,
+}
+
+impl Inside {
+    /// See [`Engine::scan_keys`].
+    pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
+        self.engine.as_ref()?.0.scan_keys(range, take)
+    }
 }
 
 /// What has to be done once the lock is let go.
@@ -286,11 +295,12 @@ impl Shared {
     }
 
     /// Gives way to whoever holds the lock before it goes to sleep: it is never held for long, and to be woken takes longer.
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        for _ in 0..LOCK_TURNS {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inside> {
+        for turn in 0..LOCK_LOOKS + LOCK_TURNS {
             match self.inside.try_lock() {
                 Ok(inside) => return inside,
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if turn < LOCK_LOOKS => std::hint::spin_loop(),
                 Err(TryLockError::WouldBlock) => std::thread::yield_now(),
             }
         }
@@ -406,7 +416,17 @@ impl Shared {
                 .expect("a leader gets its reply");
         }
         inside.seated.push(Arc::clone(seat));
-        self.leave(inside);
+        // The leader may sleep until its group has gathered: whoever completes the group is awake, and would only wait.
+        let mut work = self.let_go(inside, true);
+        while work {
+            if !self.driver.work() {
+                self.driver.start();
+                break;
+            }
+            let mut inside = self.lock();
+            self.take_completions(&mut inside, &mut Vec::new());
+            work = self.let_go(inside, !seat.is_answered());
+        }
         match seat.wait() {
             Call::Ready => seat.take().expect("it was put down"),
             Call::Lead => {
@@ -439,14 +459,31 @@ impl Shared {
     }
 
     /// Lets the lock go after a call that was not the leader's.
-    fn leave(&self, mut inside: MutexGuard<'_, Inside>) {
+    fn leave(&self, inside: MutexGuard<'_, Inside>) {
+        self.let_go(inside, false);
+    }
+
+    /// The same for a thread that can do the work itself; true if there is work that has to be begun.
+    fn let_go(&self, mut inside: MutexGuard<'_, Inside>, works: bool) -> bool {
+        // What has ended is taken by whoever comes along: the leader may have to wait for a processor.
+        let ended = self.driver.has_ended();
+        if ended {
+            self.take_completions(&mut inside, &mut Vec::new());
+        }
         let mut errands = self.errands(&mut inside);
+        let helper_is_done = ended && inside.effects.in_flight == 0;
         match &inside.leader {
             Leader::Nobody => errands.call_helper = self.needs_helper(&mut inside),
             leader => {
-                if let Leader::Seat(seat) = leader {
-                    errands.wake_leader = is_among(&errands.told, seat);
-                }
+                errands.wake_leader = match leader {
+                    // It finds its reply under the lock, and may be gone, and back with another request, before it were told.
+                    Leader::Seat(seat) => {
+                        let told = errands.told.len();
+                        errands.told.retain(|other| !Arc::ptr_eq(other, seat));
+                        errands.told.len() < told
+                    }
+                    _ => helper_is_done,
+                };
                 match inside.leader_sleeps {
                     Some(until) => {
                         errands.begin = std::mem::take(&mut inside.effects.queued);
@@ -461,7 +498,9 @@ impl Shared {
             }
         }
         drop(inside);
+        let work = works && std::mem::take(&mut errands.begin);
         self.run(errands);
+        work
     }
 
     /// Nobody leads: whether the helper has to be told, and whether it leads from here on.

@@ -5,6 +5,7 @@
 //! - `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises;
 //! - `driver` carries operations to it: io_uring, or a pool of threads;
 //! - `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait;
+//! - [`gauge`] measures a disk through all that, for the simulator;
 //! - [`record`] notes everything that is asked of the kernel, for those who want to crash it afterwards;
 //! - `rows` answers most reads without the engine;
 //! - `database` is what callers see.
@@ -15,16 +16,19 @@ mod device;
 mod driver;
 mod error;
 mod file;
+pub mod gauge;
 mod leader;
+mod lent;
 mod options;
 pub mod record;
 mod rows;
+mod scan;
 mod waiter;
 
-pub use database::{Database, Entries};
+pub use database::{Database, ENGINE_MEMORY_BYTES, Entries};
 pub use device::DeviceReport;
 pub use error::{Failure, OpenError};
-pub use kvsim_engine::{Direction, Durability, Entry, Mutation, ScanRange, Stats, Status};
+pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use leader::{Counts, IoCounts};
+pub use lent::{Entry, Value};
 pub use options::{DriverChoice, Kind, OpenOptions};
-pub use rows::Value;

@@ -9,70 +9,20 @@
 //! - a key whose write waits for room in the engine is fenced: it is not here until that write is answered;
 //! - keys and values together never exceed the bound.
 
-use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use kvsim_engine::Shared;
 use xxhash_rust::xxh3::xxh3_64;
+
+use crate::lent::{KEY_LEN_BYTES, Value, row_of, split};
 
 const SHARDS: usize = 256;
 /// What a row costs beside its key and value.
 const OVERHEAD_BYTES: usize = 64;
 /// A row may take this share of a shard.
 const SHARE_MAX: usize = 8;
-const KEY_LEN_BYTES: usize = 4;
-
-/// A value lent from a cache or from a buffer that was read; nothing is copied.
-#[derive(Clone)]
-pub struct Value(Repr);
-
-#[derive(Clone)]
-enum Repr {
-    Row(Arc<[u8]>, usize),
-    Shared(Shared),
-}
-
-impl Deref for Value {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Repr::Row(row, start) => &row[*start..],
-            Repr::Shared(shared) => shared,
-        }
-    }
-}
-
-impl std::fmt::Debug for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Value({} bytes)", self.len())
-    }
-}
-
-impl From<Shared> for Value {
-    fn from(shared: Shared) -> Value {
-        Value(Repr::Shared(shared))
-    }
-}
-
-/// Key and value in one piece, so that a hit touches one place.
-fn row_of(key: &[u8], value: &[u8]) -> Arc<[u8]> {
-    let len = u32::try_from(key.len()).expect("keys are short");
-    let mut row = Vec::with_capacity(KEY_LEN_BYTES + key.len() + value.len());
-    row.extend_from_slice(&len.to_le_bytes());
-    row.extend_from_slice(key);
-    row.extend_from_slice(value);
-    row.into()
-}
-
-fn split(row: &[u8]) -> (&[u8], usize) {
-    let len = u32::from_le_bytes([row[0], row[1], row[2], row[3]]) as usize;
-    (
-        &row[KEY_LEN_BYTES..KEY_LEN_BYTES + len],
-        KEY_LEN_BYTES + len,
-    )
-}
 
 /// One row of a shard.
 #[derive(Debug)]
@@ -97,8 +47,24 @@ struct Shard {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stamp(u64);
 
+/// Keys that were looked for and not found, in the order of a scan.
+#[derive(Debug, Default)]
+pub(crate) struct Missing(Vec<(Box<[u8]>, Stamp)>);
+
+impl Missing {
+    pub(crate) fn note(&mut self, key: &[u8], stamp: Stamp) {
+        self.0.push((key.into(), stamp));
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 pub(crate) struct Rows {
     shards: Box<[Mutex<Shard>]>,
+    /// Grows before any row changes.
+    changes: AtomicU64,
     shard_bytes_max: usize,
 }
 
@@ -107,6 +73,7 @@ impl Rows {
         let bound = usize::try_from(bound_bytes).unwrap_or(usize::MAX);
         Rows {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            changes: AtomicU64::new(0),
             shard_bytes_max: bound / SHARDS,
         }
     }
@@ -128,14 +95,21 @@ impl Rows {
                 slot.referenced = true;
                 let row = Arc::clone(&slot.row);
                 drop(shard);
-                Ok(Value(Repr::Row(row, KEY_LEN_BYTES + key.len())))
+                Ok(Value::of_row(row, KEY_LEN_BYTES + key.len()))
             }
             None => Err(Stamp(shard.writes)),
         }
     }
 
+    /// Two equal counts with the engine's lock held at the first: no row has changed in between.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
     /// A write has taken effect in the engine.
     pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) {
+        // Whoever sees the row changed has taken the shard's lock after this.
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let hash = xxh3_64(key);
         let value = value.filter(|value| self.takes(key, value));
         let mut shard = self.shard(hash);
@@ -155,6 +129,7 @@ impl Rows {
 
     /// A write to this key will take effect at some time from now on: until `unfence`, nothing is put into its shard.
     pub(crate) fn fence(&self, key: &[u8]) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let hash = xxh3_64(key);
         let mut shard = self.shard(hash);
         shard.fences += 1;
@@ -185,6 +160,16 @@ impl Rows {
             let evicted = shard.evict(self.shard_bytes_max);
             drop(shard);
             drop(evicted);
+        }
+    }
+
+    /// Of these entries, which were read since, keeps those that were missing; both are in the same order.
+    pub(crate) fn fill_all(&self, missing: &Missing, read: &[kvsim_engine::Entry]) {
+        let mut missing = missing.0.iter().peekable();
+        for entry in read {
+            if let Some((key, stamp)) = missing.next_if(|(key, _)| *key == entry.key) {
+                self.fill(key, &entry.value, *stamp);
+            }
         }
     }
 

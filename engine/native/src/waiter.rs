@@ -74,6 +74,10 @@ impl Seat {
         lock(&self.reply).take()
     }
 
+    pub(crate) fn is_answered(&self) -> bool {
+        lock(&self.reply).is_some()
+    }
+
     /// Tells the thread; true if it had to be woken from sleep.
     pub(crate) fn tell(&self, call: Call) -> bool {
         let bit = match call {

@@ -54,7 +54,7 @@ fn all(database: &Database) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
         .entries
         .iter()
-        .map(|entry| (entry.key.to_vec(), entry.value.to_vec()))
+        .map(|entry| (entry.key().to_vec(), entry.value().to_vec()))
         .collect()
 }
 
@@ -237,6 +237,55 @@ fn tasks_wait_without_threads() {
             assert_eq!(found.len(), 1000);
         }
     });
+}
+
+/// Goal: a scan shows one moment, whether its values come from the cache or from the disk, while others write durably and not.
+/// Method: writers set all keys of a group to the same number in one batch; whoever scans a group must find one number in it.
+#[test]
+fn a_scan_shows_one_moment_while_others_write() {
+    const KEYS: u32 = 20;
+    for cache_bytes in [0, 64 << 20] {
+        let place = place();
+        let mut wish = options(DriverChoice::Auto);
+        wish.cache_bytes = cache_bytes;
+        let database = Database::open(&place.path, &wish).expect("a new database");
+        let group_key = |group: u32, n: u32| key(group << 16 | n);
+        let write = |database: &Database, group: u32, round: u32| {
+            let value = round.to_le_bytes().repeat(60);
+            let keys: Vec<_> = (0..KEYS).map(|n| group_key(group, n)).collect();
+            let put = |key| Mutation::Put { key, value: &value };
+            let batch: Vec<_> = keys.iter().map(|key| put(&key[..])).collect();
+            let durability = if round.is_multiple_of(4) {
+                Durability::Durable
+            } else {
+                Durability::Relaxed
+            };
+            database.write(&batch, durability).expect("a batch");
+        };
+        std::thread::scope(|scope| {
+            for group in 0..4 {
+                write(&database, group, 0);
+                let writer = database.clone();
+                scope.spawn(move || (1..400).for_each(|round| write(&writer, group, round)));
+                let reader = database.clone();
+                scope.spawn(move || {
+                    for _ in 0..400 {
+                        let range = ScanRange {
+                            snapshot: 0,
+                            direction: Direction::Forward,
+                            start: Some(&group_key(group, 0)),
+                            end: Some(&group_key(group, KEYS)),
+                            limit: u32::MAX,
+                            max_bytes: u32::MAX,
+                        };
+                        let found = reader.scan(&range).expect("a scan").entries;
+                        assert_eq!(found.len(), KEYS as usize);
+                        assert!(found.iter().all(|entry| entry.value() == found[0].value()));
+                    }
+                });
+            }
+        });
+    }
 }
 
 /// Goal: what a crash left of a database that was being created is not taken for one. Method: leftovers of such a creation, with

@@ -5,11 +5,13 @@ use std::path::Path;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 
-use crate::{failed, pairs};
+use crate::common::{failed, locked, mib, pairs};
 
 const NAME: &str = "fjall";
 
-pub(crate) struct Fjall;
+/// fjall.
+#[derive(Debug, Clone, Copy)]
+pub struct Fjall;
 
 struct Opened {
     database: Database,
@@ -23,7 +25,7 @@ impl Engine for Fjall {
     }
 
     fn version(&self) -> String {
-        "3.1".to_owned()
+        locked(NAME).to_owned()
     }
 
     fn is_ordered(&self) -> bool {
@@ -31,7 +33,7 @@ impl Engine for Fjall {
     }
 
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)> {
-        let cache = format!("{} MiB", settings.cache_bytes >> 20);
+        let cache = mib(settings.cache_bytes);
         let commit = match settings.durability {
             Durability::Relaxed => "buffered journal",
             Durability::Full | Durability::Os => "persist(SyncData) after each write",

@@ -1,36 +1,56 @@
 //! The engines that users would take instead, behind the interface of the benchmarks.
 //!
 //! Each is set up as its own documentation says for the durability that is asked for, and its configuration is printed beside its
-//! figures. `full`: every commit is flushed to the device before it returns. `relaxed`: no flush for each commit; what that means
-//! differs between engines and is in the configuration.
+//! figures. `full`: every commit is flushed to the device before it returns; `tests/flushes.rs` counts. `relaxed`: no flush for
+//! each commit; what that means differs between engines and is in the configuration. `os` is `full` here: what `fsync` does is
+//! what these engines ask for. Values are incompressible unless a scenario says otherwise, so compression is off where it is on
+//! by default.
+//!
+//! Each engine has a feature of its own; those of the Go world, which run in a process of their own, have one together. `bundled`
+//! has all that cargo builds alone, `all` has RocksDB too, which wants a library of the system.
 
-mod fjall;
-mod lmdb;
-mod redb;
-mod sqlite;
+#[cfg(feature = "fjall")]
+pub mod fjall;
+#[cfg(feature = "go")]
+pub mod go;
+#[cfg(feature = "lmdb")]
+pub mod lmdb;
+#[cfg(feature = "redb")]
+pub mod redb;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
+#[cfg(feature = "sled")]
+pub mod sled;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
-use kvsim_store::{Engine, StoreError};
+mod common;
 
-/// All of them.
+use kvsim_store::Engine;
+
+/// All that were built.
 #[must_use]
 pub fn all() -> Vec<Box<dyn Engine>> {
-    vec![
+    #[cfg_attr(not(feature = "go"), expect(unused_mut, reason = "Go's are added"))]
+    let mut all: Vec<Box<dyn Engine>> = vec![
+        #[cfg(feature = "rocksdb")]
+        Box::new(rocksdb::RocksDb),
+        #[cfg(feature = "fjall")]
         Box::new(fjall::Fjall),
+        #[cfg(feature = "lmdb")]
         Box::new(lmdb::Lmdb),
+        #[cfg(feature = "redb")]
         Box::new(redb::Redb),
+        #[cfg(feature = "sled")]
+        Box::new(sled::Sled),
+        #[cfg(feature = "sqlite")]
         Box::new(sqlite::Sqlite),
-    ]
-}
-
-fn failed(engine: &'static str) -> impl Fn(&dyn std::fmt::Display) -> StoreError {
-    move |what| StoreError {
-        engine,
-        what: what.to_string(),
-    }
-}
-
-fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
-    all.iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect()
+    ];
+    #[cfg(feature = "go")]
+    all.extend(
+        go::all()
+            .into_iter()
+            .map(|one| Box::new(one) as Box<dyn Engine>),
+    );
+    all
 }

@@ -6,13 +6,15 @@ use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, WithTls};
 use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 
-use crate::{failed, pairs};
+use crate::common::{failed, locked, pairs};
 
 const NAME: &str = "lmdb";
 /// Address space, not memory and not disk.
 const MAP_BYTES: usize = 64 << 30;
 
-pub(crate) struct Lmdb;
+/// LMDB.
+#[derive(Debug, Clone, Copy)]
+pub struct Lmdb;
 
 struct Opened {
     env: Env<WithTls>,
@@ -25,7 +27,9 @@ impl Engine for Lmdb {
     }
 
     fn version(&self) -> String {
-        "0.9.70 (heed 0.22)".to_owned()
+        let lmdb = heed::lmdb_version();
+        let (major, minor, patch) = (lmdb.major, lmdb.minor, lmdb.patch);
+        format!("{major}.{minor}.{patch} (heed {})", locked("heed"))
     }
 
     fn is_ordered(&self) -> bool {
@@ -94,7 +98,7 @@ impl Store for Opened {
             .items
             .get(&transaction, key)
             .map_err(|error| failed(&error))?;
-        found.into_iter().for_each(|value| take(value));
+        found.into_iter().for_each(take);
         Ok(found.is_some())
     }
 

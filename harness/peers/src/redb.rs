@@ -5,12 +5,14 @@ use std::path::Path;
 use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 use redb::{Builder, Database, ReadableDatabase, TableDefinition};
 
-use crate::{failed, pairs};
+use crate::common::{failed, locked, mib, pairs};
 
 const NAME: &str = "redb";
 const ITEMS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("items");
 
-pub(crate) struct Redb;
+/// redb.
+#[derive(Debug, Clone, Copy)]
+pub struct Redb;
 
 struct Opened {
     database: Database,
@@ -23,7 +25,7 @@ impl Engine for Redb {
     }
 
     fn version(&self) -> String {
-        "4.4".to_owned()
+        locked(NAME).to_owned()
     }
 
     fn is_ordered(&self) -> bool {
@@ -31,7 +33,7 @@ impl Engine for Redb {
     }
 
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)> {
-        let cache = format!("{} MiB", settings.cache_bytes >> 20);
+        let cache = mib(settings.cache_bytes);
         let commit = match settings.durability {
             Durability::Relaxed => "Durability::None",
             Durability::Full | Durability::Os => "Durability::Immediate",

@@ -9,13 +9,15 @@ use std::time::Duration;
 use kvsim_store::{Durability, Engine, Settings, Store, StoreError};
 use rusqlite::{Connection, OptionalExtension};
 
-use crate::{failed, pairs};
+use crate::common::{failed, mib, pairs};
 
 const NAME: &str = "sqlite";
 /// A writer waits for its turn.
 const BUSY: Duration = Duration::from_secs(60);
 
-pub(crate) struct Sqlite;
+/// SQLite.
+#[derive(Debug, Clone, Copy)]
+pub struct Sqlite;
 
 struct Opened {
     connections: Vec<Mutex<Connection>>,
@@ -39,7 +41,7 @@ impl Engine for Sqlite {
     }
 
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)> {
-        let cache = format!("{} MiB in all", settings.cache_bytes >> 20);
+        let cache = format!("{} in all", mib(settings.cache_bytes));
         pairs(&[
             ("journal_mode", "WAL"),
             ("synchronous", synchronous(settings)),

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::amplification::Amplification;
 use super::counters::Counters;
 use super::load::Seen;
+use super::predict::Prediction;
 use super::report::share;
 use super::rounds::{Row, Spread, Table};
 
@@ -36,6 +37,8 @@ struct TableJson {
     seed: u64,
     rate: Option<f64>,
     seconds_measured: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<Prediction>,
     engines: Vec<EngineJson>,
 }
 
@@ -44,7 +47,9 @@ struct EngineJson {
     name: &'static str,
     version: String,
     configuration: Vec<(String, String)>,
+    durable_as_asked: bool,
     device: Option<String>,
+    caveat: Option<&'static str>,
     failed: Option<String>,
     operations_per_second: Option<Spread>,
     space_bytes: u64,
@@ -94,6 +99,7 @@ fn table(table: &Table) -> TableJson {
         seed: plan.scenario.run.seeds.start,
         rate: plan.pace.rate,
         seconds_measured: plan.pace.measured.as_secs_f64(),
+        prediction: table.prediction.clone(),
         engines: table.rows.iter().map(engine).collect(),
     }
 }
@@ -103,7 +109,9 @@ fn engine(row: &Row) -> EngineJson {
         name: row.engine,
         version: row.version.clone(),
         configuration: row.configuration.clone(),
+        durable_as_asked: row.durable_as_asked,
         device: row.device.clone(),
+        caveat: row.caveat,
         failed: row.failed.as_ref().map(ToString::to_string),
         operations_per_second: row.spread(Seen::rate),
         space_bytes: row.space_bytes,

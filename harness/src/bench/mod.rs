@@ -1,20 +1,26 @@
 //! Benchmarks: the workload of a scenario on a real disk, on our engine and on those that its users would take instead.
 //!
-//! - [`store`]: what is measured, behind one interface; [`native`] is ours
+//! - [`store`]: what is measured, behind one interface; [`native`] is ours, [`slots`] a file with no engine, for comparison
 //! - [`stream`]: what clients do, drawn beforehand so that drawing costs nothing while the clock runs
 //! - [`load`]: clients, closed loop or open loop, threads or tasks
 //! - [`counters`]: what the process and the device say that was written; [`amplification`]: that beside the engine's own word
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
-//! - [`report`]: the table; [`json`]: the same for programs
+//! - [`report`]: the table; [`json`]: the same for programs; [`html`]: the same as a page
+//! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload
 //!
 //! Clocks and threads live here; nothing here reaches the simulation.
 
 pub mod amplification;
+pub mod calibrate;
+mod chart;
 pub mod counters;
+pub mod html;
 pub mod json;
 pub mod load;
 pub mod native;
+pub mod predict;
 pub mod report;
 pub mod rounds;
+pub mod slots;
 pub mod store;
 pub mod stream;

@@ -2,47 +2,83 @@
 
 use std::path::Path;
 
-use kvsim_native::{Database, Direction, Failure, Kind, OpenOptions, ScanRange};
+use kvsim_native::{Database, Direction, Kind, OpenOptions, ScanRange};
 
 use super::store::{Durability, Engine, Settings, Store, StoreError, Writing};
 
-const NAME: &str = "kvsim";
+/// Why figures on this path are not to be trusted further than the one who asked for it.
+pub const CAVEAT: &str =
+    "no flushes: durable only if the drive's cache survives a power cut, which is your word for it";
 /// The file is written in full before the clock runs, three times as large as the data.
 const SPACE_PERCENT: u64 = 300;
 const SPACE_BYTES_MIN: u64 = 64 << 20;
 
 /// Our engine, on one file in the directory.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Native;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Native {
+    path: WritePath,
+}
+
+/// How commits become durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WritePath {
+    /// As the probe and the caller's word have it.
+    Any,
+    /// With write-throughs or flushes, whatever the caller says of the drive.
+    Through,
+    /// Without flushes, or not at all.
+    FlushFree,
+}
+
+impl Native {
+    /// As the device's probe has it, and the caller's word.
+    pub const ENGINE: Native = Native {
+        path: WritePath::Any,
+    };
+    /// The safe path, even where the caller vouches for the drive; without flushes only where that is proven.
+    pub const THROUGH: Native = Native {
+        path: WritePath::Through,
+    };
+    /// The path without flushes: refused unless the probe proves it or the caller vouches for the drive.
+    pub const FLUSH_FREE: Native = Native {
+        path: WritePath::FlushFree,
+    };
+
+    fn failed(self, what: impl std::fmt::Display) -> StoreError {
+        StoreError {
+            engine: self.name(),
+            what: what.to_string(),
+        }
+    }
+
+    fn options(self, settings: &Settings) -> OpenOptions {
+        let vouched = settings.assume_power_loss_protection && self.path != WritePath::Through;
+        OpenOptions {
+            kind: match settings.durability {
+                Durability::Os => Kind::Os,
+                Durability::Full | Durability::Relaxed => Kind::Full,
+            },
+            size_bytes: (settings.data_bytes / 100 * SPACE_PERCENT).max(SPACE_BYTES_MIN),
+            cache_bytes: settings.cache_bytes,
+            assume_power_loss_protection: vouched,
+            ..OpenOptions::default()
+        }
+    }
+}
 
 struct Opened {
+    engine: Native,
     database: Database,
     durability: kvsim_native::Durability,
 }
 
-fn failed(what: impl std::fmt::Display) -> StoreError {
-    StoreError {
-        engine: NAME,
-        what: what.to_string(),
-    }
-}
-
-fn options(settings: &Settings) -> OpenOptions {
-    OpenOptions {
-        kind: match settings.durability {
-            Durability::Os => Kind::Os,
-            Durability::Full | Durability::Relaxed => Kind::Full,
-        },
-        size_bytes: (settings.data_bytes / 100 * SPACE_PERCENT).max(SPACE_BYTES_MIN),
-        cache_bytes: settings.cache_bytes,
-        assume_power_loss_protection: settings.assume_power_loss_protection,
-        ..OpenOptions::default()
-    }
-}
-
 impl Engine for Native {
     fn name(&self) -> &'static str {
-        NAME
+        match self.path {
+            WritePath::Any => "kvsim",
+            WritePath::Through => "kvsim-through",
+            WritePath::FlushFree => "kvsim-fsync-free",
+        }
     }
 
     fn version(&self) -> String {
@@ -54,7 +90,7 @@ impl Engine for Native {
     }
 
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)> {
-        let options = options(settings);
+        let options = self.options(settings);
         vec![
             ("durable means".to_owned(), options.kind.to_string()),
             (
@@ -70,12 +106,21 @@ impl Engine for Native {
 
     fn open(&self, directory: &Path, settings: &Settings) -> Result<Box<dyn Store>, StoreError> {
         let path = directory.join("database");
-        let database = Database::open(&path, &options(settings)).map_err(failed)?;
+        let opened = Database::open(&path, &self.options(settings));
+        let database = opened.map_err(|error| self.failed(error))?;
+        let device = database.device();
+        if self.path == WritePath::FlushFree && device.flush_needed {
+            return Err(self.failed(format!(
+                "refused: {}, and a commit without a flush would not be durable; --assume-power-loss-protection takes your word that the cache survives a power cut",
+                device.reason
+            )));
+        }
         let durability = match settings.durability {
             Durability::Relaxed => kvsim_native::Durability::Relaxed,
             Durability::Full | Durability::Os => kvsim_native::Durability::Durable,
         };
         Ok(Box::new(Opened {
+            engine: *self,
             database,
             durability,
         }))
@@ -86,15 +131,20 @@ impl Store for Opened {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         self.database
             .put(key, value, self.durability)
-            .map_err(failed)
+            .map_err(|error| self.engine.failed(error))
     }
 
     fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
-        self.database.delete(key, self.durability).map_err(failed)
+        self.database
+            .delete(key, self.durability)
+            .map_err(|error| self.engine.failed(error))
     }
 
     fn get(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
-        let found = self.database.get(key).map_err(failed)?;
+        let found = self
+            .database
+            .get(key)
+            .map_err(|error| self.engine.failed(error))?;
         if let Some(value) = &found {
             take(value);
         }
@@ -115,21 +165,26 @@ impl Store for Opened {
             limit: u32::try_from(limit).unwrap_or(u32::MAX),
             max_bytes: u32::MAX,
         };
-        let found = self.database.scan(&range).map_err(failed)?;
+        let found = self
+            .database
+            .scan(&range)
+            .map_err(|error| self.engine.failed(error))?;
         for entry in &found.entries {
-            take(&entry.key, &entry.value);
+            take(entry.key(), entry.value());
         }
         Ok(found.entries.len())
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.database.sync().map_err(failed)
+        self.database
+            .sync()
+            .map_err(|error| self.engine.failed(error))
     }
 
     fn put_async<'a>(&'a self, key: &[u8], value: &[u8]) -> Option<Writing<'a>> {
         let write = self.database.put_async(key, value, self.durability);
         Some(Box::pin(async move {
-            write.await.map_err(|failure: Failure| failed(failure))
+            write.await.map_err(|failure| self.engine.failed(failure))
         }))
     }
 
@@ -148,6 +203,10 @@ impl Store for Opened {
             ("relocated_bytes", counts.engine.relocated_bytes),
             ("stalls", counts.engine.stalls),
         ]
+    }
+
+    fn caveat(&self) -> Option<&'static str> {
+        self.database.device().assumed.then_some(CAVEAT)
     }
 
     fn device(&self) -> Option<String> {

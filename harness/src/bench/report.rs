@@ -39,7 +39,7 @@ pub fn table(table: &Table) -> String {
     }
     let _ = writeln!(
         text,
-        "\n  {:<10} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {:>7} {:>7} {:>6} {:>7}",
+        "\n  {:<16} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {:>7} {:>7} {:>6} {:>7}",
         "engine",
         "ops/s",
         "least – most",
@@ -57,7 +57,11 @@ pub fn table(table: &Table) -> String {
     }
     text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data. The device's counters see every process on this machine.\n");
     text.push_str(&super::amplification::text(table));
+    for caveat in caveats(table) {
+        let _ = writeln!(text, "  {MARK} {caveat}");
+    }
     best(&mut text, table);
+    predicted(&mut text, table);
     for row in &table.rows {
         let configuration: Vec<String> = row
             .configuration
@@ -75,13 +79,24 @@ pub fn table(table: &Table) -> String {
     text
 }
 
+/// Stands beside a figure that is worth less than the others of its table.
+pub(super) const MARK: char = '†';
+
+/// What the marks mean, each once.
+pub(super) fn caveats(table: &Table) -> Vec<&'static str> {
+    let mut all: Vec<&'static str> = table.rows.iter().filter_map(|row| row.caveat).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 fn line(text: &mut String, row: &Row) {
     let Some(rate) = row.spread(Seen::rate) else {
         let why = row
             .failed
             .as_ref()
             .map_or("was not measured", |error| &error.what);
-        let _ = writeln!(text, "  {:<10} {why}", row.engine);
+        let _ = writeln!(text, "  {:<16} {why}", row.engine);
         return;
     };
     let latency = |quantile: f64| {
@@ -99,9 +114,10 @@ fn line(text: &mut String, row: &Row) {
         .spread(|seen| share(seen.counters.cpu_ms * 1_000_000, seen.operations()).unwrap_or(0.0));
     let space = share(row.space_bytes, row.live_bytes)
         .map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"));
+    let mark = row.caveat.map_or(' ', |_| MARK);
     let _ = writeln!(
         text,
-        "  {:<10} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {flushes:>7} {written:>7} {space:>6} {:>7}",
+        "  {:<16} {:>10}{mark}{:>21}  {:>8} {:>8} {:>8} {:>8}  {flushes:>7} {written:>7} {space:>6} {:>7}",
         row.engine,
         thousands(whole(rate.median)),
         format!(
@@ -116,28 +132,74 @@ fn line(text: &mut String, row: &Row) {
         cpu.map_or_else(String::new, |spread| nanoseconds(whole(spread.median))),
     );
     if let Some(error) = &row.failed {
-        let _ = writeln!(text, "  {:<10} stopped: {}", "", error.what);
+        let _ = writeln!(text, "  {:<16} stopped: {}", "", error.what);
     }
 }
 
-/// How the first engine stands against the best of the others.
-fn best(text: &mut String, table: &Table) {
+/// Names of ours begin so.
+const OURS: &str = "kvsim";
+
+/// How ours stands against the best of the others, for each way of ours.
+pub(super) fn ratios(table: &Table) -> Vec<(&'static str, &'static str, f64)> {
     let rate = |row: &Row| row.spread(Seen::rate).map(|Spread { median, .. }| median);
-    let Some((first, others)) = table.rows.split_first() else {
-        return;
-    };
+    let (ours, others): (Vec<&Row>, Vec<&Row>) = table
+        .rows
+        .iter()
+        .partition(|row| row.engine.starts_with(OURS));
     let best = others
         .iter()
+        .filter(|row| row.durable_as_asked)
         .filter_map(|row| Some((row.engine, rate(row)?)))
         .max_by(|one, other| one.1.total_cmp(&other.1));
-    if let (Some(ours), Some((name, theirs))) = (rate(first), best) {
+    let Some((name, theirs)) = best else {
+        return Vec::new();
+    };
+    let ratio = |row: &&Row| Some((row.engine, name, rate(row)? / theirs));
+    ours.iter().filter_map(ratio).collect()
+}
+
+fn best(text: &mut String, table: &Table) {
+    for (ours, best, ratio) in ratios(table) {
         let _ = writeln!(
             text,
-            "  {} ÷ {name}, the best of the others: {:.2}",
-            first.engine,
-            ours / theirs
+            "  {ours} ÷ {best}, the best of the others: {ratio:.2}"
         );
     }
+}
+
+/// What was predicted beside what was measured, of the first engine.
+fn predicted(text: &mut String, table: &Table) {
+    let Some(prediction) = &table.prediction else {
+        return;
+    };
+    let _ = writeln!(
+        text,
+        "  {:<16} {:>10} {:>21}  {:>8} {:>8} {:>8}   by the profile {}",
+        "predicted",
+        thousands(whole(prediction.operations_per_second)),
+        "",
+        nanoseconds(prediction.p50_ns),
+        nanoseconds(prediction.p99_ns),
+        nanoseconds(prediction.p999_ns),
+        prediction.profile,
+    );
+    let Some(row) = table.rows.first() else {
+        return;
+    };
+    let quantile = |quantile: f64| {
+        let latency = |seen: &Seen| as_f64(seen.all_latencies().value_at_quantile(quantile));
+        row.spread(latency).map_or(f64::NAN, |spread| spread.median)
+    };
+    let rate = row
+        .spread(Seen::rate)
+        .map_or(f64::NAN, |spread| spread.median);
+    let _ = writeln!(
+        text,
+        "  predicted ÷ measured: {:.2} of the rate, {:.2} of p50, {:.2} of p99",
+        prediction.operations_per_second / rate,
+        as_f64(prediction.p50_ns) / quantile(0.5),
+        as_f64(prediction.p99_ns) / quantile(0.99),
+    );
 }
 
 /// A quotient, where there is something to divide by.
@@ -147,7 +209,7 @@ pub fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for a person")]
-fn as_f64(number: u64) -> f64 {
+pub(super) fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
@@ -156,7 +218,7 @@ fn as_f64(number: u64) -> f64 {
     clippy::cast_sign_loss,
     reason = "figures for a person, and never negative"
 )]
-fn whole(number: f64) -> u64 {
+pub(super) fn whole(number: f64) -> u64 {
     number.round() as u64
 }
 

@@ -7,6 +7,7 @@ use kvsim_store::remote::{Remote, RemoteLoad};
 
 use super::counters::{Source, space_bytes};
 use super::load::{Pace, Script, Seen, preload, run};
+use super::predict::Prediction;
 use super::store::{Durability, Engine, Settings, Store, StoreError};
 use super::stream::{self, Action, Operation};
 use crate::scenario::Scenario;
@@ -39,8 +40,12 @@ pub struct Row {
     pub version: String,
     /// How it was set up.
     pub configuration: Vec<(String, String)>,
+    /// Its writes are as durable as was asked for.
+    pub durable_as_asked: bool,
     /// What it found out about the disk.
     pub device: Option<String>,
+    /// Why its figures are worth less than the others'.
+    pub caveat: Option<&'static str>,
     /// Its rounds, in order.
     pub rounds: Vec<Seen>,
     /// Bytes on the disk after the last round.
@@ -58,6 +63,8 @@ pub struct Table {
     pub plan: Plan,
     /// By engine, in the order asked for.
     pub rows: Vec<Row>,
+    /// What the simulator says of our engine, if it was asked.
+    pub prediction: Option<Prediction>,
 }
 
 /// Told what is going on.
@@ -132,6 +139,7 @@ pub fn measure(
     Ok(Table {
         plan: plan.clone(),
         rows: finished.collect(),
+        prediction: None,
     })
 }
 
@@ -150,13 +158,20 @@ fn open<'a>(
         engine: engine.name(),
         version: engine.version(),
         configuration: engine.configuration(settings),
+        durable_as_asked: engine.keeps(settings.durability),
         device: None,
+        caveat: (!engine.keeps(settings.durability))
+            .then_some("not as durable as the others, and compared with none of them"),
         rounds: Vec::new(),
         space_bytes: 0,
         live_bytes: 0,
         failed: None,
     };
     let opened = match engine.remote() {
+        _ if !engine.is_ordered() && scans(script) => Err(StoreError {
+            engine: engine.name(),
+            what: "it has no order, and so no scans".to_owned(),
+        }),
         Some(remote) => load_there(remote, &row, directory.path(), settings, script, watch),
         None => load(engine, directory.path(), settings, script, watch).map(Opened::Here),
     };
@@ -164,6 +179,7 @@ fn open<'a>(
         Ok(opened) => {
             if let Opened::Here(store) = &opened {
                 row.device = store.device();
+                row.caveat = store.caveat().or(row.caveat);
             }
             Some(opened)
         }
@@ -179,6 +195,11 @@ fn open<'a>(
         next_key: AtomicU64::new(script.next_key),
         engine,
     })
+}
+
+fn scans(script: &Script) -> bool {
+    let mut operations = script.lists.iter().flatten();
+    operations.any(|operation| operation.action == Action::Scan)
 }
 
 /// Starts the process of an engine and lets it load.

@@ -100,9 +100,15 @@ impl Life {
         })
     }
 
-    /// Sends a client's request, to arrive at `at`.
-    pub(super) fn send(&mut self, at: Nanos, client: ClientId, request: Request) -> RequestId {
-        let id = self.world.submit(at, request.clone());
+    /// Sends a client's request, to arrive at `at`; `turn_ns`: what bringing it onto the processor takes, should it have to wait.
+    pub(super) fn send(
+        &mut self,
+        at: Nanos,
+        client: ClientId,
+        request: Request,
+        turn_ns: Nanos,
+    ) -> RequestId {
+        let id = self.world.submit_in_turn(at, request.clone(), turn_ns);
         self.coming.insert((at, id));
         self.sent.insert(id, (client, request));
         id

@@ -23,6 +23,7 @@ use crate::workload::OpKind;
 use clock::Clock;
 use life::Life;
 use recovery::Recovered;
+use work::Turns;
 
 /// What is kept of a run's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,6 +95,7 @@ struct SeedRun<'a> {
     tracing: Tracing,
     clock: Clock,
     life: Life,
+    turns: Turns,
     lives: u64,
     /// Whether this device was opened before, so that opening it is a recovery.
     opened_before: bool,
@@ -113,6 +115,32 @@ pub fn run_seed(
     seed: u64,
     control: &Control,
     tracing: Tracing,
+) -> SeedResult {
+    carry_out(scenario, program, seed, control, tracing, |run| run.run())
+}
+
+/// Lets the clients of a scenario work on a new device, and ends there: what a benchmark is about.
+#[must_use]
+pub fn run_work(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    control: &Control,
+) -> SeedResult {
+    let work = |run: &mut SeedRun<'_>| {
+        run.switch_on(false)?;
+        run.work(run.scenario.run.events_per_crash, 0)
+    };
+    carry_out(scenario, program, seed, control, Tracing::HashOnly, work)
+}
+
+fn carry_out(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    control: &Control,
+    tracing: Tracing,
+    course: impl FnOnce(&mut SeedRun<'_>) -> Result<(), Halt>,
 ) -> SeedResult {
     let life = match Life::new(scenario, program, life_seed(seed, 0), tracing) {
         Ok(life) => life,
@@ -135,6 +163,7 @@ pub fn run_seed(
         tracing,
         clock: Clock::new(seed, &scenario.run),
         life,
+        turns: Turns::new(seed, scenario.guest.client_turn),
         lives: 0,
         opened_before: false,
         recovery_events: 100,
@@ -143,7 +172,7 @@ pub fn run_seed(
         trace_hash: Xxh3::new(),
         trace: Vec::new(),
     };
-    let end = run.run().err().map_or(SeedEnd::Done, SeedEnd::from);
+    let end = course(&mut run).err().map_or(SeedEnd::Done, SeedEnd::from);
     run.end_life();
     for ((kind, durable), times) in std::mem::take(&mut run.latency) {
         run.tally.latency.insert(work::label(kind, durable), times);

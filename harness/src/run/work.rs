@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use kvsim_sim::api::{Durability, Reply, Request, RequestId, Status};
-use kvsim_simdisk::Nanos;
+use kvsim_simdisk::rng::{Purpose, Rng};
+use kvsim_simdisk::{LatencyConfig, Nanos};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::life::Progress;
 use super::{Halt, SeedRun};
@@ -13,6 +15,9 @@ use crate::workload::{ClientId, OpKind, PRELOAD_WRITER};
 const EVENTS_AFTER_READ_ONLY: u64 = 200;
 /// Events between two looks at whether anybody still wants the seed.
 const EVENTS_PER_LOOK: u64 = 4_096;
+
+/// Keeps these draws apart from those of the device.
+const TURNS: &[u8] = b"clients that are woken";
 
 /// A client's request in flight.
 struct InFlight {
@@ -38,7 +43,7 @@ impl SeedRun<'_> {
     pub(super) fn preload(&mut self) -> Result<(), Halt> {
         while let Some(request) = self.life.workload.preload() {
             let now = self.life.now();
-            let id = self.life.send(now, PRELOAD_WRITER, request);
+            let id = self.life.send(now, PRELOAD_WRITER, request, 0);
             loop {
                 if let Progress::Reply(reply) = self.life.step("loading records")? {
                     self.life.judge_reply(&reply)?;
@@ -59,7 +64,7 @@ impl SeedRun<'_> {
         let mut look = self.life.world.events() + EVENTS_PER_LOOK;
         let mut flight = Flight::default();
         for client in 0..self.life.workload.clients() {
-            self.next_request(&mut flight, client);
+            self.next_request(&mut flight, client, false);
         }
         // A guest that never has anything pending is not waited for.
         let patience = events + 4 * self.scenario.run.events_per_crash;
@@ -79,8 +84,8 @@ impl SeedRun<'_> {
             let Progress::Reply(reply) = self.life.step("working")? else {
                 continue;
             };
-            if let Some(client) = self.take_reply(&mut flight, &reply)? {
-                self.next_request(&mut flight, client);
+            if let Some((client, slept)) = self.take_reply(&mut flight, &reply)? {
+                self.next_request(&mut flight, client, slept);
             }
             if reply.status == Status::ReadOnly {
                 end = end.min(self.life.world.events() + EVENTS_AFTER_READ_ONLY);
@@ -93,7 +98,7 @@ impl SeedRun<'_> {
     /// Closes the guest in good order and waits until all is answered.
     pub(super) fn close(&mut self) -> Result<(), Halt> {
         let now = self.life.now();
-        self.life.send(now, PRELOAD_WRITER, Request::Close);
+        self.life.send(now, PRELOAD_WRITER, Request::Close, 0);
         while self.life.unanswered() > 0 {
             if let Progress::Reply(reply) = self.life.step("closing")? {
                 self.life.judge_reply(&reply)?;
@@ -102,13 +107,15 @@ impl SeedRun<'_> {
         Ok(())
     }
 
-    fn next_request(&mut self, flight: &mut Flight, client: ClientId) {
+    /// `slept`: the client waited for the disk, so that it may have to be woken and to wait for its turn on the processor.
+    fn next_request(&mut self, flight: &mut Flight, client: ClientId, slept: bool) {
         let step = self.life.workload.next(client);
         let at = self.life.now() + step.think_ns;
         let durable = durable(&step.request);
         self.tally.user_bytes_written += written_bytes(&step.request);
         let began_ns = flight.unfinished.remove(&client).unwrap_or(at);
-        let id = self.life.send(at, client, step.request);
+        let turn_ns = if slept { self.turns.draw() } else { 0 };
+        let id = self.life.send(at, client, step.request, turn_ns);
         flight.requests.insert(
             id,
             InFlight {
@@ -121,8 +128,12 @@ impl SeedRun<'_> {
         );
     }
 
-    /// Judges and counts a reply; gives the client that is free again.
-    fn take_reply(&mut self, flight: &mut Flight, reply: &Reply) -> Result<Option<ClientId>, Halt> {
+    /// Judges and counts a reply; gives the client that is free again, and whether it waited for the disk.
+    fn take_reply(
+        &mut self,
+        flight: &mut Flight,
+        reply: &Reply,
+    ) -> Result<Option<(ClientId, bool)>, Halt> {
         self.life.judge_reply(reply)?;
         let Some(answered) = flight.requests.remove(&reply.id) else {
             return Ok(None);
@@ -145,7 +156,27 @@ impl SeedRun<'_> {
         } else if !answered.last && well {
             flight.unfinished.insert(answered.client, answered.began_ns);
         }
-        Ok(Some(answered.client))
+        let slept = answered.durable == Some(true) || answered.kind == OpKind::Sync;
+        Ok(Some((answered.client, slept)))
+    }
+}
+
+/// Draws what it takes to bring a client that slept onto the processor.
+pub(super) struct Turns {
+    rng: Rng,
+    latency: LatencyConfig,
+}
+
+impl Turns {
+    pub(super) fn new(seed: u64, latency: LatencyConfig) -> Turns {
+        Turns {
+            rng: Rng::new(xxh3_64_with_seed(TURNS, seed), Purpose::Latency),
+            latency,
+        }
+    }
+
+    fn draw(&mut self) -> Nanos {
+        self.latency.at(self.rng.below(1_000_000))
     }
 }
 

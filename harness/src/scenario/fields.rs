@@ -144,6 +144,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "guest.cpu_ps_per_fuel",
         "virtual picoseconds that one of them takes",
     ),
+    (
+        "guest.client_turn",
+        "until a client that waited for the disk, then for the processor, is on it",
+    ),
     ("guest.options", "passed to the guest as they are"),
     ("guest.options.*", "the guest's own"),
     // [check]
@@ -218,6 +222,21 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("device.timing.grow", "a growth"),
     ("device.timing.read_bytes_per_second", "0 for no limit"),
     ("device.timing.write_bytes_per_second", "0 for no limit"),
+    ("device.timing.reads_per_second", "0 for no limit"),
+    ("device.timing.writes_per_second", "0 for no limit"),
+    ("device.timing.write_throughs_per_second", "0 for no limit"),
+    (
+        "device.timing.read_ns_per_kib",
+        "latency by size, beside the transfer",
+    ),
+    (
+        "device.timing.write_ns_per_kib",
+        "latency by size, beside the transfer",
+    ),
+    (
+        "device.timing.write_through_ns_per_kib",
+        "latency by size, beside the transfer",
+    ),
     ("device.timing.serial_flush", "one flush at a time"),
     (
         "device.timing.in_order",
@@ -234,6 +253,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("*.p99_ns", "all but one in a hundred are below"),
     ("*.p999_ns", "all but one in a thousand are below"),
     ("*.max_ns", "the most"),
+    (
+        "*.means_ns",
+        "of a measured latency, what is drawn from: means by groups",
+    ),
     ("*.min", "the smallest"),
     ("*.max", "the largest"),
     // [faults]

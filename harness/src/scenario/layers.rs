@@ -9,7 +9,11 @@ use kvsim_simdisk::DeviceConfig;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
+use super::GuestConfig;
 use super::error::{Diagnostic, Place, ScenarioError, nearest};
+
+/// Of a latency: what is drawn from, whatever else is said.
+const MEASURED: &str = "means_ns";
 
 /// One source text.
 #[derive(Debug, Clone)]
@@ -18,11 +22,15 @@ pub(super) struct Layer {
     pub(super) source: String,
     /// The TOML.
     pub(super) text: String,
-    /// The table of the scenario that this text's top level is: `device` for a profile.
+    /// The table of the scenario that this text's top level is: `device` for a profile. What stands in [`BESIDE`] is meant as it
+    /// is there too.
     pub(super) prefix: Option<&'static str>,
     /// The text as a table.
     pub(super) table: Table,
 }
+
+/// Tables of the scenario that a profile may fill beside its device: the machine around it.
+const BESIDE: &[&str] = &["guest"];
 
 /// One step of a path into a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +88,7 @@ impl Layer {
     fn find(&self, path: &[Step]) -> Option<(Range<usize>, Range<usize>)> {
         let path = match (self.prefix, path.split_first()) {
             (None, _) => path,
+            (Some(_), Some((Step::Key(first), _))) if BESIDE.contains(&first.as_str()) => path,
             (Some(prefix), Some((Step::Key(first), rest))) if first == prefix => rest,
             _ => return None,
         };
@@ -121,11 +130,16 @@ pub(super) struct Layers {
 }
 
 impl Layers {
-    /// These layers above the default device.
+    /// These layers above the default latencies.
     pub(super) fn new(layers: Vec<Layer>) -> Layers {
         let mut base = Table::new();
         if let Ok(device) = Table::try_from(DeviceConfig::default()) {
             base.insert("device".to_owned(), Value::Table(device));
+        }
+        let guest = GuestConfig::default();
+        if let Ok(turn) = Table::try_from(guest.client_turn) {
+            let table = Table::from_iter([("client_turn".to_owned(), Value::Table(turn))]);
+            base.insert("guest".to_owned(), Value::Table(table));
         }
         Layers { base, layers }
     }
@@ -137,8 +151,13 @@ impl Layers {
             match layer.prefix {
                 None => merge(&mut merged, &layer.table),
                 Some(prefix) => {
-                    let mut wrapped = Table::new();
-                    wrapped.insert(prefix.to_owned(), Value::Table(layer.table.clone()));
+                    let (beside, own): (Table, Table) = layer
+                        .table
+                        .clone()
+                        .into_iter()
+                        .partition(|(key, _)| BESIDE.contains(&key.as_str()));
+                    let mut wrapped = beside;
+                    wrapped.insert(prefix.to_owned(), Value::Table(own));
                     merge(&mut merged, &wrapped);
                 }
             }
@@ -248,8 +267,12 @@ fn wrong(
     }))
 }
 
-/// Later fields win; tables are merged, except where they are of different kinds and so have different fields.
+/// Later fields win; tables are merged, except where they are of different kinds and so have different fields. A latency that
+/// was measured in groups below is not, once anything else is said of it.
 fn merge(base: &mut Table, overlay: &Table) {
+    if !overlay.contains_key(MEASURED) {
+        base.remove(MEASURED);
+    }
     for (key, value) in overlay {
         match (base.get_mut(key), value) {
             (Some(Value::Table(under)), Value::Table(over)) if !changes_kind(under, over) => {

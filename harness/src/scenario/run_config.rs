@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kvsim_simdisk::LatencyConfig;
 use serde::{Deserialize, Serialize};
 
 use super::units::{OptionText, SeedRange};
@@ -95,6 +96,9 @@ pub struct GuestConfig {
     pub fuel_per_call: u64,
     /// Virtual picoseconds that one unit of fuel takes.
     pub cpu_ps_per_fuel: u64,
+    /// What passes until a client that waited for the disk, and then for the processor, is awake on it and hands its next request
+    /// in. A guest has one processor, and clients come onto it one after the other.
+    pub client_turn: LatencyConfig,
     /// Passed to the guest as they are.
     pub options: BTreeMap<String, OptionText>,
 }
@@ -105,6 +109,7 @@ impl Default for GuestConfig {
             memory_bytes_max: 64 << 20,
             fuel_per_call: 2_000_000_000,
             cpu_ps_per_fuel: 250,
+            client_turn: LatencyConfig::fixed(0),
             options: BTreeMap::new(),
         }
     }

@@ -204,3 +204,39 @@ fn every_profile_is_legal_and_names_its_source() {
         assert!(text.contains("# Source: "), "{name}");
     }
 }
+
+/// Goal: a profile may say what the machine around its device takes, and what a later layer says of a measured latency counts.
+/// Method: a profile with both, and assignments on top.
+#[test]
+fn a_profile_brings_its_machine_and_later_layers_win() {
+    let directory = tempfile::tempdir().unwrap();
+    let means = vec!["500"; 18].join(", ");
+    let latency = "min_ns = 1, p50_ns = 2, p90_ns = 3, p99_ns = 4, p999_ns = 5, max_ns = 900";
+    let profile = format!(
+        "queue_depth = 3\n[timing]\nread = {{ {latency}, means_ns = [{means}] }}\n[guest]\ncpu_ps_per_fuel = 77\nclient_turn = {{ {latency} }}\n"
+    );
+    let path = directory.path().join("mine.toml");
+    std::fs::write(&path, profile).unwrap();
+    let text = "profile = \"./mine.toml\"\n".to_owned();
+    let load = |sets: &[String]| parse("s", "s", text.clone(), Some(directory.path()), sets);
+    let scenario = load(&[]).unwrap();
+    assert_eq!(scenario.device.queue_depth, 3);
+    assert_eq!(scenario.guest.cpu_ps_per_fuel, 77);
+    assert_eq!(scenario.guest.client_turn.p99_ns, 4);
+    assert_eq!(scenario.device.timing.read.means_ns, Some([500; 18]));
+    let changed = load(&[
+        "guest.cpu_ps_per_fuel=78".to_owned(),
+        "device.timing.read.p50_ns=3".to_owned(),
+    ])
+    .unwrap();
+    assert_eq!(changed.guest.cpu_ps_per_fuel, 78);
+    assert_eq!(changed.device.timing.read.means_ns, None);
+    let wrong = load(&["guest.client_turn.p50_ns=901".to_owned()]).unwrap_err();
+    assert!(wrong.to_string().contains("client_turn"), "{wrong}");
+    std::fs::write(&path, "[guest]\ncpu_ps_per_fuell = 77\n").unwrap();
+    let wrong = load(&[]).unwrap_err().to_string();
+    assert!(
+        wrong.contains("mine.toml:2") && wrong.contains("cpu_ps_per_fuel"),
+        "{wrong}"
+    );
+}

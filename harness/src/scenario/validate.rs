@@ -131,6 +131,13 @@ fn guest(scenario: &Scenario) -> Checked {
             Some(help),
         );
     }
+    if !guest.client_turn.is_sound() {
+        return problem(
+            &["guest.client_turn"],
+            "`guest.client_turn` must not fall from min_ns to max_ns, with means_ns in between",
+            None,
+        );
+    }
     for name in guest.options.keys() {
         if name.is_empty() || name.contains(['=', '\n', '\r']) {
             return problem(

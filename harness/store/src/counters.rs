@@ -23,11 +23,11 @@ pub struct Counters {
     pub device_writes: u64,
     /// Flush requests that the device completed.
     pub device_flushes: u64,
-    /// Bytes that this process caused to be written.
+    /// Bytes that the process caused to be written.
     pub process_written_bytes: u64,
-    /// Processor time of this process in milliseconds.
+    /// Processor time of the process in milliseconds.
     pub cpu_ms: u64,
-    /// Context switches of this process, those that it asked for and those that it did not.
+    /// Context switches of the process, those that it asked for and those that it did not.
     pub context_switches: u64,
 }
 
@@ -48,18 +48,29 @@ impl Counters {
     }
 }
 
-/// Where the counters of a directory's device are.
+/// Where the counters of a directory's device and of a process are.
 #[derive(Debug, Clone)]
 pub struct Source {
     stat: Option<PathBuf>,
+    process: PathBuf,
 }
 
 impl Source {
-    /// The device that holds a directory; nothing where the system does not show it.
+    /// The device that holds a directory, and this process; nothing where the system does not show it.
     #[must_use]
     pub fn of(directory: &Path) -> Source {
         Source {
             stat: stat_of(directory),
+            process: PathBuf::from("/proc/self"),
+        }
+    }
+
+    /// As [`Source::of`], for another process.
+    #[must_use]
+    pub fn of_process(directory: &Path, process: u32) -> Source {
+        Source {
+            process: PathBuf::from(format!("/proc/{process}")),
+            ..Source::of(directory)
         }
     }
 
@@ -71,10 +82,10 @@ impl Source {
             .stat
             .as_deref()
             .map_or_else(Counters::default, |path| block_stat(&text(path)));
-        let io = text(Path::new("/proc/self/io"));
+        let io = text(&self.process.join("io"));
         counters.process_written_bytes = named(&io, "write_bytes:");
-        counters.cpu_ms = cpu_ms(&text(Path::new("/proc/self/stat")));
-        counters.context_switches = context_switches();
+        counters.cpu_ms = cpu_ms(&text(&self.process.join("stat")));
+        counters.context_switches = context_switches(&self.process);
         counters
     }
 }
@@ -125,8 +136,8 @@ fn cpu_ms(stat: &str) -> u64 {
     (ticks(11) + ticks(12)) * 1000 / TICKS_PER_SECOND
 }
 
-fn context_switches() -> u64 {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
+fn context_switches(process: &Path) -> u64 {
+    let Ok(tasks) = fs::read_dir(process.join("task")) else {
         return 0;
     };
     let of = |task: &Path| {

@@ -114,6 +114,11 @@ pub trait Store: Send + Sync {
         Vec::new()
     }
 
+    /// Why its figures are worth less than the others' of the table, if they are.
+    fn caveat(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What it found out about the disk, in a few lines.
     fn device(&self) -> Option<String> {
         None
@@ -130,6 +135,12 @@ pub trait Engine: Send + Sync {
 
     /// Whether it has an order, and so scans.
     fn is_ordered(&self) -> bool;
+
+    /// Whether an acknowledged write is as durable as was asked for. Where it is not, the figures say so and are compared with
+    /// nobody's.
+    fn keeps(&self, _durability: Durability) -> bool {
+        true
+    }
 
     /// How it is set up, for print beside its figures.
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)>;

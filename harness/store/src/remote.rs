@@ -11,6 +11,12 @@ use crate::{Settings, StoreError};
 
 /// An engine of another process. [`crate::Engine::remote`] says which engines are.
 pub trait Remote: Send + Sync {
+    /// Whether the process can be started here: asked before anything is measured.
+    ///
+    /// # Errors
+    /// What is missing, and what to do about it.
+    fn ready(&self) -> Result<(), StoreError>;
+
     /// Starts the process, with a new database in an empty directory and the script that its clients will play.
     ///
     /// # Errors

@@ -80,6 +80,20 @@ fn calls_wait_for_the_processor() {
     assert_eq!(world.now(), at + 2 * took_ns);
 }
 
+/// Goal: a client that sleeps while it waits for the processor takes its time to wake up, one that finds it free does not. Method:
+/// two gets at the same time, both of clients that sleep.
+#[test]
+fn who_waits_for_the_processor_is_woken_first() {
+    let mut world = opened(1, 1_000_000, TraceMode::Full);
+    let at = world.now() + 10_000_000;
+    let first = world.submit_in_turn(at, get(), 7_000);
+    let second = world.submit_in_turn(at, get(), 7_000);
+    until_reply(&mut world, first);
+    let took_ns = world.now() - at;
+    until_reply(&mut world, second);
+    assert_eq!(world.now(), at + 2 * took_ns + 7_000);
+}
+
 /// Goal: requests arrive by time, and at equal times as they were handed in. Method: three, handed in against their times.
 #[test]
 fn requests_arrive_in_order_of_time() {

@@ -4,6 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, probability, wrong};
 
+/// A KiB a second.
+const NS_PER_KIB_MAX: u64 = 1_000_000_000;
+/// No operation takes longer than this.
+const LATENCY_NS_MAX: u64 = 1_000_000_000_000;
+
+/// Where the groups of [`LatencyConfig::means_ns`] end, in millionths of all operations.
+const GROUP_ENDS: [u64; GROUPS] = [
+    100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000,
+    980_000, 990_000, 995_000, 998_000, 999_000, 999_500, 999_900, ALL,
+];
+const GROUPS: usize = 18;
+const ALL: u64 = 1_000_000;
+/// Where the named quantiles lie.
+const NAMED_RANKS: [u64; 6] = [0, 500_000, 900_000, 990_000, 999_000, ALL];
+
 /// Quantiles of a latency, each at least the one before. Between them it is interpolated linearly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +35,11 @@ pub struct LatencyConfig {
     pub p999_ns: u64,
     /// The most.
     pub max_ns: u64,
+    /// A latency that was measured, group by group: the means of the quickest tenth, of the next eight tenths, and of what is
+    /// below 95, 98, 99, 99.5, 99.8, 99.9, 99.95, 99.99 and 100 in a hundred. Where it is given it is what is drawn from, and the
+    /// quantiles above only describe it: a straight line through a few of them does not keep the mean of a latency with a tail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub means_ns: Option<[u64; GROUPS]>,
 }
 
 impl LatencyConfig {
@@ -33,10 +53,65 @@ impl LatencyConfig {
             p99_ns: ns,
             p999_ns: ns,
             max_ns: ns,
+            means_ns: None,
         }
     }
 
-    pub(crate) const fn points(&self) -> [u64; 6] {
+    /// The latency of these samples, which are sorted here.
+    ///
+    /// # Panics
+    /// If there are none.
+    #[must_use]
+    pub fn measured(samples: &mut [u64]) -> Self {
+        assert!(!samples.is_empty(), "a latency of nothing");
+        samples.sort_unstable();
+        let count = samples.len() as u64;
+        let place = |rank: u64, of: u64| {
+            let place = u128::from(of) * u128::from(rank) / u128::from(ALL);
+            usize::try_from(place).expect("a place among them")
+        };
+        let [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns] =
+            NAMED_RANKS.map(|rank| samples[place(rank, count - 1)]);
+        let mut from = 0;
+        let means_ns = GROUP_ENDS.map(|rank| {
+            let to = place(rank, count);
+            // With few samples a group may be empty: then it is as the next one that came.
+            let first = from.min(samples.len() - 1);
+            let group = &samples[first..to.max(first + 1)];
+            from = to;
+            let sum: u128 = group.iter().map(|ns| u128::from(*ns)).sum();
+            u64::try_from(sum / group.len() as u128).expect("a mean of u64s")
+        });
+        LatencyConfig {
+            min_ns,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p999_ns,
+            max_ns,
+            means_ns: Some(means_ns),
+        }
+    }
+
+    /// The latency at `rank` millionths: that many are below.
+    ///
+    /// # Panics
+    /// If the rank is a million or more.
+    #[must_use]
+    pub fn at(&self, rank: u64) -> u64 {
+        assert!(rank < ALL, "no operation is above all");
+        if let Some(means_ns) = &self.means_ns {
+            return means_ns[GROUP_ENDS.partition_point(|&end| end <= rank)];
+        }
+        let points = self.points();
+        let upper = NAMED_RANKS.partition_point(|&edge| edge <= rank);
+        let (low, high) = (points[upper - 1], points[upper]);
+        let (from, to) = (NAMED_RANKS[upper - 1], NAMED_RANKS[upper]);
+        let part = u128::from(high - low) * u128::from(rank - from) / u128::from(to - from);
+        low + u64::try_from(part).expect("a part of a u64")
+    }
+
+    const fn points(&self) -> [u64; 6] {
         [
             self.min_ns,
             self.p50_ns,
@@ -45,6 +120,15 @@ impl LatencyConfig {
             self.p999_ns,
             self.max_ns,
         ]
+    }
+
+    /// Whether each point is at least the one before, and none is absurd.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let means_rise = self.means_ns.is_none_or(|means| {
+            means.is_sorted() && means[0] >= self.min_ns && means[GROUPS - 1] <= self.max_ns
+        });
+        self.points().is_sorted() && self.max_ns <= LATENCY_NS_MAX && means_rise
     }
 }
 
@@ -68,6 +152,18 @@ pub struct TimingConfig {
     pub read_bytes_per_second: u64,
     /// Transfer rate that all writes share; 0 for no limit.
     pub write_bytes_per_second: u64,
+    /// Reads that the device can begin in a second, whatever their size; 0 for no limit.
+    pub reads_per_second: u64,
+    /// Writes into the cache that it can begin in a second; 0 for no limit.
+    pub writes_per_second: u64,
+    /// Writes through the cache that it can begin in a second; 0 for no limit.
+    pub write_throughs_per_second: u64,
+    /// What each KiB adds to the latency of a read, beside the transfer that all reads share.
+    pub read_ns_per_kib: u64,
+    /// The same of a write into the cache.
+    pub write_ns_per_kib: u64,
+    /// The same of a write through the cache.
+    pub write_through_ns_per_kib: u64,
     /// One flush at a time: the next begins when the last has ended.
     pub serial_flush: bool,
     /// Completions come back in the order of submission.
@@ -88,6 +184,7 @@ impl Default for TimingConfig {
             p99_ns: p50_ns * 4,
             p999_ns: p50_ns * 10,
             max_ns: p50_ns * 40,
+            means_ns: None,
         };
         TimingConfig {
             read: latency(70_000),
@@ -98,6 +195,12 @@ impl Default for TimingConfig {
             grow: latency(100_000),
             read_bytes_per_second: 3_000_000_000,
             write_bytes_per_second: 2_000_000_000,
+            reads_per_second: 0,
+            writes_per_second: 0,
+            write_throughs_per_second: 0,
+            read_ns_per_kib: 0,
+            write_ns_per_kib: 0,
+            write_through_ns_per_kib: 0,
             serial_flush: true,
             in_order: false,
             stall: 0.0,
@@ -117,12 +220,21 @@ impl TimingConfig {
             ("grow", &self.grow),
         ];
         for (name, latency) in all {
-            if !latency.points().is_sorted() || latency.max_ns > 1_000_000_000_000 {
-                let message = "must not fall from min_ns to max_ns, nor pass 1000 s";
+            if !latency.is_sound() {
+                let message = "must not fall from min_ns to max_ns, with means_ns in between, nor pass 1000 s";
                 return wrong(&format!("device.timing.{name}"), message);
             }
         }
-        if self.stall_ns > 1_000_000_000_000 {
+        for (name, ns_per_kib) in [
+            ("read_ns_per_kib", self.read_ns_per_kib),
+            ("write_ns_per_kib", self.write_ns_per_kib),
+            ("write_through_ns_per_kib", self.write_through_ns_per_kib),
+        ] {
+            if ns_per_kib > NS_PER_KIB_MAX {
+                return wrong(&format!("device.timing.{name}"), "is more than 1 s");
+            }
+        }
+        if self.stall_ns > LATENCY_NS_MAX {
             return wrong("device.timing.stall_ns", "is more than 1000 s");
         }
         probability("device.timing.stall", self.stall)

@@ -29,7 +29,8 @@ pub(crate) struct Completion {
 
 /// Where operations go.
 ///
-/// Many threads may call `start` and `wake`; `queue` is called by one at a time, and so are `wait` and `reap`.
+/// Many threads may call `start` and `wake`; `queue` is called by one at a time, and so are `wait` and `reap`; `wait` may go
+/// on while another thread reaps.
 pub(crate) trait Driver: Send + Sync {
     /// Its name for reports.
     fn name(&self) -> &'static str;
@@ -37,10 +38,19 @@ pub(crate) trait Driver: Send + Sync {
     fn queue(&self, tag: u64, op: DiskOp);
     /// Begins what was queued.
     fn start(&self);
+    /// Does, on the calling thread, what was queued alone and not begun, if that is quicker than to begin it; says whether it did.
+    /// Its end is there for `reap`, and for nobody who sleeps in `wait`.
+    fn work(&self) -> bool {
+        false
+    }
     /// Begins what was queued, then sleeps until something has ended, someone calls `wake`, or the time is over.
     fn wait(&self, timeout: Option<Duration>);
     /// Makes the present `wait`, or the next, return.
     fn wake(&self);
+    /// Whether `reap` would find something, as far as can be said without asking the kernel. Called as `reap` is.
+    fn has_ended(&self) -> bool {
+        false
+    }
     /// Takes what has ended.
     fn reap(&self, done: &mut Vec<Completion>);
 }

@@ -63,9 +63,9 @@ struct Slots {
     ended: Vec<Completion>,
     /// Operations that have a thread of their own.
     elsewhere: usize,
-    /// A lone write that nobody has begun: whoever waits next does it itself.
+    /// A lone write that nobody has begun: whoever waits next, or works, does it itself.
     lone: Option<(u64, DiskOp)>,
-    /// The thread that waits is at it.
+    /// Somebody is at it.
     lone_under_way: bool,
 }
 
@@ -363,27 +363,37 @@ impl Driver for Uring {
         self.ring.enter(0, None);
     }
 
-    fn wait(&self, timeout: Option<Duration>) {
+    fn work(&self) -> bool {
         let mut slots = lock(&self.ring.slots);
-        if !slots.ended.is_empty() {
-            drop(slots);
+        let Some((tag, op)) = slots.lone.take() else {
+            return false;
+        };
+        slots.lone_under_way = true;
+        drop(slots);
+        let result = blocking::execute(&self.ring.file, op);
+        let mut slots = lock(&self.ring.slots);
+        slots.lone_under_way = false;
+        slots.ended.push(Completion { tag, result });
+        true
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        if !lock(&self.ring.slots).ended.is_empty() {
             return self.start();
         }
-        if let Some((tag, op)) = slots.lone.take() {
-            slots.lone_under_way = true;
-            drop(slots);
-            let result = blocking::execute(&self.ring.file, op);
-            let mut slots = lock(&self.ring.slots);
-            slots.lone_under_way = false;
-            slots.ended.push(Completion { tag, result });
+        if self.work() {
             return;
         }
-        drop(slots);
         self.ring.enter(1, timeout);
     }
 
     fn wake(&self) {
         self.ring.wake();
+    }
+
+    fn has_ended(&self) -> bool {
+        // SAFETY: it is called as `reap` is, by one thread at a time.
+        !unsafe { self.ring.ring.completion_shared() }.is_empty()
     }
 
     fn reap(&self, done: &mut Vec<Completion>) {

@@ -1,0 +1,76 @@
+//! What it takes to bring a client that waited for the disk back onto a processor, and what a commit's write takes while clients wait.
+//!
+//! A bare group commit ([`Gauge::returns`]) with as many threads as a workload may have clients: the time between two of them that
+//! come back after a write, less the work that each does there. In the simulator, whose guest has one processor, that is what a
+//! client pays whose turn has not come yet when it is answered.
+//!
+//! The writes of these groups are write-throughs one at a time, like those of depth 1, and yet not the same: while clients come and
+//! go the processors do not fall asleep, and waking them is a good part of what a quick device's latency consists of. So it is
+//! these writes that the profile's latency of a write-through is made from.
+
+use std::time::Duration;
+
+use kvsim_native::gauge::Gauge;
+use kvsim_simdisk::LatencyConfig;
+
+/// Clients that come back together.
+const CLIENTS: [usize; 3] = [1, 8, 32];
+/// Groups that are looked at, of each number of clients.
+const ROUNDS: usize = 2_000;
+
+/// The cost of turns.
+#[derive(Debug, Clone)]
+pub struct Turns {
+    /// Of all numbers of clients alike.
+    pub turn: LatencyConfig,
+    /// By the number of clients.
+    pub groups: Vec<Group>,
+}
+
+/// Groups of one number of clients.
+#[derive(Debug, Clone)]
+pub struct Group {
+    /// So many.
+    pub clients: usize,
+    /// Bytes of a group.
+    pub size_bytes: usize,
+    /// The median time from one client to the next; `None` for a client alone.
+    pub turn_ns: Option<u64>,
+    /// How long the writes took, sorted.
+    pub writes_ns: Vec<u64>,
+}
+
+/// Measures; `work_ns`: what each client does when it has come back.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn measure(gauge: &Gauge, work_ns: u64) -> Result<Turns, String> {
+    let (mut all, mut groups) = (Vec::new(), Vec::new());
+    for clients in CLIENTS {
+        let seen = gauge
+            .returns(clients, Duration::from_nanos(work_ns), ROUNDS)
+            .map_err(|error| error.to_string())?;
+        let between = |round: &Vec<u64>| -> Vec<u64> {
+            let pairs = round.windows(2);
+            pairs
+                .map(|pair| (pair[1] - pair[0]).saturating_sub(work_ns))
+                .collect()
+        };
+        let mut turns: Vec<u64> = seen.rounds.iter().flat_map(between).collect();
+        // As many of each number of clients.
+        all.extend(turns.iter().step_by((clients - 1).max(1)));
+        turns.sort_unstable();
+        let mut writes_ns = seen.writes_ns;
+        writes_ns.sort_unstable();
+        groups.push(Group {
+            clients,
+            size_bytes: seen.size_bytes,
+            turn_ns: turns.get(turns.len() / 2).copied(),
+            writes_ns,
+        });
+    }
+    Ok(Turns {
+        turn: LatencyConfig::measured(&mut all),
+        groups,
+    })
+}
