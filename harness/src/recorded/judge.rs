@@ -57,7 +57,7 @@ impl Tally {
 pub struct Found {
     /// Which session, from 1.
     pub session: u64,
-    /// Which of the states drawn at that place, and how many events of the recording had happened.
+    /// How many events of the recording had happened.
     pub event: usize,
     /// What the cut kept.
     pub state: CrashState,

@@ -87,6 +87,9 @@ impl Proof {
 
     fn say_taken_out(&self, text: &mut String) {
         if self.taken_out.is_empty() {
+            if self.plan.taken_out == 0 {
+                text.push_str("taken out nothing\n");
+            }
             return;
         }
         let of = |kind| self.taken_out.iter().filter(move |one| one.kind == kind);

@@ -36,7 +36,7 @@ pub(super) struct Session {
     pub(super) driver: &'static str,
     /// What the probe found, for a report.
     pub(super) device: String,
-    /// Frames and index pages that were moved or written by the engine itself.
+    /// What the engine counted.
     pub(super) engine: kvsim_native::Stats,
 }
 

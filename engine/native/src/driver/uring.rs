@@ -131,24 +131,24 @@ impl Slot {
         entry.user_data(index as u64)
     }
 
-    /// The same in a recording's words.
-    fn call(&self) -> Call {
-        let done = self.done;
+    /// What the entry tells the kernel, in a recording's words; nothing of what this driver thinks that it told.
+    fn call(&self, entry: &squeue::Entry) -> Call {
+        let told = Told::of(entry);
         match &self.work {
-            Work::Read { offset, buffer } => Call::Read {
-                offset: *offset + done as u64,
-                len_bytes: (buffer.len() - done) as u64,
+            Work::Read { .. } if told.opcode == opcode::Read::CODE => Call::Read {
+                offset: told.offset,
+                len_bytes: told.len as u64,
             },
-            Work::Write {
-                offset,
-                data,
-                through,
-            } => Call::Write {
-                offset: *offset + done as u64,
-                data: data[done..].into(),
-                through: *through,
-            },
-            Work::Flush => Call::Flush,
+            Work::Write { data, .. } if told.opcode == opcode::Write::CODE => {
+                let start = told.address - data.as_ptr().addr();
+                Call::Write {
+                    offset: told.offset,
+                    data: data[start..start + told.len].into(),
+                    through: told.rw_flags & RWF_DSYNC != 0,
+                }
+            }
+            Work::Flush if told.opcode == opcode::Fsync::CODE => Call::Flush,
+            _ => panic!("an entry of another kind: {entry:?}"),
         }
     }
 
@@ -168,6 +168,34 @@ impl Slot {
             Work::Read { buffer, .. } => buffer.len(),
             Work::Write { data, .. } => data.len(),
             Work::Flush => 0,
+        }
+    }
+}
+
+/// The fields of an entry, as the kernel reads them: `struct io_uring_sqe` of `linux/io_uring.h`.
+struct Told {
+    opcode: u8,
+    offset: u64,
+    address: usize,
+    len: usize,
+    rw_flags: i32,
+}
+
+impl Told {
+    fn of(entry: &squeue::Entry) -> Told {
+        // SAFETY: an entry is the kernel's structure of 64 bytes and nothing else, and it was zeroed before its fields were set.
+        let bytes: [u8; 64] = unsafe { std::mem::transmute(entry.clone()) };
+        let field =
+            |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let size = |number: u64| usize::try_from(number).expect("an address or a length in memory");
+        let word =
+            |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        Told {
+            opcode: bytes[0],
+            offset: field(8),
+            address: size(field(16)),
+            len: size(u64::from(word(24))),
+            rw_flags: word(28).cast_signed(),
         }
     }
 }
@@ -219,23 +247,22 @@ impl Ring {
         }
     }
 
-    fn take_slot(&self, mut slot: Slot) -> squeue::Entry {
-        self.note_begin(&mut slot);
+    fn take_slot(&self, slot: Slot) -> squeue::Entry {
         let mut slots = lock(&self.slots);
         let index = slots.free.pop().unwrap_or_else(|| {
             slots.slots.push(None);
             slots.slots.len() - 1
         });
-        slots.slots[index].insert(slot).entry(index)
+        self.begin(slots.slots[index].insert(slot), index)
     }
 
-    /// Notes that the kernel is about to be asked for what is left of it.
-    fn note_begin(&self, slot: &mut Slot) {
-        slot.recorded = self
-            .file
-            .recorder
-            .as_ref()
-            .map(|recorder| recorder.begun(slot.call()));
+    /// The entry for what is left of it, noted if somebody records.
+    fn begin(&self, slot: &mut Slot, index: usize) -> squeue::Entry {
+        let entry = slot.entry(index);
+        if let Some(recorder) = &self.file.recorder {
+            slot.recorded = Some(recorder.begun(slot.call(&entry)));
+        }
+        entry
     }
 
     fn note_end(&self, slot: &Slot, result: i32) {
@@ -259,8 +286,7 @@ impl Ring {
             self.note_end(&slot, completion.result());
             match slot.progress(completion.result()) {
                 Progress::More => {
-                    self.note_begin(&mut slot);
-                    again.push(slots.slots[index].insert(slot).entry(index));
+                    again.push(self.begin(slots.slots[index].insert(slot), index));
                 }
                 Progress::Ended(result) => {
                     slots.free.push(index);
