@@ -54,6 +54,14 @@ fn run(args: &CrashDiskArgs) -> Result<Exit, String> {
     } else {
         print(&proof.text());
     }
+    if let Some(found) = &proof.found {
+        let saved = found.save(&args.failures);
+        let saved = saved.map_err(|error| format!("{}: {error}", args.failures.display()))?;
+        complain(&format!(
+            "the disk as the crash left it: {}",
+            saved.display()
+        ));
+    }
     Ok(if proof.found.is_some() {
         Exit::Violation
     } else if proof.is_complete() {
