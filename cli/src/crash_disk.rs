@@ -55,12 +55,13 @@ fn run(args: &CrashDiskArgs) -> Result<Exit, String> {
         print(&proof.text());
     }
     if let Some(found) = &proof.found {
-        let saved = found.save(&args.failures);
-        let saved = saved.map_err(|error| format!("{}: {error}", args.failures.display()))?;
-        complain(&format!(
-            "the disk as the crash left it: {}",
-            saved.display()
-        ));
+        complain(&match found.save(&args.failures) {
+            Ok(path) => format!("the disk as the crash left it: {}", path.display()),
+            Err(error) => format!(
+                "warning: {}: the disk as the crash left it cannot be saved: {error}",
+                args.failures.display()
+            ),
+        });
     }
     Ok(if proof.found.is_some() {
         Exit::Violation
