@@ -1,7 +1,9 @@
 //! `kvsim bench`: the workload of a scenario on a real disk, on our engine and on its peers; or on the simulated one.
 
+use std::cell::Cell;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kvsim_harness::bench::load::Pace;
 use kvsim_harness::bench::native::Native;
@@ -145,13 +147,19 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             cache_bytes: args.cache_mib << 20,
             assume_power_loss_protection: args.assume_power_loss_protection,
         };
-        let spinner = Progress(Spinner::new(!args.json));
-        let mut table = measure(&plan, &engines, &spinner, &|| interrupts.came())?;
+        let tables_left = scenarios.len() - tables.len();
+        let turns = (tables_left * engines.len()) as u64 * u64::from(plan.rounds);
+        let progress = Progress {
+            spinner: Spinner::new(!args.json),
+            turns_left: Cell::new(u32::try_from(turns).unwrap_or(u32::MAX)),
+            turn: args.warm_up + args.duration,
+        };
+        let mut table = measure(&plan, &engines, &progress, &|| interrupts.came())?;
         if let Some(program) = &program {
-            spinner.0.say("predicting");
+            progress.spinner.say("predicting");
             table.prediction = Some(predict(scenario, program)?);
         }
-        drop(spinner);
+        drop(progress);
         if !args.json {
             print(&format!("{}\n", report::table(&table)));
         }
@@ -200,16 +208,20 @@ fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durab
 
 fn known() -> Vec<Box<dyn Engine>> {
     #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "peers are added"))]
-    let mut all: Vec<Box<dyn Engine>> = vec![
-        Box::new(Native::ENGINE),
+    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(Native::ENGINE)];
+    #[cfg(feature = "peers")]
+    all.extend(kvsim_peers::all());
+    all
+}
+
+/// What is measured only by its own name: ways of ours that are compared with one another, and files without an engine.
+fn others() -> Vec<Box<dyn Engine>> {
+    vec![
         Box::new(Native::THROUGH),
         Box::new(Native::FLUSH_FREE),
         Box::new(Slots::BUFFERED),
         Box::new(Slots::DIRECT),
-    ];
-    #[cfg(feature = "peers")]
-    all.extend(kvsim_peers::all());
-    all
+    ]
 }
 
 /// Every engine that can be measured here, ours first; what is left out is said.
@@ -248,7 +260,7 @@ fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
     }
     let mut chosen: Vec<Box<dyn Engine>> = Vec::new();
     for name in names {
-        let mut all = known();
+        let mut all: Vec<_> = known().into_iter().chain(others()).collect();
         let at = all.iter().position(|engine| engine.name() == name);
         let Some(at) = at else {
             let names: Vec<&str> = all.iter().map(|engine| engine.name()).collect();
@@ -300,14 +312,24 @@ pub(crate) fn is_in_memory(_: &Path) -> bool {
     false
 }
 
-struct Progress(Spinner);
+/// Says what is measured, and how long the turns that are left will take; loading comes on top.
+struct Progress {
+    spinner: Spinner,
+    turns_left: Cell<u32>,
+    turn: Duration,
+}
 
 impl Watch for Progress {
     fn loading(&self, engine: &str, done: u64, of: u64) {
-        self.0.say(&format!("{engine}: loading {done} of {of}"));
+        self.spinner
+            .say(&format!("{engine}: loading {done} of {of}"));
     }
 
     fn measuring(&self, engine: &str, round: u32, of: u32) {
-        self.0.say(&format!("{engine}: round {round} of {of}"));
+        self.spinner
+            .say(&format!("{engine}: round {round} of {of}"));
+        let turns = self.turns_left.get();
+        self.spinner.ends_in(self.turn * turns);
+        self.turns_left.set(turns.saturating_sub(1));
     }
 }

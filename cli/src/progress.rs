@@ -1,10 +1,10 @@
-//! The line that moves while seeds run: on a terminal only, on standard error.
+//! The line that moves while seeds or benchmarks run: on a terminal only, on standard error.
 
 use std::io::{IsTerminal, stderr};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use kvsim_harness::campaign::Campaign;
 use kvsim_harness::control::Control;
 use kvsim_harness::scenario::thousands;
@@ -70,8 +70,19 @@ impl Drop for Progress {
     }
 }
 
-/// A line that says what is going on, for what has no end that can be foreseen.
-pub(crate) struct Spinner(ProgressBar);
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a person is told how long it will take"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// A line that says what is going on, and how long it will take if that is known.
+pub(crate) struct Spinner {
+    bar: ProgressBar,
+    end: Arc<Mutex<Option<Instant>>>,
+}
 
 impl Spinner {
     /// Shown on a terminal, if that is wanted.
@@ -82,18 +93,66 @@ impl Spinner {
         } else {
             ProgressDrawTarget::hidden()
         });
+        let end = Arc::new(Mutex::new(None));
+        let told = Arc::clone(&end);
+        let left = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
+            let end: Option<Instant> = *told.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(end) = end {
+                // A line that cannot be drawn is not worth an error.
+                let _ = text.write_str(&left(end.saturating_duration_since(now())));
+            }
+        };
+        let style = ProgressStyle::with_template("{spinner} {msg}{left}")
+            .unwrap_or_else(|_| ProgressStyle::default_spinner());
+        bar.set_style(style.with_key("left", left));
         bar.enable_steady_tick(PERIOD);
-        Spinner(bar)
+        Spinner { bar, end }
     }
 
     /// Says it.
     pub(crate) fn say(&self, text: &str) {
-        self.0.set_message(text.to_owned());
+        self.bar.set_message(text.to_owned());
+    }
+
+    /// Says when all will be over: in so long from now.
+    pub(crate) fn ends_in(&self, left: Duration) {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        *end = Some(now() + left);
+    }
+}
+
+/// So long is left, as a person says it; nothing is said of what is overdue.
+fn left(time: Duration) -> String {
+    match time.as_secs() {
+        0 => String::new(),
+        seconds @ 1..60 => format!(", {seconds} s left"),
+        seconds => format!(", {} min {} s left", seconds / 60, seconds % 60),
     }
 }
 
 impl Drop for Spinner {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the time left is short and plain. Method: one of each form.
+    #[test]
+    fn the_time_left_is_said_plainly() {
+        let said = [0, 7, 59, 60, 754].map(|seconds| left(Duration::from_secs(seconds)));
+        assert_eq!(
+            said,
+            [
+                "",
+                ", 7 s left",
+                ", 59 s left",
+                ", 1 min 0 s left",
+                ", 12 min 34 s left"
+            ]
+        );
     }
 }

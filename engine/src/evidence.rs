@@ -3,6 +3,7 @@
 use crate::error::{Error, Mismatch};
 use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
+use crate::format::to_usize;
 use crate::loaded::Loaded;
 use crate::replay::Replay;
 
@@ -11,9 +12,10 @@ impl Replay<'_> {
     /// of the segment and at those that follow, as far as their headers lead, and one beyond.
     ///
     /// It reads anew what replay has read already: a device that once answered with something else must not decide alone where
-    /// the log ends. If now the chain does go on, the device contradicts itself, and that is damage.
+    /// the log ends. If now the chain does go on, the device contradicts itself, and that is damage. What was seen beyond the end
+    /// when the end was found counts as well, whatever the device answers now.
     pub(crate) async fn evidence_beyond(&mut self, lsn: u64) -> Result<Option<u64>, Error> {
-        let mut highest = None;
+        let mut highest = self.stated_in(&self.segment);
         let mut logical = self.geometry.logical(lsn);
         let mut within = self.geometry.within(lsn);
         let mut next = self.tail.next;
@@ -24,6 +26,7 @@ impl Replay<'_> {
             segment
                 .load(self.handle, &self.geometry, self.geometry.segment_bytes)
                 .await?;
+            highest = highest.max(self.stated_in(&segment));
             let base = logical * self.geometry.segment_bytes;
             let mut linked = within != 0;
             if within == 0
@@ -64,6 +67,18 @@ impl Replay<'_> {
             within = 0;
         }
         Ok(highest)
+    }
+
+    /// The highest durable position that any header of the current epoch states in these bytes of a segment, wherever it was meant
+    /// to be: a write that went astray is no part of the log, but what it says was so.
+    fn stated_in(&self, segment: &Loaded) -> Option<u64> {
+        let sectors = (0..segment.len()).step_by(to_usize(self.geometry.sector_bytes));
+        let headers =
+            sectors.filter_map(|at| FrameHeader::decode_misplaced(&self.id, segment.from(at)));
+        headers
+            .filter(|header| header.epoch == self.superblock.epoch)
+            .map(|header| header.durable)
+            .max()
     }
 
     fn contradiction(&self, lsn: u64, physical: u32, within: u64) -> Error {

@@ -51,6 +51,11 @@ impl Loaded {
         Ok(())
     }
 
+    /// How much of it, from its start.
+    pub(crate) fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     pub(crate) fn from(&self, within: u64) -> &[u8] {
         &self.bytes[to_usize(within)..]
     }

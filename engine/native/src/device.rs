@@ -141,8 +141,12 @@ fn facts(file: &DataFile) -> Facts {
         .file
         .metadata()
         .map_or(u64::from(BLOCK_BYTES_MIN), |metadata| metadata.blksize());
+    #[cfg(target_vendor = "apple")]
+    let name = crate::apple::device_of(&file.file);
+    #[cfg(not(target_vendor = "apple"))]
+    let name = String::new();
     Facts {
-        name: String::new(),
+        name,
         volatile_cache: None,
         fua: None,
         atomic_write_bytes: 0,

@@ -244,8 +244,13 @@ impl DataFile {
         }
     }
 
-    #[cfg(not(target_os = "linux"))]
-    #[expect(clippy::unused_self, reason = "the Linux version uses it")]
+    #[cfg(target_vendor = "apple")]
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        crate::apple::preallocate(&self.file, to - from)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+    #[expect(clippy::unused_self, reason = "the other versions use it")]
     fn allocate(&self, _from: u64, _to: u64) -> io::Result<()> {
         Ok(())
     }

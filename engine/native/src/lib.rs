@@ -11,6 +11,8 @@
 //! - `database` is what callers see.
 #![cfg(unix)]
 
+#[cfg(target_vendor = "apple")]
+mod apple;
 mod database;
 mod device;
 mod driver;

@@ -322,3 +322,30 @@ fn a_file_of_something_else_is_refused_and_kept() {
         assert_eq!(std::fs::read(&place.path).expect("the file"), bytes);
     }
 }
+
+/// Goal: a value of many chunks is written while other writes are under way, and nobody waits for a write that nobody began.
+/// Method: threads that write and read large values, beside others that write small ones.
+#[test]
+fn large_values_are_written_beside_small_ones() {
+    let place = place();
+    let mut wish = options(DriverChoice::Auto);
+    wish.size_bytes = 64 << 20;
+    let database = Database::open(&place.path, &wish).expect("a new database");
+    std::thread::scope(|scope| {
+        for thread in 0..6_u32 {
+            let database = database.clone();
+            scope.spawn(move || {
+                let len = if thread < 3 { 1_500_000 } else { 1000 };
+                for n in 0..40_u32 {
+                    let k = key((thread << 16) | (n % 2));
+                    let value = vec![u8::try_from(n).expect("few"); len];
+                    database
+                        .put(&k, &value, Durability::Durable)
+                        .expect("a put");
+                    let found = database.get(&k).expect("a get");
+                    assert!(found.as_deref() == Some(&value[..]));
+                }
+            });
+        }
+    });
+}

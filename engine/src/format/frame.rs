@@ -90,6 +90,12 @@ impl FrameHeader {
         self
     }
 
+    /// The same wherever it lies, at the position that it names itself.
+    pub(crate) fn decode_misplaced(id: &Identity, bytes: &[u8]) -> Option<FrameHeader> {
+        let lsn = get_u64(bytes.get(..FRAME_HEADER_BYTES)?, LSN);
+        FrameHeader::decode(id, lsn, u64::MAX, bytes).ok()
+    }
+
     /// Parses the header of a frame at `lsn`; `room` is what is left of its segment from there.
     pub(crate) fn decode(
         id: &Identity,

@@ -9,8 +9,8 @@ use super::store::{Durability, Engine, Settings, Store, StoreError, Writing};
 /// Why figures on this path are not to be trusted further than the one who asked for it.
 pub const CAVEAT: &str =
     "no flushes: durable only if the drive's cache survives a power cut, which is your word for it";
-/// The file is written in full before the clock runs, three times as large as the data.
-const SPACE_PERCENT: u64 = 300;
+/// The file is written in full before the clock runs; so large that it need not grow for this data.
+const SPACE_PERCENT: u64 = 190;
 const SPACE_BYTES_MIN: u64 = 64 << 20;
 
 /// Our engine, on one file in the directory.

@@ -26,6 +26,8 @@ const BLOCK_BYTES: u64 = BLOCK as u64;
 /// How long a group waits for more writes, and how long for the next of them.
 const GATHER: Duration = Duration::from_micros(50);
 const TURNS: u32 = 20;
+/// Relaxed writes that may be accepted and not carried out.
+const ACCEPTED_MAX: usize = 256;
 
 /// A file of slots.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +46,7 @@ type Told = oneshot::Sender<Result<(), StoreError>>;
 
 struct Write {
     offset: u64,
+    /// Nothing for one who only wants to know that all before is done.
     bytes: Vec<u8>,
     told: Told,
 }
@@ -92,7 +95,7 @@ impl Engine for Slots {
     }
 
     fn version(&self) -> String {
-        String::new()
+        "(no engine)".to_owned()
     }
 
     fn is_ordered(&self) -> bool {
@@ -105,7 +108,7 @@ impl Engine for Slots {
             Durability::Full | Durability::Os => "one fdatasync for all writes that came together",
         };
         vec![
-            ("a file of slots".to_owned(), "no engine".to_owned()),
+            ("slots of".to_owned(), "4 KiB, preallocated".to_owned()),
             ("flush".to_owned(), flush.to_owned()),
         ]
     }
@@ -188,18 +191,37 @@ impl Shared {
             Ok((offset, bytes))
         });
         match written {
-            Ok((offset, bytes)) => {
-                self.lock().writes.push(Write {
-                    offset,
-                    bytes,
-                    told,
-                });
-                self.came.notify_one();
-            }
+            Ok((offset, bytes)) => self.push(offset, bytes, told),
             // Whoever asks is told at once; that nobody asks any more is no error.
             Err(error) => drop(told.send(Err(error))),
         }
         answer
+    }
+
+    fn push(&self, offset: u64, bytes: Vec<u8>, told: Told) {
+        let write = Write {
+            offset,
+            bytes,
+            told,
+        };
+        self.lock().writes.push(write);
+        self.came.notify_one();
+    }
+
+    /// Waits for an answer; relaxed writes are acknowledged when accepted, as long as there are not too many.
+    fn wait(&self, answer: oneshot::Receiver<Result<(), StoreError>>) -> Result<(), StoreError> {
+        if !self.flushes && self.lock().writes.len() < ACCEPTED_MAX {
+            return Ok(());
+        }
+        self.wait_for(answer)
+    }
+
+    fn wait_for(
+        &self,
+        answer: oneshot::Receiver<Result<(), StoreError>>,
+    ) -> Result<(), StoreError> {
+        let answer = answer.blocking_recv();
+        answer.unwrap_or_else(|_| Err(self.failed("it was closed")))
     }
 
     /// The thread that writes groups, until there are none and none will come.
@@ -208,7 +230,9 @@ impl Shared {
             let mut writes = Vec::with_capacity(group.len());
             let mut waiting = Vec::with_capacity(group.len());
             for write in group {
-                writes.push((write.offset, write.bytes));
+                if !write.bytes.is_empty() {
+                    writes.push((write.offset, write.bytes));
+                }
                 waiting.push(write.told);
             }
             let result = self.gauge.commit(&writes, self.flushes);
@@ -250,8 +274,7 @@ impl Shared {
 
 impl Store for Opened {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let answer = self.shared.hand_in(key, value).blocking_recv();
-        answer.unwrap_or_else(|_| Err(self.shared.failed("it was closed")))
+        self.shared.wait(self.shared.hand_in(key, value))
     }
 
     fn delete(&self, _: &[u8]) -> Result<(), StoreError> {
@@ -277,6 +300,10 @@ impl Store for Opened {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
+        // Groups are carried out in order: when this one is, all before are.
+        let (told, answer) = oneshot::channel();
+        self.shared.push(0, Vec::new(), told);
+        self.shared.wait_for(answer)?;
         let flushed = self.shared.gauge.commit(&[], true);
         flushed.map_err(|error| self.shared.failed(error))
     }
@@ -355,6 +382,27 @@ mod tests {
                 assert_eq!(found, Ok(true));
                 assert_eq!(seen, [number; 4096]);
             }
+            drop(store);
+            let store = slots
+                .open(&path, &settings(Durability::Relaxed))
+                .expect("it opens again");
+            for number in 8..60_u8 {
+                let key = format!("k{number:015}");
+                store
+                    .put(key.as_bytes(), &[number; 4096])
+                    .expect("it has a slot");
+            }
+            store.sync().expect("a disk does that");
+            for number in [5_u8, 8, 59] {
+                let key = format!("k{number:015}");
+                let mut seen = 0;
+                let found = store.get(key.as_bytes(), &mut |value| seen = value[4095]);
+                assert_eq!((found, seen), (Ok(true), number));
+            }
+            drop(store);
+            let store = slots
+                .open(&path, &settings(Durability::Full))
+                .expect("it opens");
             let refused = store.put(b"k000000000000999", &[0; 4096]);
             assert!(refused.is_err_and(|error| error.what.contains("no slot 999")));
         }

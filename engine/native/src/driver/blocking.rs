@@ -103,7 +103,10 @@ fn write_synchronously(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result
 
 /// Where there is no write-through, a flush of everything does it too.
 #[cfg(not(target_os = "linux"))]
-fn write_through(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+use write_then_flush as write_through;
+
+#[cfg(any(not(target_os = "linux"), test))]
+fn write_then_flush(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
     write_all(file, bytes, offset)?;
     flush(file)
 }
@@ -114,9 +117,73 @@ pub(crate) fn flush(file: &DataFile) -> io::Result<()> {
         file.recorder.as_ref(),
         || Call::Flush,
         || match file.kind {
-            // On Apple's systems this is `F_FULLFSYNC`.
-            Kind::Full => file.file.sync_data(),
+            Kind::Full => full_flush(&file.file),
             Kind::Os => Ok(rustix::fs::fsync(&file.file)?),
         },
     )
+}
+
+#[cfg(target_vendor = "apple")]
+use crate::apple::full_flush;
+
+/// Data, and of the metadata what it takes to find them, through the drive's own cache.
+#[cfg(not(target_vendor = "apple"))]
+fn full_flush(file: &std::fs::File) -> io::Result<()> {
+    file.sync_data()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OpenOptions;
+    use crate::record::{Recorder, What};
+
+    /// Goal: where a system has no write-through, a write and a flush stand in for it, in this order, for both kinds of durability.
+    /// Method: the write as such systems do it, on a file whose calls are recorded; what was called, and what is in the file.
+    #[test]
+    fn a_write_and_a_flush_stand_in_for_a_write_through() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        for kind in [Kind::Full, Kind::Os] {
+            let recorder = Recorder::default();
+            let options = OpenOptions {
+                kind,
+                size_bytes: 1 << 20,
+                recorder: Some(recorder.clone()),
+                ..OpenOptions::default()
+            };
+            let file = DataFile::open(&directory.path().join(kind.to_string()), &options)
+                .expect("it opens");
+            drop(recorder.take());
+            let mut bytes = IoBuf::zeroed(4096);
+            bytes.fill(9);
+            write_then_flush(&file, &bytes, 8192).expect("a disk does that");
+            let calls: Vec<Call> = recorder
+                .take()
+                .into_iter()
+                .filter_map(|event| match event.what {
+                    What::Begun(_, call) => Some(call),
+                    _ => None,
+                })
+                .collect();
+            assert!(
+                matches!(
+                    &calls[..],
+                    [
+                        Call::Write {
+                            offset: 8192,
+                            through: false,
+                            ..
+                        },
+                        Call::Flush
+                    ]
+                ),
+                "{calls:?}"
+            );
+            let mut read = IoBuf::zeroed(4096);
+            file.file
+                .read_exact_at(&mut read, 8192)
+                .expect("it is there");
+            assert_eq!(read[..], bytes[..]);
+        }
+    }
 }

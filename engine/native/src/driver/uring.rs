@@ -369,7 +369,12 @@ impl Driver for Uring {
             return false;
         };
         slots.lone_under_way = true;
+        let company = slots.slots.len() > slots.free.len();
         drop(slots);
+        if company {
+            // What was queued after it must not wait for it.
+            self.ring.enter(0, None);
+        }
         let result = blocking::execute(&self.ring.file, op);
         let mut slots = lock(&self.ring.slots);
         slots.lone_under_way = false;
