@@ -200,6 +200,9 @@ pub(crate) struct CrashDiskArgs {
     /// Threads that judge [default: one for each core]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
+    /// Where the disk as a crash left it is saved, if the engine does not recover from it as it must
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    pub(crate) failures: PathBuf,
     /// Print the results as JSON and nothing else
     #[arg(long)]
     pub(crate) json: bool,

@@ -54,6 +54,15 @@ fn run(args: &CrashDiskArgs) -> Result<Exit, String> {
     } else {
         print(&proof.text());
     }
+    if let Some(found) = &proof.found {
+        complain(&match found.save(&args.failures) {
+            Ok(path) => format!("the disk as the crash left it: {}", path.display()),
+            Err(error) => format!(
+                "warning: {}: the disk as the crash left it cannot be saved: {error}",
+                args.failures.display()
+            ),
+        });
+    }
     Ok(if proof.found.is_some() {
         Exit::Violation
     } else if proof.is_complete() {

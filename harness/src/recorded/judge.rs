@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,7 +14,7 @@ use kvsim_simdisk::{CrashState, Device, FaultConfig, Image, Sectors};
 
 use super::recover::{Opening, recover};
 use super::replay::{Replay, Stuck};
-use super::session::Session;
+use super::session::{Session, write_file};
 use crate::oracle::{DeviceTruth, Oracle, Property, Violation};
 
 /// One recovery of so many is done again on what it left.
@@ -63,6 +64,25 @@ pub struct Found {
     pub state: CrashState,
     /// What is wrong.
     pub violation: Box<Violation>,
+    /// What the cut left on the disk; empty where there was no file, or where it took no cut.
+    pub(super) image: Image,
+}
+
+impl Found {
+    /// Writes what the cut left into a file that a database can be opened from.
+    ///
+    /// # Errors
+    /// The directory or the file cannot be written.
+    pub fn save(&self, directory: &Path) -> std::io::Result<PathBuf> {
+        std::fs::create_dir_all(directory)?;
+        let name = format!(
+            "crash-disk-{}-{}-{}.image",
+            self.session, self.event, self.violation.property
+        );
+        let path = directory.join(name);
+        write_file(&path, &self.image)?;
+        Ok(path)
+    }
 }
 
 /// How a recording is judged.
@@ -169,6 +189,7 @@ pub(super) fn judge(
                 event,
                 state: CrashState::default(),
                 violation,
+                image: Image::default(),
             });
         }
         _ => {}
@@ -203,17 +224,19 @@ impl Shared<'_> {
 
     fn judge_point(&self, point: &Point, tally: &mut Tally) -> Option<Found> {
         let owed = point.oracle.fingerprint();
-        let found = |state: &CrashState, violation| Found {
+        let found = |state: &CrashState, violation, image: Image| Found {
             session: self.judging.number,
             event: point.event,
             state: state.clone(),
             violation,
+            image,
         };
         if point.nameless {
             tally.drawn += 1;
             let state = CrashState::default();
-            if let Err(violation) = self.judge_image(Image::default(), &point.oracle, owed, tally) {
-                return Some(found(&state, violation));
+            let image = Image::default();
+            if let Err(violation) = self.judge_image(&image, &point.oracle, owed, tally) {
+                return Some(found(&state, violation, image));
             }
         }
         for state in &point.states {
@@ -223,8 +246,8 @@ impl Shared<'_> {
                 .image_after(state)
                 .expect("it was drawn from this device");
             let before = tally.judged;
-            if let Err(violation) = self.judge_image(image, &point.oracle, owed, tally) {
-                return Some(found(state, violation));
+            if let Err(violation) = self.judge_image(&image, &point.oracle, owed, tally) {
+                return Some(found(state, violation, image));
             }
             if tally.judged > before {
                 let torn = |survivor: &kvsim_simdisk::Survivor| survivor.sectors != Sectors::All;
@@ -238,7 +261,7 @@ impl Shared<'_> {
 
     fn judge_image(
         &self,
-        image: Image,
+        image: &Image,
         oracle: &Oracle,
         owed: u64,
         tally: &mut Tally,
@@ -249,7 +272,7 @@ impl Shared<'_> {
         }
         tally.judged += 1;
         let truth = DeviceTruth::default();
-        let recovered = recover(image, self.opening, oracle)?;
+        let recovered = recover(image.clone(), self.opening, oracle)?;
         oracle.judge(&recovered.seen, &truth)?;
         tally.keys_read += recovered.seen.keys_read();
         if hash.is_multiple_of(AGAIN_EVERY) {
@@ -265,5 +288,35 @@ impl Shared<'_> {
             oracle.same_recovery(&recovered.seen, &again.seen, &truth)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::{GuestFault, insane};
+
+    /// Goal: what a crash left can be looked at afterwards. Method: save it, compare the file.
+    #[test]
+    fn what_the_cut_left_is_saved() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut image = Image::new(1 << 20);
+        image.write(70_000, b"something");
+        let found = Found {
+            session: 2,
+            event: 17,
+            state: CrashState::default(),
+            violation: insane(&GuestFault::OutOfFuel, 1, "recovering"),
+            image: image.clone(),
+        };
+        let path = found
+            .save(&directory.path().join("new"))
+            .expect("it can be written");
+        assert!(
+            path.ends_with("new/crash-disk-2-17-sane_guest.image"),
+            "{path:?}"
+        );
+        let differs = super::super::session::first_difference(&path, &image);
+        assert_eq!(differs.expect("it can be read"), None);
     }
 }

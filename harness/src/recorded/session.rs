@@ -334,3 +334,31 @@ pub(super) fn write_file(path: &Path, image: &Image) -> std::io::Result<()> {
     }
     file.sync_all()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a file that holds anything but what was recorded is noticed, wherever. Method: one byte changed, and one more.
+    #[test]
+    fn a_byte_that_nobody_recorded_is_noticed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        let mut image = Image::new(3 << 20);
+        image.write(5_000, &[9; 70_000]);
+        write_file(&path, &image).expect("it can be written");
+        let differs = || first_difference(&path, &image).expect("it can be read");
+        assert_eq!(differs(), None);
+        let file = File::options()
+            .write(true)
+            .open(&path)
+            .expect("it is there");
+        file.write_all_at(&[1], 2_500_000)
+            .expect("it can be written");
+        assert_eq!(differs(), Some(2_500_000));
+        file.write_all_at(&[0], 2_500_000)
+            .expect("it can be written");
+        file.write_all_at(&[0], 3 << 20).expect("it can be longer");
+        assert_eq!(differs(), Some(3 << 20));
+    }
+}

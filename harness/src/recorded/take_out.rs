@@ -139,3 +139,72 @@ fn rests_on(events: &[Event], write: &Acknowledged<'_>) -> Option<Candidate> {
 fn holds(data: &[u8], bytes: &[u8]) -> bool {
     data.windows(bytes.len()).any(|window| window == bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvsim_native::record::Change;
+
+    const VALUE: [u8; FULL_BYTES_MIN] = [7; FULL_BYTES_MIN];
+
+    fn write(call: CallId, through: bool) -> What {
+        let mut data = vec![0; 512];
+        data[100..100 + VALUE.len()].copy_from_slice(&VALUE);
+        let data = data.into();
+        What::Begun(
+            call,
+            Call::Write {
+                offset: 0,
+                data,
+                through,
+            },
+        )
+    }
+
+    fn flush(call: CallId) -> What {
+        What::Begun(call, Call::Flush)
+    }
+
+    fn ended(call: CallId) -> What {
+        What::Ended(call, Ok(512))
+    }
+
+    /// The call on which the acknowledgement of one durable put rests, if these things happen in between.
+    fn rests(between: Vec<What>) -> Option<(CallId, Kind)> {
+        let changes = vec![Change {
+            key: (*b"key").into(),
+            value: Some(VALUE.into()),
+        }];
+        let asked = Asked::Write {
+            changes,
+            durability: Durability::Durable,
+        };
+        let mut all = vec![What::HandedIn(3, asked)];
+        all.extend(between);
+        all.push(What::Answered(3, Ok(())));
+        let events: Vec<Event> = all
+            .into_iter()
+            .map(|what| Event { at_ns: 0, what })
+            .collect();
+        let acknowledged = acknowledged(&events);
+        assert_eq!(acknowledged.len(), 1);
+        let found = rests_on(&events, &acknowledged[0]);
+        found.map(|candidate| (candidate.call, candidate.kind))
+    }
+
+    /// Goal: what is left out is what the acknowledgement rests on, and on nothing else. Method: a write-through, a write and its
+    /// flush; then a flush that began too early, two that would each do, and no durable write at all.
+    #[test]
+    fn the_one_call_is_found() {
+        let through = vec![write(1, true), ended(1)];
+        assert_eq!(rests(through), Some((1, Kind::WriteThrough)));
+        let flushed = vec![write(1, false), ended(1), flush(2), ended(2)];
+        assert_eq!(rests(flushed), Some((2, Kind::Flush)));
+        let early = vec![write(1, false), flush(2), ended(1), ended(2)];
+        assert_eq!(rests(early), None);
+        let both = vec![write(1, true), ended(1), flush(2), ended(2)];
+        assert_eq!(rests(both), None);
+        let elsewhere = vec![flush(2), ended(2)];
+        assert_eq!(rests(elsewhere), None);
+    }
+}
