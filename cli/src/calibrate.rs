@@ -1,6 +1,6 @@
 //! `kvsim calibrate`: a disk and its machine as a profile.
 
-use kvsim_harness::bench::calibrate::{Plan, calibrate as measure, profile};
+use kvsim_harness::bench::calibrate::{FILE_BYTES, Plan, calibrate as measure, profile, turns};
 use kvsim_harness::guest;
 
 use crate::args::CalibrateArgs;
@@ -35,6 +35,8 @@ fn run(args: &CalibrateArgs) -> Result<Exit, String> {
         overwrite: args.write,
         cell: args.cell,
         passes: args.passes.get(),
+        groups: turns::GROUPS,
+        file_bytes: FILE_BYTES,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

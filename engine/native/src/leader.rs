@@ -26,6 +26,8 @@ use crate::waiter::{Call, Receiver, Seat, Ticket};
 
 /// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(100);
+/// How soon the database's own thread looks again while somebody else leads.
+const LOOK_NS: Nanos = 1_000_000;
 
 /// How often a thread looks again for the lock before it gives way: whoever holds it and runs is done within a microsecond or two.
 const LOCK_LOOKS: u32 = 100;
@@ -646,10 +648,13 @@ impl Shared {
                 self.lead(inside, None);
                 continue;
             }
-            // Where somebody leads, the wish is minded.
-            inside.alarm = inside
-                .wish
-                .filter(|_| matches!(inside.leader, Leader::Nobody));
+            // Where somebody leads, the wish is minded. Soon nobody may, and then there is a wish again: to look by the clock costs less
+            // than to be woken by each who leaves.
+            inside.alarm = match (inside.wish, &inside.leader) {
+                (wish, Leader::Nobody) => wish,
+                (Some(at), _) if at > now => Some(at),
+                _ => Some(now + LOOK_NS),
+            };
             let alarm = inside.alarm;
             drop(inside);
             seat.sleep(alarm.map(|at| Duration::from_nanos(at.saturating_sub(now))));

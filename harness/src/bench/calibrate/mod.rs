@@ -32,7 +32,7 @@ pub const SIZES_BYTES: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 <
 /// Operations under way at once.
 pub const DEPTHS: [usize; 5] = [1, 2, 4, 8, 32];
 /// Large enough for the largest operations at the greatest depth, several times over.
-const FILE_BYTES: u64 = 256 << 20;
+pub const FILE_BYTES: u64 = 256 << 20;
 /// A growth is measured for as many turns of a cell, since it takes longer than all else.
 const GROW_TURNS: u32 = 3;
 
@@ -45,8 +45,13 @@ pub struct Plan {
     pub overwrite: bool,
     /// How long each size at each depth is measured, each time.
     pub cell: Duration,
-    /// How often all of it is measured; a disk that is slow for a while is slow for some of it only.
+    /// How often all of it is measured. Of each measurement the middle one counts: a disk or a machine that is slow for a while is
+    /// slow for some of them only.
     pub passes: u32,
+    /// Groups of clients that are let go, of each number.
+    pub groups: usize,
+    /// The file that is made in a directory.
+    pub file_bytes: u64,
 }
 
 /// One size at one depth.
@@ -58,9 +63,9 @@ pub struct Cell {
     pub size_bytes: usize,
     /// Operations under way at once.
     pub depth: usize,
-    /// Operations a second, the median of the passes.
+    /// Operations a second, in the pass whose rate is the median.
     pub rate: f64,
-    /// Latencies of all passes, sorted.
+    /// Latencies of that pass, sorted.
     pub latencies_ns: Vec<u64>,
 }
 
@@ -105,7 +110,7 @@ pub fn calibrate(
     let metadata = std::fs::metadata(&plan.path)
         .map_err(|error| format!("{}: {error}", plan.path.display()))?;
     let options = OpenOptions {
-        size_bytes: FILE_BYTES,
+        size_bytes: plan.file_bytes,
         ..OpenOptions::default()
     };
     let scratch = if metadata.is_dir() {
@@ -132,7 +137,14 @@ pub fn calibrate(
     let can_write = scratch.is_some() || plan.overwrite;
     let cells = measure(&gauge, plan, can_write, scratch.is_some(), told, stopped)?;
     let machine = match &scratch {
-        Some(scratch) => Some(machine(&gauge, scratch.path(), program, told, stopped)?),
+        Some(scratch) => Some(machine(
+            &gauge,
+            scratch.path(),
+            plan,
+            program,
+            told,
+            stopped,
+        )?),
         None => None,
     };
     Ok(Calibration {
@@ -147,6 +159,7 @@ pub fn calibrate(
 fn machine(
     gauge: &Gauge,
     directory: &Path,
+    plan: &Plan,
     program: &Arc<dyn Program>,
     told: Told<'_>,
     stopped: &dyn Fn() -> bool,
@@ -157,7 +170,7 @@ fn machine(
         return Err(STOPPED.to_owned());
     }
     told("clients that come back", 0, 0);
-    let turns = turns::measure(gauge, cpu.put_ns)?;
+    let turns = turns::measure(gauge, cpu.put_ns, plan.passes, plan.groups)?;
     Ok(Machine { cpu, turns })
 }
 
@@ -200,34 +213,41 @@ fn measure(
             duration: plan.cell * GROW_TURNS,
         });
     }
-    let mut samples: Vec<(Vec<f64>, Vec<u64>)> = vec![Default::default(); trials.len()];
+    let mut samples: Vec<Vec<(f64, Vec<u64>)>> = vec![Vec::new(); trials.len()];
     let (mut done, of) = (0, trials.len() as u64 * u64::from(plan.passes));
     for _ in 0..plan.passes {
-        for (trial, (rates, latencies_ns)) in trials.iter().zip(&mut samples) {
+        for (trial, passes) in trials.iter().zip(&mut samples) {
             if stopped() {
                 return Err(STOPPED.to_owned());
             }
             told(trial.access.name(), done, of);
             done += 1;
             let sample = gauge.run(trial).map_err(|error| error.to_string())?;
-            rates.push(per_second(sample.latencies_ns.len(), sample.elapsed));
-            latencies_ns.extend(sample.latencies_ns);
+            let rate = per_second(sample.latencies_ns.len(), sample.elapsed);
+            passes.push((rate, sample.latencies_ns));
         }
     }
     let cells = trials.iter().zip(samples);
     Ok(cells
-        .map(|(trial, (mut rates, mut latencies_ns))| {
-            rates.sort_by(f64::total_cmp);
+        .map(|(trial, passes)| {
+            let (rate, mut latencies_ns) = middle(passes, |(rate, _)| *rate);
             latencies_ns.sort_unstable();
             Cell {
                 access: trial.access,
                 size_bytes: trial.size_bytes,
                 depth: trial.depth,
-                rate: rates[rates.len() / 2],
+                rate,
                 latencies_ns,
             }
         })
         .collect())
+}
+
+/// The one in the middle by this figure.
+fn middle<T>(mut all: Vec<T>, figure: impl Fn(&T) -> f64) -> T {
+    all.sort_by(|one, other| figure(one).total_cmp(&figure(other)));
+    let at = all.len() / 2;
+    all.swap_remove(at)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for a fit")]

@@ -10,13 +10,13 @@
 
 use std::time::Duration;
 
-use kvsim_native::gauge::Gauge;
+use kvsim_native::gauge::{Gauge, Returns};
 use kvsim_simdisk::LatencyConfig;
 
 /// Clients that come back together.
 const CLIENTS: [usize; 3] = [1, 8, 32];
-/// Groups that are looked at, of each number of clients.
-const ROUNDS: usize = 2_000;
+/// Groups that are looked at, of each number of clients, where nobody says otherwise.
+pub const GROUPS: usize = 1_500;
 
 /// The cost of turns.
 #[derive(Debug, Clone)]
@@ -40,16 +40,19 @@ pub struct Group {
     pub writes_ns: Vec<u64>,
 }
 
-/// Measures; `work_ns`: what each client does when it has come back.
+/// Measures with so many groups, so many times, of which the middle one counts; `work_ns`: what each client does when it has come back.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn measure(gauge: &Gauge, work_ns: u64) -> Result<Turns, String> {
+pub fn measure(gauge: &Gauge, work_ns: u64, passes: u32, count: usize) -> Result<Turns, String> {
     let (mut all, mut groups) = (Vec::new(), Vec::new());
     for clients in CLIENTS {
-        let seen = gauge
-            .returns(clients, Duration::from_nanos(work_ns), ROUNDS)
-            .map_err(|error| error.to_string())?;
+        let mut seen = Vec::new();
+        for _ in 0..passes {
+            let pass = gauge.returns(clients, Duration::from_nanos(work_ns), count);
+            seen.push(pass.map_err(|error| error.to_string())?);
+        }
+        let seen = super::middle(seen, took);
         let between = |round: &Vec<u64>| -> Vec<u64> {
             let pairs = round.windows(2);
             pairs
@@ -73,4 +76,13 @@ pub fn measure(gauge: &Gauge, work_ns: u64) -> Result<Turns, String> {
         turn: LatencyConfig::measured(&mut all),
         groups,
     })
+}
+
+/// How long all groups of a pass took, for a comparison.
+fn took(pass: &Returns) -> f64 {
+    let last = pass.rounds.iter().filter_map(|round| round.last());
+    let sum: u64 = last.chain(&pass.writes_ns).sum();
+    #[expect(clippy::cast_precision_loss, reason = "nanoseconds, to compare")]
+    let took = sum as f64;
+    took
 }
