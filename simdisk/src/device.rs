@@ -43,8 +43,8 @@ enum Effect {
         mark: Mark,
         some_by: Option<u64>,
     },
-    /// A flush that does nothing.
-    FlushInVain,
+    /// A flush that does nothing, or a write-through that is lost: only the host is told that it is durable.
+    InVain,
 }
 
 impl Effect {
@@ -52,7 +52,7 @@ impl Effect {
     fn says_durable(self) -> bool {
         matches!(
             self,
-            Effect::Flush(_) | Effect::FlushInVain | Effect::Complete { durable: true }
+            Effect::Flush(_) | Effect::InVain | Effect::Complete { durable: true }
         )
     }
 }
@@ -395,7 +395,12 @@ impl Device {
             return taken(Effect::Complete { durable: false }, Err(DiskError::Write));
         }
         if self.inject.fires(FaultKind::LostWrite, id) {
-            return taken(Effect::Nothing, Ok(None));
+            let effect = if durable {
+                Effect::InVain
+            } else {
+                Effect::Nothing
+            };
+            return taken(effect, Ok(None));
         }
         let mut place = offset;
         if let Some(strike) = self.inject.strikes(FaultKind::MisdirectedWrite, id)
@@ -479,7 +484,7 @@ impl Device {
         }
         let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
         if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
-            return taken(Effect::FlushInVain, Ok(None));
+            return taken(Effect::InVain, Ok(None));
         }
         taken(Effect::Flush(mark), Ok(None))
     }
@@ -487,10 +492,10 @@ impl Device {
     /// What a failed flush does to what it covers.
     fn drops(&mut self, id: OpId, mark: Mark) -> Effect {
         if self.persistence.covered(mark) == 0 {
-            return Effect::FlushInVain;
+            return Effect::InVain;
         }
         let Some(strike) = self.inject.strikes(FaultKind::DirtyDropped, id) else {
-            return Effect::FlushInVain;
+            return Effect::InVain;
         };
         self.inject.fired_as(strike.record());
         let some_by = happens(strike.number(1), 0.5).then(|| strike.number(2));
@@ -558,7 +563,7 @@ impl Device {
             self.made_durable_at = Some(at);
         }
         match op.effect {
-            Effect::Nothing | Effect::FlushInVain => {}
+            Effect::Nothing | Effect::InVain => {}
             Effect::Complete { durable } => self.persistence.complete(id, durable),
             Effect::Flush(mark) => self.persistence.flush(mark),
             Effect::Drop { mark, some_by } => self.forget(mark, some_by),
@@ -639,7 +644,7 @@ impl Device {
         let is_flush = |op: &InFlight| {
             matches!(
                 op.effect,
-                Effect::Flush(_) | Effect::FlushInVain | Effect::Drop { .. }
+                Effect::Flush(_) | Effect::InVain | Effect::Drop { .. }
             )
         };
         let in_flush = self.in_flight.values().any(is_flush);

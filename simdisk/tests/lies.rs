@@ -69,7 +69,12 @@ fn a_flush_with_nothing_to_do_cannot_lie() {
 fn a_lost_write_never_happens() {
     let mut rig = Rig::with_faults(&one(at(1, FaultKind::LostWrite)));
     rig.write(0, 1, 1);
+    assert_eq!(rig.device.made_durable_at(), None);
     assert_eq!(rig.run(write(0, 1, 2, true)), Ok(None));
+    assert!(
+        rig.device.made_durable_at().is_some(),
+        "it was written through, as far as the host was told"
+    );
     assert_eq!(rig.read(0), Ok(1));
     assert_eq!(rig.device.pending().len(), 1);
     rig.flush();
