@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run a saved failing case again and say whether it fails in the same way
     Replay(ReplayArgs),
+    /// Run a workload once, and check every state that a crash at any moment of it can leave
+    Explore(ExploreArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     Bench(BenchArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
@@ -80,10 +82,35 @@ pub(crate) struct RunArgs {
     pub(crate) failures: PathBuf,
 }
 
+/// `kvsim explore`
+#[derive(Debug, Args)]
+pub(crate) struct ExploreArgs {
+    /// Scenario files
+    #[arg(required = true, value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// The seed of the run that is recorded, and of samples [default: the scenario's first]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress, and only the verdict of what went well
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Exit 3 if a crash point had more states than are taken of one
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Where failing cases are saved
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    pub(crate) failures: PathBuf,
+}
+
 /// `kvsim replay`
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// A failing case that `kvsim run` saved
+    /// A failing case that `kvsim run` or `kvsim explore` saved
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     #[command(flatten)]
@@ -171,7 +198,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) set: Vec<String>,
 }
 
-/// What `run` and `replay` have in common.
+/// What the commands that crash guests have in common.
 #[derive(Debug, Default, Args)]
 pub(crate) struct CommonArgs {
     /// Crash this WebAssembly module instead of the built-in engine
@@ -180,7 +207,7 @@ pub(crate) struct CommonArgs {
     /// Change a field of the scenario, such as --set workload.clients=1
     #[arg(long, value_name = "PATH=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Seeds that run side by side [default: one for each core]
+    /// Seeds, or states, that run side by side [default: one for each core]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 }

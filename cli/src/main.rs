@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod exit;
+mod explore;
 mod interrupts;
 mod junit;
 mod output;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
+        Command::Explore(args) => explore::explore(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Completions { shell } => pages::completions(shell),

@@ -113,7 +113,7 @@ fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
 }
 
 /// Loads all scenarios and shows every mistake, not only the first one's.
-fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
+pub(crate) fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
     let mut scenarios = Vec::new();
     for path in paths {
         match scenario::load(path, sets) {

@@ -21,4 +21,4 @@ pub use guest::{
 };
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, WasmProgram};
-pub use world::{Step, World, WorldConfig};
+pub use world::{Moment, Step, World, WorldConfig};

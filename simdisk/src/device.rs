@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::crash::{self, CrashError, CrashKind, CrashReport, CrashState};
+use crate::crash::{self, CrashError, CrashKind, CrashReport, CrashState, Tears};
 use crate::inject::Injector;
 use crate::medium::Medium;
 use crate::op::{Capabilities, Completion, DiskError, Op, OpId, SubmitError};
@@ -81,6 +81,8 @@ pub struct Device {
     crashes_drawn: u64,
     stats: DeviceStats,
     made_durable_at: Option<Nanos>,
+    changes: u64,
+    contents: u64,
 }
 
 impl Device {
@@ -134,6 +136,8 @@ impl Device {
             now: 0,
             crashes_drawn: 0,
             made_durable_at: None,
+            changes: 0,
+            contents: 0,
             stats: DeviceStats::default(),
         })
     }
@@ -209,6 +213,49 @@ impl Device {
         self.made_durable_at
     }
 
+    /// Whether a flush is under way, be it one that does nothing.
+    #[must_use]
+    pub fn is_flushing(&self) -> bool {
+        let is_flush = |op: &InFlight| {
+            matches!(
+                op.effect,
+                Effect::Flush(_) | Effect::FlushInVain | Effect::Drop { .. }
+            )
+        };
+        self.in_flight.values().any(is_flush)
+    }
+
+    /// How many events there were after which a cut is a case of its own: submissions of anything but reads, and their
+    /// completions.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Moves whenever the states that a cut can leave change. A completion alone does not move it: it makes nothing durable.
+    #[must_use]
+    pub fn contents(&self) -> u64 {
+        self.contents
+    }
+
+    /// The faults that it may have.
+    #[must_use]
+    pub fn faults(&self) -> &FaultConfig {
+        &self.faults
+    }
+
+    /// How a cut can tear this pending operation, if it can at all.
+    #[must_use]
+    pub fn tears(&self, write: &PendingWrite) -> Option<Tears> {
+        let tearable = crash::tearable(write, &self.config, &self.faults)?;
+        Some(Tears {
+            sectors: tearable.sectors,
+            sector_bytes: self.config.sector_bytes,
+            garbage: tearable.is_write && self.faults.garbage > 0.0,
+            within_sector: tearable.is_write && self.faults.byte_tear > 0.0,
+        })
+    }
+
     /// When the next operation completes.
     #[must_use]
     pub fn next_completion_at(&self) -> Option<Nanos> {
@@ -234,6 +281,14 @@ impl Device {
         let id = self.ops;
         self.ops += 1;
         self.now = self.now.max(now);
+        match op {
+            Op::Read { .. } => {}
+            Op::Flush => self.changes += 1,
+            Op::Write { .. } | Op::Discard { .. } | Op::Grow { .. } => {
+                self.changes += 1;
+                self.contents += 1;
+            }
+        }
         let taken = match op {
             Op::Read { offset, len_bytes } => self.take_read(id, offset, len_bytes),
             Op::Write {
@@ -545,6 +600,11 @@ impl Device {
         if op.result.is_ok() && op.effect.says_durable() {
             self.made_durable_at = Some(at);
         }
+        self.changes += u64::from(!matches!(op.effect, Effect::Nothing));
+        self.contents += u64::from(matches!(
+            op.effect,
+            Effect::Flush(_) | Effect::Drop { .. } | Effect::Complete { durable: true }
+        ));
         match op.effect {
             Effect::Nothing | Effect::FlushInVain => {}
             Effect::Complete { durable } => self.persistence.complete(id, durable),
@@ -624,13 +684,7 @@ impl Device {
         kind: CrashKind,
         state: &CrashState,
     ) -> Result<CrashReport, CrashError> {
-        let is_flush = |op: &InFlight| {
-            matches!(
-                op.effect,
-                Effect::Flush(_) | Effect::FlushInVain | Effect::Drop { .. }
-            )
-        };
-        let in_flush = self.in_flight.values().any(is_flush);
+        let in_flush = self.is_flushing();
         if kind == CrashKind::Process {
             self.now = self.now.max(now);
             while self.complete_next().is_some() {}
@@ -660,6 +714,7 @@ impl Device {
         let torn = state.survivors.iter().filter(is_torn).count() as u64;
         let pending = pending.len() as u64;
         let lost = pending - state.survivors.len() as u64;
+        self.contents += 1;
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
         self.in_flight.clear();

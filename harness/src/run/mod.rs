@@ -3,6 +3,7 @@
 //! Everything that happens follows from the scenario, the guest and the seed. A device that is given up after damage is
 //! replaced by a new one with a seed of its own; the devices of a seed are its *lives*.
 
+mod cases;
 mod clock;
 mod life;
 mod recovery;
@@ -114,6 +115,9 @@ pub fn run_seed(
     control: &Control,
     tracing: Tracing,
 ) -> SeedResult {
+    if let Some(case) = &scenario.case {
+        return cases::run(scenario, case, program, seed, tracing);
+    }
     let life = match Life::new(scenario, program, life_seed(seed, 0), tracing) {
         Ok(life) => life,
         Err(halt) => {

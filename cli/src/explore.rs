@@ -1,0 +1,126 @@
+//! `kvsim explore`: loads everything first, then explores the scenarios one after the other, each on all cores.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use kvsim_harness::campaign::CampaignError;
+use kvsim_harness::explore::{Exploration, ExploreReport, json, text};
+use kvsim_harness::guest::{self, Program};
+use kvsim_harness::scenario::Scenario;
+use kvsim_harness::summary::Verdict;
+
+use crate::args::ExploreArgs;
+use crate::exit::Exit;
+use crate::interrupts::Interrupts;
+use crate::output::{colour, complain, print};
+use crate::progress::States;
+use crate::run::load;
+
+/// `kvsim explore`
+pub(crate) fn explore(args: &ExploreArgs) -> Exit {
+    let scenarios = match load(&args.scenarios, &args.common.set) {
+        Ok(scenarios) => scenarios,
+        Err(exit) => return exit,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            complain(&format!("internal error: cannot start threads: {error}"));
+            return Exit::Internal;
+        }
+    };
+    let exit = runtime.block_on(async {
+        // Before the guest is compiled, which takes a moment.
+        let interrupts = Interrupts::watch();
+        match guest::load(args.common.guest.as_deref()) {
+            Ok(program) => all(args, &scenarios, &program, &interrupts).await,
+            Err(error) => {
+                complain(&format!("error: {error}"));
+                Exit::Usage
+            }
+        }
+    });
+    runtime.shutdown_background();
+    exit
+}
+
+async fn all(
+    args: &ExploreArgs,
+    scenarios: &[Scenario],
+    program: &Arc<dyn Program>,
+    interrupts: &Interrupts,
+) -> Exit {
+    let mut exit = Exit::Clean;
+    let mut reports = Vec::new();
+    let all_cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    for scenario in scenarios {
+        let exploration = Exploration {
+            seed: args.seed.unwrap_or(scenario.run.seeds.start),
+            scenario: Arc::new(scenario.clone()),
+            program: Arc::clone(program),
+            jobs: args.common.jobs.unwrap_or_else(all_cores),
+            strict: args.strict,
+            failures: Some(args.failures.clone()),
+            skip_seen: true,
+        };
+        let control = interrupts.next();
+        let progress = States::watch(&scenario.name, &control, !args.quiet && !args.json);
+        let watched = Arc::clone(&control);
+        let outcome = tokio::task::spawn_blocking(move || exploration.run(&watched)).await;
+        drop(progress);
+        match outcome {
+            Ok(Ok(report)) => {
+                exit = exit.and(exit_of(&report));
+                if !args.json {
+                    show(&report, args.quiet);
+                }
+                reports.push(report);
+            }
+            Ok(Err(error)) => {
+                complain(&error.to_string());
+                let ours = !matches!(error, CampaignError::Rejected { .. });
+                exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
+            }
+            Err(error) => {
+                complain(&format!("internal error: kvsim panicked: {error}"));
+                exit = exit.and(Exit::Internal);
+            }
+        }
+        if interrupts.came() {
+            break;
+        }
+    }
+    if args.json {
+        match serde_json::to_string_pretty(&json::document(&reports, exit as u8)) {
+            Ok(document) => print(&format!("{document}\n")),
+            Err(error) => {
+                complain(&format!(
+                    "internal error: cannot write the results as JSON: {error}"
+                ));
+                exit = exit.and(Exit::Internal);
+            }
+        }
+    }
+    exit
+}
+
+fn show(report: &ExploreReport, quiet: bool) {
+    let colour = colour();
+    if quiet && report.verdict == Verdict::Pass {
+        print(&format!("{}\n", text::verdict_line(report, colour)));
+    } else {
+        print(&format!("{}\n", text::summary(report, colour)));
+    }
+}
+
+fn exit_of(report: &ExploreReport) -> Exit {
+    match &report.verdict {
+        Verdict::Pass => Exit::Clean,
+        Verdict::Violation => Exit::Violation,
+        Verdict::Inconclusive(_) => Exit::Inconclusive,
+    }
+}
