@@ -36,7 +36,7 @@ pub(crate) fn explore(args: &ExploreArgs) -> Exit {
     let exit = runtime.block_on(async {
         // Before the guest is compiled, which takes a moment.
         let interrupts = Interrupts::watch();
-        match guest::load(args.common.guest.as_deref()) {
+        match guest::load_reused(args.common.guest.as_deref()) {
             Ok(program) => all(args, &scenarios, &program, &interrupts).await,
             Err(error) => {
                 complain(&format!("error: {error}"));

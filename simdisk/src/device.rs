@@ -272,6 +272,19 @@ impl Device {
         }
     }
 
+    /// The [`image_hash`](Device::image_hash) that a power cut now would leave with `state`. The device itself does not change.
+    ///
+    /// # Errors
+    /// If the configured device could not have left this.
+    pub fn image_hash_after(&self, state: &CrashState) -> Result<u128, CrashError> {
+        if self.medium.hash().is_none() {
+            return Ok(self.image_after(state)?.hash());
+        }
+        let mut cut = self.clone();
+        cut.crash(self.now, CrashKind::Power, state)?;
+        Ok(cut.image_hash())
+    }
+
     /// Submits an operation.
     ///
     /// # Errors

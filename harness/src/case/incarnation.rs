@@ -11,7 +11,7 @@ use kvsim_sim::api::{Reply, Request, RequestId};
 use kvsim_sim::{GuestError, Step, World, WorldError};
 use kvsim_simdisk::Nanos;
 
-use super::{CaseRequest, Source};
+use super::{CaseRequest, Source, Transcript};
 use crate::oracle::{
     CheckConfig, DeviceTruth, GuestFault, Observation, Opening, Oracle, Property, Recovery,
     Symptom, Token, Verification, Violation, insane,
@@ -105,6 +105,7 @@ pub(crate) struct Incarnation<'a, W> {
     sent: BTreeMap<RequestId, (ClientId, Request)>,
     waiting: BTreeMap<RequestId, ClientId>,
     changes: u64,
+    transcript: Option<Transcript>,
 }
 
 impl<'a, W: Watch> Incarnation<'a, W> {
@@ -132,12 +133,26 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             coming: BTreeSet::new(),
             sent: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            transcript: None,
         }
     }
 
     /// Cuts it after so many events of its own.
     pub(crate) fn cut_after(&mut self, events: u64) {
         self.until = events;
+    }
+
+    /// Writes down what is asked and answered when it is read back.
+    pub(crate) fn keep_transcript(&mut self) {
+        self.transcript = Some(Transcript::default());
+    }
+
+    /// What was written down.
+    pub(crate) fn take_transcript(&mut self) -> Option<Transcript> {
+        let truth = self.truth();
+        let mut transcript = self.transcript.take()?;
+        transcript.truth = truth;
+        Some(transcript)
     }
 
     /// Events of this life so far.
@@ -161,6 +176,9 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
         while !reading.is_done() {
             while let Some((token, request)) = reading.next_request(&self.oracle) {
+                if let Some(transcript) = &mut self.transcript {
+                    transcript.asked.push((token, request.clone()));
+                }
                 let now = self.world.now();
                 asked.insert(self.world.submit(now, request), token);
             }
@@ -171,6 +189,9 @@ impl<'a, W: Watch> Incarnation<'a, W> {
                 Ok(Some(reply)) => {
                     if let Some(token) = asked.remove(&reply.id) {
                         reading.reply(&self.oracle, token, &reply);
+                        if let Some(transcript) = &mut self.transcript {
+                            transcript.answers.push((token, reply));
+                        }
                     }
                 }
                 Ok(None) => {}

@@ -12,6 +12,7 @@ mod drive;
 mod incarnation;
 mod source;
 mod text;
+mod transcript;
 
 use kvsim_simdisk::{CrashKind, CrashState, Survivor};
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ pub(crate) use drive::drive;
 pub(crate) use incarnation::{Incarnation, Phase, Seen, Stop, Watch, blame_the_crash};
 pub(crate) use source::Source;
 pub use text::CaseRequest;
+pub(crate) use transcript::Transcript;
 
 /// The steps that lead to a failure.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -66,6 +66,7 @@ struct Failure {
 struct Real {
     seconds: f64,
     states_per_second: f64,
+    cpu_seconds: Option<f64>,
     jobs: usize,
 }
 
@@ -119,6 +120,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
         real: Real {
             seconds: report.elapsed.as_secs_f64(),
             states_per_second: report.states_per_second(),
+            cpu_seconds: report.cpu.map(|cpu| cpu.as_secs_f64()),
             jobs: report.jobs,
         },
     }

@@ -7,11 +7,14 @@ use kvsim_simdisk::{CrashKind, CrashState};
 
 use super::point::{Lived, Point, Recorder, Trail, crash};
 use super::states::least;
-use crate::case::{Case, CaseCrash, Incarnation, Source, Stop, blame_the_crash};
+use crate::case::{
+    Case, CaseCrash, CaseLife, Incarnation, Source, Stop, Transcript, blame_the_crash,
+};
 use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, Violation};
 use crate::scenario::Scenario;
 
 /// A state to be judged.
+#[derive(Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) life: &'a Arc<Lived>,
     pub(super) point: &'a Point,
@@ -37,7 +40,7 @@ pub(super) enum Judged {
     Legal {
         /// The life that followed and its points, if it was to go deeper.
         deeper: Option<(Arc<Lived>, Vec<Point>)>,
-        /// Recoveries that it took.
+        /// Recoveries that it took; 0 if the one of another state with the same bytes did.
         recoveries: u64,
     },
     /// The guest reports damage or a device error, as it may.
@@ -56,8 +59,48 @@ pub(super) enum Failed {
     OutOfEvents,
 }
 
-/// Judges a state.
-pub(super) fn judge(scenario: &Scenario, task: &Task<'_>) -> Judged {
+/// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well.
+pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<Judged> {
+    let Some((first, others)) = tasks.split_first() else {
+        return Vec::new();
+    };
+    let (judged, transcript) = judge(scenario, first, !others.is_empty());
+    let mut all = vec![judged];
+    for task in others {
+        let by_transcript = transcript
+            .as_ref()
+            .filter(|transcript| is_legal(scenario, task, transcript));
+        all.push(match by_transcript {
+            Some(_) => Judged::Legal {
+                deeper: None,
+                recoveries: 0,
+            },
+            None => judge(scenario, task, false).0,
+        });
+    }
+    all
+}
+
+/// Whether what a recovery of the same bytes showed is legal here too. If not, or if it cannot be told, the state is judged by itself.
+fn is_legal(scenario: &Scenario, task: &Task<'_>, transcript: &Transcript) -> bool {
+    let oracle = &task.point.oracle;
+    let Some(seen) = transcript.read_by(oracle, &scenario.check) else {
+        return false;
+    };
+    let truth = transcript.truth();
+    let same = task
+        .point
+        .twin(task.life, task.kind)
+        .is_none_or(|twin| oracle.same_recovery(twin, &seen, truth).is_ok());
+    same && oracle.judge(&seen, truth).is_ok()
+}
+
+/// Judges a state; what was read back, if that is wanted and all was well.
+fn judge(
+    scenario: &Scenario,
+    task: &Task<'_>,
+    keep_transcript: bool,
+) -> (Judged, Option<Transcript>) {
     let Task {
         life,
         point,
@@ -67,55 +110,56 @@ pub(super) fn judge(scenario: &Scenario, task: &Task<'_>) -> Judged {
     } = *task;
     let world = match point.moment.crashed(kind, state) {
         Ok(world) => world,
-        Err(error) => return Judged::Failed(Failed::Invalid(error.to_string())),
+        Err(error) => return (failed(Failed::Invalid(error.to_string())), None),
     };
     let settled = world.device().pending().is_empty();
-    let mut clients = life.clients.clone();
-    clients.crashed();
-    let source = Source::drawn(clients, scenario.explore.work);
+    let source = if then == Then::Nothing {
+        Source::listed(&[])
+    } else {
+        let mut clients = life.clients.clone();
+        clients.crashed();
+        Source::drawn(clients, scenario.explore.work)
+    };
     let recorder = (then == Then::Deeper).then(Recorder::default);
     let crashes = life.crashes + 1;
     let oracle = Arc::clone(&point.oracle);
     let mut next = Incarnation::new(world, oracle, source, &scenario.check, crashes, recorder);
-    let result = live(&mut next, point.twin(life, kind), then);
-    let trail = || {
-        Arc::new(Trail {
+    if keep_transcript {
+        next.keep_transcript();
+    }
+    let shown = live(&mut next, point.twin(life, kind), then);
+    let log = std::mem::take(&mut next.log);
+    let lived = |log, clients, shown| Lived {
+        trail: Some(Arc::new(Trail {
             life: Arc::clone(life),
             crash: crash(point, kind, state),
             sent: point.sent,
-        })
-    };
-    let log = std::mem::take(&mut next.log);
-    let lived = |shown: Option<Arc<Observation>>, clients| Lived {
-        trail: Some(trail()),
-        log: log.clone(),
+        })),
+        log,
         clients,
         shown,
         settled,
         crashes,
     };
-    let shown = match result {
+    let case = |log: Vec<_>, crash| {
+        let sent = log.len();
+        lived(log, life.clients.clone(), None).case(sent, crash)
+    };
+    let shown = match shown {
         Ok(shown) => shown,
-        Err(stop) => {
-            let case = || Box::new(lived(None, life.clients.clone()).case(log.len(), None));
-            return ended(stop, case);
-        }
+        Err(stop) => return (ended(stop, || case(log, None)), None),
     };
     match then {
-        Then::Nothing => Judged::Legal {
-            deeper: None,
-            recoveries: 1,
-        },
+        Then::Nothing => (legal(None, 1), next.take_transcript()),
         Then::Deeper => {
-            let Source::Drawn { workload, .. } = &next.source else {
-                unreachable!("clients draw their requests")
+            let clients = match &next.source {
+                Source::Drawn { workload, .. } => (**workload).clone(),
+                Source::Listed { .. } => life.clients.clone(),
             };
-            let lived = Arc::new(lived(Some(Arc::new(shown)), (**workload).clone()));
+            let lived = Arc::new(lived(log, clients, Some(Arc::new(shown))));
             let (_, _, recorder) = next.end();
-            Judged::Legal {
-                deeper: Some((lived, recorder.unwrap_or_default().points)),
-                recoveries: 1,
-            }
+            let points = recorder.unwrap_or_default().points;
+            (legal(Some((lived, points)), 1), None)
         }
         Then::Again => {
             let crash = CaseCrash {
@@ -124,17 +168,15 @@ pub(super) fn judge(scenario: &Scenario, task: &Task<'_>) -> Judged {
                 survivors: least(next.world.device()).survivors,
             };
             let (world, oracle, _) = next.end();
-            match once_more(scenario, world, &oracle, &crash, crashes) {
-                Ok(()) => Judged::Legal {
-                    deeper: None,
-                    recoveries: 2,
-                },
+            let judged = match once_more(scenario, world, oracle, &crash, crashes) {
+                Ok(()) => legal(None, 2),
                 Err(stop) => ended(stop, || {
-                    let mut case = lived(None, life.clients.clone()).case(log.len(), Some(crash));
-                    case.lives.push(crate::case::CaseLife::default());
-                    Box::new(case)
+                    let mut case = case(log, Some(crash));
+                    case.lives.push(CaseLife::default());
+                    case
                 }),
-            }
+            };
+            (judged, None)
         }
     }
 }
@@ -163,7 +205,7 @@ fn live(
 fn once_more(
     scenario: &Scenario,
     mut world: kvsim_sim::World,
-    oracle: &Arc<Oracle>,
+    mut oracle: Arc<Oracle>,
     crash: &CaseCrash,
     crashes: u64,
 ) -> Result<(), Stop> {
@@ -171,7 +213,6 @@ fn once_more(
     world
         .crash_with(crash.kind, &crash.state())
         .map_err(|error| Stop::Invalid(error.to_string()))?;
-    let mut oracle = Arc::clone(oracle);
     let truth = DeviceTruth::of(world.device());
     Arc::make_mut(&mut oracle).stopped(now, Ending::Crash, &truth);
     let source = Source::listed(&[]);
@@ -180,13 +221,21 @@ fn once_more(
     last.judge(&shown, None).map(drop)
 }
 
-fn ended(stop: Stop, case: impl FnOnce() -> Box<Case>) -> Judged {
+fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {
+    Judged::Legal { deeper, recoveries }
+}
+
+fn failed(why: Failed) -> Judged {
+    Judged::Failed(why)
+}
+
+fn ended(stop: Stop, case: impl FnOnce() -> Case) -> Judged {
     match stop {
-        Stop::Violation(violation) => Judged::Violation(violation, case()),
+        Stop::Violation(violation) => Judged::Violation(violation, Box::new(case())),
         Stop::Damaged(_) | Stop::DeviceError(_) => Judged::Reported,
-        Stop::Rejected(message) => Judged::Failed(Failed::Rejected(message)),
-        Stop::Invalid(what) => Judged::Failed(Failed::Invalid(what)),
-        Stop::OutOfEvents => Judged::Failed(Failed::OutOfEvents),
+        Stop::Rejected(message) => failed(Failed::Rejected(message)),
+        Stop::Invalid(what) => failed(Failed::Invalid(what)),
+        Stop::OutOfEvents => failed(Failed::OutOfEvents),
         Stop::Cut => unreachable!("nobody cuts it"),
     }
 }

@@ -6,11 +6,11 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use kvsim_simdisk::{CrashKind, CrashState, PendingKind};
-use xxhash_rust::xxh3::{Xxh3, Xxh3DefaultBuilder, xxh3_64};
+use xxhash_rust::xxh3::{Xxh3, Xxh3DefaultBuilder, xxh3_64, xxh3_128};
 
-use super::judge::{Failed, Judged, Task, Then, judge};
+use super::judge::{Failed, Judged, Task, Then, judge_alike};
 use super::parallel::map;
 use super::point::{Lived, Point};
 use super::report::{Found, LeftOutCounts, Level, PointCount};
@@ -47,19 +47,38 @@ pub(super) enum Ended {
     Failed(Failed),
 }
 
-/// States of one point, each with what tells it apart from others, obligations aside.
+/// States with what tells each apart from others, obligations aside.
+#[derive(Default)]
 struct Listed {
     states: States,
     keys: Vec<u128>,
 }
 
+/// What can be left of one point.
+struct Choices {
+    /// By a power cut: the same for all points between which the contents did not change.
+    cuts: Arc<Listed>,
+    /// By a killed process: it depends on what is under way.
+    killed: Option<u128>,
+}
+
 /// A state that is new.
 struct New<'a> {
     point: usize,
+    /// Its bytes.
+    image: u128,
     kind: CrashKind,
     state: &'a CrashState,
     then: Then,
 }
+
+/// A point and its life.
+type Place<'a> = (&'a Arc<Lived>, &'a Point);
+
+/// What a killed process leaves: everything that it submitted.
+static KILLED: CrashState = CrashState {
+    survivors: Vec::new(),
+};
 
 impl Walk<'_> {
     /// Walks the points of a life that was cut `depth` − 1 times before. Gives the counts of each point.
@@ -71,8 +90,7 @@ impl Walk<'_> {
     ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
         let mut counts = Vec::new();
         for batch in points.chunks(POINTS_AT_ONCE) {
-            let batch: Vec<(&Arc<Lived>, &Point)> =
-                batch.iter().map(|point| (life, point)).collect();
+            let batch: Vec<Place<'_>> = batch.iter().map(|point| (life, point)).collect();
             match self.batch(&batch, depth, &mut counts) {
                 Ok(()) => {}
                 Err(ended) => return Err((counts, ended)),
@@ -83,17 +101,22 @@ impl Walk<'_> {
 
     fn batch(
         &mut self,
-        points: &[(&Arc<Lived>, &Point)],
+        points: &[Place<'_>],
         depth: u32,
         counts: &mut Vec<PointCount>,
     ) -> Result<(), Ended> {
         let listed = self.list(points)?;
         let mut new = Vec::new();
         let mut here = Vec::new();
-        for (at, ((_, point), listed)) in points.iter().zip(&listed).enumerate() {
-            let mut count = PointCount::new(point, &listed.states);
-            for ((kind, state), key) in listed.states.taken.iter().zip(&listed.keys) {
-                let key = self.with_obligations(*key, points[at], *kind, depth);
+        for (at, (place, choices)) in points.iter().zip(&listed).enumerate() {
+            let Choices { cuts, killed } = choices;
+            let mut count = PointCount::new(place.1, &cuts.states, killed.is_some());
+            let cuts = cuts.states.taken.iter().zip(&cuts.keys);
+            let all = cuts
+                .map(|(state, image)| (CrashKind::Power, state, *image))
+                .chain(killed.map(|image| (CrashKind::Process, &KILLED, image)));
+            for (kind, state, image) in all {
+                let key = with_obligations(image, *place, kind, depth);
                 if !self.seen.insert(key) && self.skip_seen {
                     count.skipped += 1;
                     continue;
@@ -102,7 +125,8 @@ impl Walk<'_> {
                 let then = self.then(key, depth);
                 new.push(New {
                     point: at,
-                    kind: *kind,
+                    image,
+                    kind,
                     state,
                     then,
                 });
@@ -125,61 +149,46 @@ impl Walk<'_> {
         &mut self.levels[at]
     }
 
-    /// Lists the states of each point. Points between which the contents did not change share them.
-    fn list(&self, points: &[(&Arc<Lived>, &Point)]) -> Result<Vec<Arc<Listed>>, Ended> {
+    /// Lists the states of each point. Points between which the contents did not change share those of power cuts.
+    fn list(&self, points: &[Place<'_>]) -> Result<Vec<Choices>, Ended> {
         let explore = &self.scenario.explore;
         let power = self.scenario.run.power_weight > 0;
-        let same = |one: &(&Arc<Lived>, &Point), other: &(&Arc<Lived>, &Point)| {
+        let same = |one: &Place<'_>, other: &Place<'_>| {
             Arc::ptr_eq(one.0, other.0)
                 && one.1.moment.device().contents() == other.1.moment.device().contents()
-                && !explore.process_crash
         };
-        let groups: Vec<&[(&Arc<Lived>, &Point)]> = points.chunk_by(same).collect();
+        let groups: Vec<&[Place<'_>]> = points.chunk_by(same).collect();
         let lists = map(self.jobs, &groups, |group| {
             if self.control.stopped().is_some() {
                 return None;
             }
-            let point = group[0].1;
-            let device = point.moment.device();
-            let states = states(device, explore, power, self.seed ^ device.changes());
-            let key = |(kind, state): &(CrashKind, CrashState)| image_key(point, *kind, state);
-            let keys = states.taken.iter().map(key).collect();
-            Some(Arc::new(Listed { states, keys }))
+            let device = group[0].1.moment.device();
+            let mut cuts = Listed::default();
+            if power {
+                cuts.states = states(device, explore, self.seed ^ device.changes());
+                // Every state is legal; what is not would be judged, and would fail as such.
+                let key = |state| device.image_hash_after(state).unwrap_or(0);
+                cuts.keys = cuts.states.taken.iter().map(key).collect();
+            }
+            let killed = |(_, point): &Place<'_>| explore.process_crash.then(|| killed_key(point));
+            Some((Arc::new(cuts), group.iter().map(killed).collect::<Vec<_>>()))
         });
         let mut listed = Vec::with_capacity(points.len());
         for (group, list) in groups.iter().zip(lists) {
-            let list = list.ok_or(Ended::Stopped)?;
-            for (_, point) in *group {
-                let taken = explore.in_flush || !point.is_in_flush();
-                let none = || {
-                    Arc::new(Listed {
-                        states: States::default(),
-                        keys: Vec::new(),
-                    })
-                };
-                listed.push(if taken { Arc::clone(&list) } else { none() });
+            let (cuts, killed) = list.ok_or(Ended::Stopped)?;
+            for ((_, point), killed) in group.iter().zip(killed) {
+                listed.push(if explore.in_flush || !point.is_in_flush() {
+                    let cuts = Arc::clone(&cuts);
+                    Choices { cuts, killed }
+                } else {
+                    Choices {
+                        cuts: Arc::default(),
+                        killed: None,
+                    }
+                });
             }
         }
         Ok(listed)
-    }
-
-    /// What tells a state apart from others: its bytes, what is owed, and how deep it is.
-    fn with_obligations(
-        &self,
-        image: u128,
-        (life, point): (&Arc<Lived>, &Point),
-        kind: CrashKind,
-        depth: u32,
-    ) -> u128 {
-        let shown = point
-            .twin(life, kind)
-            .map_or(0, |twin| twin.fingerprint().max(1));
-        let mut hash = Xxh3::new();
-        hash.update(&image.to_le_bytes());
-        for number in [point.obligations, shown, u64::from(depth)] {
-            hash.update(&number.to_le_bytes());
-        }
-        hash.digest128()
     }
 
     /// What follows on the recovery of a state. Which states are looked at again is drawn by what they are.
@@ -198,28 +207,14 @@ impl Walk<'_> {
 
     fn judge_all(
         &mut self,
-        points: &[(&Arc<Lived>, &Point)],
+        points: &[Place<'_>],
         new: &[New<'_>],
         depth: u32,
         counts: &mut [PointCount],
     ) -> Result<(), Ended> {
         let deeper = depth < self.scenario.explore.depth;
         for part in new.chunks(TASKS_AT_ONCE[usize::from(deeper)]) {
-            let judged = map(self.jobs, part, |new| {
-                if self.control.stopped().is_some() {
-                    return None;
-                }
-                self.control.count_crash();
-                let (life, point) = points[new.point];
-                let task = Task {
-                    life,
-                    point,
-                    kind: new.kind,
-                    state: new.state,
-                    then: new.then,
-                };
-                Some(judge(self.scenario, &task))
-            });
+            let judged = self.judge_part(points, part);
             let mut lives = Vec::new();
             let mut stopped = false;
             for (new, judged) in part.iter().zip(judged) {
@@ -257,8 +252,51 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Judges states, those of the same bytes together; nothing for those that were not come to.
+    fn judge_part(&self, points: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<Judged>> {
+        let mut alike: Vec<Vec<usize>> = Vec::new();
+        let mut by_image: HashMap<u128, usize, Xxh3DefaultBuilder> = HashMap::default();
+        for (at, new) in part.iter().enumerate() {
+            let group = if new.then == Then::Nothing {
+                *by_image.entry(new.image).or_insert(alike.len())
+            } else {
+                alike.len()
+            };
+            match alike.get_mut(group) {
+                Some(group) => group.push(at),
+                None => alike.push(vec![at]),
+            }
+        }
+        let judged = map(self.jobs, &alike, |group| {
+            if self.control.stopped().is_some() {
+                return Vec::new();
+            }
+            let task = |&at: &usize| {
+                self.control.count_crash();
+                let (life, point) = points[part[at].point];
+                Task {
+                    life,
+                    point,
+                    kind: part[at].kind,
+                    state: part[at].state,
+                    then: part[at].then,
+                }
+            };
+            let tasks: Vec<Task<'_>> = group.iter().map(task).collect();
+            judge_alike(self.scenario, &tasks)
+        });
+        let mut in_order: Vec<Option<Judged>> = Vec::new();
+        in_order.resize_with(part.len(), || None);
+        for (group, judged) in alike.iter().zip(judged) {
+            for (at, judged) in group.iter().zip(judged) {
+                in_order[*at] = Some(judged);
+            }
+        }
+        in_order
+    }
+
     fn deeper(&mut self, lives: &[(Arc<Lived>, Vec<Point>)], depth: u32) -> Result<(), Ended> {
-        let all: Vec<(&Arc<Lived>, &Point)> = lives
+        let all: Vec<Place<'_>> = lives
             .iter()
             .flat_map(|(life, points)| points.iter().map(move |point| (life, point)))
             .collect();
@@ -269,10 +307,31 @@ impl Walk<'_> {
     }
 }
 
-/// What tells apart what two cuts leave: what reads return, and what is still in the cache of a device that kept its power.
-fn image_key(point: &Point, kind: CrashKind, state: &CrashState) -> u128 {
+/// What tells a state apart from others: its bytes, what is owed, and how deep it is.
+fn with_obligations(image: u128, (life, point): Place<'_>, kind: CrashKind, depth: u32) -> u128 {
+    let shown = point
+        .twin(life, kind)
+        .map_or(0, |twin| twin.fingerprint().max(1));
+    let mut bytes = [0; 40];
+    bytes[..16].copy_from_slice(&image.to_le_bytes());
+    for (slot, number) in
+        bytes[16..]
+            .chunks_exact_mut(8)
+            .zip([point.obligations, shown, u64::from(depth)])
+    {
+        slot.copy_from_slice(&number.to_le_bytes());
+    }
+    xxh3_128(&bytes)
+}
+
+/// What tells apart what two killed processes leave: what reads return, and what is still in the cache of the device, which
+/// kept its power.
+fn killed_key(point: &Point) -> u128 {
     let mut device = point.moment.device().clone();
-    if device.crash(point.moment.now(), kind, state).is_err() {
+    if device
+        .crash(point.moment.now(), CrashKind::Process, &KILLED)
+        .is_err()
+    {
         return 0;
     }
     let image = device.image_hash();
@@ -297,14 +356,14 @@ fn image_key(point: &Point, kind: CrashKind, state: &CrashState) -> u128 {
 }
 
 impl PointCount {
-    fn new(point: &Point, states: &States) -> PointCount {
+    fn new(point: &Point, states: &States, killed: bool) -> PointCount {
         PointCount {
             event: point.event,
             at_ns: point.moment.now(),
             pending: point.moment.device().pending().len() as u64,
             in_flush: point.is_in_flush(),
-            possible: states.possible,
-            taken: states.taken.len() as u64,
+            possible: states.possible.saturating_add(killed.into()),
+            taken: states.taken.len() as u64 + u64::from(killed),
             distinct: 0,
             checked: 0,
             skipped: 0,

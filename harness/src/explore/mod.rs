@@ -8,6 +8,7 @@
 //!
 //! Invariant: report and cases depend on scenario, guest and seed alone, not on the number of threads.
 
+mod cpu;
 pub mod json;
 mod judge;
 mod level;
@@ -63,13 +64,12 @@ impl Exploration {
     /// # Errors
     /// Something of ours went wrong, or the guest does not take its configuration; nothing is said about the guest.
     pub fn run(&self, control: &Control) -> Result<ExploreReport, CampaignError> {
-        let began = now();
         let scenario = &*self.scenario;
         let mut report = self.blank();
         let recorded = record::record(scenario, &self.program, self.seed);
         let recording = match recorded {
             Ok(recording) => recording,
-            Err(stop) => return self.failed_recording(report, stop, began),
+            Err(stop) => return self.failed_recording(report, stop),
         };
         report.requests = recording.life.log.len() as u64;
         report.events = recording.events;
@@ -84,11 +84,16 @@ impl Exploration {
             levels: Vec::new(),
             found: Vec::new(),
         };
+        let (walked, cpu) = (now(), cpu::time());
         let (points, ended) = match walk.points(&recording.life, &recording.points, 1) {
             Ok(points) => (points, None),
             Err((points, ended)) => (points, Some(ended)),
         };
         report.points = points;
+        report.elapsed = walked.elapsed();
+        report.cpu = cpu::time()
+            .zip(cpu)
+            .map(|(end, begin)| end.saturating_sub(begin));
         report.levels = std::mem::take(&mut walk.levels);
         let mut reasons = Vec::new();
         match ended {
@@ -104,7 +109,6 @@ impl Exploration {
                 report.total().left_out.sampled
             ));
         }
-        report.elapsed = began.elapsed();
         for found in walk.found {
             let failure = self.confirm(&found)?;
             report.failures.push(failure);
@@ -128,6 +132,7 @@ impl Exploration {
             verdict: Verdict::Pass,
             failures: Vec::new(),
             elapsed: Duration::ZERO,
+            cpu: None,
             jobs: self.jobs.get(),
         }
     }
@@ -156,7 +161,6 @@ impl Exploration {
         &self,
         mut report: ExploreReport,
         stop: record::Stopped,
-        began: Instant,
     ) -> Result<ExploreReport, CampaignError> {
         let found = match stop {
             record::Stopped::Found(found) => found,
@@ -168,7 +172,6 @@ impl Exploration {
                 return Ok(report);
             }
         };
-        report.elapsed = began.elapsed();
         report.failures.push(self.confirm(&found)?);
         report.verdict = self.verdict(&report.failures, Vec::new());
         Ok(report)

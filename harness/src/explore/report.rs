@@ -140,8 +140,10 @@ pub struct ExploreReport {
     pub verdict: Verdict,
     /// The violations, in order.
     pub failures: Vec<FailureReport>,
-    /// Real time.
+    /// Real time, of the states and without the recording.
     pub elapsed: Duration,
+    /// Processor time of the same, if the system says.
+    pub cpu: Option<Duration>,
     /// Threads.
     pub jobs: usize,
 }
@@ -168,11 +170,22 @@ impl ExploreReport {
     /// States judged per second of real time.
     #[must_use]
     pub fn states_per_second(&self) -> f64 {
-        let seconds = self.elapsed.as_secs_f64();
-        if seconds > 0.0 {
-            as_f64(self.total().checked) / seconds
-        } else {
-            0.0
-        }
+        per_second(self.total().checked, self.elapsed)
+    }
+
+    /// States judged per second of processor time, which is per core.
+    #[must_use]
+    pub fn states_per_cpu_second(&self) -> Option<f64> {
+        let cpu = self.cpu.filter(|cpu| !cpu.is_zero())?;
+        Some(per_second(self.total().checked, cpu))
+    }
+}
+
+fn per_second(count: u64, time: Duration) -> f64 {
+    let seconds = time.as_secs_f64();
+    if seconds > 0.0 {
+        as_f64(count) / seconds
+    } else {
+        0.0
     }
 }

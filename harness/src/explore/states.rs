@@ -8,7 +8,7 @@
 //! sample keeps every subset that it can, whole, before it takes torn ones.
 
 use kvsim_simdisk::rng::{Purpose, Rng};
-use kvsim_simdisk::{CrashKind, CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
+use kvsim_simdisk::{CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
 
 use super::tears::{Tearing, tearing};
 use crate::scenario::ExploreConfig;
@@ -32,7 +32,7 @@ pub(crate) struct LeftOut {
 #[derive(Debug, Default)]
 pub(crate) struct States {
     /// Those that are taken.
-    pub(crate) taken: Vec<(CrashKind, CrashState)>,
+    pub(crate) taken: Vec<CrashState>,
     /// How many there are within the bounds, the sampling aside.
     pub(crate) possible: u64,
     /// What the bounds leave out.
@@ -44,18 +44,10 @@ const SUBSETS_LISTED_MAX: u64 = 1 << 18;
 /// As many survivors at most are taken in every order if they overlap.
 const ORDERS_OF: usize = 4;
 
-/// The states of this device; `power` if the power may be cut.
-pub(crate) fn states(device: &Device, bounds: &ExploreConfig, power: bool, seed: u64) -> States {
+/// What a power cut now can leave of this device.
+pub(crate) fn states(device: &Device, bounds: &ExploreConfig, seed: u64) -> States {
     let mut states = States::default();
-    if power {
-        Cuts::new(device, bounds, seed).list(&mut states);
-    }
-    if bounds.process_crash {
-        states.possible += 1;
-        states
-            .taken
-            .push((CrashKind::Process, CrashState::default()));
-    }
+    Cuts::new(device, bounds, seed).list(&mut states);
     states
 }
 
@@ -151,7 +143,7 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    fn state(&self, order: &[usize], torn: Option<(usize, Sectors)>) -> (CrashKind, CrashState) {
+    fn state(&self, order: &[usize], torn: Option<(usize, Sectors)>) -> CrashState {
         let mut survivors: Vec<Survivor> = order
             .iter()
             .map(|&at| Survivor::whole(self.pending[at].id))
@@ -161,7 +153,7 @@ impl<'a> Cuts<'a> {
         {
             survivors[place].sectors = sectors;
         }
-        (CrashKind::Power, CrashState { survivors })
+        CrashState { survivors }
     }
 
     /// Where order is kept only the last survivor can be torn.
@@ -374,17 +366,14 @@ mod tests {
     }
 
     fn bounds() -> ExploreConfig {
-        ExploreConfig {
-            process_crash: false,
-            ..ExploreConfig::default()
-        }
+        ExploreConfig::default()
     }
 
     fn images(device: &Device, states: &States) -> Vec<u128> {
         let mut images: Vec<u128> = states
             .taken
             .iter()
-            .map(|(_, state)| device.image_after(state).expect("it is legal").hash())
+            .map(|state| device.image_after(state).expect("it is legal").hash())
             .collect();
         images.sort_unstable();
         images.dedup();
@@ -396,7 +385,7 @@ mod tests {
     #[test]
     fn three_writes_leave_forty_states() {
         let device = device(faults(1.0), &[(0, 1), (8, 2), (16, 3)]);
-        let states = states(&device, &bounds(), true, 1);
+        let states = states(&device, &bounds(), 1);
         assert_eq!(states.possible, 8 + 4 * 2 + 4 * 6);
         assert_eq!(states.taken.len(), 40);
         assert_eq!(images(&device, &states).len(), 40);
@@ -408,7 +397,7 @@ mod tests {
     #[test]
     fn overlapping_writes_are_taken_in_both_orders() {
         let device = device(faults(0.0), &[(0, 1), (0, 1)]);
-        let states = states(&device, &bounds(), true, 1);
+        let states = states(&device, &bounds(), 1);
         assert_eq!((states.possible, states.taken.len()), (5, 5));
         assert_eq!(images(&device, &states).len(), 3);
     }
@@ -421,7 +410,7 @@ mod tests {
             ..faults(1.0)
         };
         let device_in_order = device(in_order.clone(), &[(0, 1), (8, 2), (16, 1)]);
-        let found = states(&device_in_order, &bounds(), true, 1);
+        let found = states(&device_in_order, &bounds(), 1);
         assert_eq!(found.possible, 4 + 2, "four prefixes, one with two tears");
         assert_eq!(images(&device_in_order, &found).len(), 6);
         let lossless = FaultConfig {
@@ -430,7 +419,7 @@ mod tests {
             ..in_order
         };
         let device = device(lossless, &[(0, 1), (8, 2), (16, 1)]);
-        assert_eq!(states(&device, &bounds(), true, 1).possible, 1);
+        assert_eq!(states(&device, &bounds(), 1).possible, 1);
     }
 
     /// Goal: a bound that cuts something off says so. Method: more writes than subsets are taken of; a limit below the count.
@@ -442,7 +431,7 @@ mod tests {
             subset_writes: 2,
             ..bounds()
         };
-        let found = states(&device, &narrow, true, 1);
+        let found = states(&device, &narrow, 1);
         let subsets = 2 * (1 + 10 + 45);
         let torn = 2 * 10 * (1 + 9) + 2 * 10 * (1 + 9 + 36);
         assert_eq!(found.possible, subsets + torn);
@@ -451,12 +440,12 @@ mod tests {
             states_per_point: 150,
             ..narrow.clone()
         };
-        let sampled = states(&device, &few, true, 1);
+        let sampled = states(&device, &few, 1);
         assert_eq!(sampled.taken.len(), 150);
         assert_eq!(sampled.possible, found.possible);
         assert!(sampled.left_out.sampled);
         assert_eq!(images(&device, &sampled).len(), 150, "no state twice");
-        let again = states(&device, &few, true, 1);
+        let again = states(&device, &few, 1);
         assert_eq!(sampled.taken, again.taken, "the seed decides");
     }
 
@@ -469,7 +458,7 @@ mod tests {
             states_per_point: 1_000,
             ..bounds()
         };
-        let found = states(&device, &few, true, 1);
+        let found = states(&device, &few, 1);
         assert!(found.possible > 1_000_000 && found.left_out.sampled);
         assert!(
             (500..=1_000).contains(&found.taken.len()),

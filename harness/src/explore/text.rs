@@ -55,11 +55,16 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
         "states/s",
         rounded(report.states_per_second()),
         &format!(
-            "{} states in {:.1} s of real time, {} recoveries, {} jobs",
+            "{} in {:.1} s of real time, {} recoveries, {} jobs{}",
             thousands(total.checked),
             report.elapsed.as_secs_f64(),
             thousands(total.recoveries),
-            report.jobs
+            report.jobs,
+            report
+                .states_per_cpu_second()
+                .map_or_else(String::new, |rate| {
+                    format!("; {} per second of a core", thousands(rounded(rate)))
+                })
         ),
     );
     left_out(&total, &mut text);
