@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use kvsim_harness::explore::json::parse_shard;
 use kvsim_harness::scenario::{SeedRange, parse_duration};
 
 /// Crashes a storage engine in a simulated world, thousands of times a second, and says whether every acknowledged write
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Run a workload once, and check every state that a crash at any moment of it can leave
     Explore(ExploreArgs),
+    /// Put the results of the shards of an exploration together
+    Merge(MergeArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     Bench(BenchArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
@@ -102,9 +105,23 @@ pub(crate) struct ExploreArgs {
     /// Exit 3 if a crash point had more states than are taken of one
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Judge only part I of N, counted from 0; `kvsim merge` puts the JSON of all parts together
+    #[arg(long, value_name = "I/N", value_parser = parse_shard)]
+    pub(crate) shard: Option<(u64, u64)>,
     /// Where failing cases are saved
     #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
     pub(crate) failures: PathBuf,
+}
+
+/// `kvsim merge`
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// What `kvsim explore --shard I/N --json` printed, for each I
+    #[arg(required = true, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// `kvsim replay`
@@ -113,6 +130,12 @@ pub(crate) struct ReplayArgs {
     /// A failing case that `kvsim run` or `kvsim explore` saved
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
+    /// Shrink it first, if `kvsim explore` saved it, and save the small one: fewer requests, smaller values, fewer survivors
+    #[arg(long)]
+    pub(crate) minimise: bool,
+    /// Where the small case is saved
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, requires = "minimise")]
+    pub(crate) failures: PathBuf,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]

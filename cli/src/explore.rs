@@ -1,15 +1,16 @@
-//! `kvsim explore`: loads everything first, then explores the scenarios one after the other, each on all cores.
+//! `kvsim explore`: loads everything first, then explores the scenarios one after the other, each on all cores. `kvsim merge`: puts
+//! the results of shards together.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kvsim_harness::campaign::CampaignError;
-use kvsim_harness::explore::{Exploration, ExploreReport, json, text};
+use kvsim_harness::explore::{self, Exploration, ExploreReport, json, text};
 use kvsim_harness::guest::{self, Program};
 use kvsim_harness::scenario::Scenario;
 use kvsim_harness::summary::Verdict;
 
-use crate::args::ExploreArgs;
+use crate::args::{ExploreArgs, MergeArgs};
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print};
@@ -63,6 +64,7 @@ async fn all(
             scenario: Arc::new(scenario.clone()),
             program: Arc::clone(program),
             jobs: args.common.jobs.unwrap_or_else(all_cores),
+            shard: args.shard,
             strict: args.strict,
             failures: Some(args.failures.clone()),
             skip_seen: true,
@@ -95,17 +97,56 @@ async fn all(
         }
     }
     if args.json {
-        match serde_json::to_string_pretty(&json::document(&reports, exit as u8)) {
-            Ok(document) => print(&format!("{document}\n")),
+        exit = print_json(&reports, exit);
+    }
+    exit
+}
+
+/// `kvsim merge`
+pub(crate) fn merge(args: &MergeArgs) -> Exit {
+    let mut parts = Vec::new();
+    for file in &args.files {
+        let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+        match read.and_then(|text| json::read(&text)) {
+            Ok(reports) => parts.extend(reports),
             Err(error) => {
-                complain(&format!(
-                    "internal error: cannot write the results as JSON: {error}"
-                ));
-                exit = exit.and(Exit::Internal);
+                complain(&format!("error: {}: {error}", file.display()));
+                return Exit::Usage;
             }
         }
     }
+    let reports = match explore::merge(parts) {
+        Ok(reports) => reports,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            return Exit::Usage;
+        }
+    };
+    let exit = reports
+        .iter()
+        .fold(Exit::Clean, |exit, report| exit.and(exit_of(report)));
+    if args.json {
+        return print_json(&reports, exit);
+    }
+    for report in &reports {
+        show(report, false);
+    }
     exit
+}
+
+fn print_json(reports: &[ExploreReport], exit: Exit) -> Exit {
+    match serde_json::to_string_pretty(&json::document(reports, exit as u8)) {
+        Ok(document) => {
+            print(&format!("{document}\n"));
+            exit
+        }
+        Err(error) => {
+            complain(&format!(
+                "internal error: cannot write the results as JSON: {error}"
+            ));
+            exit.and(Exit::Internal)
+        }
+    }
 }
 
 fn show(report: &ExploreReport, quiet: bool) {

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
         Command::Explore(args) => explore::explore(&args),
+        Command::Merge(args) => explore::merge(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Completions { shell } => pages::completions(shell),

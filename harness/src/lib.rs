@@ -6,6 +6,7 @@
 //! - [`oracle`]: the nine properties
 //! - [`run`]: one seed, through many crashes
 //! - [`case`]: one failure step by step, as a file says it
+//! - [`minimise`]: a failure made small
 //! - [`explore`]: one run, and every state that a crash at any moment of it can leave
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
 //! - [`summary`]: what came of it, for people and for machines
@@ -20,6 +21,7 @@ pub mod control;
 pub mod explore;
 mod failure;
 pub mod guest;
+pub mod minimise;
 pub mod oracle;
 pub mod run;
 pub mod scenario;

@@ -404,15 +404,13 @@ impl Device {
 
     /// The bytes that a read returns. A lie counts only if it makes a difference.
     fn read_or_lie(&mut self, id: OpId, offset: u64, len: u64) -> Vec<u8> {
-        let mut bytes = vec![0; usize::try_from(len).expect("the length of a read")];
-        self.persistence.visible().read(offset, &mut bytes);
+        let bytes = self.persistence.visible().read_vec(offset, len);
         if let Some(strike) = self.inject.strikes(FaultKind::MisdirectedRead, id)
             && let Some(place) = self
                 .medium
                 .elsewhere(&strike, &self.persistence, offset, len)
         {
-            let mut other = vec![0; bytes.len()];
-            self.persistence.visible().read(place, &mut other);
+            let other = self.persistence.visible().read_vec(place, len);
             if other != bytes {
                 let record = ScriptedFault {
                     at_bytes: Some(place),

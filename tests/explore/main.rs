@@ -6,15 +6,29 @@ mod slate;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kvsim_harness::control::Control;
-use kvsim_harness::explore::{Exploration, ExploreReport};
+use kvsim_harness::explore::{Exploration, ExploreReport, json, merge};
 use kvsim_harness::guest;
+use kvsim_harness::minimise::{Budget, minimise};
 use kvsim_harness::scenario::{Scenario, explain, load, parse};
 use kvsim_harness::summary::{Reproduction, Verdict};
 use kvsim_tests::{Program, all_cores, builtin_guest, naive_guest, run, scenario};
 use slate::{Flaw, slate};
+
+/// The guests, compiled once for all tests.
+fn engine() -> Arc<dyn Program> {
+    static ENGINE: OnceLock<Arc<dyn Program>> = OnceLock::new();
+    let load = || guest::load_reused(None).expect("the built-in guest loads");
+    Arc::clone(ENGINE.get_or_init(load))
+}
+
+fn naive() -> Arc<dyn Program> {
+    static NAIVE: OnceLock<Arc<dyn Program>> = OnceLock::new();
+    let load = || guest::load_reused(Some(naive_guest())).expect("it loads");
+    Arc::clone(NAIVE.get_or_init(load))
+}
 
 fn exploration(scenario: Scenario, program: &Arc<dyn Program>) -> Exploration {
     Exploration {
@@ -22,6 +36,7 @@ fn exploration(scenario: Scenario, program: &Arc<dyn Program>) -> Exploration {
         scenario: Arc::new(scenario),
         program: Arc::clone(program),
         jobs: all_cores(),
+        shard: None,
         strict: false,
         failures: None,
         skip_seen: true,
@@ -120,7 +135,7 @@ fn replays_exactly(saved: Scenario, program: &Arc<dyn Program>) {
 /// Goal: threads make no difference. Method: the counts of each crash point, and of each depth, with one and with three.
 #[test]
 fn the_report_is_the_same_with_any_number_of_threads() {
-    let engine = guest::load_reused(None).expect("the built-in guest loads");
+    let engine = engine();
     for sets in [
         &["explore.operations=40", "explore.again_every=3"][..],
         &[
@@ -145,6 +160,74 @@ fn the_report_is_the_same_with_any_number_of_threads() {
     }
 }
 
+/// The report as another machine reads it.
+fn sent(report: ExploreReport) -> ExploreReport {
+    let text = serde_json::to_string(&json::document(&[report], 0)).expect("JSON");
+    let mut read = json::read(&text).unwrap_or_else(|error| panic!("{error}"));
+    read.remove(0)
+}
+
+/// Goal: shards that never talk to each other come to what one run comes to. Method: four of them, by way of JSON, in another
+/// order, at one depth and at two; and merging with one left out.
+#[test]
+fn four_shards_merged_are_one_run() {
+    let program = slate(Flaw::Nothing);
+    for sets in [
+        &["explore.operations=12", "explore.again_every=3"][..],
+        &["explore.operations=3", "explore.depth=2", "explore.work=2"],
+    ] {
+        let of = |shard| {
+            let exploration = Exploration {
+                shard,
+                ..exploration(slate_scenario(sets), &program)
+            };
+            sent(explore(&exploration))
+        };
+        let whole = of(None);
+        let mut parts: Vec<ExploreReport> = [2, 0, 3, 1].map(|shard| of(Some((shard, 4)))).into();
+        assert!(
+            parts
+                .iter()
+                .all(|part| part.total().checked < whole.total().checked)
+        );
+        let merged = merge(parts.clone()).unwrap_or_else(|error| panic!("{error}"));
+        let [merged] = &merged[..] else {
+            panic!("one exploration")
+        };
+        assert_eq!(merged.points, whole.points);
+        assert_eq!(merged.levels, whole.levels);
+        assert_eq!(merged.verdict, whole.verdict);
+        assert_eq!((merged.requests, merged.shard), (whole.requests, None));
+        parts.pop();
+        let missing = merge(parts).expect_err("one is missing");
+        assert!(missing.contains("shard 1/4 is missing"), "{missing}");
+    }
+}
+
+/// Goal: what one shard finds, the whole has found. Method: the guest that answers too early, in three shards.
+#[test]
+fn a_violation_in_one_shard_is_one_of_the_whole() {
+    let program = slate(Flaw::AcknowledgesEarly);
+    let parts = (0..3).map(|shard| {
+        let exploration = Exploration {
+            shard: Some((shard, 3)),
+            ..exploration(slate_scenario(&["explore.operations=4"]), &program)
+        };
+        sent(explore(&exploration))
+    });
+    let parts: Vec<ExploreReport> = parts.collect();
+    let whole = explore(&exploration(
+        slate_scenario(&["explore.operations=4"]),
+        &program,
+    ));
+    let merged = merge(parts)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .remove(0);
+    assert_eq!(merged.verdict, Verdict::Violation);
+    assert_eq!(merged.failure_points[0], whole.failure_points[0]);
+    assert_eq!(merged.failures[0].sentence, whole.failures[0].sentence);
+}
+
 /// Goal: instances that take turns in the same memory are as good as fresh ones. Method: the same report.
 #[test]
 fn reused_instances_are_as_good_as_fresh_ones() {
@@ -155,7 +238,7 @@ fn reused_instances_are_as_good_as_fresh_ones() {
             engine,
         ))
     };
-    let reused = of(&guest::load_reused(None).expect("the built-in guest loads"));
+    let reused = of(&engine());
     let fresh = of(&builtin_guest());
     assert_eq!(reused.points, fresh.points);
     assert_eq!(reused.levels, fresh.levels);
@@ -163,7 +246,7 @@ fn reused_instances_are_as_good_as_fresh_ones() {
 
 /// The naive guest with a flaw is caught by the exploration of the scenario of that property; the case replays exactly.
 fn is_caught(property: &str, flaw: &str, sets: &[&str]) {
-    let program = guest::load_reused(Some(naive_guest())).expect("it loads");
+    let program = naive();
     let flaw = format!("guest.options.break={flaw}");
     let sets = [sets, &[&flaw[..]]].concat();
     let scenario = scenario(format!("tests/broken/{property}.toml"), &sets);
@@ -209,13 +292,63 @@ caught! {
     sane_guest_memory: sane_guest [FEW];
 }
 
+/// Goal: a failure becomes small, and stays the same failure. Method: a guest that loses what it has answered, after many puts; one
+/// put and one cut are enough, and nothing survives. The small case is saved, and shows it again.
+#[test]
+fn a_failure_is_made_small() {
+    let program = slate(Flaw::AcknowledgesEarly);
+    let directory = tempfile::tempdir().expect("a directory");
+    let case = kvsim_harness::case::Case {
+        lives: vec![
+            kvsim_harness::case::CaseLife {
+                requests: (1..=9)
+                    .map(|number| {
+                        format!("0 put k{number} {number}:600")
+                            .parse()
+                            .expect("a line")
+                    })
+                    .collect(),
+                crash: Some(kvsim_harness::case::CaseCrash {
+                    after_event: 1_000,
+                    kind: kvsim_simdisk::CrashKind::Power,
+                    survivors: Vec::new(),
+                }),
+            },
+            kvsim_harness::case::CaseLife::default(),
+        ],
+    };
+    let mut large = slate_scenario(&[]);
+    large.case = Some(case);
+    let small = minimise(
+        &large,
+        &program,
+        Budget::default(),
+        NonZeroUsize::MIN,
+        &Control::default(),
+    )
+    .unwrap_or_else(|error| panic!("{error}"));
+    let case = small.scenario.case.clone().expect("its steps");
+    assert_eq!(case.lives[0].requests.len(), 1, "{case:#?}");
+    assert_eq!(case.crashes(), 1);
+    assert!(!small.exhausted);
+    let said = small.save(program.as_ref(), directory.path());
+    let said = said.unwrap_or_else(|error| panic!("{error}"));
+    assert!(
+        said.starts_with("1 requests, 1 crashes, 0 survivors"),
+        "{said}"
+    );
+    let file = directory
+        .path()
+        .join("slate-small-1-acknowledged_durable.toml");
+    replays_exactly(load(&file, &[]).expect("it loads"), &program);
+}
+
 /// Goal: what is passed over would have been judged as what was seen before. Method: with and without, all violations: the same
 /// kinds, and as good as nothing else.
 #[test]
 fn passing_over_what_was_seen_hides_nothing() {
-    let program = guest::load_reused(Some(naive_guest())).expect("it loads");
+    let program = naive();
     for (property, flaw) in [
-        ("acknowledged_durable", "acknowledged_durable"),
         ("prefix", "prefix"),
         ("sane_guest", "sane_guest_panic"),
         ("prefix", ""),

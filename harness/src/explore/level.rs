@@ -1,5 +1,9 @@
 //! Walks the states of many crash points: lists them, passes over what was seen before, judges the rest, and goes deeper.
 //!
+//! Points between which the contents of the device did not change form a *group*: they share the states of their power cuts. Groups are
+//! what is shared out among shards, and only within one are states of the same bytes recovered together; below the first depth what was
+//! seen is remembered for each point of the recording by itself. So no shard needs to know what another does.
+//!
 //! Invariant: what is new and what was seen before is decided in the order of the points and of their states, by one thread; other
 //! threads only build images and judge. So the counts, the first violation and the report are the same with any number of jobs.
 
@@ -16,12 +20,13 @@ use super::point::{Lived, Point};
 use super::report::{Found, LeftOutCounts, Level, PointCount};
 use super::states::{States, states};
 use crate::control::Control;
+use crate::oracle::{Property, Symptom, Violation};
 use crate::scenario::Scenario;
 
-/// Crash points whose states are listed at once.
-const POINTS_AT_ONCE: usize = 64;
-/// States judged at once at the last depth, and above it, where each leaves a life behind with all its points.
-const TASKS_AT_ONCE: [usize; 2] = [16_384, 256];
+/// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
+const POINTS_AT_ONCE: [usize; 2] = [64, 1_024];
+/// States judged at once above the last depth, where each leaves a life behind with all its points.
+const LIVES_AT_ONCE: usize = 256;
 
 /// A walk through all levels.
 pub(super) struct Walk<'a> {
@@ -29,8 +34,12 @@ pub(super) struct Walk<'a> {
     pub(super) control: &'a Control,
     pub(super) jobs: NonZeroUsize,
     pub(super) seed: u64,
+    /// Of the groups of the recording, those are judged whose number leaves `shard.0` when divided by `shard.1`.
+    pub(super) shard: (u64, u64),
     /// Passing over what was seen before; off in a test that holds the results of both against each other.
     pub(super) skip_seen: bool,
+    /// Only violations of this kind count.
+    pub(super) wanted: Option<(Property, Symptom)>,
     pub(super) seen: HashSet<u128, Xxh3DefaultBuilder>,
     /// By depth, from 1.
     pub(super) levels: Vec<Level>,
@@ -54,17 +63,43 @@ struct Listed {
     keys: Vec<u128>,
 }
 
-/// What can be left of one point.
-struct Choices {
-    /// By a power cut: the same for all points between which the contents did not change.
-    cuts: Arc<Listed>,
-    /// By a killed process: it depends on what is under way.
-    killed: Option<u128>,
+/// What can be left of the points of a group.
+struct Group {
+    /// By a power cut: the same for all of them.
+    cuts: Listed,
+    /// By a killed process, of each: it depends on what is under way.
+    killed: Vec<Killed>,
 }
+
+/// What a killed process leaves at a point.
+#[derive(Clone, Copy)]
+enum Killed {
+    Image(u128),
+    /// Processes are not killed.
+    Never,
+    /// Nothing is taken of this point.
+    NotTaken,
+}
+
+impl Killed {
+    fn image(self) -> Option<u128> {
+        match self {
+            Killed::Image(image) => Some(image),
+            Killed::Never | Killed::NotTaken => None,
+        }
+    }
+}
+
+static NOTHING: Listed = Listed {
+    states: States::NONE,
+    keys: Vec::new(),
+};
 
 /// A state that is new.
 struct New<'a> {
     point: usize,
+    /// Its group, among those that are listed at once.
+    group: usize,
     /// Its bytes.
     image: u128,
     kind: CrashKind,
@@ -72,8 +107,21 @@ struct New<'a> {
     then: Then,
 }
 
-/// A point and its life.
-type Place<'a> = (&'a Arc<Lived>, &'a Point);
+/// A point, its life, and the number of the point of the recording that it comes from.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    life: &'a Arc<Lived>,
+    point: &'a Point,
+    origin: u64,
+}
+
+impl Place<'_> {
+    /// Whether power cuts leave the same here and there.
+    fn is_alike(&self, other: &Place<'_>) -> bool {
+        Arc::ptr_eq(self.life, other.life)
+            && self.point.moment.device().contents() == other.point.moment.device().contents()
+    }
+}
 
 /// What a killed process leaves: everything that it submitted.
 static KILLED: CrashState = CrashState {
@@ -81,64 +129,85 @@ static KILLED: CrashState = CrashState {
 };
 
 impl Walk<'_> {
-    /// Walks the points of a life that was cut `depth` − 1 times before. Gives the counts of each point.
+    /// Walks the points of the recording. Gives the counts of each.
     pub(super) fn points(
         &mut self,
         life: &Arc<Lived>,
         points: &[Point],
-        depth: u32,
     ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
         let mut counts = Vec::new();
-        for batch in points.chunks(POINTS_AT_ONCE) {
-            let batch: Vec<Place<'_>> = batch.iter().map(|point| (life, point)).collect();
-            match self.batch(&batch, depth, &mut counts) {
-                Ok(()) => {}
+        let places: Vec<Place<'_>> = (0..)
+            .zip(points)
+            .map(|(origin, point)| Place {
+                life,
+                point,
+                origin,
+            })
+            .collect();
+        let mut groups = 0;
+        for batch in batches(&places, POINTS_AT_ONCE[0]) {
+            match self.batch(batch, 1, groups, &mut counts) {
+                Ok(listed) => groups += listed,
                 Err(ended) => return Err((counts, ended)),
             }
         }
         Ok(counts)
     }
 
+    /// Takes points at once; `first_group` is the number of their first group at this depth. Gives how many groups there were.
     fn batch(
         &mut self,
-        points: &[Place<'_>],
+        places: &[Place<'_>],
         depth: u32,
+        first_group: u64,
         counts: &mut Vec<PointCount>,
-    ) -> Result<(), Ended> {
-        let listed = self.list(points)?;
+    ) -> Result<u64, Ended> {
+        let groups = self.list(places)?;
         let mut new = Vec::new();
         let mut here = Vec::new();
-        for (at, (place, choices)) in points.iter().zip(&listed).enumerate() {
-            let Choices { cuts, killed } = choices;
-            let mut count = PointCount::new(place.1, &cuts.states, killed.is_some());
-            let cuts = cuts.states.taken.iter().zip(&cuts.keys);
-            let all = cuts
-                .map(|(state, image)| (CrashKind::Power, state, *image))
-                .chain(killed.map(|image| (CrashKind::Process, &KILLED, image)));
-            for (kind, state, image) in all {
-                let key = with_obligations(image, *place, kind, depth);
-                if !self.seen.insert(key) && self.skip_seen {
-                    count.skipped += 1;
-                    continue;
+        for (number, group) in groups.iter().enumerate() {
+            let ordinal = first_group + number as u64;
+            let is_ours = depth > 1 || ordinal % self.shard.1 == self.shard.0;
+            for killed in &group.killed {
+                let at = here.len();
+                let place = places[at];
+                let cuts: &Listed = match killed {
+                    Killed::NotTaken => &NOTHING,
+                    _ => &group.cuts,
+                };
+                let killed = killed.image();
+                let mut count = PointCount::new(place.point, &cuts.states, killed.is_some());
+                let all = cuts.states.taken.iter().zip(&cuts.keys);
+                let all = all
+                    .map(|(state, image)| (CrashKind::Power, state, *image))
+                    .chain(killed.map(|image| (CrashKind::Process, &KILLED, image)));
+                for (kind, state, image) in all {
+                    let key = with_obligations(image, place, kind, depth);
+                    if !self.seen.insert(key) && self.skip_seen {
+                        count.skipped += 1;
+                        continue;
+                    }
+                    count.distinct += 1;
+                    if is_ours {
+                        new.push(New {
+                            point: at,
+                            group: number,
+                            image,
+                            kind,
+                            state,
+                            then: self.then(key, depth),
+                        });
+                    }
                 }
-                count.distinct += 1;
-                let then = self.then(key, depth);
-                new.push(New {
-                    point: at,
-                    image,
-                    kind,
-                    state,
-                    then,
-                });
+                here.push(count);
             }
-            here.push(count);
         }
-        let end = self.judge_all(points, &new, depth, &mut here);
+        let end = self.judge_all(places, &new, depth, &mut here);
         for count in &here {
             self.level(depth).add(count);
         }
         counts.append(&mut here);
-        end
+        end.map(|()| groups.len() as u64)
     }
 
     fn level(&mut self, depth: u32) -> &mut Level {
@@ -149,20 +218,16 @@ impl Walk<'_> {
         &mut self.levels[at]
     }
 
-    /// Lists the states of each point. Points between which the contents did not change share those of power cuts.
-    fn list(&self, points: &[Place<'_>]) -> Result<Vec<Choices>, Ended> {
+    /// Lists the states of each group.
+    fn list(&self, places: &[Place<'_>]) -> Result<Vec<Group>, Ended> {
         let explore = &self.scenario.explore;
         let power = self.scenario.run.power_weight > 0;
-        let same = |one: &Place<'_>, other: &Place<'_>| {
-            Arc::ptr_eq(one.0, other.0)
-                && one.1.moment.device().contents() == other.1.moment.device().contents()
-        };
-        let groups: Vec<&[Place<'_>]> = points.chunk_by(same).collect();
+        let groups: Vec<&[Place<'_>]> = places.chunk_by(Place::is_alike).collect();
         let lists = map(self.jobs, &groups, |group| {
             if self.control.stopped().is_some() {
                 return None;
             }
-            let device = group[0].1.moment.device();
+            let device = group[0].point.moment.device();
             let mut cuts = Listed::default();
             if power {
                 cuts.states = states(device, explore, self.seed ^ device.changes());
@@ -170,25 +235,20 @@ impl Walk<'_> {
                 let key = |state| device.image_hash_after(state).unwrap_or(0);
                 cuts.keys = cuts.states.taken.iter().map(key).collect();
             }
-            let killed = |(_, point): &Place<'_>| explore.process_crash.then(|| killed_key(point));
-            Some((Arc::new(cuts), group.iter().map(killed).collect::<Vec<_>>()))
+            let killed = |place: &Place<'_>| match place.point {
+                point if point.is_in_flush() && !explore.in_flush => Killed::NotTaken,
+                point if explore.process_crash => Killed::Image(killed_key(point)),
+                _ => Killed::Never,
+            };
+            Some(Group {
+                cuts,
+                killed: group.iter().map(killed).collect(),
+            })
         });
-        let mut listed = Vec::with_capacity(points.len());
-        for (group, list) in groups.iter().zip(lists) {
-            let (cuts, killed) = list.ok_or(Ended::Stopped)?;
-            for ((_, point), killed) in group.iter().zip(killed) {
-                listed.push(if explore.in_flush || !point.is_in_flush() {
-                    let cuts = Arc::clone(&cuts);
-                    Choices { cuts, killed }
-                } else {
-                    Choices {
-                        cuts: Arc::default(),
-                        killed: None,
-                    }
-                });
-            }
-        }
-        Ok(listed)
+        lists
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or(Ended::Stopped)
     }
 
     /// What follows on the recovery of a state. Which states are looked at again is drawn by what they are.
@@ -207,14 +267,19 @@ impl Walk<'_> {
 
     fn judge_all(
         &mut self,
-        points: &[Place<'_>],
+        places: &[Place<'_>],
         new: &[New<'_>],
         depth: u32,
         counts: &mut [PointCount],
     ) -> Result<(), Ended> {
-        let deeper = depth < self.scenario.explore.depth;
-        for part in new.chunks(TASKS_AT_ONCE[usize::from(deeper)]) {
-            let judged = self.judge_part(points, part);
+        let goes_deeper = depth < self.scenario.explore.depth;
+        let at_once = if goes_deeper {
+            LIVES_AT_ONCE
+        } else {
+            new.len().max(1)
+        };
+        for part in new.chunks(at_once) {
+            let judged = self.judge_part(places, part);
             let mut lives = Vec::new();
             let mut stopped = false;
             for (new, judged) in part.iter().zip(judged) {
@@ -226,14 +291,17 @@ impl Walk<'_> {
                 match judged {
                     Judged::Legal { deeper, recoveries } => {
                         self.level(depth).recoveries += recoveries;
-                        lives.extend(deeper);
+                        let origin = places[new.point].origin;
+                        lives.extend(deeper.map(|(life, points)| (life, points, origin)));
                     }
                     Judged::Reported => self.level(depth).reported += 1,
+                    Judged::Violation(violation, _) if !self.wants(&violation) => {}
                     Judged::Violation(violation, case) => {
                         self.found.push(Found {
                             violation,
                             case,
                             depth,
+                            origin: places[new.point].origin,
                         });
                     }
                     Judged::Failed(failed) => return Err(Ended::Failed(failed)),
@@ -252,13 +320,20 @@ impl Walk<'_> {
         Ok(())
     }
 
+    fn wants(&self, violation: &Violation) -> bool {
+        self.wanted
+            .is_none_or(|kind| kind == (violation.property, violation.symptom))
+    }
+
     /// Judges states, those of the same bytes together; nothing for those that were not come to.
-    fn judge_part(&self, points: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<Judged>> {
+    fn judge_part(&self, places: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<Judged>> {
         let mut alike: Vec<Vec<usize>> = Vec::new();
-        let mut by_image: HashMap<u128, usize, Xxh3DefaultBuilder> = HashMap::default();
+        let mut by_image: HashMap<(usize, u128), usize, Xxh3DefaultBuilder> = HashMap::default();
         for (at, new) in part.iter().enumerate() {
             let group = if new.then == Then::Nothing {
-                *by_image.entry(new.image).or_insert(alike.len())
+                *by_image
+                    .entry((new.group, new.image))
+                    .or_insert(alike.len())
             } else {
                 alike.len()
             };
@@ -273,7 +348,7 @@ impl Walk<'_> {
             }
             let task = |&at: &usize| {
                 self.control.count_crash();
-                let (life, point) = points[part[at].point];
+                let Place { life, point, .. } = places[part[at].point];
                 Task {
                     life,
                     point,
@@ -295,30 +370,56 @@ impl Walk<'_> {
         in_order
     }
 
-    fn deeper(&mut self, lives: &[(Arc<Lived>, Vec<Point>)], depth: u32) -> Result<(), Ended> {
+    fn deeper(&mut self, lives: &[(Arc<Lived>, Vec<Point>, u64)], depth: u32) -> Result<(), Ended> {
         let all: Vec<Place<'_>> = lives
             .iter()
-            .flat_map(|(life, points)| points.iter().map(move |point| (life, point)))
+            .flat_map(|(life, points, origin)| {
+                points.iter().map(move |point| Place {
+                    life,
+                    point,
+                    origin: *origin,
+                })
+            })
             .collect();
-        for batch in all.chunks(POINTS_AT_ONCE * 16) {
-            self.batch(batch, depth, &mut Vec::new())?;
+        for batch in batches(&all, POINTS_AT_ONCE[1]) {
+            self.batch(batch, depth, 0, &mut Vec::new())?;
         }
         Ok(())
     }
 }
 
-/// What tells a state apart from others: its bytes, what is owed, and how deep it is.
-fn with_obligations(image: u128, (life, point): Place<'_>, kind: CrashKind, depth: u32) -> u128 {
-    let shown = point
-        .twin(life, kind)
+/// Stretches of at least so many points that take no group apart.
+fn batches<'p, 'a>(places: &'p [Place<'a>], least: usize) -> impl Iterator<Item = &'p [Place<'a>]> {
+    let mut rest = places;
+    std::iter::from_fn(move || {
+        let mut end = 0;
+        for group in rest.chunk_by(Place::is_alike) {
+            end += group.len();
+            if end >= least {
+                break;
+            }
+        }
+        let (batch, after) = rest.split_at(end);
+        rest = after;
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// What tells a state apart from others: its bytes, what is owed, how deep it is, and below the first depth where it comes from.
+fn with_obligations(image: u128, place: Place<'_>, kind: CrashKind, depth: u32) -> u128 {
+    let shown = place
+        .point
+        .twin(place.life, kind)
         .map_or(0, |twin| twin.fingerprint().max(1));
-    let mut bytes = [0; 40];
+    let origin = if depth == 1 { 0 } else { place.origin };
+    let mut bytes = [0; 48];
     bytes[..16].copy_from_slice(&image.to_le_bytes());
-    for (slot, number) in
-        bytes[16..]
-            .chunks_exact_mut(8)
-            .zip([point.obligations, shown, u64::from(depth)])
-    {
+    for (slot, number) in bytes[16..].chunks_exact_mut(8).zip([
+        place.point.obligations,
+        shown,
+        u64::from(depth),
+        origin,
+    ]) {
         slot.copy_from_slice(&number.to_le_bytes());
     }
     xxh3_128(&bytes)

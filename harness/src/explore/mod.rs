@@ -12,6 +12,7 @@ mod cpu;
 pub mod json;
 mod judge;
 mod level;
+mod merge;
 mod parallel;
 mod point;
 mod record;
@@ -29,13 +30,16 @@ use hashbrown::HashSet;
 use kvsim_sim::Program;
 
 use crate::campaign::CampaignError;
+use crate::case::{Case, CaseRequest, Source};
 use crate::control::Control;
 use crate::failure;
+use crate::oracle::{Property, Symptom};
 use crate::run::{SeedEnd, Tracing, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
 use crate::summary::{FailureReport, Verdict};
 use judge::Failed;
 use level::{Ended, Walk};
+pub use merge::merge;
 use report::Found;
 pub use report::{ExploreReport, LeftOutCounts, Level, PointCount};
 
@@ -50,6 +54,8 @@ pub struct Exploration {
     pub seed: u64,
     /// Threads.
     pub jobs: NonZeroUsize,
+    /// Which part of how many, counted from 0; all of it if absent.
+    pub shard: Option<(u64, u64)>,
     /// A state left out by sampling makes it inconclusive.
     pub strict: bool,
     /// Where failing cases are saved; nowhere if absent.
@@ -79,13 +85,15 @@ impl Exploration {
             control,
             jobs: self.jobs,
             seed: self.seed,
+            shard: self.shard.unwrap_or((0, 1)),
             skip_seen: self.skip_seen,
+            wanted: None,
             seen: HashSet::default(),
             levels: Vec::new(),
             found: Vec::new(),
         };
         let (walked, cpu) = (now(), cpu::time());
-        let (points, ended) = match walk.points(&recording.life, &recording.points, 1) {
+        let (points, ended) = match walk.points(&recording.life, &recording.points) {
             Ok(points) => (points, None),
             Err((points, ended)) => (points, Some(ended)),
         };
@@ -112,6 +120,7 @@ impl Exploration {
         for found in walk.found {
             let failure = self.confirm(&found)?;
             report.failures.push(failure);
+            report.failure_points.push(found.origin);
         }
         report.verdict = self.verdict(&report.failures, reasons);
         Ok(report)
@@ -130,7 +139,9 @@ impl Exploration {
             points: Vec::new(),
             levels: Vec::new(),
             verdict: Verdict::Pass,
+            shard: self.shard,
             failures: Vec::new(),
+            failure_points: Vec::new(),
             elapsed: Duration::ZERO,
             cpu: None,
             jobs: self.jobs.get(),
@@ -173,6 +184,7 @@ impl Exploration {
             }
         };
         report.failures.push(self.confirm(&found)?);
+        report.failure_points.push(found.origin);
         report.verdict = self.verdict(&report.failures, Vec::new());
         Ok(report)
     }
@@ -232,6 +244,53 @@ impl Exploration {
             .map_err(|(path, source)| CampaignError::Save { path, source })
     }
 }
+
+/// The first failure of this kind when a blank device is asked these requests and cut once, anywhere; with `again`, also when
+/// it is worked on after that.
+pub(crate) fn first_violation(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    jobs: NonZeroUsize,
+    requests: &[CaseRequest],
+    kind: (Property, Symptom),
+    again: bool,
+    control: &Control,
+) -> Option<Case> {
+    let mut scenario = scenario.clone();
+    let explore = &mut scenario.explore;
+    explore.depth = 1;
+    explore.again_every = again.into();
+    explore.violations_max = 1;
+    explore.states_per_point = explore.states_per_point.min(FEW_STATES);
+    let seed = scenario.run.seeds.start;
+    let source = Source::listed(requests);
+    let recording = match record::record_from(&scenario, program, seed, source) {
+        Ok(recording) => recording,
+        Err(record::Stopped::Found(found)) => {
+            let same = (found.violation.property, found.violation.symptom) == kind;
+            return same.then_some(*found.case);
+        }
+        Err(_) => return None,
+    };
+    let mut walk = Walk {
+        scenario: &scenario,
+        control,
+        jobs,
+        seed,
+        shard: (0, 1),
+        skip_seen: true,
+        wanted: Some(kind),
+        seen: HashSet::default(),
+        levels: Vec::new(),
+        found: Vec::new(),
+    };
+    // Whether it ends early makes no difference: what was found before that counts.
+    let _ = walk.points(&recording.life, &recording.points);
+    walk.found.into_iter().next().map(|found| *found.case)
+}
+
+/// States of one crash point when a small case is looked for: the simple ones come first.
+const FEW_STATES: u64 = 500;
 
 #[expect(
     clippy::disallowed_methods,

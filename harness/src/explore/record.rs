@@ -31,21 +31,47 @@ pub(super) enum Stopped {
     Failed(Failed),
 }
 
-/// Records a run.
+/// Records the run of the scenario's clients.
 pub(super) fn record(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     seed: u64,
 ) -> Result<Recording, Stopped> {
-    let invalid = |what: String| Stopped::Failed(Failed::Invalid(what));
+    let source = Source::drawn(clients(scenario, seed)?, scenario.explore.operations);
+    record_from(scenario, program, seed, source)
+}
+
+fn invalid(what: String) -> Stopped {
+    Stopped::Failed(Failed::Invalid(what))
+}
+
+fn clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    Workload::new(&scenario.workload, seed).map_err(|error| invalid(error.to_string()))
+}
+
+/// Clients that write nothing which the scenario's clients may have written in a recording: the numbers of their values are beyond.
+fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    let mut clients = clients(scenario, seed)?;
+    while clients.preload().is_some() {}
+    for request in 0..4 * scenario.explore.operations {
+        let client = request % u64::from(clients.clients().max(1));
+        clients.next(u32::try_from(client).unwrap_or(0));
+    }
+    Ok(clients)
+}
+
+/// Records a run of these requests.
+pub(super) fn record_from(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    source: Source,
+) -> Result<Recording, Stopped> {
     let config = setup::world_config(scenario, seed, TraceMode::Off);
     let world =
         World::new(Arc::clone(program), config).map_err(|error| invalid(error.to_string()))?;
     let lies = setup::lies(&scenario.faults);
     let oracle = Arc::new(Oracle::new(OracleConfig::new(&scenario.check, lies)));
-    let clients =
-        Workload::new(&scenario.workload, seed).map_err(|error| invalid(error.to_string()))?;
-    let source = Source::drawn(clients.clone(), scenario.explore.operations);
     let recorder = Some(Recorder::default());
     let mut life = Incarnation::new(world, oracle, source, &scenario.check, 0, recorder);
     let end = run(&mut life);
@@ -53,7 +79,8 @@ pub(super) fn record(
     let events = life.events();
     let clients = match &life.source {
         Source::Drawn { workload, .. } => (**workload).clone(),
-        Source::Listed { .. } => clients,
+        Source::Listed { .. } if scenario.explore.again_every == 0 => clients(scenario, seed)?,
+        Source::Listed { .. } => later_clients(scenario, seed)?,
     };
     let (_, _, recorder) = life.end();
     let lived = |shown| Lived {
@@ -76,6 +103,7 @@ pub(super) fn record(
                 violation,
                 case: Box::new(life.case(life.log.len(), None)),
                 depth: 0,
+                origin: 0,
             })))
         }
         Err(Stop::Damaged(what) | Stop::DeviceError(what)) => Err(Stopped::Reported(what)),

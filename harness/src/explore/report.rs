@@ -15,6 +15,8 @@ pub(super) struct Found {
     pub(super) violation: Box<Violation>,
     pub(super) case: Box<Case>,
     pub(super) depth: u32,
+    /// The number of the point of the recording that it comes from.
+    pub(super) origin: u64,
 }
 
 /// What bounds left out, as a number of crash points.
@@ -111,6 +113,18 @@ impl Level {
         self.skipped += count.skipped;
         self.left_out.add(&count.left_out);
     }
+
+    pub(super) fn add_level(&mut self, other: &Level) {
+        self.points += other.points;
+        self.possible = self.possible.saturating_add(other.possible);
+        self.taken += other.taken;
+        self.distinct += other.distinct;
+        self.checked += other.checked;
+        self.skipped += other.skipped;
+        self.reported += other.reported;
+        self.recoveries += other.recoveries;
+        self.left_out.add(&other.left_out);
+    }
 }
 
 /// Everything there is to say about one exploration.
@@ -138,8 +152,12 @@ pub struct ExploreReport {
     pub levels: Vec<Level>,
     /// How it ended.
     pub verdict: Verdict,
+    /// Which part of several this is: its number, and how many there are.
+    pub shard: Option<(u64, u64)>,
     /// The violations, in order.
     pub failures: Vec<FailureReport>,
+    /// The crash point of the recording that each comes from.
+    pub failure_points: Vec<u64>,
     /// Real time, of the states and without the recording.
     pub elapsed: Duration,
     /// Processor time of the same, if the system says.
@@ -154,15 +172,7 @@ impl ExploreReport {
     pub fn total(&self) -> Level {
         let mut total = Level::default();
         for level in &self.levels {
-            total.points += level.points;
-            total.possible = total.possible.saturating_add(level.possible);
-            total.taken += level.taken;
-            total.distinct += level.distinct;
-            total.checked += level.checked;
-            total.skipped += level.skipped;
-            total.reported += level.reported;
-            total.recoveries += level.recoveries;
-            total.left_out.add(&level.left_out);
+            total.add_level(level);
         }
         total
     }

@@ -39,6 +39,21 @@ pub(crate) struct States {
     pub(crate) left_out: LeftOut,
 }
 
+impl States {
+    /// Where nothing is taken.
+    pub(crate) const NONE: States = States {
+        taken: Vec::new(),
+        possible: 0,
+        left_out: LeftOut {
+            subsets: false,
+            orders: false,
+            tears: false,
+            several_torn: false,
+            sampled: false,
+        },
+    };
+}
+
 /// Subsets are listed one by one up to so many; of more, some are drawn.
 const SUBSETS_LISTED_MAX: u64 = 1 << 18;
 /// As many survivors at most are taken in every order if they overlap.

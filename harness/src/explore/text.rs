@@ -40,6 +40,13 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
         format!("of {} of the recording", thousands(report.points_asked))
     };
     row("crash points", seen, &points);
+    if let Some((number, count)) = report.shard {
+        row(
+            "shard",
+            number,
+            &format!("of {count}, from 0: its states alone are judged"),
+        );
+    }
     for (depth, level) in (1..).zip(&report.levels) {
         if report.levels.len() > 1 {
             row(

@@ -43,7 +43,7 @@ impl Default for ExploreConfig {
             in_flush: true,
             states_per_point: 20_000,
             work: 8,
-            again_every: 16,
+            again_every: 32,
             violations_max: 1,
         }
     }
