@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a test")]
 
 mod bench;
+mod explore;
 mod guests;
 mod interrupt;
 mod mistakes;

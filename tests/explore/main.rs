@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use kvsim_harness::control::Control;
+use kvsim_harness::control::{Control, Stop};
 use kvsim_harness::explore::{Exploration, ExploreReport, json, merge};
 use kvsim_harness::guest;
 use kvsim_harness::minimise::{Budget, minimise};
@@ -158,6 +158,20 @@ fn the_report_is_the_same_with_any_number_of_threads() {
         assert_eq!(one.levels, three.levels);
         assert!(one.total().checked > 100, "{:?}", one.total());
     }
+}
+
+/// Goal: who stops it is told what is known, and that it is not all. Method: stopped before it begins.
+#[test]
+fn an_interrupted_exploration_is_inconclusive() {
+    let exploration = exploration(slate_scenario(&[]), &slate(Flaw::Nothing));
+    let control = Control::default();
+    control.stop(Stop::Interrupted);
+    let report = exploration.run(&control).expect("a report");
+    let Verdict::Inconclusive(reasons) = &report.verdict else {
+        panic!("{:?}", report.verdict)
+    };
+    assert!(reasons[0].contains("interrupted"), "{reasons:?}");
+    assert_eq!((report.points_asked, report.total().checked), (10, 0));
 }
 
 /// The report as another machine reads it.

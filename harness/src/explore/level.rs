@@ -9,6 +9,7 @@
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::{HashMap, HashSet};
 use kvsim_simdisk::{CrashKind, CrashState, PendingKind};
@@ -303,6 +304,9 @@ impl Walk<'_> {
                             depth,
                             origin: places[new.point].origin,
                         });
+                        if self.scenario.explore.violations_max == 1 {
+                            return Err(Ended::Enough);
+                        }
                     }
                     Judged::Failed(failed) => return Err(Ended::Failed(failed)),
                 }
@@ -342,8 +346,12 @@ impl Walk<'_> {
                 None => alike.push(vec![at]),
             }
         }
+        // If one violation is enough, what comes after the first need not be judged.
+        let first_violation = AtomicUsize::new(usize::MAX);
+        let one_is_enough = self.scenario.explore.violations_max == 1;
         let judged = map(self.jobs, &alike, |group| {
-            if self.control.stopped().is_some() {
+            let is_late = group[0] > first_violation.load(Ordering::Relaxed);
+            if is_late || self.control.stopped().is_some() {
                 return Vec::new();
             }
             let task = |&at: &usize| {
@@ -358,7 +366,16 @@ impl Walk<'_> {
                 }
             };
             let tasks: Vec<Task<'_>> = group.iter().map(task).collect();
-            judge_alike(self.scenario, &tasks)
+            let judged = judge_alike(self.scenario, &tasks);
+            for (at, judged) in group.iter().zip(&judged) {
+                match judged {
+                    Judged::Violation(violation, _) if one_is_enough && self.wants(violation) => {
+                        first_violation.fetch_min(*at, Ordering::Relaxed);
+                    }
+                    _ => {}
+                }
+            }
+            judged
         });
         let mut in_order: Vec<Option<Judged>> = Vec::new();
         in_order.resize_with(part.len(), || None);

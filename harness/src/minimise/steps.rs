@@ -10,10 +10,11 @@ use crate::value::{self, FULL_BYTES_MIN, Reading};
 impl Shrinking<'_> {
     /// Leaves out halves of the requests, then quarters, down to single ones.
     pub(super) fn fewer_requests(&mut self, mut best: Case) -> Case {
-        if let Some(again) = explorable(&best) {
-            return self.fewer_and_found_anew(best, again);
+        let again = explorable(&best);
+        if let Some(again) = again {
+            best = self.fewer_and_found_anew(best, again);
         }
-        for life in (0..best.lives.len()).rev() {
+        for life in (again.map_or(0, |_| 1)..best.lives.len()).rev() {
             let mut step = best.lives[life].requests.len();
             while step > 0 {
                 let mut at = 0;
