@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use kvsim_harness::explore::json::parse_shard;
 use kvsim_harness::scenario::{SeedRange, parse_duration};
 
 /// Crashes a storage engine in a simulated world, thousands of times a second, and says whether every acknowledged write
@@ -36,6 +37,10 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run a saved failing case again and say whether it fails in the same way
     Replay(ReplayArgs),
+    /// Run a workload once, and check every state that a crash at any moment of it can leave
+    Explore(ExploreArgs),
+    /// Put the results of the shards of an exploration together
+    Merge(MergeArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     Bench(BenchArgs),
     /// Measure a disk, and the machine around it, into a profile for the simulated device
@@ -84,12 +89,57 @@ pub(crate) struct RunArgs {
     pub(crate) failures: PathBuf,
 }
 
+/// `kvsim explore`
+#[derive(Debug, Args)]
+pub(crate) struct ExploreArgs {
+    /// Scenario files
+    #[arg(required = true, value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// The seed of the run that is recorded, and of samples [default: the scenario's first]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress, and only the verdict of what went well
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Exit 3 if a crash point had more states than are taken of one
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Judge only part I of N, counted from 0; `kvsim merge` puts the JSON of all parts together
+    #[arg(long, value_name = "I/N", value_parser = parse_shard)]
+    pub(crate) shard: Option<(u64, u64)>,
+    /// Where failing cases are saved
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    pub(crate) failures: PathBuf,
+}
+
+/// `kvsim merge`
+#[derive(Debug, Args)]
+pub(crate) struct MergeArgs {
+    /// What `kvsim explore --shard I/N --json` printed, for each I
+    #[arg(required = true, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// `kvsim replay`
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// A failing case that `kvsim run` saved
+    /// A failing case that `kvsim run` or `kvsim explore` saved
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
+    /// Shrink it first, if `kvsim explore` saved it, and save the small one: fewer requests, smaller values, fewer survivors
+    #[arg(long)]
+    pub(crate) minimise: bool,
+    /// Where the small case is saved
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, requires = "minimise")]
+    pub(crate) failures: PathBuf,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
@@ -246,7 +296,7 @@ pub(crate) struct ExplainArgs {
     pub(crate) set: Vec<String>,
 }
 
-/// What `run` and `replay` have in common.
+/// What the commands that crash guests have in common.
 #[derive(Debug, Default, Args)]
 pub(crate) struct CommonArgs {
     /// Crash this WebAssembly module instead of the built-in engine
@@ -255,7 +305,7 @@ pub(crate) struct CommonArgs {
     /// Change a field of the scenario, such as --set workload.clients=1
     #[arg(long, value_name = "PATH=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Seeds that run side by side [default: one for each core]
+    /// Seeds, or states, that run side by side [default: one for each core]
     #[arg(long, short, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 }

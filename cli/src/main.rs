@@ -5,6 +5,7 @@ mod bench;
 mod calibrate;
 mod crash_disk;
 mod exit;
+mod explore;
 mod interrupts;
 mod junit;
 mod output;
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
+        Command::Explore(args) => explore::explore(&args),
+        Command::Merge(args) => explore::merge(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),

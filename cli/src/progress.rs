@@ -70,6 +70,46 @@ impl Drop for Progress {
     }
 }
 
+/// The line of an exploration, whose end cannot be foreseen.
+pub(crate) struct States {
+    bar: ProgressBar,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl States {
+    /// Begins to watch; nothing is shown if that is not wanted or nobody sees it.
+    pub(crate) fn watch(name: &str, control: &Arc<Control>, wanted: bool) -> States {
+        let bar = ProgressBar::new_spinner();
+        bar.set_draw_target(if wanted && stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        });
+        let template = "{prefix} {spinner} {human_pos} states, {msg}, {elapsed}";
+        bar.set_style(
+            ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
+        bar.set_prefix(name.to_owned());
+        let (shown, control) = (bar.clone(), Arc::clone(control));
+        let task = tokio::spawn(async move {
+            let mut timer = tokio::time::interval(PERIOD);
+            loop {
+                timer.tick().await;
+                shown.set_position(control.crashes());
+                shown.set_message(format!("{:.0}/s", shown.per_sec()));
+            }
+        });
+        States { bar, task }
+    }
+}
+
+impl Drop for States {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.bar.finish_and_clear();
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a person is told how long it will take"

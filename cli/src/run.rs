@@ -2,12 +2,14 @@
 //! scenarios one after the other, each on all cores.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use kvsim_harness::campaign::{Campaign, CampaignError};
+use kvsim_harness::control::Control;
 use kvsim_harness::guest::{self, Program};
+use kvsim_harness::minimise::{self, Budget};
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
 use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
 
@@ -63,6 +65,12 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
         return Exit::Usage;
     }
     let saved = scenarios.iter().find_map(saved_guest);
+    if args.minimise {
+        let guest = args.common.guest.clone().or(saved);
+        return scenarios.iter().fold(Exit::Clean, |exit, scenario| {
+            exit.and(minimise(scenario, guest.as_deref(), args))
+        });
+    }
     let (common, output) = (&args.common, &args.output);
     execute(&Job {
         scenarios,
@@ -74,6 +82,36 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
         strict: false,
         failures: None,
     })
+}
+
+/// `kvsim replay --minimise`
+fn minimise(scenario: &Scenario, guest: Option<&Path>, args: &ReplayArgs) -> Exit {
+    let program = match guest::load_reused(guest) {
+        Ok(program) => program,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            return Exit::Usage;
+        }
+    };
+    warn_of_another_guest(scenario, program.as_ref());
+    let jobs = args.common.jobs.unwrap_or_else(all_cores);
+    let (budget, control) = (Budget::default(), Control::default());
+    let saved = minimise::minimise(scenario, &program, budget, jobs, &control)
+        .and_then(|small| small.save(program.as_ref(), &args.failures));
+    match saved {
+        Ok(text) => {
+            print(&text);
+            Exit::Violation
+        }
+        Err(error) => {
+            complain(&format!("error: {}: {error}", args.file.display()));
+            Exit::Usage
+        }
+    }
+}
+
+fn all_cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Events of one prediction: enough for caches to be warm and for checkpoints to be seen.
@@ -113,7 +151,7 @@ fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
 }
 
 /// Loads all scenarios and shows every mistake, not only the first one's.
-fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
+pub(crate) fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
     let mut scenarios = Vec::new();
     for path in paths {
         match scenario::load(path, sets) {
@@ -129,10 +167,7 @@ fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
 }
 
 fn execute(job: &Job<'_>) -> Exit {
-    let jobs = job
-        .common
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    let jobs = job.common.jobs.unwrap_or_else(all_cores);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(jobs.get() + 1)

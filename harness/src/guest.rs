@@ -4,18 +4,26 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use kvsim_sim::Program;
-use kvsim_sim::{GuestError, WasmProgram};
+use kvsim_sim::{Instances, WasmProgram};
 
 /// The guest in `file`, or the built-in engine.
 ///
 /// # Errors
 /// The file cannot be read, or what it holds is no guest; the message names the file.
 pub fn load(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
-    let loaded: Result<Arc<WasmProgram>, GuestError> = match file {
-        Some(file) => WasmProgram::from_file(file),
-        None => WasmProgram::builtin(),
-    };
-    match (loaded, file) {
+    load_as(file, Instances::Fresh)
+}
+
+/// The same for many short lives: instances take turns in the same memory.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_reused(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
+    load_as(file, Instances::Reused)
+}
+
+fn load_as(file: Option<&Path>, instances: Instances) -> Result<Arc<dyn Program>, String> {
+    match (WasmProgram::load(file, instances), file) {
         (Ok(program), _) => Ok(program),
         (Err(error), Some(file)) => Err(format!("{}: {error}", file.display())),
         (Err(error), None) => Err(format!("the built-in guest: {error}")),

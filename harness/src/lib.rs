@@ -5,6 +5,9 @@
 //! - [`workload`], [`value`], [`zipf`]: what clients do, and values that say whose they are
 //! - [`oracle`]: the nine properties
 //! - [`run`]: one seed, through many crashes
+//! - [`case`]: one failure step by step, as a file says it
+//! - [`minimise`]: a failure made small
+//! - [`explore`]: one run, and every state that a crash at any moment of it can leave
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
 //! - [`summary`]: what came of it, for people and for machines
 //! - [`recorded`]: the native engine on a real disk, recorded and crashed
@@ -14,13 +17,17 @@
 
 pub mod bench;
 pub mod campaign;
+pub mod case;
 pub mod control;
+pub mod explore;
 mod failure;
 pub mod guest;
+pub mod minimise;
 pub mod oracle;
 pub mod recorded;
 pub mod run;
 pub mod scenario;
+mod setup;
 pub mod summary;
 pub mod value;
 pub mod workload;

@@ -20,5 +20,5 @@ pub use guest::{
     Outbox, Program,
 };
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
-pub use wasm::{ABI_VERSION, WasmProgram};
-pub use world::{Step, World, WorldConfig};
+pub use wasm::{ABI_VERSION, Instances, WasmProgram};
+pub use world::{Moment, Step, World, WorldConfig};

@@ -25,6 +25,8 @@ impl fmt::Display for TraceHash {
 /// How much of a trace is kept beside its hash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TraceMode {
+    /// Nothing, not even the hash: for worlds of which only the end counts.
+    Off,
     /// Nothing.
     #[default]
     Hash,
@@ -204,12 +206,20 @@ impl Trace {
         self.kept.iter()
     }
 
+    /// Whether anything is kept of what is pushed, be it in the hash alone.
+    pub(crate) fn is_on(&self) -> bool {
+        self.mode != TraceMode::Off
+    }
+
     pub(crate) fn push(&mut self, at_ns: Nanos, event: TraceEvent) {
+        if !self.is_on() {
+            return;
+        }
         self.absorb(at_ns, &event);
         let number = self.count;
         self.count += 1;
         match self.mode {
-            TraceMode::Hash | TraceMode::Last(0) => return,
+            TraceMode::Off | TraceMode::Hash | TraceMode::Last(0) => return,
             TraceMode::Last(bound) if self.kept.len() >= bound => {
                 self.kept.pop_front();
             }
@@ -292,19 +302,18 @@ fn hash_state(report: &CrashReport) -> u64 {
 }
 
 /// Kind, offset, length and content hash of an operation.
-pub(crate) fn describe(op: &Op) -> (&'static str, u64, u64, u64) {
+pub(crate) fn describe(op: &Op, hashed: bool) -> (&'static str, u64, u64, u64) {
     match op {
         Op::Read { offset, len_bytes } => ("read", *offset, u64::from(*len_bytes), 0),
         Op::Write {
             offset,
             data,
-            through: false,
-        } => ("write", *offset, data.len() as u64, xxh3_64(data)),
-        Op::Write {
-            offset,
-            data,
-            through: true,
-        } => ("write_through", *offset, data.len() as u64, xxh3_64(data)),
+            through,
+        } => {
+            let kind = if *through { "write_through" } else { "write" };
+            let hash = if hashed { xxh3_64(data) } else { 0 };
+            (kind, *offset, data.len() as u64, hash)
+        }
         Op::Flush => ("flush", 0, 0, 0),
         Op::Discard { offset, len_bytes } => ("discard", *offset, u64::from(*len_bytes), 0),
         Op::Grow { new_bytes } => ("grow", *new_bytes, 0, 0),

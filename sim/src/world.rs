@@ -62,7 +62,7 @@ pub enum Step {
 /// A simulated machine.
 pub struct World {
     program: Arc<dyn Program>,
-    config: WorldConfig,
+    config: Arc<WorldConfig>,
     device: Device,
     guest: Option<Box<dyn Guest>>,
     now: Nanos,
@@ -96,6 +96,67 @@ impl std::fmt::Debug for World {
     }
 }
 
+/// A world caught between two events, without its guest: what is left when the plug is pulled there, any number of times.
+#[derive(Clone)]
+pub struct Moment {
+    program: Arc<dyn Program>,
+    config: Arc<WorldConfig>,
+    device: Device,
+    now: Nanos,
+    next_request: RequestId,
+    events: u64,
+    fuel: u64,
+    incarnation: u64,
+}
+
+impl std::fmt::Debug for Moment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Moment(event {}, {} ns)", self.events, self.now)
+    }
+}
+
+impl Moment {
+    /// The device as it was.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Virtual time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The world after a crash at this moment, equal to the one in which it would have happened but for its trace, which
+    /// is not kept.
+    ///
+    /// # Errors
+    /// If the device could not have left this.
+    pub fn crashed(&self, kind: CrashKind, state: &CrashState) -> Result<World, CrashError> {
+        let mut device = self.device.clone();
+        device.crash(self.now, kind, state)?;
+        Ok(World {
+            program: Arc::clone(&self.program),
+            config: Arc::clone(&self.config),
+            device,
+            guest: None,
+            now: self.now,
+            cpu_free_at: self.now,
+            arrivals: BTreeMap::new(),
+            outbox: VecDeque::new(),
+            wake_at: None,
+            opened: false,
+            next_request: self.next_request,
+            outstanding: 0,
+            events: self.events,
+            fuel: self.fuel,
+            incarnation: self.incarnation,
+            trace: Trace::new(TraceMode::Off),
+        })
+    }
+}
+
 impl World {
     /// A world with a blank device and no incarnation yet.
     ///
@@ -106,7 +167,7 @@ impl World {
         let trace = Trace::new(config.trace);
         Ok(World {
             program,
-            config,
+            config: Arc::new(config),
             device,
             guest: None,
             now: 0,
@@ -245,7 +306,9 @@ impl World {
             if at < self.now {
                 self.now = self.now.saturating_add(turn_ns);
             }
-            self.trace.push(self.now, arrived(id, &request));
+            if self.trace.is_on() {
+                self.trace.push(self.now, arrived(id, &request));
+            }
             self.call(Call::Request {
                 id,
                 request: &request,
@@ -299,7 +362,7 @@ impl World {
         assert!(self.guest.is_none(), "a running guest cannot be copied");
         World {
             program: Arc::clone(&self.program),
-            config: self.config.clone(),
+            config: Arc::clone(&self.config),
             device: self.device.clone(),
             guest: None,
             arrivals: BTreeMap::new(),
@@ -309,10 +372,25 @@ impl World {
         }
     }
 
+    /// What a cut at this moment would begin from. Costs a copy of the device, which shares its contents.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment {
+            program: Arc::clone(&self.program),
+            config: Arc::clone(&self.config),
+            device: self.device.clone(),
+            now: self.now,
+            next_request: self.next_request,
+            events: self.events,
+            fuel: self.fuel,
+            incarnation: self.incarnation,
+        }
+    }
+
     fn let_out(&mut self, item: OutItem) -> Result<Step, GuestError> {
         match item {
             OutItem::Submit { tag, op } => {
-                let (kind, offset, len_bytes, hash) = describe(&op);
+                let (kind, offset, len_bytes, hash) = describe(&op, self.trace.is_on());
                 match self.device.submit(self.now, tag, op) {
                     Ok(op) => self.trace.push(
                         self.now,
@@ -333,15 +411,17 @@ impl World {
                 }
             }
             OutItem::Reply(reply) => {
-                let hash = hash_body(&reply);
-                self.trace.push(
-                    self.now,
-                    TraceEvent::Reply {
-                        id: reply.id,
-                        status: reply.status,
-                        hash,
-                    },
-                );
+                if self.trace.is_on() {
+                    let hash = hash_body(&reply);
+                    self.trace.push(
+                        self.now,
+                        TraceEvent::Reply {
+                            id: reply.id,
+                            status: reply.status,
+                            hash,
+                        },
+                    );
+                }
                 self.outstanding -= 1;
                 self.opened |= reply.id == 0;
                 return Ok(Step::Reply(reply));
@@ -356,7 +436,7 @@ impl World {
 
     fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
         let hash = match &completion.result {
-            Ok(Some(bytes)) => xxh3_64(bytes),
+            Ok(Some(bytes)) if self.trace.is_on() => xxh3_64(bytes),
             _ => 0,
         };
         let error = completion.result.as_ref().err().copied();

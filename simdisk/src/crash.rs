@@ -143,13 +143,26 @@ pub struct CrashReport {
     pub state: CrashState,
 }
 
+/// How a pending operation can be torn: what to choose from when crash states are enumerated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tears {
+    /// How many sectors it has; any of them may survive.
+    pub sectors: u64,
+    /// Bytes of a sector.
+    pub sector_bytes: u32,
+    /// Whether one of its sectors may be left as garbage.
+    pub garbage: bool,
+    /// Whether one of its sectors may be torn in the middle.
+    pub within_sector: bool,
+}
+
 /// What may befall the sectors of a pending operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tearable {
     /// How many sectors it has.
-    sectors: u64,
+    pub(crate) sectors: u64,
     /// Whether it brings data, so that a sector can be caught half written.
-    is_write: bool,
+    pub(crate) is_write: bool,
 }
 
 /// How an operation can be torn on this device, if it can.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::crash::{self, CrashError, CrashKind, CrashReport, CrashState};
+use crate::crash::{self, CrashError, CrashKind, CrashReport, CrashState, Tears};
 use crate::inject::Injector;
 use crate::medium::Medium;
 use crate::op::{Capabilities, Completion, DiskError, Op, OpId, SubmitError};
@@ -43,8 +43,10 @@ enum Effect {
         mark: Mark,
         some_by: Option<u64>,
     },
-    /// A flush that does nothing, or a write-through that is lost: only the host is told that it is durable.
-    InVain,
+    /// A flush that does nothing.
+    FlushInVain,
+    /// A write-through that is lost: only the host is told that it is durable.
+    WriteInVain,
 }
 
 impl Effect {
@@ -52,7 +54,10 @@ impl Effect {
     fn says_durable(self) -> bool {
         matches!(
             self,
-            Effect::Flush(_) | Effect::InVain | Effect::Complete { durable: true }
+            Effect::Flush(_)
+                | Effect::FlushInVain
+                | Effect::WriteInVain
+                | Effect::Complete { durable: true }
         )
     }
 }
@@ -81,6 +86,8 @@ pub struct Device {
     crashes_drawn: u64,
     stats: DeviceStats,
     made_durable_at: Option<Nanos>,
+    changes: u64,
+    contents: u64,
 }
 
 impl Device {
@@ -134,6 +141,8 @@ impl Device {
             now: 0,
             crashes_drawn: 0,
             made_durable_at: None,
+            changes: 0,
+            contents: 0,
             stats: DeviceStats::default(),
         })
     }
@@ -209,6 +218,49 @@ impl Device {
         self.made_durable_at
     }
 
+    /// Whether a flush is under way, be it one that does nothing.
+    #[must_use]
+    pub fn is_flushing(&self) -> bool {
+        let is_flush = |op: &InFlight| {
+            matches!(
+                op.effect,
+                Effect::Flush(_) | Effect::FlushInVain | Effect::Drop { .. }
+            )
+        };
+        self.in_flight.values().any(is_flush)
+    }
+
+    /// How many events there were after which a cut is a case of its own: submissions of anything but reads, and their
+    /// completions.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Moves whenever the states that a cut can leave change. A completion alone does not move it: it makes nothing durable.
+    #[must_use]
+    pub fn contents(&self) -> u64 {
+        self.contents
+    }
+
+    /// The faults that it may have.
+    #[must_use]
+    pub fn faults(&self) -> &FaultConfig {
+        &self.faults
+    }
+
+    /// How a cut can tear this pending operation, if it can at all.
+    #[must_use]
+    pub fn tears(&self, write: &PendingWrite) -> Option<Tears> {
+        let tearable = crash::tearable(write, &self.config, &self.faults)?;
+        Some(Tears {
+            sectors: tearable.sectors,
+            sector_bytes: self.config.sector_bytes,
+            garbage: tearable.is_write && self.faults.garbage > 0.0,
+            within_sector: tearable.is_write && self.faults.byte_tear > 0.0,
+        })
+    }
+
     /// When the next operation completes.
     #[must_use]
     pub fn next_completion_at(&self) -> Option<Nanos> {
@@ -225,6 +277,19 @@ impl Device {
         }
     }
 
+    /// The [`image_hash`](Device::image_hash) that a power cut now would leave with `state`. The device itself does not change.
+    ///
+    /// # Errors
+    /// If the configured device could not have left this.
+    pub fn image_hash_after(&self, state: &CrashState) -> Result<u128, CrashError> {
+        if self.medium.hash().is_none() {
+            return Ok(self.image_after(state)?.hash());
+        }
+        let mut cut = self.clone();
+        cut.crash(self.now, CrashKind::Power, state)?;
+        Ok(cut.image_hash())
+    }
+
     /// Submits an operation.
     ///
     /// # Errors
@@ -234,6 +299,14 @@ impl Device {
         let id = self.ops;
         self.ops += 1;
         self.now = self.now.max(now);
+        match op {
+            Op::Read { .. } => {}
+            Op::Flush => self.changes += 1,
+            Op::Write { .. } | Op::Discard { .. } | Op::Grow { .. } => {
+                self.changes += 1;
+                self.contents += 1;
+            }
+        }
         let taken = match op {
             Op::Read { offset, len_bytes } => self.take_read(id, offset, len_bytes),
             Op::Write {
@@ -336,15 +409,13 @@ impl Device {
 
     /// The bytes that a read returns. A lie counts only if it makes a difference.
     fn read_or_lie(&mut self, id: OpId, offset: u64, len: u64) -> Vec<u8> {
-        let mut bytes = vec![0; usize::try_from(len).expect("the length of a read")];
-        self.persistence.visible().read(offset, &mut bytes);
+        let bytes = self.persistence.visible().read_vec(offset, len);
         if let Some(strike) = self.inject.strikes(FaultKind::MisdirectedRead, id)
             && let Some(place) = self
                 .medium
                 .elsewhere(&strike, &self.persistence, offset, len)
         {
-            let mut other = vec![0; bytes.len()];
-            self.persistence.visible().read(place, &mut other);
+            let other = self.persistence.visible().read_vec(place, len);
             if other != bytes {
                 let record = ScriptedFault {
                     at_bytes: Some(place),
@@ -396,7 +467,7 @@ impl Device {
         }
         if self.inject.fires(FaultKind::LostWrite, id) {
             let effect = if durable {
-                Effect::InVain
+                Effect::WriteInVain
             } else {
                 Effect::Nothing
             };
@@ -484,7 +555,7 @@ impl Device {
         }
         let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
         if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
-            return taken(Effect::InVain, Ok(None));
+            return taken(Effect::FlushInVain, Ok(None));
         }
         taken(Effect::Flush(mark), Ok(None))
     }
@@ -492,10 +563,10 @@ impl Device {
     /// What a failed flush does to what it covers.
     fn drops(&mut self, id: OpId, mark: Mark) -> Effect {
         if self.persistence.covered(mark) == 0 {
-            return Effect::InVain;
+            return Effect::FlushInVain;
         }
         let Some(strike) = self.inject.strikes(FaultKind::DirtyDropped, id) else {
-            return Effect::InVain;
+            return Effect::FlushInVain;
         };
         self.inject.fired_as(strike.record());
         let some_by = happens(strike.number(1), 0.5).then(|| strike.number(2));
@@ -562,8 +633,13 @@ impl Device {
         if op.result.is_ok() && op.effect.says_durable() {
             self.made_durable_at = Some(at);
         }
+        self.changes += u64::from(!matches!(op.effect, Effect::Nothing));
+        self.contents += u64::from(matches!(
+            op.effect,
+            Effect::Flush(_) | Effect::Drop { .. } | Effect::Complete { durable: true }
+        ));
         match op.effect {
-            Effect::Nothing | Effect::InVain => {}
+            Effect::Nothing | Effect::FlushInVain | Effect::WriteInVain => {}
             Effect::Complete { durable } => self.persistence.complete(id, durable),
             Effect::Flush(mark) => self.persistence.flush(mark),
             Effect::Drop { mark, some_by } => self.forget(mark, some_by),
@@ -641,13 +717,7 @@ impl Device {
         kind: CrashKind,
         state: &CrashState,
     ) -> Result<CrashReport, CrashError> {
-        let is_flush = |op: &InFlight| {
-            matches!(
-                op.effect,
-                Effect::Flush(_) | Effect::InVain | Effect::Drop { .. }
-            )
-        };
-        let in_flush = self.in_flight.values().any(is_flush);
+        let in_flush = self.is_flushing();
         if kind == CrashKind::Process {
             self.now = self.now.max(now);
             while self.complete_next().is_some() {}
@@ -677,6 +747,7 @@ impl Device {
         let torn = state.survivors.iter().filter(is_torn).count() as u64;
         let pending = pending.len() as u64;
         let lost = pending - state.survivors.len() as u64;
+        self.contents += 1;
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
         self.in_flight.clear();

@@ -105,6 +105,28 @@ impl Image {
         }
     }
 
+    /// Bytes of their own.
+    ///
+    /// # Panics
+    /// If the range is not inside the image.
+    #[must_use]
+    pub fn read_vec(&self, offset: u64, len_bytes: u64) -> Vec<u8> {
+        let len = to_usize(len_bytes);
+        self.check(offset, len);
+        let (mut at, end) = (to_usize(offset), to_usize(offset) + len);
+        let mut out = Vec::with_capacity(len);
+        while at < end {
+            let within = at % BLOCK_BYTES;
+            let part = (BLOCK_BYTES - within).min(end - at);
+            match self.block(at / BLOCK_BYTES) {
+                Some(block) => out.extend_from_slice(&block.bytes[within..within + part]),
+                None => out.resize(out.len() + part, 0),
+            }
+            at += part;
+        }
+        out
+    }
+
     /// Copies bytes in.
     ///
     /// # Panics
@@ -282,6 +304,7 @@ mod tests {
     fn bytes_of(image: &Image) -> Vec<u8> {
         let mut bytes = vec![1; to_usize(image.len_bytes())];
         image.read(0, &mut bytes);
+        assert_eq!(image.read_vec(0, image.len_bytes()), bytes);
         bytes
     }
 

@@ -28,7 +28,7 @@ pub use config::{
     TimingConfig,
 };
 pub use counts::{DeviceStats, FaultCount, FaultCounts, FaultKind};
-pub use crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor};
+pub use crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
 pub use device::Device;
 pub use image::Image;
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, SubmitError};

@@ -3,6 +3,7 @@
 
 mod bench;
 mod crash_disk;
+mod explore;
 mod guests;
 mod interrupt;
 mod mistakes;

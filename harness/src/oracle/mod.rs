@@ -214,6 +214,12 @@ impl Oracle {
         self.verified.clear();
     }
 
+    /// Whether the time of a crash counts in itself: relaxed writes have a window.
+    #[must_use]
+    pub fn has_window(&self) -> bool {
+        self.config.relaxed_window_ns.is_some()
+    }
+
     /// A hash of everything that [`Oracle::judge`] depends on but the observation: two moments with the same fingerprint
     /// owe the same. Ask after [`Oracle::stopped`].
     #[must_use]

@@ -3,6 +3,7 @@
 use super::keys::{Content, KeyId};
 use crate::value::{self, Reading};
 use kvsim_sim::api::Status;
+use xxhash_rust::xxh3::Xxh3;
 
 /// What was seen of one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +108,21 @@ impl Observation {
             Seen::Strange(at) => Some(self.strange[at as usize].content),
             Seen::Unasked | Seen::Reported => None,
         }
+    }
+
+    /// A hash of what each key was seen to hold.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Xxh3::new();
+        for seen in &self.table {
+            let number = match seen {
+                Seen::Unasked => 1,
+                Seen::Reported => 2,
+                seen => self.content_of(*seen).map_or(3, Content::number),
+            };
+            hash.update(&number.to_le_bytes());
+        }
+        hash.digest()
     }
 
     /// How many keys were read.

@@ -1,6 +1,7 @@
 //! Property 9: a guest that panics, traps, hangs, outgrows its memory or breaks the ABI.
 
 use super::{Facts, Property, Symptom, Violation};
+use kvsim_sim::GuestError;
 use serde::{Deserialize, Serialize};
 
 /// What the world saw a guest do that no guest may do.
@@ -31,6 +32,28 @@ pub enum GuestFault {
         /// How many.
         unanswered: u64,
     },
+}
+
+impl GuestFault {
+    /// What a guest did wrong; nothing if the host failed and not the guest.
+    #[must_use]
+    pub fn of(error: &GuestError) -> Option<GuestFault> {
+        Some(match error {
+            GuestError::Panic(message) => GuestFault::Panic {
+                message: message.clone(),
+            },
+            GuestError::Trap(message) => GuestFault::Trap {
+                message: message.clone(),
+            },
+            GuestError::OutOfFuel { .. } => GuestFault::OutOfFuel,
+            GuestError::OutOfMemory { .. } => GuestFault::OutOfMemory,
+            GuestError::Abi(what) => GuestFault::Abi { what: what.clone() },
+            other if other.is_finding() => GuestFault::Abi {
+                what: other.to_string(),
+            },
+            _ => return None,
+        })
+    }
 }
 
 /// The violation of [`Property::SaneGuest`] that `fault` is; `crashes` had happened before, and `doing` says what the guest was

@@ -1,6 +1,6 @@
 //! What the device really did, as far as it changes what may be asked of a guest.
 
-use kvsim_simdisk::Nanos;
+use kvsim_simdisk::{Device, FaultKind, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// How often each fault has fired since the world began, and the last moment that made anything durable.
@@ -38,6 +38,26 @@ pub struct DeviceTruth {
 }
 
 impl DeviceTruth {
+    /// The device's own word.
+    #[must_use]
+    pub fn of(device: &Device) -> DeviceTruth {
+        let fired = |kind| device.counts().get(kind).fired;
+        DeviceTruth {
+            flush_lies: fired(FaultKind::FlushLie),
+            lost_writes: fired(FaultKind::LostWrite),
+            misdirected_writes: fired(FaultKind::MisdirectedWrite),
+            misdirected_reads: fired(FaultKind::MisdirectedRead),
+            stale_reads: fired(FaultKind::StaleRead),
+            bit_rot: fired(FaultKind::BitRot),
+            latent_errors: fired(FaultKind::LatentSectorError),
+            read_errors: fired(FaultKind::ReadError),
+            write_errors: fired(FaultKind::WriteError),
+            flush_errors: fired(FaultKind::FlushError),
+            no_space: fired(FaultKind::NoSpace),
+            last_flush_completed_ns: device.made_durable_at(),
+        }
+    }
+
     /// Lies that leave or make wrong bytes: everything dishonest but a flush that does nothing.
     #[must_use]
     pub fn damage(&self) -> u64 {

@@ -7,15 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kvsim_sim::api::{Reply, Request, RequestId};
-use kvsim_sim::{
-    GuestError, GuestLimits, Program, Step, TraceMode, World, WorldConfig, WorldError,
-};
+use kvsim_sim::{GuestError, Program, Step, TraceMode, World, WorldError};
 use kvsim_simdisk::{CrashKind, Nanos};
 
-use super::truth::truth;
 use super::{Halt, Tracing};
 use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, OracleConfig, insane};
 use crate::scenario::Scenario;
+use crate::setup;
 use crate::summary::Tally;
 use crate::workload::{ClientId, Workload};
 
@@ -47,30 +45,14 @@ impl Life {
         seed: u64,
         tracing: Tracing,
     ) -> Result<Life, Halt> {
-        let config = WorldConfig {
-            seed,
-            device: scenario.device.clone(),
-            faults: scenario.faults.clone(),
-            limits: GuestLimits {
-                memory_bytes_max: scenario.guest.memory_bytes_max,
-                fuel_per_call: scenario.guest.fuel_per_call,
-            },
-            fuel_ps: scenario.guest.cpu_ps_per_fuel,
-            options: scenario
-                .guest
-                .options
-                .iter()
-                .map(|(name, text)| (name.clone(), text.0.clone()))
-                .collect(),
-            db_id: database_id(seed),
-            trace: match tracing {
-                Tracing::HashOnly => TraceMode::Hash,
-                Tracing::Keep => TraceMode::Full,
-            },
+        let trace = match tracing {
+            Tracing::HashOnly => TraceMode::Hash,
+            Tracing::Keep => TraceMode::Full,
         };
+        let config = setup::world_config(scenario, seed, trace);
         let world = World::new(Arc::clone(program), config)
             .map_err(|error| Halt::Invalid(error.to_string()))?;
-        let lies = super::truth::lies(&scenario.faults);
+        let lies = setup::lies(&scenario.faults);
         let workload = Workload::new(&scenario.workload, seed)
             .map_err(|error| Halt::Invalid(error.to_string()))?;
         Ok(Life {
@@ -88,7 +70,7 @@ impl Life {
     }
 
     pub(super) fn truth(&self) -> DeviceTruth {
-        truth(self.world.device())
+        DeviceTruth::of(self.world.device())
     }
 
     /// Switches on: a fresh instance begins to open what the device holds.
@@ -188,25 +170,8 @@ impl Life {
 
 /// What a guest's failure means for the run.
 pub(super) fn guest_error(error: &GuestError, crashes: u64, doing: &str) -> Halt {
-    let fault = match error {
-        GuestError::Panic(message) => GuestFault::Panic {
-            message: message.clone(),
-        },
-        GuestError::Trap(message) => GuestFault::Trap {
-            message: message.clone(),
-        },
-        GuestError::OutOfFuel { .. } => GuestFault::OutOfFuel,
-        GuestError::OutOfMemory { .. } => GuestFault::OutOfMemory,
-        GuestError::Abi(what) => GuestFault::Abi { what: what.clone() },
-        other if other.is_finding() => GuestFault::Abi {
-            what: other.to_string(),
-        },
-        other => return Halt::Invalid(other.to_string()),
-    };
-    Halt::Violation(insane(&fault, crashes, doing))
-}
-
-/// The identity that a database made on this device gets.
-fn database_id(seed: u64) -> [u8; 16] {
-    xxhash_rust::xxh3::xxh3_128_with_seed(b"database", seed).to_le_bytes()
+    match GuestFault::of(error) {
+        Some(fault) => Halt::Violation(insane(&fault, crashes, doing)),
+        None => Halt::Invalid(error.to_string()),
+    }
 }

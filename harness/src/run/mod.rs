@@ -3,6 +3,7 @@
 //! Everything that happens follows from the scenario, the guest and the seed. A device that is given up after damage is
 //! replaced by a new one with a seed of its own; the devices of a seed are its *lives*.
 
+mod cases;
 mod clock;
 mod life;
 mod recovery;
@@ -116,6 +117,9 @@ pub fn run_seed(
     control: &Control,
     tracing: Tracing,
 ) -> SeedResult {
+    if let Some(case) = &scenario.case {
+        return cases::run(scenario, case, program, seed, tracing);
+    }
     carry_out(scenario, program, seed, control, tracing, |run| run.run())
 }
 

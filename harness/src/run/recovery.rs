@@ -8,7 +8,8 @@ use kvsim_simdisk::CrashKind;
 
 use super::life::{Progress, guest_error};
 use super::{Halt, SeedRun};
-use crate::oracle::{Ending, Observation, Opening, Property, Symptom, Token, Verification};
+use crate::case;
+use crate::oracle::{Ending, Observation, Opening, Token, Verification};
 use crate::scenario::OnDamage;
 
 /// The request that stands for the opening itself.
@@ -217,22 +218,9 @@ impl SeedRun<'_> {
     }
 }
 
-/// A device that does not open after a recovery was cut short, while its copy from before that cut did, was harmed by the cut.
-fn blame_the_crash(halt: Halt, twin_opened: bool) -> Halt {
-    match halt {
-        Halt::Violation(mut violation)
-            if twin_opened
-                && matches!(
-                    violation.symptom,
-                    Symptom::RefusedToOpen | Symptom::FalseAlarm
-                ) =>
-        {
-            violation.property = Property::RecoveryIdempotent;
-            violation
-                .sentence
-                .push_str("; before a crash cut the recovery short, the same device opened");
-            Halt::Violation(violation)
-        }
-        halt => halt,
+fn blame_the_crash(mut halt: Halt, twin_opened: bool) -> Halt {
+    if let Halt::Violation(violation) = &mut halt {
+        case::blame_the_crash(violation, twin_opened);
     }
+    halt
 }

@@ -1,34 +1,9 @@
-//! What the device really did, for the oracle and for the report.
+//! What the device really did, for the report.
 
-use kvsim_simdisk::{Device, FaultConfig, FaultKind};
+use kvsim_simdisk::{Device, FaultKind};
 
-use crate::oracle::DeviceTruth;
 use crate::scenario::Scenario;
 use crate::summary::{Fired, Tally};
-
-/// The device's word to the oracle.
-pub(super) fn truth(device: &Device) -> DeviceTruth {
-    let fired = |kind| device.counts().get(kind).fired;
-    DeviceTruth {
-        flush_lies: fired(FaultKind::FlushLie),
-        lost_writes: fired(FaultKind::LostWrite),
-        misdirected_writes: fired(FaultKind::MisdirectedWrite),
-        misdirected_reads: fired(FaultKind::MisdirectedRead),
-        stale_reads: fired(FaultKind::StaleRead),
-        bit_rot: fired(FaultKind::BitRot),
-        latent_errors: fired(FaultKind::LatentSectorError),
-        read_errors: fired(FaultKind::ReadError),
-        write_errors: fired(FaultKind::WriteError),
-        flush_errors: fired(FaultKind::FlushError),
-        no_space: fired(FaultKind::NoSpace),
-        last_flush_completed_ns: device.made_durable_at(),
-    }
-}
-
-/// Whether the scenario asks the device to lie.
-pub(super) fn lies(faults: &FaultConfig) -> bool {
-    faults.asked().into_iter().any(FaultKind::is_lie)
-}
 
 /// What the scenario asks for and can happen in it: power cuts do nothing where the power is never cut.
 fn asked(scenario: &Scenario) -> Vec<FaultKind> {

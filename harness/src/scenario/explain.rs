@@ -1,7 +1,10 @@
 //! A scenario with every default filled in, as TOML that loads again to the same scenario, with a word on each field.
 
+use serde::Serialize;
+
 use super::Scenario;
 use super::fields::FIELDS;
+use crate::case::Case;
 
 /// The column in which the comments begin, where the value leaves room.
 const COMMENT_COLUMN: usize = 44;
@@ -12,9 +15,23 @@ const COMMENT_COLUMN: usize = 44;
 /// Never: every scenario that loads can be written.
 #[must_use]
 pub fn explain(scenario: &Scenario) -> String {
-    let toml = toml::to_string(scenario)
-        .expect("a scenario is made of tables, strings, numbers and booleans");
+    const FITS: &str = "a scenario is made of tables, strings, numbers and booleans";
+    let mut plain = scenario.clone();
+    let case = plain.case.take();
+    let mut toml = toml::to_string(&plain).expect(FITS);
+    if let Some(case) = case {
+        // One request a line: they are many, and are there to be read and to be taken out.
+        let case = CaseTable { case };
+        toml.push('\n');
+        toml.push_str(&toml::to_string_pretty(&case).expect(FITS));
+    }
     annotate(&toml)
+}
+
+/// The steps of a failing case under the name that they have in a scenario.
+#[derive(Serialize)]
+struct CaseTable {
+    case: Case,
 }
 
 /// Adds the comment of each field to its line.

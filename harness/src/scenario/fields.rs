@@ -174,6 +174,43 @@ pub const FIELDS: &[(&str, &str)] = &[
         "relaxed writes acknowledged longer ago than this must survive",
     ),
     ("check.relaxed_slack_ns", "granted on top of that window"),
+    // [explore]
+    ("explore", "how far `kvsim explore` goes"),
+    (
+        "explore.operations",
+        "requests of the clients in the run that is recorded",
+    ),
+    ("explore.depth", "crashes in a row, 1 to 3"),
+    (
+        "explore.subset_writes",
+        "subsets that keep or lose at most so many pending writes",
+    ),
+    (
+        "explore.tear_sectors",
+        "writes of at most so many sectors are torn in every way; 0 for no tears",
+    ),
+    (
+        "explore.garbage",
+        "a torn write may leave garbage in one sector",
+    ),
+    (
+        "explore.process_crash",
+        "a killed process is a state of its own",
+    ),
+    ("explore.in_flush", "cuts while a flush is under way"),
+    (
+        "explore.states_per_point",
+        "of a crash point; of more, a sample",
+    ),
+    (
+        "explore.work",
+        "requests after a recovery, before the next crash",
+    ),
+    (
+        "explore.again_every",
+        "one in so many states is worked on and cut once more; 0 for none",
+    ),
+    ("explore.violations_max", "it ends after so many"),
     // [device]
     ("device", "the simulated device"),
     (
@@ -350,4 +387,24 @@ pub const FIELDS: &[(&str, &str)] = &[
         "where the guest was; none for the built-in engine",
     ),
     ("failure.kvsim", "the version that saved it"),
+    // [case]
+    (
+        "case",
+        "the steps of a failing case, life by life: each begins with a power on",
+    ),
+    (
+        "case.lives",
+        "requests in the order of their clients' turns, then the crash",
+    ),
+    ("case.lives.requests", "CLIENT REQUEST"),
+    (
+        "case.lives.crash",
+        "the cut; none: the life goes on to its end",
+    ),
+    ("case.lives.crash.after_event", "of this life"),
+    ("case.lives.crash.kind", "power or process"),
+    (
+        "case.lives.crash.survivors",
+        "of what was pending, in this order; the rest is lost",
+    ),
 ];

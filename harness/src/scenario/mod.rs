@@ -5,6 +5,7 @@
 
 mod error;
 mod explain;
+mod explore_config;
 mod fields;
 mod layers;
 mod load;
@@ -25,12 +26,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) use error::nearest;
 pub use error::{Diagnostic, Place, ScenarioError};
 pub use explain::explain;
+pub use explore_config::ExploreConfig;
 pub use fields::FIELDS;
 pub use load::{load, parse};
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
 pub use run_config::{CrashClock, GuestConfig, OnDamage, RunConfig};
 pub use units::{OptionText, SeedRange, bytes, nanoseconds, parse_duration, thousands};
 
+use crate::case::Case;
 use crate::oracle::{CheckConfig, Property};
 use crate::workload::WorkloadConfig;
 
@@ -55,6 +58,8 @@ pub struct Scenario {
     pub guest: GuestConfig,
     /// What is checked.
     pub check: CheckConfig,
+    /// How far `kvsim explore` goes.
+    pub explore: ExploreConfig,
     /// The device.
     pub device: DeviceConfig,
     /// What goes wrong with it.
@@ -62,6 +67,9 @@ pub struct Scenario {
     /// In a saved failing case: what failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRecord>,
+    /// In a failing case of an exploration: each step that leads to the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<Case>,
 }
 
 /// What a saved failing case remembers of its failure.

@@ -41,6 +41,13 @@ pub(super) fn validate(scenario: &Scenario) -> Checked {
             None,
         );
     }
+    if let Err((field, message)) = scenario.explore.validate() {
+        return problem(
+            &[&format!("explore.{field}")],
+            format!("`explore.{field}` {message}"),
+            None,
+        );
+    }
     scenario.device.validate().map_err(from_device)?;
     scenario
         .faults

@@ -15,18 +15,18 @@ pub enum Colour {
 }
 
 impl Colour {
-    fn paint(self, code: &str, text: &str) -> String {
+    pub(crate) fn paint(self, code: &str, text: &str) -> String {
         match self {
             Colour::On => format!("\x1b[{code}m{text}\x1b[0m"),
             Colour::Off => text.to_owned(),
         }
     }
 
-    fn bold(self, text: &str) -> String {
+    pub(crate) fn bold(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    fn dim(self, text: &str) -> String {
+    pub(crate) fn dim(self, text: &str) -> String {
         self.paint("2", text)
     }
 }
@@ -84,8 +84,8 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
         &colour.dim(&report.trace_hash),
     );
     page.verdict(report);
-    if let Some(failure) = &report.failure {
-        page.failure(failure);
+    if let Some(violation) = &report.failure {
+        page.text.push_str(&failure(violation, colour));
     }
     page.text
 }
@@ -176,42 +176,41 @@ impl Page {
             self.colour.paint(word.1, &padded)
         );
     }
+}
 
-    fn failure(&mut self, failure: &FailureReport) {
-        let _ = writeln!(
-            self.text,
-            "\n  {}  seed {}, after {} crashes",
-            self.colour.bold(&failure.property),
-            failure.seed,
-            thousands(failure.crash)
-        );
-        let _ = writeln!(self.text, "  {}", failure.sentence);
-        for detail in &failure.details {
-            let _ = writeln!(self.text, "    {detail}");
-        }
-        match &failure.reproduced {
-            Some(Reproduction::Exact) => self.text.push_str(
-                "\n  Reproduced exactly: the same property and the same trace as saved.\n",
-            ),
-            Some(Reproduction::SameProperty) => {
-                self.text.push_str("\n  The same property fails, by another trace than the saved one: guest or kvsim has changed.\n");
-            }
-            Some(Reproduction::OtherProperty { saved }) => {
-                let _ = writeln!(
-                    self.text,
-                    "\n  Not the saved failure, which was of {saved}."
-                );
-            }
-            None => {}
-        }
-        if failure.unsaved.is_some() {
-            self.text
-                .push_str("\n  The failing case could not be saved.\n");
-        }
-        if let Some(replay) = &failure.replay {
-            let _ = writeln!(self.text, "\n  replay: {}", self.colour.bold(replay));
-        }
+/// A violation and how to see it again.
+#[must_use]
+pub(crate) fn failure(failure: &FailureReport, colour: Colour) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "\n  {}  seed {}, after {} crashes",
+        colour.bold(&failure.property),
+        failure.seed,
+        thousands(failure.crash)
+    );
+    let _ = writeln!(text, "  {}", failure.sentence);
+    for detail in &failure.details {
+        let _ = writeln!(text, "    {detail}");
     }
+    match &failure.reproduced {
+        Some(Reproduction::Exact) => text
+            .push_str("\n  Reproduced exactly: the same property and the same trace as saved.\n"),
+        Some(Reproduction::SameProperty) => {
+            text.push_str("\n  The same property fails, by another trace than the saved one: guest or kvsim has changed.\n");
+        }
+        Some(Reproduction::OtherProperty { saved }) => {
+            let _ = writeln!(text, "\n  Not the saved failure, which was of {saved}.");
+        }
+        None => {}
+    }
+    if failure.unsaved.is_some() {
+        text.push_str("\n  The failing case could not be saved.\n");
+    }
+    if let Some(replay) = &failure.replay {
+        let _ = writeln!(text, "\n  replay: {}", colour.bold(replay));
+    }
+    text
 }
 
 fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
@@ -351,7 +350,7 @@ fn real(report: &RunReport) -> String {
     clippy::cast_sign_loss,
     reason = "a rate of this size, shown to a person"
 )]
-fn rounded(rate: f64) -> u64 {
+pub(crate) fn rounded(rate: f64) -> u64 {
     rate.round() as u64
 }
 
@@ -367,6 +366,6 @@ fn long_time(ns: u64) -> String {
 }
 
 /// The beginning of a hash, enough to tell it from others at a glance.
-fn short(hash: &str) -> String {
+pub(crate) fn short(hash: &str) -> String {
     hash.chars().take(12).collect()
 }

@@ -13,12 +13,13 @@ pub(super) struct WasmGuest {
     store: Store<HostState>,
     limits: GuestLimits,
     memory: Memory,
-    abi_version: TypedFunc<(), i32>,
+    instance: Instance,
     buffer: TypedFunc<i32, i32>,
     open: TypedFunc<(i64, i32, i32), i64>,
     request: TypedFunc<(i64, i64, i32, i32), i64>,
     complete: TypedFunc<(i64, i64, i32, i32), i64>,
-    tick: TypedFunc<i64, i64>,
+    /// Looked up when it is first called: many lives end before.
+    tick: Option<TypedFunc<i64, i64>>,
     /// Payloads are encoded here, and the allocation kept.
     payload: Vec<u8>,
 }
@@ -46,20 +47,20 @@ impl WasmGuest {
         Ok(WasmGuest {
             limits,
             memory,
-            abi_version: export(&mut store, instance, "kv_abi_version")?,
+            instance: *instance,
             buffer: export(&mut store, instance, "kv_buffer")?,
             open: export(&mut store, instance, "kv_open")?,
             request: export(&mut store, instance, "kv_request")?,
             complete: export(&mut store, instance, "kv_complete")?,
-            tick: export(&mut store, instance, "kv_tick")?,
+            tick: None,
             store,
             payload: Vec::new(),
         })
     }
 
     pub(super) fn abi_version(&mut self) -> Result<u32, GuestError> {
-        let version = self.abi_version.clone();
-        Ok(self.run(&version, ())?.cast_unsigned())
+        let version = export(&mut self.store, &self.instance, "kv_abi_version")?;
+        Ok(self.run::<(), i32>(&version, ())?.cast_unsigned())
     }
 
     fn run<P: WasmParams, R: WasmResults>(
@@ -192,8 +193,13 @@ impl WasmGuest {
                 self.run(&complete, (now, tag.cast_signed(), status, len))
             }
             Call::Tick => {
-                let tick = self.tick.clone();
-                self.run(&tick, now)
+                let tick = match &self.tick {
+                    Some(tick) => tick.clone(),
+                    None => export(&mut self.store, &self.instance, "kv_tick")?,
+                };
+                let ended = self.run(&tick, now);
+                self.tick = Some(tick);
+                ended
             }
         }
     }

@@ -11,7 +11,10 @@ mod load;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use wasmtime::{Config, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module, Store};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, InstancePre, Linker, Module,
+    PoolingAllocationConfig, Store,
+};
 
 use crate::GuestError;
 use crate::guest::{Guest, GuestHash, GuestLimits, Program};
@@ -43,21 +46,53 @@ impl std::fmt::Debug for WasmProgram {
     }
 }
 
-fn engine() -> Result<&'static Engine, GuestError> {
-    static ENGINE: OnceLock<Result<Engine, String>> = OnceLock::new();
-    let made = ENGINE.get_or_init(|| {
-        let mut config = Config::new();
-        config.consume_fuel(true);
-        config.epoch_interruption(false);
-        config.cranelift_nan_canonicalization(true);
-        config.wasm_relaxed_simd(false);
-        config.wasm_memory64(false);
-        config.wasm_multi_memory(false);
-        config.wasm_tail_call(false);
-        config.max_wasm_stack(WASM_STACK_BYTES);
-        config.memory_init_cow(true);
-        config.allocation_strategy(InstanceAllocationStrategy::OnDemand);
-        Engine::new(&config).map_err(|error| format!("{error:#}"))
+/// How the memory of instances comes and goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instances {
+    /// Each is mapped anew. Any module will do.
+    Fresh,
+    /// They take turns in slots that stay mapped: between two of them only the pages that the first has changed are put back. For
+    /// many short lives. A module that does not fit a slot gets fresh ones.
+    Reused,
+}
+
+/// Bytes of a slot that are put back by copying; what a guest has changed beyond is given back to the system.
+const KEPT_BYTES: usize = 16 << 20;
+
+fn configuration(instances: Instances) -> Config {
+    let mut config = Config::new();
+    config.consume_fuel(true);
+    config.epoch_interruption(false);
+    config.cranelift_nan_canonicalization(true);
+    config.wasm_relaxed_simd(false);
+    config.wasm_memory64(false);
+    config.wasm_multi_memory(false);
+    config.wasm_tail_call(false);
+    config.max_wasm_stack(WASM_STACK_BYTES);
+    config.memory_init_cow(true);
+    config.allocation_strategy(match instances {
+        Instances::Fresh => InstanceAllocationStrategy::OnDemand,
+        Instances::Reused => {
+            let mut pool = PoolingAllocationConfig::default();
+            pool.max_memory_size(4 << 30)
+                .linear_memory_keep_resident(KEPT_BYTES)
+                .table_keep_resident(KEPT_BYTES)
+                .pagemap_scan(Enabled::Auto);
+            InstanceAllocationStrategy::Pooling(pool)
+        }
+    });
+    config
+}
+
+fn engine(instances: Instances) -> Result<&'static Engine, GuestError> {
+    static FRESH: OnceLock<Result<Engine, String>> = OnceLock::new();
+    static REUSED: OnceLock<Result<Engine, String>> = OnceLock::new();
+    let engine = match instances {
+        Instances::Fresh => &FRESH,
+        Instances::Reused => &REUSED,
+    };
+    let made = engine.get_or_init(|| {
+        Engine::new(&configuration(instances)).map_err(|error| format!("{error:#}"))
     });
     made.as_ref()
         .map_err(|error| GuestError::Host(error.clone()))
@@ -80,6 +115,22 @@ impl WasmProgram {
     /// # Errors
     /// If the file cannot be read or is no guest.
     pub fn from_file(file: &Path) -> Result<Arc<Self>, GuestError> {
+        Self::of_file(file, Instances::Fresh)
+    }
+
+    /// The guest in a file, or the built-in one, with instances as wished.
+    ///
+    /// # Errors
+    /// As of [`WasmProgram::from_file`] and [`WasmProgram::builtin`].
+    pub fn load(file: Option<&Path>, instances: Instances) -> Result<Arc<Self>, GuestError> {
+        match (file, instances) {
+            (Some(file), instances) => Self::of_file(file, instances),
+            (None, Instances::Fresh) => Self::builtin(),
+            (None, Instances::Reused) => Self::checked("kvsim-engine", BUILTIN, None, instances),
+        }
+    }
+
+    fn of_file(file: &Path, instances: Instances) -> Result<Arc<Self>, GuestError> {
         let bytes =
             std::fs::read(file).map_err(|error| GuestError::Unreadable(error.to_string()))?;
         let name = file.file_stem().map_or_else(
@@ -87,7 +138,7 @@ impl WasmProgram {
             |stem| stem.to_string_lossy().into_owned(),
         );
         let file = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
-        Self::checked(&name, &bytes, Some(file))
+        Self::checked(&name, &bytes, Some(file), instances)
     }
 
     /// The guest in these bytes.
@@ -95,11 +146,30 @@ impl WasmProgram {
     /// # Errors
     /// If they are no guest.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Arc<Self>, GuestError> {
-        Self::checked(name, bytes, None)
+        Self::checked(name, bytes, None, Instances::Fresh)
     }
 
-    fn checked(name: &str, bytes: &[u8], file: Option<PathBuf>) -> Result<Arc<Self>, GuestError> {
-        let engine = engine()?;
+    fn checked(
+        name: &str,
+        bytes: &[u8],
+        file: Option<PathBuf>,
+        instances: Instances,
+    ) -> Result<Arc<Self>, GuestError> {
+        if instances == Instances::Reused {
+            // Where no slots can be had, or the module does not fit one, nothing is lost but time.
+            let reused =
+                engine(instances).and_then(|engine| Self::made(name, bytes, file.clone(), engine));
+            return reused.or_else(|_| Self::checked(name, bytes, file, Instances::Fresh));
+        }
+        Self::made(name, bytes, file, engine(instances)?)
+    }
+
+    fn made(
+        name: &str,
+        bytes: &[u8],
+        file: Option<PathBuf>,
+        engine: &Engine,
+    ) -> Result<Arc<Self>, GuestError> {
         let module = Module::from_binary(engine, bytes)
             .map_err(|error| GuestError::NotWasm(first_line(&error)))?;
         load::check(&module)?;

@@ -1,0 +1,171 @@
+//! `kvsim explore`: loads everything first, then explores the scenarios one after the other, each on all cores. `kvsim merge`: puts
+//! the results of shards together.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use kvsim_harness::campaign::CampaignError;
+use kvsim_harness::explore::{self, Exploration, ExploreReport, json, text};
+use kvsim_harness::guest::{self, Program};
+use kvsim_harness::scenario::Scenario;
+use kvsim_harness::summary::Verdict;
+
+use crate::args::{ExploreArgs, MergeArgs};
+use crate::exit::Exit;
+use crate::interrupts::Interrupts;
+use crate::output::{colour, complain, print};
+use crate::progress::States;
+use crate::run::load;
+
+/// `kvsim explore`
+pub(crate) fn explore(args: &ExploreArgs) -> Exit {
+    let scenarios = match load(&args.scenarios, &args.common.set) {
+        Ok(scenarios) => scenarios,
+        Err(exit) => return exit,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            complain(&format!("internal error: cannot start threads: {error}"));
+            return Exit::Internal;
+        }
+    };
+    let exit = runtime.block_on(async {
+        // Before the guest is compiled, which takes a moment.
+        let interrupts = Interrupts::watch();
+        match guest::load_reused(args.common.guest.as_deref()) {
+            Ok(program) => all(args, &scenarios, &program, &interrupts).await,
+            Err(error) => {
+                complain(&format!("error: {error}"));
+                Exit::Usage
+            }
+        }
+    });
+    runtime.shutdown_background();
+    exit
+}
+
+async fn all(
+    args: &ExploreArgs,
+    scenarios: &[Scenario],
+    program: &Arc<dyn Program>,
+    interrupts: &Interrupts,
+) -> Exit {
+    let mut exit = Exit::Clean;
+    let mut reports = Vec::new();
+    let all_cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    for scenario in scenarios {
+        let exploration = Exploration {
+            seed: args.seed.unwrap_or(scenario.run.seeds.start),
+            scenario: Arc::new(scenario.clone()),
+            program: Arc::clone(program),
+            jobs: args.common.jobs.unwrap_or_else(all_cores),
+            shard: args.shard,
+            strict: args.strict,
+            failures: Some(args.failures.clone()),
+            skip_seen: true,
+        };
+        let control = interrupts.next();
+        let progress = States::watch(&scenario.name, &control, !args.quiet && !args.json);
+        let watched = Arc::clone(&control);
+        let outcome = tokio::task::spawn_blocking(move || exploration.run(&watched)).await;
+        drop(progress);
+        match outcome {
+            Ok(Ok(report)) => {
+                exit = exit.and(exit_of(&report));
+                for error in report.failures.iter().filter_map(|it| it.unsaved.as_ref()) {
+                    complain(&format!("error: {error}"));
+                    exit = exit.and(Exit::Internal);
+                }
+                if !args.json {
+                    show(&report, args.quiet);
+                }
+                reports.push(report);
+            }
+            Ok(Err(error)) => {
+                complain(&error.to_string());
+                let ours = !matches!(error, CampaignError::Rejected { .. });
+                exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
+            }
+            Err(error) => {
+                complain(&format!("internal error: kvsim panicked: {error}"));
+                exit = exit.and(Exit::Internal);
+            }
+        }
+        if interrupts.came() {
+            break;
+        }
+    }
+    if args.json {
+        exit = print_json(&reports, exit);
+    }
+    exit
+}
+
+/// `kvsim merge`
+pub(crate) fn merge(args: &MergeArgs) -> Exit {
+    let mut parts = Vec::new();
+    for file in &args.files {
+        let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+        match read.and_then(|text| json::read(&text)) {
+            Ok(reports) => parts.extend(reports),
+            Err(error) => {
+                complain(&format!("error: {}: {error}", file.display()));
+                return Exit::Usage;
+            }
+        }
+    }
+    let reports = match explore::merge(parts) {
+        Ok(reports) => reports,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            return Exit::Usage;
+        }
+    };
+    let exit = reports
+        .iter()
+        .fold(Exit::Clean, |exit, report| exit.and(exit_of(report)));
+    if args.json {
+        return print_json(&reports, exit);
+    }
+    for report in &reports {
+        show(report, false);
+    }
+    exit
+}
+
+fn print_json(reports: &[ExploreReport], exit: Exit) -> Exit {
+    match serde_json::to_string_pretty(&json::document(reports, exit as u8)) {
+        Ok(document) => {
+            print(&format!("{document}\n"));
+            exit
+        }
+        Err(error) => {
+            complain(&format!(
+                "internal error: cannot write the results as JSON: {error}"
+            ));
+            exit.and(Exit::Internal)
+        }
+    }
+}
+
+fn show(report: &ExploreReport, quiet: bool) {
+    let colour = colour();
+    if quiet && report.verdict == Verdict::Pass {
+        print(&format!("{}\n", text::verdict_line(report, colour)));
+    } else {
+        print(&format!("{}\n", text::summary(report, colour)));
+    }
+}
+
+fn exit_of(report: &ExploreReport) -> Exit {
+    match &report.verdict {
+        Verdict::Pass => Exit::Clean,
+        Verdict::Violation => Exit::Violation,
+        Verdict::Inconclusive(_) => Exit::Inconclusive,
+    }
+}

@@ -1,0 +1,405 @@
+//! One life of a device under the eyes of the oracle: power on, recovery, reading back, work. It can be cut after any event, and
+//! whoever watches sees each moment at which a cut would be a case of its own.
+//!
+//! Invariant: the oracle is told of requests in the order in which they reach the guest, and before anything that follows from
+//! them; watching changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kvsim_sim::api::{Reply, Request, RequestId};
+use kvsim_sim::{GuestError, Step, World, WorldError};
+use kvsim_simdisk::Nanos;
+
+use super::{CaseRequest, Source, Transcript};
+use crate::oracle::{
+    CheckConfig, DeviceTruth, GuestFault, Observation, Opening, Oracle, Property, Recovery,
+    Symptom, Token, Verification, Violation, insane,
+};
+use crate::workload::{ClientId, PRELOAD_WRITER};
+
+/// The request that stands for the opening itself.
+const OPENING: RequestId = 0;
+/// Events that are waited for once all is answered: work of the guest's own that goes on behind.
+const IDLE_EVENTS: u64 = 256;
+/// Events after which a life is given up as endless.
+const EVENTS_MAX: u64 = 50_000_000;
+
+/// Why a life ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A property does not hold.
+    Violation(Box<Violation>),
+    /// The guest reports damage, and the device's faults explain it.
+    Damaged(String),
+    /// The guest met a device error while it opened.
+    DeviceError(String),
+    /// The guest does not take its options.
+    Rejected(String),
+    /// Something of ours failed.
+    Invalid(String),
+    /// It takes too many events.
+    OutOfEvents,
+    /// The event has come at which it is to be cut.
+    Cut,
+}
+
+impl From<Box<Violation>> for Stop {
+    fn from(violation: Box<Violation>) -> Stop {
+        Stop::Violation(violation)
+    }
+}
+
+/// What the guest is at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// From power on until what it shows was judged.
+    Recovering,
+    /// Clients ask.
+    Working,
+}
+
+/// A moment of a life.
+pub(crate) struct Seen<'a> {
+    /// The world between two events.
+    pub(crate) world: &'a World,
+    /// What is owed.
+    pub(crate) oracle: &'a Arc<Oracle>,
+    /// What has been read back, if that is under way.
+    pub(crate) reading: Option<&'a Verification>,
+    /// Events of this life.
+    pub(crate) events: u64,
+    /// Requests that clients have sent in it.
+    pub(crate) sent: usize,
+    /// What the guest is at.
+    pub(crate) phase: Phase,
+}
+
+/// Whoever looks at a life: called after every event that changes what a cut can leave or what is owed.
+pub(crate) trait Watch {
+    /// A moment at which a cut would be a case of its own.
+    fn look(&mut self, seen: &Seen<'_>);
+}
+
+impl Watch for () {
+    fn look(&mut self, _: &Seen<'_>) {}
+}
+
+/// One life under way.
+pub(crate) struct Incarnation<'a, W> {
+    pub(crate) world: World,
+    pub(crate) oracle: Arc<Oracle>,
+    pub(crate) source: Source,
+    pub(crate) watch: W,
+    /// What clients have sent, in order.
+    pub(crate) log: Vec<CaseRequest>,
+    check: &'a CheckConfig,
+    /// Crashes before it.
+    crashes: u64,
+    /// The world's events when it began.
+    began: u64,
+    /// Cut after so many events.
+    until: u64,
+    phase: Phase,
+    coming: BTreeSet<(Nanos, RequestId)>,
+    sent: BTreeMap<RequestId, (ClientId, Request)>,
+    waiting: BTreeMap<RequestId, ClientId>,
+    changes: u64,
+    transcript: Option<Transcript>,
+}
+
+impl<'a, W: Watch> Incarnation<'a, W> {
+    /// A life of the device in `world`, which has no guest, after so many crashes.
+    pub(crate) fn new(
+        world: World,
+        oracle: Arc<Oracle>,
+        source: Source,
+        check: &'a CheckConfig,
+        crashes: u64,
+        watch: W,
+    ) -> Self {
+        Incarnation {
+            began: world.events(),
+            changes: world.device().changes(),
+            world,
+            oracle,
+            source,
+            watch,
+            log: Vec::new(),
+            check,
+            crashes,
+            until: u64::MAX,
+            phase: Phase::Recovering,
+            coming: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            transcript: None,
+        }
+    }
+
+    /// Cuts it after so many events of its own.
+    pub(crate) fn cut_after(&mut self, events: u64) {
+        self.until = events;
+    }
+
+    /// Writes down what is asked and answered when it is read back.
+    pub(crate) fn keep_transcript(&mut self) {
+        self.transcript = Some(Transcript::default());
+    }
+
+    /// What was written down.
+    pub(crate) fn take_transcript(&mut self) -> Option<Transcript> {
+        let truth = self.truth();
+        let mut transcript = self.transcript.take()?;
+        transcript.truth = truth;
+        Some(transcript)
+    }
+
+    /// Events of this life so far.
+    pub(crate) fn events(&self) -> u64 {
+        self.world.events() - self.began
+    }
+
+    /// Whether the guest is open and what it shows was judged to be legal.
+    pub(crate) fn is_recovered(&self) -> bool {
+        self.phase == Phase::Working
+    }
+
+    fn truth(&self) -> DeviceTruth {
+        DeviceTruth::of(self.world.device())
+    }
+
+    /// Opens and reads back.
+    pub(crate) fn recover(&mut self) -> Result<Observation, Stop> {
+        self.open()?;
+        let mut reading = Verification::new(&self.oracle, self.check);
+        let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
+        while !reading.is_done() {
+            while let Some((token, request)) = reading.next_request(&self.oracle) {
+                if let Some(transcript) = &mut self.transcript {
+                    transcript.asked.push((token, request.clone()));
+                }
+                let now = self.world.now();
+                asked.insert(self.world.submit(now, request), token);
+            }
+            if reading.is_done() {
+                break;
+            }
+            match self.step("being read after a recovery") {
+                Ok(Some(reply)) => {
+                    if let Some(token) = asked.remove(&reply.id) {
+                        reading.reply(&self.oracle, token, &reply);
+                        if let Some(transcript) = &mut self.transcript {
+                            transcript.answers.push((token, reply));
+                        }
+                    }
+                }
+                Ok(None) => {}
+                Err(Stop::Cut) => {
+                    let seen = reading.finish();
+                    Arc::make_mut(&mut self.oracle).interrupted(&seen);
+                    return Err(Stop::Cut);
+                }
+                Err(stop) => return Err(stop),
+            }
+            self.look(Some(&reading), false);
+        }
+        Ok(reading.finish())
+    }
+
+    fn open(&mut self) -> Result<(), Stop> {
+        self.world.open().map_err(|error| match error {
+            WorldError::Guest(error) => guest_error(&error, self.crashes, "being started"),
+            other => Stop::Invalid(other.to_string()),
+        })?;
+        loop {
+            if let Some(reply) = self.step("recovering")?
+                && reply.id == OPENING
+            {
+                let opening = self.oracle.opening(&reply, &self.truth())?;
+                return match opening {
+                    Opening::Ready => Ok(()),
+                    Opening::Damaged(message) => Err(Stop::Damaged(message)),
+                    Opening::DeviceError(message) => Err(Stop::DeviceError(message)),
+                    Opening::Rejected(message) => Err(Stop::Rejected(message)),
+                };
+            }
+            self.look(None, false);
+        }
+    }
+
+    /// Judges what was read back, against another recovery of the same device if there was one, and lets it be the base of
+    /// what comes.
+    pub(crate) fn adopt(
+        &mut self,
+        seen: &Observation,
+        twin: Option<&Observation>,
+    ) -> Result<(), Stop> {
+        let recovery = self.judge(seen, twin)?;
+        let (now, truth) = (self.world.now(), self.truth());
+        Arc::make_mut(&mut self.oracle).adopt(now, &recovery, seen, &truth);
+        self.phase = Phase::Working;
+        Ok(())
+    }
+
+    /// Judges what was read back, and changes nothing.
+    pub(crate) fn judge(
+        &self,
+        seen: &Observation,
+        twin: Option<&Observation>,
+    ) -> Result<Recovery, Stop> {
+        let truth = self.truth();
+        if let Some(twin) = twin {
+            self.oracle.same_recovery(twin, seen, &truth)?;
+        }
+        Ok(self.oracle.judge(seen, &truth)?)
+    }
+
+    /// Lets the clients ask all that they have to ask, and waits until all is answered and quiet.
+    pub(crate) fn work(&mut self) -> Result<(), Stop> {
+        while let Some(request) = self.source.preload() {
+            self.send(0, PRELOAD_WRITER, request);
+            self.until_answered("loading records")?;
+        }
+        for client in self.source.clients() {
+            self.send_next(client);
+        }
+        self.until_answered("working")?;
+        for _ in 0..IDLE_EVENTS {
+            self.check_end()?;
+            match self.world.step() {
+                Ok(Step::Quiet) => break,
+                Ok(_) => self.look(None, false),
+                Err(error) => return Err(guest_error(&error, self.crashes, "idle")),
+            }
+        }
+        Ok(())
+    }
+
+    fn until_answered(&mut self, doing: &str) -> Result<(), Stop> {
+        while self.unanswered() > 0 {
+            let Some(reply) = self.step(doing)? else {
+                self.look(None, false);
+                continue;
+            };
+            let (now, truth) = (self.world.now(), self.truth());
+            Arc::make_mut(&mut self.oracle).replied(now, &reply, &truth)?;
+            if let Some(client) = self.waiting.remove(&reply.id) {
+                self.source.replied(client, &reply);
+                if client != PRELOAD_WRITER {
+                    self.send_next(client);
+                }
+            }
+            self.look(None, true);
+        }
+        Ok(())
+    }
+
+    fn send_next(&mut self, client: ClientId) {
+        if let Some((think_ns, request)) = self.source.next(client) {
+            self.send(think_ns, client, request);
+        }
+    }
+
+    fn send(&mut self, think_ns: u64, client: ClientId, request: Request) {
+        let at = self.world.now() + think_ns;
+        self.log.push(CaseRequest {
+            client,
+            think_ns,
+            request: request.clone(),
+        });
+        let id = self.world.submit(at, request.clone());
+        self.coming.insert((at, id));
+        self.sent.insert(id, (client, request));
+        self.waiting.insert(id, client);
+    }
+
+    fn unanswered(&self) -> u64 {
+        (self.oracle.outstanding() + self.coming.len()) as u64
+    }
+
+    fn check_end(&self) -> Result<(), Stop> {
+        match self.events() {
+            events if events >= self.until => Err(Stop::Cut),
+            events if events >= EVENTS_MAX => Err(Stop::OutOfEvents),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets one event happen. `doing` is what the guest is at, should it fail; a guest that will never do anything again while
+    /// it owes an answer is a violation.
+    fn step(&mut self, doing: &str) -> Result<Option<Reply>, Stop> {
+        self.check_end()?;
+        match self.world.step() {
+            Ok(Step::Reply(reply)) => {
+                self.arrived();
+                Ok(Some(reply))
+            }
+            Ok(Step::Event) => Ok(None),
+            Ok(Step::Quiet) => {
+                self.arrived();
+                let unanswered = self.unanswered().max(1);
+                let fault = GuestFault::Stalled { unanswered };
+                Err(Stop::Violation(insane(&fault, self.crashes, doing)))
+            }
+            Err(error) => Err(guest_error(&error, self.crashes, doing)),
+        }
+    }
+
+    /// Tells the oracle of every request that has reached the guest by now.
+    fn arrived(&mut self) {
+        let now = self.world.now();
+        while let Some(&(at, id)) = self.coming.first().filter(|(at, _)| *at <= now) {
+            self.coming.pop_first();
+            if let Some((client, request)) = self.sent.remove(&id) {
+                Arc::make_mut(&mut self.oracle).handed_in(at, client, id, &request);
+            }
+        }
+    }
+
+    /// Shows this moment if a cut here differs from one at the moment shown last.
+    fn look(&mut self, reading: Option<&Verification>, answered: bool) {
+        let changes = self.world.device().changes();
+        if changes == self.changes && !answered {
+            return;
+        }
+        self.changes = changes;
+        self.arrived();
+        self.watch.look(&Seen {
+            world: &self.world,
+            oracle: &self.oracle,
+            reading,
+            events: self.events(),
+            sent: self.log.len(),
+            phase: self.phase,
+        });
+    }
+
+    /// The plug is about to be pulled: whatever has arrived is owed an account.
+    pub(crate) fn end(mut self) -> (World, Arc<Oracle>, W) {
+        self.arrived();
+        (self.world, self.oracle, self.watch)
+    }
+}
+
+/// What a guest's failure means.
+fn guest_error(error: &GuestError, crashes: u64, doing: &str) -> Stop {
+    match GuestFault::of(error) {
+        Some(fault) => Stop::Violation(insane(&fault, crashes, doing)),
+        None => Stop::Invalid(error.to_string()),
+    }
+}
+
+/// A device that does not open after a recovery was cut short, while before that cut it did, was harmed by the cut.
+pub(crate) fn blame_the_crash(violation: &mut Violation, opened_before: bool) {
+    let refused = matches!(
+        violation.symptom,
+        Symptom::RefusedToOpen | Symptom::FalseAlarm
+    );
+    if opened_before && refused {
+        violation.property = Property::RecoveryIdempotent;
+        violation
+            .sentence
+            .push_str("; before a crash cut the recovery short, the same device opened");
+    }
+}

@@ -1,0 +1,93 @@
+//! Where requests come from: clients that draw them, up to a number, or a list.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use kvsim_sim::api::{Reply, Request};
+
+use super::CaseRequest;
+use crate::workload::{ClientId, PRELOAD_WRITER, Workload};
+
+/// The next request of each client.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// Clients draw what they ask, so many requests in all.
+    Drawn {
+        /// The clients.
+        workload: Box<Workload>,
+        /// How many more.
+        left: u64,
+    },
+    /// Each client asks what the list has for it, in order.
+    Listed {
+        /// Before the clients begin, one at a time.
+        preload: VecDeque<Request>,
+        /// Each client's.
+        queues: BTreeMap<ClientId, VecDeque<(u64, Request)>>,
+    },
+}
+
+impl Source {
+    /// Clients that draw so many requests.
+    pub(crate) fn drawn(workload: Workload, requests: u64) -> Source {
+        Source::Drawn {
+            workload: Box::new(workload),
+            left: requests,
+        }
+    }
+
+    /// These requests.
+    pub(crate) fn listed(requests: &[CaseRequest]) -> Source {
+        let mut preload = VecDeque::new();
+        let mut queues: BTreeMap<ClientId, VecDeque<(u64, Request)>> = BTreeMap::new();
+        for CaseRequest {
+            client,
+            think_ns,
+            request,
+        } in requests
+        {
+            if *client == PRELOAD_WRITER {
+                preload.push_back(request.clone());
+            } else {
+                let queue = queues.entry(*client).or_default();
+                queue.push_back((*think_ns, request.clone()));
+            }
+        }
+        Source::Listed { preload, queues }
+    }
+
+    /// The next request of the preload.
+    pub(crate) fn preload(&mut self) -> Option<Request> {
+        match self {
+            Source::Drawn { workload, .. } => workload.preload(),
+            Source::Listed { preload, .. } => preload.pop_front(),
+        }
+    }
+
+    /// The clients, in the order in which they begin.
+    pub(crate) fn clients(&self) -> Vec<ClientId> {
+        match self {
+            Source::Drawn { workload, .. } => (0..workload.clients()).collect(),
+            Source::Listed { queues, .. } => queues.keys().copied().collect(),
+        }
+    }
+
+    /// A client's next request, and how long it thinks before it.
+    pub(crate) fn next(&mut self, client: ClientId) -> Option<(u64, Request)> {
+        match self {
+            Source::Drawn { left: 0, .. } => None,
+            Source::Drawn { workload, left } => {
+                *left -= 1;
+                let step = workload.next(client);
+                Some((step.think_ns, step.request))
+            }
+            Source::Listed { queues, .. } => queues.get_mut(&client)?.pop_front(),
+        }
+    }
+
+    /// A client has its answer.
+    pub(crate) fn replied(&mut self, client: ClientId, reply: &Reply) {
+        if let Source::Drawn { workload, .. } = self {
+            workload.replied(client, reply);
+        }
+    }
+}

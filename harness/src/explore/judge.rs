@@ -1,0 +1,241 @@
+//! One crash state: pull the plug, recover in a fresh instance, read back, judge; then, if it is to go deeper, work and see every
+//! moment of that.
+
+use std::sync::Arc;
+
+use kvsim_simdisk::{CrashKind, CrashState};
+
+use super::point::{Lived, Point, Recorder, Trail, crash};
+use super::states::least;
+use crate::case::{
+    Case, CaseCrash, CaseLife, Incarnation, Source, Stop, Transcript, blame_the_crash,
+};
+use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, Violation};
+use crate::scenario::Scenario;
+
+/// A state to be judged.
+#[derive(Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub(super) life: &'a Arc<Lived>,
+    pub(super) point: &'a Point,
+    pub(super) kind: CrashKind,
+    pub(super) state: &'a CrashState,
+    pub(super) then: Then,
+}
+
+/// What follows on a recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// Nothing.
+    Nothing,
+    /// Work, one more cut that keeps the least, and one more recovery.
+    Again,
+    /// Work, and each of its moments is a crash point.
+    Deeper,
+}
+
+/// What a state came to.
+pub(super) enum Judged {
+    /// All properties hold.
+    Legal {
+        /// The life that followed and its points, if it was to go deeper.
+        deeper: Option<(Arc<Lived>, Vec<Point>)>,
+        /// Recoveries that it took; 0 if the one of another state with the same bytes did.
+        recoveries: u64,
+    },
+    /// The guest reports damage or a device error, as it may.
+    Reported,
+    /// One does not.
+    Violation(Box<Violation>, Box<Case>),
+    /// It cannot be judged.
+    Failed(Failed),
+}
+
+/// Why a state cannot be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Failed {
+    Rejected(String),
+    Invalid(String),
+    OutOfEvents,
+}
+
+/// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well.
+pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<Judged> {
+    let Some((first, others)) = tasks.split_first() else {
+        return Vec::new();
+    };
+    let (judged, transcript) = judge(scenario, first, !others.is_empty());
+    let mut all = vec![judged];
+    for task in others {
+        let by_transcript = transcript
+            .as_ref()
+            .filter(|transcript| is_legal(scenario, task, transcript));
+        all.push(match by_transcript {
+            Some(_) => Judged::Legal {
+                deeper: None,
+                recoveries: 0,
+            },
+            None => judge(scenario, task, false).0,
+        });
+    }
+    all
+}
+
+/// Whether what a recovery of the same bytes showed is legal here too. If not, or if it cannot be told, the state is judged by itself.
+fn is_legal(scenario: &Scenario, task: &Task<'_>, transcript: &Transcript) -> bool {
+    let oracle = &task.point.oracle;
+    let Some(seen) = transcript.read_by(oracle, &scenario.check) else {
+        return false;
+    };
+    let truth = transcript.truth();
+    let same = task
+        .point
+        .twin(task.life, task.kind)
+        .is_none_or(|twin| oracle.same_recovery(twin, &seen, truth).is_ok());
+    same && oracle.judge(&seen, truth).is_ok()
+}
+
+/// Judges a state; what was read back, if that is wanted and all was well.
+fn judge(
+    scenario: &Scenario,
+    task: &Task<'_>,
+    keep_transcript: bool,
+) -> (Judged, Option<Transcript>) {
+    let Task {
+        life,
+        point,
+        kind,
+        state,
+        then,
+    } = *task;
+    let world = match point.moment.crashed(kind, state) {
+        Ok(world) => world,
+        Err(error) => return (failed(Failed::Invalid(error.to_string())), None),
+    };
+    let settled = world.device().pending().is_empty();
+    let source = if then == Then::Nothing {
+        Source::listed(&[])
+    } else {
+        let mut clients = life.clients.clone();
+        clients.crashed();
+        Source::drawn(clients, scenario.explore.work)
+    };
+    let recorder = (then == Then::Deeper).then(Recorder::default);
+    let crashes = life.crashes + 1;
+    let oracle = Arc::clone(&point.oracle);
+    let mut next = Incarnation::new(world, oracle, source, &scenario.check, crashes, recorder);
+    if keep_transcript {
+        next.keep_transcript();
+    }
+    let shown = live(&mut next, point.twin(life, kind), then);
+    let log = std::mem::take(&mut next.log);
+    let lived = |log, clients, shown| Lived {
+        trail: Some(Arc::new(Trail {
+            life: Arc::clone(life),
+            crash: crash(point, kind, state),
+            sent: point.sent,
+        })),
+        log,
+        clients,
+        shown,
+        settled,
+        crashes,
+    };
+    let case = |log: Vec<_>, crash| {
+        let sent = log.len();
+        lived(log, life.clients.clone(), None).case(sent, crash)
+    };
+    let shown = match shown {
+        Ok(shown) => shown,
+        Err(stop) => return (ended(stop, || case(log, None)), None),
+    };
+    match then {
+        Then::Nothing => (legal(None, 1), next.take_transcript()),
+        Then::Deeper => {
+            let clients = match &next.source {
+                Source::Drawn { workload, .. } => (**workload).clone(),
+                Source::Listed { .. } => life.clients.clone(),
+            };
+            let lived = Arc::new(lived(log, clients, Some(Arc::new(shown))));
+            let (_, _, recorder) = next.end();
+            let points = recorder.unwrap_or_default().points;
+            (legal(Some((lived, points)), 1), None)
+        }
+        Then::Again => {
+            let crash = CaseCrash {
+                after_event: next.events(),
+                kind: CrashKind::Power,
+                survivors: least(next.world.device()).survivors,
+            };
+            let (world, oracle, _) = next.end();
+            let judged = match once_more(scenario, world, oracle, &crash, crashes) {
+                Ok(()) => legal(None, 2),
+                Err(stop) => ended(stop, || {
+                    let mut case = case(log, Some(crash));
+                    case.lives.push(CaseLife::default());
+                    case
+                }),
+            };
+            (judged, None)
+        }
+    }
+}
+
+/// Recovers and judges; and works if it is to go on.
+fn live(
+    next: &mut Incarnation<'_, Option<Recorder>>,
+    twin: Option<&Observation>,
+    then: Then,
+) -> Result<Observation, Stop> {
+    let mut recovered = next.recover();
+    if let Err(Stop::Violation(violation)) = &mut recovered {
+        blame_the_crash(violation, twin.is_some());
+    }
+    let shown = recovered?;
+    if then == Then::Nothing {
+        next.judge(&shown, twin)?;
+        return Ok(shown);
+    }
+    next.adopt(&shown, twin)?;
+    next.work()?;
+    Ok(shown)
+}
+
+/// One more cut, and one more recovery.
+fn once_more(
+    scenario: &Scenario,
+    mut world: kvsim_sim::World,
+    mut oracle: Arc<Oracle>,
+    crash: &CaseCrash,
+    crashes: u64,
+) -> Result<(), Stop> {
+    let now = world.now();
+    world
+        .crash_with(crash.kind, &crash.state())
+        .map_err(|error| Stop::Invalid(error.to_string()))?;
+    let truth = DeviceTruth::of(world.device());
+    Arc::make_mut(&mut oracle).stopped(now, Ending::Crash, &truth);
+    let source = Source::listed(&[]);
+    let mut last = Incarnation::new(world, oracle, source, &scenario.check, crashes + 1, ());
+    let shown = last.recover()?;
+    last.judge(&shown, None).map(drop)
+}
+
+fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {
+    Judged::Legal { deeper, recoveries }
+}
+
+fn failed(why: Failed) -> Judged {
+    Judged::Failed(why)
+}
+
+fn ended(stop: Stop, case: impl FnOnce() -> Case) -> Judged {
+    match stop {
+        Stop::Violation(violation) => Judged::Violation(violation, Box::new(case())),
+        Stop::Damaged(_) | Stop::DeviceError(_) => Judged::Reported,
+        Stop::Rejected(message) => failed(Failed::Rejected(message)),
+        Stop::Invalid(what) => failed(Failed::Invalid(what)),
+        Stop::OutOfEvents => failed(Failed::OutOfEvents),
+        Stop::Cut => unreachable!("nobody cuts it"),
+    }
+}

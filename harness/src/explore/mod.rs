@@ -1,0 +1,300 @@
+//! Exhaustive exploration: run the workload once, and at every crash point of it take every state that a cut can leave.
+//!
+//! A run is recorded once ([`record`]); at each moment after which a cut is a case of its own a copy of the device is kept, which
+//! shares its contents, with what is owed at that moment ([`point`]). The states of a moment are listed within the bounds of
+//! `[explore]` ([`states`], [`tears`]); those whose bytes and obligations were seen before are passed over ([`level`]); each other is
+//! recovered in a fresh instance and judged ([`judge`]). A violation becomes a case that says each of its steps
+//! ([`crate::case`]), and is run as such before it is reported, so what is reported is what the file replays.
+//!
+//! Invariant: report and cases depend on scenario, guest and seed alone, not on the number of threads.
+
+mod cpu;
+pub mod json;
+mod judge;
+mod level;
+mod merge;
+mod parallel;
+mod point;
+mod record;
+mod report;
+mod states;
+mod tears;
+pub mod text;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hashbrown::HashSet;
+use kvsim_sim::Program;
+
+use crate::campaign::CampaignError;
+use crate::case::{Case, CaseRequest, Source};
+use crate::control::Control;
+use crate::failure;
+use crate::oracle::{Property, Symptom};
+use crate::run::{SeedEnd, Tracing, run_seed};
+use crate::scenario::{Expect, Scenario, SeedRange};
+use crate::summary::{FailureReport, Verdict};
+use judge::Failed;
+use level::{Ended, Walk};
+pub use merge::merge;
+use report::Found;
+pub use report::{ExploreReport, LeftOutCounts, Level, PointCount};
+
+/// What to explore.
+#[derive(Clone)]
+pub struct Exploration {
+    /// The scenario.
+    pub scenario: Arc<Scenario>,
+    /// The guest.
+    pub program: Arc<dyn Program>,
+    /// The seed of the recording and of samples.
+    pub seed: u64,
+    /// Threads.
+    pub jobs: NonZeroUsize,
+    /// Which part of how many, counted from 0; all of it if absent.
+    pub shard: Option<(u64, u64)>,
+    /// A state left out by sampling makes it inconclusive.
+    pub strict: bool,
+    /// Where failing cases are saved; nowhere if absent.
+    pub failures: Option<PathBuf>,
+    /// Whether states that were seen before are passed over, as they should be.
+    pub skip_seen: bool,
+}
+
+impl Exploration {
+    /// Explores until all is seen, something is violated often enough, or `control` says stop.
+    ///
+    /// # Errors
+    /// Something of ours went wrong, or the guest does not take its configuration; nothing is said about the guest.
+    pub fn run(&self, control: &Control) -> Result<ExploreReport, CampaignError> {
+        let scenario = &*self.scenario;
+        let mut report = self.blank();
+        let recorded = record::record(scenario, &self.program, self.seed);
+        let recording = match recorded {
+            Ok(recording) => recording,
+            Err(stop) => return self.failed_recording(report, stop),
+        };
+        report.requests = recording.life.log.len() as u64;
+        report.events = recording.events;
+        report.points_asked = recording.points.len() as u64;
+        let mut walk = Walk {
+            scenario,
+            control,
+            jobs: self.jobs,
+            seed: self.seed,
+            shard: self.shard.unwrap_or((0, 1)),
+            skip_seen: self.skip_seen,
+            wanted: None,
+            seen: HashSet::default(),
+            levels: Vec::new(),
+            found: Vec::new(),
+        };
+        let (walked, cpu) = (now(), cpu::time());
+        let (points, ended) = match walk.points(&recording.life, &recording.points) {
+            Ok(points) => (points, None),
+            Err((points, ended)) => (points, Some(ended)),
+        };
+        report.points = points;
+        report.elapsed = walked.elapsed();
+        report.cpu = cpu::time()
+            .zip(cpu)
+            .map(|(end, begin)| end.saturating_sub(begin));
+        report.levels = std::mem::take(&mut walk.levels);
+        let mut reasons = Vec::new();
+        match ended {
+            Some(Ended::Failed(failed)) => return Err(self.error(failed)),
+            Some(Ended::Stopped) => {
+                reasons.push("interrupted; this is what is known so far".to_owned());
+            }
+            Some(Ended::Enough) | None => {}
+        }
+        if self.strict && report.total().left_out.sampled > 0 {
+            reasons.push(format!(
+                "{} crash points were sampled and not taken in full",
+                report.total().left_out.sampled
+            ));
+        }
+        for found in walk.found {
+            let failure = self.confirm(&found)?;
+            report.failures.push(failure);
+            report.failure_points.push(found.origin);
+        }
+        report.verdict = self.verdict(&report.failures, reasons);
+        Ok(report)
+    }
+
+    fn blank(&self) -> ExploreReport {
+        ExploreReport {
+            scenario: self.scenario.name.clone(),
+            profile: self.scenario.profile_name().map(str::to_owned),
+            guest_name: self.program.name().to_owned(),
+            guest_hash: self.program.hash().to_string(),
+            seed: self.seed,
+            requests: 0,
+            events: 0,
+            points_asked: 0,
+            points: Vec::new(),
+            levels: Vec::new(),
+            verdict: Verdict::Pass,
+            shard: self.shard,
+            failures: Vec::new(),
+            failure_points: Vec::new(),
+            elapsed: Duration::ZERO,
+            cpu: None,
+            jobs: self.jobs.get(),
+        }
+    }
+
+    fn verdict(&self, failures: &[FailureReport], mut reasons: Vec<String>) -> Verdict {
+        let expected = match self.scenario.expect {
+            Expect::Violation(property) => Some(property.name()),
+            _ => None,
+        };
+        match (failures.first(), expected) {
+            (Some(failure), Some(expected)) if failure.property == expected => Verdict::Pass,
+            (Some(_), _) => Verdict::Violation,
+            (None, Some(expected)) => {
+                reasons.push(format!(
+                    "{expected} was expected to be violated, and was not"
+                ));
+                Verdict::Inconclusive(reasons)
+            }
+            (None, None) if reasons.is_empty() => Verdict::Pass,
+            (None, None) => Verdict::Inconclusive(reasons),
+        }
+    }
+
+    /// The guest failed before anything was cut.
+    fn failed_recording(
+        &self,
+        mut report: ExploreReport,
+        stop: record::Stopped,
+    ) -> Result<ExploreReport, CampaignError> {
+        let found = match stop {
+            record::Stopped::Found(found) => found,
+            record::Stopped::Failed(failed) => return Err(self.error(failed)),
+            record::Stopped::Reported(what) => {
+                report.verdict = Verdict::Inconclusive(vec![format!(
+                    "the run to be recorded does not open its device: {what}"
+                )]);
+                return Ok(report);
+            }
+        };
+        report.failures.push(self.confirm(&found)?);
+        report.failure_points.push(found.origin);
+        report.verdict = self.verdict(&report.failures, Vec::new());
+        Ok(report)
+    }
+
+    fn error(&self, failed: Failed) -> CampaignError {
+        let scenario = self.scenario.name.clone();
+        match failed {
+            Failed::Rejected(message) => CampaignError::Rejected { scenario, message },
+            Failed::Invalid(what) => CampaignError::InvalidRun {
+                scenario,
+                seed: self.seed,
+                what,
+            },
+            Failed::OutOfEvents => CampaignError::InvalidRun {
+                scenario,
+                seed: self.seed,
+                what: "a life of the guest takes more events than any should".to_owned(),
+            },
+        }
+    }
+
+    /// Runs the steps to a violation as a case of their own, twice, and saves them: what is reported is what the file replays.
+    fn confirm(&self, found: &Found) -> Result<FailureReport, CampaignError> {
+        let mut scenario = Scenario::clone(&self.scenario);
+        scenario.case = Some((*found.case).clone());
+        scenario.run.seeds = SeedRange::one(self.seed);
+        let run = || {
+            run_seed(
+                &scenario,
+                &self.program,
+                self.seed,
+                &Control::default(),
+                Tracing::HashOnly,
+            )
+        };
+        let (one, other) = (run(), run());
+        let shown = |end: &SeedEnd| match end {
+            SeedEnd::Violation(violation) => violation.to_string(),
+            other => format!("{other:?}"),
+        };
+        let wanted = SeedEnd::Violation(found.violation.clone());
+        if one.end != wanted || other.end != wanted || one.trace_hash != other.trace_hash {
+            return Err(CampaignError::Nondeterminism {
+                scenario: self.scenario.name.clone(),
+                seed: self.seed,
+                difference: format!(
+                    "a state of depth {} was judged `{}`, and its case `{}`",
+                    found.depth,
+                    shown(&wanted),
+                    shown(&one.end)
+                ),
+            });
+        }
+        let directory = self.failures.as_deref();
+        let (failure, _) = failure::report(&scenario, self.program.as_ref(), &one, directory);
+        Ok(failure)
+    }
+}
+
+/// The first failure of this kind when a blank device is asked these requests and cut once, anywhere; with `again`, also when
+/// it is worked on after that.
+pub(crate) fn first_violation(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    jobs: NonZeroUsize,
+    requests: &[CaseRequest],
+    kind: (Property, Symptom),
+    again: bool,
+    control: &Control,
+) -> Option<Case> {
+    let mut scenario = scenario.clone();
+    let explore = &mut scenario.explore;
+    explore.depth = 1;
+    explore.again_every = again.into();
+    explore.violations_max = 1;
+    explore.states_per_point = explore.states_per_point.min(FEW_STATES);
+    let seed = scenario.run.seeds.start;
+    let source = Source::listed(requests);
+    let recording = match record::record_from(&scenario, program, seed, source) {
+        Ok(recording) => recording,
+        Err(record::Stopped::Found(found)) => {
+            let same = (found.violation.property, found.violation.symptom) == kind;
+            return same.then_some(*found.case);
+        }
+        Err(_) => return None,
+    };
+    let mut walk = Walk {
+        scenario: &scenario,
+        control,
+        jobs,
+        seed,
+        shard: (0, 1),
+        skip_seen: true,
+        wanted: Some(kind),
+        seen: HashSet::default(),
+        levels: Vec::new(),
+        found: Vec::new(),
+    };
+    // Whether it ends early makes no difference: what was found before that counts.
+    let _ = walk.points(&recording.life, &recording.points);
+    walk.found.into_iter().next().map(|found| *found.case)
+}
+
+/// States of one crash point when a small case is looked for: the simple ones come first.
+const FEW_STATES: u64 = 500;
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reports of real time; nothing that an exploration decides depends on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}

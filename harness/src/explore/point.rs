@@ -1,0 +1,187 @@
+//! Crash points: moments of a life at which the plug can be pulled, with all that is needed to pull it there, and the way back to
+//! how they were reached.
+
+use std::sync::Arc;
+
+use kvsim_sim::Moment;
+use kvsim_simdisk::{CrashKind, CrashState};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::case::{Case, CaseCrash, CaseLife, CaseRequest, Phase, Seen, Watch};
+use crate::oracle::{DeviceTruth, Ending, Observation, Oracle};
+use crate::workload::Workload;
+
+/// A life of which every moment was seen.
+pub(super) struct Lived {
+    /// The crashes before it, the last one first.
+    pub(super) trail: Option<Arc<Trail>>,
+    /// What its clients asked.
+    pub(super) log: Vec<CaseRequest>,
+    /// The clients at its end: whoever goes on after a crash in it writes nothing that was written before.
+    pub(super) clients: Workload,
+    /// What it showed when it was not disturbed.
+    pub(super) shown: Option<Arc<Observation>>,
+    /// Whether the device had nothing in its cache when it began.
+    pub(super) settled: bool,
+    /// Crashes before it.
+    pub(super) crashes: u64,
+}
+
+/// How a life ended.
+pub(super) struct Trail {
+    pub(super) life: Arc<Lived>,
+    pub(super) crash: CaseCrash,
+    /// Requests that its clients had sent by then.
+    pub(super) sent: usize,
+}
+
+/// A moment of a life at which it may be cut.
+#[derive(Clone)]
+pub(super) struct Point {
+    pub(super) moment: Moment,
+    /// What is owed if it is cut here.
+    pub(super) oracle: Arc<Oracle>,
+    /// A hash of that.
+    pub(super) obligations: u64,
+    /// Events of its life before it.
+    pub(super) event: u64,
+    pub(super) sent: usize,
+    pub(super) phase: Phase,
+}
+
+impl Point {
+    /// Whether a flush is under way.
+    pub(super) fn is_in_flush(&self) -> bool {
+        self.moment.device().is_flushing()
+    }
+
+    /// What a recovery after a cut here has to show again, if that is known.
+    pub(super) fn twin<'a>(&self, life: &'a Lived, kind: CrashKind) -> Option<&'a Observation> {
+        let disturbed = self.phase == Phase::Recovering && life.crashes > 0;
+        let may_differ = kind == CrashKind::Power && !life.settled;
+        life.shown.as_deref().filter(|_| disturbed && !may_differ)
+    }
+}
+
+impl Lived {
+    /// The steps that led here and then, if a cut is given, to it.
+    pub(super) fn case(&self, sent: usize, crash: Option<CaseCrash>) -> Case {
+        let mut lives = vec![CaseLife {
+            requests: self.log[..sent].to_vec(),
+            crash,
+        }];
+        let mut trail = self.trail.as_ref();
+        while let Some(before) = trail {
+            lives.push(CaseLife {
+                requests: before.life.log[..before.sent].to_vec(),
+                crash: Some(before.crash.clone()),
+            });
+            trail = before.life.trail.as_ref();
+        }
+        lives.reverse();
+        Case { lives }
+    }
+}
+
+/// A cut at a point, as a case says it.
+pub(super) fn crash(point: &Point, kind: CrashKind, state: &CrashState) -> CaseCrash {
+    CaseCrash {
+        after_event: point.event,
+        kind,
+        survivors: state.survivors.clone(),
+    }
+}
+
+/// Keeps the points of a life.
+#[derive(Default)]
+pub(super) struct Recorder {
+    pub(super) points: Vec<Point>,
+    /// What was owed last, before and after the plug was pulled: most events change nothing in it.
+    last: Option<Owed>,
+}
+
+struct Owed {
+    alive: Arc<Oracle>,
+    stopped: Arc<Oracle>,
+    truth: DeviceTruth,
+    obligations: u64,
+}
+
+impl Watch for Option<Recorder> {
+    fn look(&mut self, seen: &Seen<'_>) {
+        let Some(recorder) = self else { return };
+        let (oracle, obligations) = recorder.owed(seen);
+        recorder.points.push(Point {
+            moment: seen.world.moment(),
+            oracle,
+            obligations,
+            event: seen.events,
+            sent: seen.sent,
+            phase: seen.phase,
+        });
+    }
+}
+
+impl Recorder {
+    fn owed(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, u64) {
+        let truth = DeviceTruth::of(seen.world.device());
+        // The time of the cut counts only where relaxed writes have a window or a lie may excuse a loss.
+        let timeless = truth.lies() == 0 && !seen.oracle.has_window();
+        if let Some(last) = &self.last
+            && timeless
+            && seen.reading.is_none()
+            && Arc::ptr_eq(&last.alive, seen.oracle)
+            && same_faults(&last.truth, &truth)
+        {
+            return (Arc::clone(&last.stopped), last.obligations);
+        }
+        let mut stopped = Oracle::clone(seen.oracle);
+        stopped.stopped(seen.world.now(), Ending::Crash, &truth);
+        if let Some(reading) = seen.reading {
+            stopped.interrupted(&reading.clone().finish());
+        }
+        let stopped = Arc::new(stopped);
+        let obligations = obligations(&stopped, &truth);
+        self.last = Some(Owed {
+            alive: Arc::clone(seen.oracle),
+            stopped: Arc::clone(&stopped),
+            truth,
+            obligations,
+        });
+        (stopped, obligations)
+    }
+}
+
+fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
+    let counts = |truth: &DeviceTruth| DeviceTruth {
+        last_flush_completed_ns: None,
+        ..*truth
+    };
+    counts(one) == counts(other)
+}
+
+/// A hash of all that judging a recovery depends on but what it shows.
+pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
+    let mut hash = Xxh3::new();
+    hash.update(&stopped.fingerprint().to_le_bytes());
+    if !truth.is_clean() {
+        let flushed = truth.last_flush_completed_ns.unwrap_or(u64::MAX);
+        for number in [
+            truth.flush_lies,
+            truth.lost_writes,
+            truth.misdirected_writes,
+            truth.misdirected_reads,
+            truth.stale_reads,
+            truth.bit_rot,
+            truth.latent_errors,
+            truth.read_errors,
+            truth.write_errors,
+            truth.flush_errors,
+            truth.no_space,
+            flushed,
+        ] {
+            hash.update(&number.to_le_bytes());
+        }
+    }
+    hash.digest()
+}

@@ -1,0 +1,121 @@
+//! The run that is recorded: from a blank device, through all requests of the clients, until all is quiet.
+
+use std::sync::Arc;
+
+use kvsim_sim::{Program, TraceMode, World};
+
+use super::judge::Failed;
+use super::point::{Lived, Point, Recorder};
+use super::report::Found;
+use crate::case::{Incarnation, Source, Stop};
+use crate::oracle::{Observation, Oracle, OracleConfig};
+use crate::scenario::Scenario;
+use crate::setup;
+use crate::workload::Workload;
+
+/// A run and all its crash points.
+pub(super) struct Recording {
+    pub(super) life: Arc<Lived>,
+    pub(super) points: Vec<Point>,
+    /// World events.
+    pub(super) events: u64,
+}
+
+/// Why there is nothing to explore.
+pub(super) enum Stopped {
+    /// The guest breaks a property without any crash.
+    Found(Box<Found>),
+    /// The guest reports damage, or a device error.
+    Reported(String),
+    /// It cannot be run.
+    Failed(Failed),
+}
+
+/// Records the run of the scenario's clients.
+pub(super) fn record(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+) -> Result<Recording, Stopped> {
+    let source = Source::drawn(clients(scenario, seed)?, scenario.explore.operations);
+    record_from(scenario, program, seed, source)
+}
+
+fn invalid(what: String) -> Stopped {
+    Stopped::Failed(Failed::Invalid(what))
+}
+
+fn clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    Workload::new(&scenario.workload, seed).map_err(|error| invalid(error.to_string()))
+}
+
+/// Clients that write nothing which the scenario's clients may have written in a recording: the numbers of their values are beyond.
+fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    let mut clients = clients(scenario, seed)?;
+    while clients.preload().is_some() {}
+    for request in 0..4 * scenario.explore.operations {
+        let client = request % u64::from(clients.clients().max(1));
+        clients.next(u32::try_from(client).unwrap_or(0));
+    }
+    Ok(clients)
+}
+
+/// Records a run of these requests.
+pub(super) fn record_from(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    source: Source,
+) -> Result<Recording, Stopped> {
+    let config = setup::world_config(scenario, seed, TraceMode::Off);
+    let world =
+        World::new(Arc::clone(program), config).map_err(|error| invalid(error.to_string()))?;
+    let lies = setup::lies(&scenario.faults);
+    let oracle = Arc::new(Oracle::new(OracleConfig::new(&scenario.check, lies)));
+    let recorder = Some(Recorder::default());
+    let mut life = Incarnation::new(world, oracle, source, &scenario.check, 0, recorder);
+    let end = run(&mut life);
+    let log = std::mem::take(&mut life.log);
+    let events = life.events();
+    let clients = match &life.source {
+        Source::Drawn { workload, .. } => (**workload).clone(),
+        Source::Listed { .. } if scenario.explore.again_every == 0 => clients(scenario, seed)?,
+        Source::Listed { .. } => later_clients(scenario, seed)?,
+    };
+    let (_, _, recorder) = life.end();
+    let lived = |shown| Lived {
+        trail: None,
+        log,
+        clients,
+        shown,
+        settled: true,
+        crashes: 0,
+    };
+    match end {
+        Ok(shown) => Ok(Recording {
+            life: Arc::new(lived(Some(Arc::new(shown)))),
+            points: recorder.unwrap_or_default().points,
+            events,
+        }),
+        Err(Stop::Violation(violation)) => {
+            let life = lived(None);
+            Err(Stopped::Found(Box::new(Found {
+                violation,
+                case: Box::new(life.case(life.log.len(), None)),
+                depth: 0,
+                origin: 0,
+            })))
+        }
+        Err(Stop::Damaged(what) | Stop::DeviceError(what)) => Err(Stopped::Reported(what)),
+        Err(Stop::Rejected(message)) => Err(Stopped::Failed(Failed::Rejected(message))),
+        Err(Stop::Invalid(what)) => Err(invalid(what)),
+        Err(Stop::OutOfEvents | Stop::Cut) => Err(Stopped::Failed(Failed::OutOfEvents)),
+    }
+}
+
+fn run(life: &mut Incarnation<'_, Option<Recorder>>) -> Result<Observation, Stop> {
+    let shown = life.recover()?;
+    life.adopt(&shown, None)?;
+    life.work()?;
+    Ok(shown)
+}

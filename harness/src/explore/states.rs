@@ -1,0 +1,485 @@
+//! Every state that a cut at one moment can leave, within the bounds of `[explore]`.
+//!
+//! A state is made in three steps: which of the pending operations survive, in which order, and which sectors of one of them.
+//! The order is that of submission, except that survivors which overlap are also taken in every other order (a few) or backwards
+//! (many): where nothing overlaps the order makes no difference to the bytes.
+//!
+//! Invariants: each state is legal on this device and no state is named twice; the list depends on device, bounds and seed alone; a
+//! sample keeps every subset that it can, whole, before it takes torn ones.
+
+use kvsim_simdisk::rng::{Purpose, Rng};
+use kvsim_simdisk::{CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
+
+use super::tears::{Tearing, tearing};
+use crate::scenario::ExploreConfig;
+
+/// What the bounds leave out, of what the device could do at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Subsets of the pending operations.
+    pub(crate) subsets: bool,
+    /// Orders of survivors that overlap.
+    pub(crate) orders: bool,
+    /// Tears of a long write.
+    pub(crate) tears: bool,
+    /// Several writes torn at once.
+    pub(crate) several_torn: bool,
+    /// States beyond the number that is taken of one moment.
+    pub(crate) sampled: bool,
+}
+
+/// States of one moment.
+#[derive(Debug, Default)]
+pub(crate) struct States {
+    /// Those that are taken.
+    pub(crate) taken: Vec<CrashState>,
+    /// How many there are within the bounds, the sampling aside.
+    pub(crate) possible: u64,
+    /// What the bounds leave out.
+    pub(crate) left_out: LeftOut,
+}
+
+impl States {
+    /// Where nothing is taken.
+    pub(crate) const NONE: States = States {
+        taken: Vec::new(),
+        possible: 0,
+        left_out: LeftOut {
+            subsets: false,
+            orders: false,
+            tears: false,
+            several_torn: false,
+            sampled: false,
+        },
+    };
+}
+
+/// Subsets are listed one by one up to so many; of more, some are drawn.
+const SUBSETS_LISTED_MAX: u64 = 1 << 18;
+/// As many survivors at most are taken in every order if they overlap.
+const ORDERS_OF: usize = 4;
+
+/// What a power cut now can leave of this device.
+pub(crate) fn states(device: &Device, bounds: &ExploreConfig, seed: u64) -> States {
+    let mut states = States::default();
+    Cuts::new(device, bounds, seed).list(&mut states);
+    states
+}
+
+/// The cut that keeps the least.
+pub(crate) fn least(device: &Device) -> CrashState {
+    let pending = device.pending().iter().filter(|write| !write.dropped);
+    let survivors = pending.map(|write| Survivor::whole(write.id));
+    CrashState {
+        survivors: if device.faults().loss {
+            Vec::new()
+        } else {
+            survivors.collect()
+        },
+    }
+}
+
+/// What may survive a power cut.
+struct Cuts<'a> {
+    device: &'a Device,
+    bounds: &'a ExploreConfig,
+    seed: u64,
+    pending: Vec<&'a PendingWrite>,
+    tearing: Vec<Tearing>,
+    any_overlap: bool,
+}
+
+impl<'a> Cuts<'a> {
+    fn new(device: &'a Device, bounds: &'a ExploreConfig, seed: u64) -> Self {
+        let pending: Vec<&PendingWrite> = device
+            .pending()
+            .iter()
+            .filter(|write| !write.dropped)
+            .collect();
+        let tearing = pending
+            .iter()
+            .map(|write| tearing(device, write, bounds))
+            .collect();
+        let any_overlap = pending
+            .iter()
+            .enumerate()
+            .any(|(at, write)| pending[..at].iter().any(|other| overlap(write, other)));
+        Cuts {
+            device,
+            bounds,
+            seed,
+            pending,
+            tearing,
+            any_overlap,
+        }
+    }
+
+    fn list(&self, states: &mut States) {
+        let (subsets, all_listed) = self.subsets(&mut states.left_out);
+        let limit = self.bounds.states_per_point;
+        let reorder = self.device.faults().reorder;
+        let mut whole = Vec::new();
+        let mut torn = 0;
+        for subset in &subsets {
+            let orders = self.orders(subset, &mut states.left_out);
+            let tears = self.tears_of(subset, &mut states.left_out);
+            torn += orders.len() as u64 * tears;
+            whole.extend(orders);
+        }
+        states.possible = whole.len() as u64 + torn;
+        if !all_listed {
+            states.possible = states.possible.max(self.count());
+            states.left_out.sampled = true;
+        }
+        let wanted = if whole.len() as u64 + torn <= limit {
+            None
+        } else {
+            states.left_out.sampled = true;
+            let room = limit.saturating_sub(whole.len() as u64);
+            whole.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+            Some(sample(torn, room, self.seed))
+        };
+        let mut index = 0;
+        let mut next = wanted.as_ref().map(|wanted| wanted.iter().peekable());
+        for order in whole {
+            for &at in order.iter().skip(self.first_tearable(&order, reorder)) {
+                for number in 0..self.tearing[at].count() {
+                    let is_wanted = next
+                        .as_mut()
+                        .is_none_or(|next| next.next_if(|wanted| **wanted == index).is_some());
+                    index += 1;
+                    if is_wanted {
+                        let sectors = self.tearing[at].make(number);
+                        states.taken.push(self.state(&order, Some((at, sectors))));
+                    }
+                }
+            }
+            states.taken.push(self.state(&order, None));
+        }
+    }
+
+    fn state(&self, order: &[usize], torn: Option<(usize, Sectors)>) -> CrashState {
+        let mut survivors: Vec<Survivor> = order
+            .iter()
+            .map(|&at| Survivor::whole(self.pending[at].id))
+            .collect();
+        if let Some((at, sectors)) = torn
+            && let Some(place) = order.iter().position(|&other| other == at)
+        {
+            survivors[place].sectors = sectors;
+        }
+        CrashState { survivors }
+    }
+
+    /// Where order is kept only the last survivor can be torn.
+    fn first_tearable(&self, order: &[usize], reorder: bool) -> usize {
+        if reorder {
+            0
+        } else {
+            order.len().saturating_sub(1)
+        }
+    }
+
+    /// In how many ways one of these can be torn.
+    fn tears_of(&self, subset: &[usize], left_out: &mut LeftOut) -> u64 {
+        let first = self.first_tearable(subset, self.device.faults().reorder);
+        let tearable = || subset.iter().skip(first).map(|&at| &self.tearing[at]);
+        left_out.several_torn |= tearable().filter(|tearing| tearing.count() > 0).count() > 1;
+        left_out.tears |= tearable().any(|tearing| !tearing.is_all());
+        tearable().map(Tearing::count).sum()
+    }
+
+    /// The subsets that may survive, each in the order of submission, the smallest first; and whether these are all.
+    fn subsets(&self, left_out: &mut LeftOut) -> (Vec<Vec<usize>>, bool) {
+        let count = self.pending.len();
+        let faults = self.device.faults();
+        if !faults.loss {
+            return (vec![(0..count).collect()], true);
+        }
+        if !faults.reorder {
+            return ((0..=count).map(|end| (0..end).collect()).collect(), true);
+        }
+        let bound = self.bounds.subset_writes as usize;
+        left_out.subsets |= count > 2 * bound + 1;
+        let sizes = (0..=count).filter(|size| *size <= bound || count - size <= bound);
+        let total: u64 = sizes
+            .clone()
+            .map(|size| choose(count as u64, size as u64))
+            .fold(0, u64::saturating_add);
+        if total > SUBSETS_LISTED_MAX.max(self.bounds.states_per_point) {
+            let sizes: Vec<usize> = sizes.collect();
+            return (self.some_subsets(&sizes), false);
+        }
+        let mut subsets = Vec::new();
+        for size in sizes {
+            combinations(count, size, &mut subsets);
+        }
+        (subsets, true)
+    }
+
+    /// Nothing, everything, each alone, everything but one, each prefix; and then drawn ones.
+    fn some_subsets(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
+        let count = self.pending.len();
+        let mut subsets = vec![Vec::new(), (0..count).collect()];
+        for at in 0..count {
+            subsets.push(vec![at]);
+            subsets.push((0..count).filter(|other| *other != at).collect());
+            subsets.push((0..at).collect());
+        }
+        let mut rng = Rng::new(self.seed, Purpose::Explore);
+        let wanted = usize::try_from(self.bounds.states_per_point).unwrap_or(usize::MAX);
+        while subsets.len() < wanted {
+            let size = sizes[index(&mut rng, sizes.len())];
+            let mut subset: Vec<usize> = (0..count).collect();
+            for at in 0..size {
+                let other = at + index(&mut rng, count - at);
+                subset.swap(at, other);
+            }
+            subset.truncate(size);
+            subset.sort_unstable();
+            subsets.push(subset);
+        }
+        subsets.sort_unstable();
+        subsets.dedup();
+        subsets
+    }
+
+    /// How many states there are within the bounds if each subset is taken in one order only.
+    fn count(&self) -> u64 {
+        let count = self.pending.len() as u64;
+        let tears: u64 = self.tearing.iter().map(Tearing::count).sum();
+        let bound = u64::from(self.bounds.subset_writes);
+        (0..=count)
+            .filter(|size| *size <= bound || count - size <= bound)
+            .map(|size| {
+                let with_one = if size == 0 {
+                    0
+                } else {
+                    choose(count - 1, size - 1)
+                };
+                choose(count, size).saturating_add(tears.saturating_mul(with_one))
+            })
+            .fold(0, u64::saturating_add)
+    }
+
+    /// The orders in which these survivors may have reached the medium, as far as that makes a difference.
+    fn orders(&self, subset: &[usize], left_out: &mut LeftOut) -> Vec<Vec<usize>> {
+        let overlapping = self.any_overlap
+            && self.device.faults().reorder
+            && subset.iter().enumerate().any(|(place, &at)| {
+                subset[..place]
+                    .iter()
+                    .any(|&other| overlap(self.pending[at], self.pending[other]))
+            });
+        if !overlapping {
+            return vec![subset.to_vec()];
+        }
+        if subset.len() > ORDERS_OF {
+            left_out.orders = true;
+            return vec![subset.to_vec(), subset.iter().rev().copied().collect()];
+        }
+        let mut orders = Vec::new();
+        permutations(&mut Vec::new(), subset, &mut orders);
+        orders
+    }
+}
+
+/// Whether the order of the two makes a difference; growths come first in any case.
+fn overlap(one: &PendingWrite, other: &PendingWrite) -> bool {
+    let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
+    !is_growth(one) && !is_growth(other) && one.overlaps(other)
+}
+
+fn index(rng: &mut Rng, below: usize) -> usize {
+    usize::try_from(rng.below(below as u64)).expect("below a length")
+}
+
+fn choose(n: u64, k: u64) -> u64 {
+    let k = k.min(n - k);
+    let mut result: u128 = 1;
+    for step in 0..k {
+        result = result * u128::from(n - step) / u128::from(step + 1);
+        if result > u128::from(u64::MAX) {
+            return u64::MAX;
+        }
+    }
+    u64::try_from(result).unwrap_or(u64::MAX)
+}
+
+/// All subsets of `0..count` of this size, in order.
+fn combinations(count: usize, size: usize, all: &mut Vec<Vec<usize>>) {
+    let mut current: Vec<usize> = (0..size).collect();
+    loop {
+        all.push(current.clone());
+        let Some(at) = (0..size).rev().find(|&at| current[at] < count - size + at) else {
+            return;
+        };
+        current[at] += 1;
+        for later in at + 1..size {
+            current[later] = current[later - 1] + 1;
+        }
+    }
+}
+
+fn permutations(begun: &mut Vec<usize>, rest: &[usize], all: &mut Vec<Vec<usize>>) {
+    if rest.is_empty() {
+        all.push(begun.clone());
+    }
+    for (place, &next) in rest.iter().enumerate() {
+        begun.push(next);
+        let others: Vec<usize> = [&rest[..place], &rest[place + 1..]].concat();
+        permutations(begun, &others, all);
+        begun.pop();
+    }
+}
+
+/// So many different numbers below `total`, ascending: one of each of equally long stretches.
+fn sample(total: u64, wanted: u64, seed: u64) -> Vec<u64> {
+    if wanted >= total {
+        return (0..total).collect();
+    }
+    let mut rng = Rng::new(seed ^ total, Purpose::Explore);
+    let bound = |number: u64| {
+        let product = u128::from(number) * u128::from(total) / u128::from(wanted);
+        u64::try_from(product).expect("below the total")
+    };
+    (0..wanted)
+        .map(|number| rng.range(bound(number), bound(number + 1) - 1))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvsim_simdisk::{DeviceConfig, FaultConfig, Op};
+
+    fn device(faults: FaultConfig, writes: &[(u64, usize)]) -> Device {
+        let config = DeviceConfig {
+            sector_bytes: 512,
+            capacity_bytes: 1 << 20,
+            ..DeviceConfig::default()
+        };
+        let mut device = Device::new(&config, &faults, 1).unwrap();
+        for (number, &(sector, sectors)) in (1..).zip(writes) {
+            let op = Op::Write {
+                offset: sector * 512,
+                data: vec![number; sectors * 512].into(),
+                through: false,
+            };
+            device.submit(0, u64::from(number), op).unwrap();
+        }
+        device
+    }
+
+    fn faults(torn: f64) -> FaultConfig {
+        FaultConfig {
+            torn,
+            garbage: 0.0,
+            byte_tear: 0.0,
+            ..FaultConfig::default()
+        }
+    }
+
+    fn bounds() -> ExploreConfig {
+        ExploreConfig::default()
+    }
+
+    fn images(device: &Device, states: &States) -> Vec<u128> {
+        let mut images: Vec<u128> = states
+            .taken
+            .iter()
+            .map(|state| device.image_after(state).expect("it is legal").hash())
+            .collect();
+        images.sort_unstable();
+        images.dedup();
+        images
+    }
+
+    /// Goal: all subsets, all tears of one write. Method: three writes of 1, 2 and 3 sectors that do not overlap, counted by hand:
+    /// 8 subsets; the second is in 4 of them and tears in 2 ways, the third in 4 and tears in 6.
+    #[test]
+    fn three_writes_leave_forty_states() {
+        let device = device(faults(1.0), &[(0, 1), (8, 2), (16, 3)]);
+        let states = states(&device, &bounds(), 1);
+        assert_eq!(states.possible, 8 + 4 * 2 + 4 * 6);
+        assert_eq!(states.taken.len(), 40);
+        assert_eq!(images(&device, &states).len(), 40);
+        assert!(states.left_out.several_torn && !states.left_out.sampled);
+    }
+
+    /// Goal: overlapping survivors are taken in every order. Method: two writes of the same sector: neither, one, the other, and
+    /// both in two orders, which leave three different images.
+    #[test]
+    fn overlapping_writes_are_taken_in_both_orders() {
+        let device = device(faults(0.0), &[(0, 1), (0, 1)]);
+        let states = states(&device, &bounds(), 1);
+        assert_eq!((states.possible, states.taken.len()), (5, 5));
+        assert_eq!(images(&device, &states).len(), 3);
+    }
+
+    /// Goal: what the device cannot do is not listed. Method: order kept, then nothing lost.
+    #[test]
+    fn a_device_that_keeps_order_leaves_prefixes() {
+        let in_order = FaultConfig {
+            reorder: false,
+            ..faults(1.0)
+        };
+        let device_in_order = device(in_order.clone(), &[(0, 1), (8, 2), (16, 1)]);
+        let found = states(&device_in_order, &bounds(), 1);
+        assert_eq!(found.possible, 4 + 2, "four prefixes, one with two tears");
+        assert_eq!(images(&device_in_order, &found).len(), 6);
+        let lossless = FaultConfig {
+            loss: false,
+            torn: 0.0,
+            ..in_order
+        };
+        let device = device(lossless, &[(0, 1), (8, 2), (16, 1)]);
+        assert_eq!(states(&device, &bounds(), 1).possible, 1);
+    }
+
+    /// Goal: a bound that cuts something off says so. Method: more writes than subsets are taken of; a limit below the count.
+    #[test]
+    fn bounds_say_what_they_leave_out() {
+        let writes: Vec<(u64, usize)> = (0..10).map(|at| (at * 8, 2)).collect();
+        let device = device(faults(1.0), &writes);
+        let narrow = ExploreConfig {
+            subset_writes: 2,
+            ..bounds()
+        };
+        let found = states(&device, &narrow, 1);
+        let subsets = 2 * (1 + 10 + 45);
+        let torn = 2 * 10 * (1 + 9) + 2 * 10 * (1 + 9 + 36);
+        assert_eq!(found.possible, subsets + torn);
+        assert!(found.left_out.subsets && !found.left_out.sampled);
+        let few = ExploreConfig {
+            states_per_point: 150,
+            ..narrow.clone()
+        };
+        let sampled = states(&device, &few, 1);
+        assert_eq!(sampled.taken.len(), 150);
+        assert_eq!(sampled.possible, found.possible);
+        assert!(sampled.left_out.sampled);
+        assert_eq!(images(&device, &sampled).len(), 150, "no state twice");
+        let again = states(&device, &few, 1);
+        assert_eq!(sampled.taken, again.taken, "the seed decides");
+    }
+
+    /// Goal: a moment with far more subsets than can be listed is sampled at once. Method: forty writes pending.
+    #[test]
+    fn countless_subsets_are_drawn() {
+        let writes: Vec<(u64, usize)> = (0..60).map(|at| (at * 8, 1)).collect();
+        let device = device(faults(1.0), &writes);
+        let few = ExploreConfig {
+            states_per_point: 1_000,
+            ..bounds()
+        };
+        let found = states(&device, &few, 1);
+        assert!(found.possible > 1_000_000 && found.left_out.sampled);
+        assert!(
+            (500..=1_000).contains(&found.taken.len()),
+            "{}",
+            found.taken.len()
+        );
+        assert_eq!(images(&device, &found).len(), found.taken.len());
+    }
+}

@@ -1,0 +1,157 @@
+//! In which ways one pending write may be torn, by number: they can be counted and picked without being listed.
+
+use kvsim_simdisk::{Device, PendingWrite, Sectors};
+
+use crate::scenario::ExploreConfig;
+
+/// A sector of garbage holds noise: neither the plain patterns nor anything that a guest writes.
+const NOISE: u64 = 2;
+
+/// The tears of one write.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tearing {
+    sectors: u64,
+    /// Any proper subset of the sectors, by the bits of a number; else simple shapes only.
+    every: bool,
+    garbage: bool,
+    /// The byte in the middle of a sector at which one is torn; 0 for none.
+    middle: u64,
+    /// There are more tears than these.
+    more: bool,
+}
+
+/// The tears of this write within the bounds.
+pub(crate) fn tearing(device: &Device, write: &PendingWrite, bounds: &ExploreConfig) -> Tearing {
+    let Some(tears) = device.tears(write).filter(|_| bounds.tear_sectors > 0) else {
+        return Tearing::default();
+    };
+    let every = tears.sectors <= u64::from(bounds.tear_sectors);
+    Tearing {
+        sectors: tears.sectors,
+        every,
+        garbage: tears.garbage && bounds.garbage,
+        middle: if tears.within_sector {
+            u64::from(tears.sector_bytes / 2)
+        } else {
+            0
+        },
+        more: !every || tears.garbage || tears.within_sector,
+    }
+}
+
+impl Tearing {
+    /// How many.
+    pub(crate) fn count(&self) -> u64 {
+        self.shapes() + self.garbages() + self.halves()
+    }
+
+    /// Whether these are all that there are.
+    pub(crate) fn is_all(&self) -> bool {
+        !self.more
+    }
+
+    /// Whole sectors: every proper subset; or the first so many, the last so many, one alone in between, and all but that.
+    fn shapes(&self) -> u64 {
+        match self.sectors {
+            0 | 1 => 0,
+            sectors if self.every => (1 << sectors) - 2,
+            sectors => 2 * (sectors - 1) + 2 * (sectors - 2),
+        }
+    }
+
+    /// Garbage in one sector and the others kept, or lost.
+    fn garbages(&self) -> u64 {
+        match (self.garbage, self.sectors) {
+            (false, _) | (true, 0) => 0,
+            (true, 1) => 1,
+            (true, sectors) => 2 * sectors,
+        }
+    }
+
+    /// All before one sector kept, and half of it.
+    fn halves(&self) -> u64 {
+        if self.middle == 0 { 0 } else { self.sectors }
+    }
+
+    /// The tear of this number, below [`Tearing::count`].
+    pub(crate) fn make(&self, number: u64) -> Sectors {
+        let sectors = self.sectors;
+        let torn = |kept: Vec<u64>, garbage, torn_at| Sectors::Torn {
+            kept,
+            garbage,
+            torn_at,
+        };
+        if number < self.shapes() {
+            return torn(self.shape(number), None, None);
+        }
+        let number = number - self.shapes();
+        if number < self.garbages() {
+            let at = number % sectors;
+            let others = (0..sectors).filter(|sector| *sector != at && number < sectors);
+            return torn(others.collect(), Some((at, NOISE)), None);
+        }
+        let at = number - self.garbages();
+        torn((0..at).collect(), None, Some((at, self.middle)))
+    }
+
+    fn shape(&self, number: u64) -> Vec<u64> {
+        let sectors = self.sectors;
+        if self.every {
+            let mask = number + 1;
+            return (0..sectors).filter(|at| mask >> at & 1 == 1).collect();
+        }
+        let ends = sectors - 1;
+        if number < ends {
+            return (0..=number).collect();
+        }
+        let number = number - ends;
+        if number < ends {
+            return (number + 1..sectors).collect();
+        }
+        let number = number - ends;
+        let inner = sectors - 2;
+        let at = 1 + number % inner;
+        if number < inner {
+            vec![at]
+        } else {
+            (0..sectors).filter(|sector| *sector != at).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: no tear is named twice, none is whole or nothing, and the count is right. Method: all of them, for writes of all lengths.
+    #[test]
+    fn tears_are_different_and_proper() {
+        for sectors in 1..=12 {
+            for every in [true, false] {
+                // Two sectors are few enough to be torn in every way, whatever the bound.
+                if !every && sectors < 3 {
+                    continue;
+                }
+                let tearing = Tearing {
+                    sectors,
+                    every,
+                    garbage: true,
+                    middle: 256,
+                    more: false,
+                };
+                let mut all: Vec<String> = (0..tearing.count())
+                    .map(|number| format!("{:?}", tearing.make(number)))
+                    .collect();
+                let count = all.len();
+                all.sort();
+                all.dedup();
+                assert_eq!(all.len(), count, "{sectors} {every}");
+                for number in 0..tearing.shapes() {
+                    let kept = tearing.shape(number);
+                    assert!(!kept.is_empty() && (kept.len() as u64) < sectors);
+                    assert!(kept.is_sorted());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! The axes along which a case is shrunk. Each takes a case and gives one that is no larger and fails in the same way.
+
+use kvsim_sim::api::{Mutation, Request};
+use kvsim_simdisk::{Sectors, Survivor};
+
+use super::Shrinking;
+use crate::case::{Case, CaseLife, CaseRequest};
+use crate::value::{self, FULL_BYTES_MIN, Reading};
+
+impl Shrinking<'_> {
+    /// Leaves out halves of the requests, then quarters, down to single ones.
+    pub(super) fn fewer_requests(&mut self, mut best: Case) -> Case {
+        let again = explorable(&best);
+        if let Some(again) = again {
+            best = self.fewer_and_found_anew(best, again);
+        }
+        for life in (again.map_or(0, |_| 1)..best.lives.len()).rev() {
+            let mut step = best.lives[life].requests.len();
+            while step > 0 {
+                let mut at = 0;
+                while at < best.lives[life].requests.len() {
+                    let mut fewer = best.clone();
+                    let requests = &mut fewer.lives[life].requests;
+                    let end = requests.len().min(at + step);
+                    requests.drain(at..end);
+                    if self.fails(&fewer) {
+                        best = fewer;
+                    } else {
+                        at += step;
+                    }
+                }
+                step /= 2;
+            }
+        }
+        best
+    }
+
+    fn fewer_and_found_anew(&mut self, mut best: Case, again: bool) -> Case {
+        let mut step = best.lives[0].requests.len() / 2;
+        while step > 0 {
+            let mut at = 0;
+            while at < best.lives[0].requests.len() {
+                let mut requests = best.lives[0].requests.clone();
+                let end = requests.len().min(at + step);
+                requests.drain(at..end);
+                match self.find(&requests, again) {
+                    Some(found) if found.lives[0].requests.len() < best.lives[0].requests.len() => {
+                        best = found;
+                    }
+                    _ => at += step,
+                }
+            }
+            step /= 2;
+        }
+        best
+    }
+
+    /// Takes mutations out of batches and makes values as short as those that describe themselves can be.
+    pub(super) fn smaller_requests(&mut self, mut best: Case) -> Case {
+        for life in 0..best.lives.len() {
+            let mut at = 0;
+            while at < best.lives[life].requests.len() {
+                let smaller = smaller(&best.lives[life].requests[at]);
+                let accepted = smaller.into_iter().find_map(|request| {
+                    let mut case = best.clone();
+                    case.lives[life].requests[at] = request;
+                    let requests = &case.lives[0].requests;
+                    match explorable(&best).filter(|_| life == 0) {
+                        Some(again) => self
+                            .find(requests, again)
+                            .filter(|found| found.lives[0].requests.len() <= requests.len()),
+                        None => self.fails(&case).then_some(case),
+                    }
+                });
+                match accepted {
+                    Some(case) => best = case,
+                    None => at += 1,
+                }
+            }
+        }
+        best
+    }
+
+    /// Lets less survive, and what survives whole rather than torn.
+    pub(super) fn fewer_decisions(&mut self, mut best: Case) -> Case {
+        for life in 0..best.lives.len() {
+            let mut at = 0;
+            while let Some(survivor) = survivors(&best, life).get(at).cloned() {
+                let mut less = best.clone();
+                survivors_mut(&mut less, life).remove(at);
+                if self.fails(&less) {
+                    best = less;
+                    continue;
+                }
+                let simpler = simpler(&survivor).into_iter().find_map(|simpler| {
+                    let mut case = best.clone();
+                    survivors_mut(&mut case, life)[at] = simpler;
+                    self.fails(&case).then_some(case)
+                });
+                if let Some(case) = simpler {
+                    best = case;
+                }
+                at += 1;
+            }
+        }
+        best
+    }
+
+    /// Cuts a case that is shrunk as it stands at an earlier event: half way, then a quarter less, down to one event less.
+    pub(super) fn earlier_cuts(&mut self, mut best: Case) -> Case {
+        for life in 0..best.lives.len() {
+            let Some(crash) = &best.lives[life].crash else {
+                continue;
+            };
+            let mut step = crash.after_event / 2;
+            while step > 0 {
+                let mut earlier = best.clone();
+                let moved = earlier.lives[life].crash.as_mut().is_some_and(|crash| {
+                    let room = crash.after_event > step;
+                    crash.after_event = crash.after_event.saturating_sub(step);
+                    room
+                });
+                if moved && self.fails(&earlier) {
+                    best = earlier;
+                } else {
+                    step /= 2;
+                }
+            }
+        }
+        best
+    }
+}
+
+/// Whether the first cut of a case can be found anew by exploring its first life, and whether work and one more cut follow on it.
+fn explorable(case: &Case) -> Option<bool> {
+    let keeps_least = |life: &CaseLife| {
+        life.crash
+            .as_ref()
+            .is_none_or(|crash| crash.survivors.is_empty())
+    };
+    match &case.lives[..] {
+        [_, last] if last.crash.is_none() => Some(!last.requests.is_empty()),
+        [_, work, last] if keeps_least(work) && last.requests.is_empty() => Some(true),
+        _ => None,
+    }
+}
+
+fn survivors(case: &Case, life: usize) -> &[Survivor] {
+    case.lives[life]
+        .crash
+        .as_ref()
+        .map_or(&[], |crash| &crash.survivors)
+}
+
+fn survivors_mut(case: &mut Case, life: usize) -> &mut Vec<Survivor> {
+    let crash = case.lives[life].crash.as_mut();
+    &mut crash.expect("it has survivors").survivors
+}
+
+/// Simpler fates of a survivor, the simplest first.
+fn simpler(survivor: &Survivor) -> Vec<Survivor> {
+    let Sectors::Torn {
+        kept,
+        garbage,
+        torn_at,
+    } = &survivor.sectors
+    else {
+        return Vec::new();
+    };
+    let with = |sectors| Survivor {
+        id: survivor.id,
+        sectors,
+    };
+    let mut all = vec![with(Sectors::All)];
+    if (garbage.is_some() || torn_at.is_some()) && !kept.is_empty() {
+        all.push(Survivor::torn(survivor.id, kept.clone()));
+    }
+    if kept.len() > 1 {
+        let first = kept[..1].to_vec();
+        all.push(with(Sectors::Torn {
+            kept: first,
+            garbage: *garbage,
+            torn_at: *torn_at,
+        }));
+    }
+    all
+}
+
+/// Smaller requests of the same kind, the smallest first.
+fn smaller(request: &CaseRequest) -> Vec<CaseRequest> {
+    let with = |of: Request| CaseRequest {
+        request: of,
+        ..request.clone()
+    };
+    match &request.request {
+        Request::Put {
+            key,
+            value,
+            durability,
+        } => shorter(value)
+            .map(|value| {
+                with(Request::Put {
+                    key: key.clone(),
+                    value,
+                    durability: *durability,
+                })
+            })
+            .into_iter()
+            .collect(),
+        Request::Batch {
+            mutations,
+            durability,
+        } => {
+            let without = |at: usize| {
+                let mut mutations = mutations.clone();
+                mutations.remove(at);
+                mutations
+            };
+            let shortened = |at: usize| match &mutations[at] {
+                Mutation::Put { key, value } => {
+                    let (key, value) = (key.clone(), shorter(value)?);
+                    let mut mutations = mutations.clone();
+                    mutations[at] = Mutation::Put { key, value };
+                    Some(mutations)
+                }
+                Mutation::Delete { .. } => None,
+            };
+            let all = 0..mutations.len();
+            let fewer = all.clone().filter(|_| mutations.len() > 1).map(without);
+            fewer
+                .chain(all.filter_map(shortened))
+                .map(|mutations| {
+                    with(Request::Batch {
+                        mutations,
+                        durability: *durability,
+                    })
+                })
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The shortest value that says the same of itself.
+fn shorter(bytes: &[u8]) -> Option<Vec<u8>> {
+    match value::read(bytes) {
+        Reading::Whole(stamp) if bytes.len() > FULL_BYTES_MIN => {
+            Some(value::generate(stamp, FULL_BYTES_MIN, 0))
+        }
+        _ => None,
+    }
+}

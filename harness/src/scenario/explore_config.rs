@@ -1,0 +1,76 @@
+//! `[explore]`: how far the exhaustive exploration of crash states goes. What a cut can leave at all is up to `[device]` and
+//! `[faults]`; these fields bound how much of that is taken.
+
+use serde::{Deserialize, Serialize};
+
+/// How far an exploration goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExploreConfig {
+    /// Requests of the clients in the run that is recorded.
+    pub operations: u64,
+    /// Crashes in a row: 1 judges each state of the recording, 2 also each state of each recovery and of the work after it.
+    pub depth: u32,
+    /// Of what is pending, every subset that keeps or that loses at most so many writes.
+    pub subset_writes: u32,
+    /// A write of at most so many sectors is torn in every way; a longer one in simple ways only. 0: no write is torn.
+    pub tear_sectors: u32,
+    /// A torn write may leave garbage in one sector, if the faults allow it.
+    pub garbage: bool,
+    /// Whether a killed process is a state of its own beside the power cuts.
+    pub process_crash: bool,
+    /// Whether cuts while a flush is under way are taken.
+    pub in_flush: bool,
+    /// At most so many states are taken of one crash point; of more, a sample drawn from the seed.
+    pub states_per_point: u64,
+    /// Requests of the clients after a recovery, before the next crash.
+    pub work: u64,
+    /// Of the states at the last depth, one in so many is also worked on, cut once more and recovered again; 0 for none.
+    pub again_every: u64,
+    /// The exploration ends after so many violations.
+    pub violations_max: u64,
+}
+
+impl Default for ExploreConfig {
+    fn default() -> Self {
+        ExploreConfig {
+            operations: 200,
+            depth: 1,
+            subset_writes: 4,
+            tear_sectors: 8,
+            garbage: true,
+            process_crash: true,
+            in_flush: true,
+            states_per_point: 20_000,
+            work: 8,
+            again_every: 32,
+            violations_max: 1,
+        }
+    }
+}
+
+impl ExploreConfig {
+    /// Whether the fields make sense.
+    ///
+    /// # Errors
+    /// The name of the field that does not, and what is wrong with it.
+    pub fn validate(&self) -> Result<(), (&'static str, String)> {
+        let range = |field, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                Ok(())
+            } else {
+                Err((
+                    field,
+                    format!("is {value}, and must be from {low} to {high}"),
+                ))
+            }
+        };
+        range("operations", self.operations, 0, 1_000_000)?;
+        range("depth", self.depth.into(), 1, 3)?;
+        range("subset_writes", self.subset_writes.into(), 0, 16)?;
+        range("tear_sectors", self.tear_sectors.into(), 0, 16)?;
+        range("states_per_point", self.states_per_point, 1, 100_000_000)?;
+        range("work", self.work, 0, 10_000)?;
+        range("violations_max", self.violations_max, 1, 1_000)
+    }
+}

@@ -1,0 +1,38 @@
+//! From a scenario and a seed to the world that they describe.
+
+use kvsim_sim::{GuestLimits, TraceMode, WorldConfig};
+use kvsim_simdisk::{FaultConfig, FaultKind};
+
+use crate::scenario::Scenario;
+
+/// What the world of this seed is made from.
+pub(crate) fn world_config(scenario: &Scenario, seed: u64, trace: TraceMode) -> WorldConfig {
+    WorldConfig {
+        seed,
+        device: scenario.device.clone(),
+        faults: scenario.faults.clone(),
+        limits: GuestLimits {
+            memory_bytes_max: scenario.guest.memory_bytes_max,
+            fuel_per_call: scenario.guest.fuel_per_call,
+        },
+        fuel_ps: scenario.guest.cpu_ps_per_fuel,
+        options: scenario
+            .guest
+            .options
+            .iter()
+            .map(|(name, text)| (name.clone(), text.0.clone()))
+            .collect(),
+        db_id: database_id(seed),
+        trace,
+    }
+}
+
+/// The identity that a database made on this device gets.
+fn database_id(seed: u64) -> [u8; 16] {
+    xxhash_rust::xxh3::xxh3_128_with_seed(b"database", seed).to_le_bytes()
+}
+
+/// Whether the scenario asks the device to lie.
+pub(crate) fn lies(faults: &FaultConfig) -> bool {
+    faults.asked().into_iter().any(FaultKind::is_lie)
+}

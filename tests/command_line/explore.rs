@@ -1,0 +1,86 @@
+//! `kvsim explore` and `kvsim merge` as a user runs them.
+
+use serde_json::Value;
+
+use crate::ends;
+
+const FEW: [&str; 3] = [
+    "scenarios/explore_small.toml",
+    "--set",
+    "explore.operations=4",
+];
+
+fn explore(more: &[&str]) -> Vec<String> {
+    let all = [&["explore"], &FEW[..], more].concat();
+    all.into_iter().map(str::to_owned).collect()
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn arguments(all: &[String]) -> Vec<&str> {
+    all.iter().map(String::as_str).collect()
+}
+
+/// Goal: a person sees how many states there were, were new and were judged; nothing is violated. Method: a short recording.
+#[test]
+fn the_summary_says_what_was_explored() {
+    let ended = ends(&arguments(&explore(&[])), 0, &[]);
+    for label in ["crash points", "possible", "skipped", "distinct", "checked"] {
+        assert!(ended.line(label).is_some(), "{label}: {ended:#?}");
+    }
+    assert_eq!(
+        ended
+            .line("distinct")
+            .and_then(|line| line.split(' ').next()),
+        ended
+            .line("checked")
+            .and_then(|line| line.split(' ').next()),
+    );
+}
+
+/// Goal: parts from several machines make one result. Method: two shards as JSON in files, merged, against the whole.
+#[test]
+fn shards_are_merged_from_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut files = Vec::new();
+    for shard in ["0/2", "1/2"] {
+        let ended = ends(&arguments(&explore(&["--json", "--shard", shard])), 0, &[]);
+        let file = directory.path().join(shard.replace('/', "-"));
+        std::fs::write(&file, &ended.stdout).expect("it can be written");
+        files.push(file.display().to_string());
+    }
+    let whole = json(&ends(&arguments(&explore(&["--json"])), 0, &[]).stdout);
+    let merged = ends(&["merge", "--json", &files[1], &files[0]], 0, &[]);
+    let merged = json(&merged.stdout);
+    let of = |document: &Value, field: &str| document["explorations"][0][field].clone();
+    for field in ["total", "points", "depths", "recorded", "verdict", "shard"] {
+        assert_eq!(of(&merged, field), of(&whole, field), "{field}");
+    }
+    ends(&["merge", &files[0]], 2, &["shard 1/2 is missing"]);
+    ends(&["merge", "README.md"], 2, &["kvsim.explore/1"]);
+}
+
+/// Goal: a shard that cannot be is a wrong usage. Method: one past the last, none at all, nonsense.
+#[test]
+fn impossible_shards_are_wrong_usage() {
+    for (shard, what) in [
+        ("2/2", "the last one is 1/2"),
+        ("0/0", "is no shard"),
+        ("one", "is no shard"),
+    ] {
+        ends(&arguments(&explore(&["--shard", shard])), 2, &[what]);
+    }
+}
+
+/// Goal: bounds are held to their ranges, at their place. Method: a depth that there is not.
+#[test]
+fn a_bound_out_of_range_is_shown() {
+    let ended = explore(&["--set", "explore.depth=4"]);
+    ends(
+        &arguments(&ended),
+        2,
+        &["`explore.depth` is 4", "from 1 to 3"],
+    );
+}

@@ -1,0 +1,186 @@
+//! A guest in plain Rust, so small that every crash state of it can be counted by hand: records of two sectors, one after the other, each
+//! written and then flushed before it is acknowledged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kvsim_harness::guest::Program;
+use kvsim_sim::api::{Body, Direction, Reply, Request, RequestId, Scan, Status};
+use kvsim_sim::{Call, CallEnd, Guest, GuestError, GuestHash, GuestLimits, OutItem, Outbox};
+use kvsim_simdisk::{Nanos, Op};
+
+const SECTOR_BYTES: usize = 512;
+const RECORD_BYTES: usize = 2 * SECTOR_BYTES;
+const RECORDS_MAX: usize = 64;
+
+/// What is wrong with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    Nothing,
+    /// It acknowledges what is written and not flushed.
+    AcknowledgesEarly,
+}
+
+/// The guest.
+pub(crate) fn slate(flaw: Flaw) -> Arc<dyn Program> {
+    Arc::new(SlateProgram(flaw))
+}
+
+struct SlateProgram(Flaw);
+
+impl Program for SlateProgram {
+    fn name(&self) -> &str {
+        "slate"
+    }
+
+    fn hash(&self) -> GuestHash {
+        GuestHash::of(format!("{:?}", self.0).as_bytes())
+    }
+
+    fn start(&self, _: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
+        Ok(Box::new(Slate {
+            flaw: self.0,
+            records: 0,
+            rows: BTreeMap::new(),
+            doing: Doing::Opening,
+        }))
+    }
+}
+
+struct Slate {
+    flaw: Flaw,
+    records: usize,
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    doing: Doing,
+}
+
+#[derive(Clone, Copy)]
+enum Doing {
+    Opening,
+    Writing(RequestId),
+    Flushing(RequestId),
+    Nothing,
+}
+
+/// A record: a checksum of the rest, the lengths of key and value, key and value.
+fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut rest = vec![u8::try_from(key.len()).unwrap()];
+    rest.extend(u16::try_from(value.len()).unwrap().to_le_bytes());
+    rest.extend(key);
+    rest.extend(value);
+    rest.resize(RECORD_BYTES - 8, 0);
+    let sum = checksum(&rest);
+    [&sum.to_le_bytes()[..], &rest].concat()
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn parse(record: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (sum, rest) = record.split_at(8);
+    if sum != checksum(rest).to_le_bytes() {
+        return None;
+    }
+    let key_end = 3 + usize::from(rest[0]);
+    let value_end = key_end + usize::from(u16::from_le_bytes([rest[1], rest[2]]));
+    Some((rest[3..key_end].to_vec(), rest[key_end..value_end].to_vec()))
+}
+
+impl Guest for Slate {
+    fn call(&mut self, _: Nanos, call: Call<'_>, out: &mut Outbox) -> Result<CallEnd, GuestError> {
+        let mut submit = |op| out.push(OutItem::Submit { tag: 0, op });
+        match (call, self.doing) {
+            (Call::Open(_), _) => submit(Op::Read {
+                offset: 0,
+                len_bytes: u32::try_from(RECORDS_MAX * RECORD_BYTES).unwrap(),
+            }),
+            (Call::Complete { result, .. }, Doing::Opening) => {
+                let bytes = result.expect("no read fails here").expect("a read");
+                for record in bytes.chunks(RECORD_BYTES) {
+                    let Some((key, value)) = parse(record) else {
+                        break;
+                    };
+                    self.rows.insert(key, value);
+                    self.records += 1;
+                }
+                self.answer(0, Body::Empty, out);
+            }
+            (Call::Complete { .. }, Doing::Writing(id)) => {
+                if self.flaw == Flaw::AcknowledgesEarly {
+                    self.answer(id, Body::Empty, out);
+                } else {
+                    submit(Op::Flush);
+                    self.doing = Doing::Flushing(id);
+                }
+            }
+            (Call::Complete { .. }, Doing::Flushing(id)) => self.answer(id, Body::Empty, out),
+            (Call::Request { id, request }, _) => self.request(id, request, out),
+            (Call::Complete { .. }, Doing::Nothing) | (Call::Tick, _) => {}
+        }
+        Ok(CallEnd {
+            fuel: 0,
+            wake_at: None,
+        })
+    }
+}
+
+impl Slate {
+    fn answer(&mut self, id: RequestId, body: Body, out: &mut Outbox) {
+        self.doing = Doing::Nothing;
+        out.push(OutItem::Reply(Reply {
+            id,
+            status: Status::Ok,
+            body,
+        }));
+    }
+
+    fn request(&mut self, id: RequestId, request: &Request, out: &mut Outbox) {
+        match request {
+            Request::Put { key, value, .. } => {
+                out.push(OutItem::Submit {
+                    tag: 0,
+                    op: Op::Write {
+                        offset: (self.records * RECORD_BYTES) as u64,
+                        data: record(key, value).into(),
+                        through: false,
+                    },
+                });
+                self.records += 1;
+                self.rows.insert(key.clone(), value.clone());
+                self.doing = Doing::Writing(id);
+            }
+            Request::Get { key, .. } => match self.rows.get(key) {
+                Some(value) => self.answer(id, Body::Value(value.clone()), out),
+                None => out.push(OutItem::Reply(Reply {
+                    id,
+                    status: Status::NotFound,
+                    body: Body::Empty,
+                })),
+            },
+            Request::Scan(scan) => {
+                let entries = self.scan(scan);
+                let more = false;
+                self.answer(id, Body::Entries { entries, more }, out);
+            }
+            _ => unreachable!("the scenario asks for nothing else"),
+        }
+    }
+
+    fn scan(&self, scan: &Scan) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let inside = |key: &&Vec<u8>| {
+            scan.start.as_ref().is_none_or(|start| *key >= start)
+                && scan.end.as_ref().is_none_or(|end| *key < end)
+        };
+        let keys = self.rows.keys().filter(inside);
+        let mut entries: Vec<_> = keys
+            .map(|key| (key.clone(), self.rows[key].clone()))
+            .collect();
+        if scan.direction == Direction::Reverse {
+            entries.reverse();
+        }
+        entries
+    }
+}
