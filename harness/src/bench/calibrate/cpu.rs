@@ -26,6 +26,8 @@ const KEY_BYTES: u32 = 16;
 /// Writes that are timed together: few enough for some batches to be left alone by everybody else.
 const BATCH: usize = 200;
 const BATCHES: usize = 100;
+/// Durable writes that show how the engine commits.
+const COMMITS: u64 = 50;
 const MEMORY_BYTES: u64 = 256 << 20;
 const FUEL_PER_CALL: u64 = 20_000_000_000;
 
@@ -38,6 +40,9 @@ pub struct Cpu {
     pub fuel_per_put: u64,
     /// A unit of fuel, in picoseconds.
     pub ps_per_fuel: u64,
+    /// Natively the engine commits by write-through on this disk, not by write and flush. It decides that itself, by a measurement of
+    /// its own at each checkpoint; where the two are close, the simulated one may come to the other result.
+    pub commits_through: bool,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a measurement is about time")]
@@ -78,26 +83,28 @@ impl Writes {
 /// One of the two engines fails.
 pub fn measure(path: &Path, program: &Arc<dyn Program>) -> Result<Cpu, String> {
     let writes = Writes::new();
-    let put_ns = natively(path, &writes)?;
+    let (put_ns, commits_through) = natively(path, &writes)?;
     let fuel_per_put = sandboxed(program, &writes)?;
     Ok(Cpu {
         put_ns,
         fuel_per_put,
         ps_per_fuel: (put_ns * 1_000).div_ceil(fuel_per_put.max(1)),
+        commits_through,
     })
 }
 
-fn natively(path: &Path, writes: &Writes) -> Result<u64, String> {
+fn natively(path: &Path, writes: &Writes) -> Result<(u64, bool), String> {
     let options = OpenOptions {
         size_bytes: MEMORY_BYTES,
         ..OpenOptions::default()
     };
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let database = Database::open(path, &options).map_err(|error| failed(&error))?;
-    let put = |key: &[u8], nth| {
-        let put = database.put(key, writes.value(nth), Durability::Relaxed);
+    let put_as = |key: &[u8], nth, durability| {
+        let put = database.put(key, writes.value(nth), durability);
         put.map_err(|error| failed(&error))
     };
+    let put = |key: &[u8], nth| put_as(key, nth, Durability::Relaxed);
     for key in 0..KEYS {
         put(&Writes::key(key), key)?;
     }
@@ -111,6 +118,13 @@ fn natively(path: &Path, writes: &Writes) -> Result<u64, String> {
         }
         batches_ns.push(began.elapsed().as_nanos() as f64);
     }
+    let before = database.counts().io;
+    for nth in 0..COMMITS {
+        put_as(&Writes::nth(nth), nth, Durability::Durable)?;
+    }
+    let after = database.counts().io;
+    let through = after.through_writes - before.through_writes;
+    let commits_through = through > after.flushes - before.flushes;
     database.close().map_err(|error| failed(&error))?;
     batches_ns.sort_by(f64::total_cmp);
     #[expect(
@@ -120,7 +134,7 @@ fn natively(path: &Path, writes: &Writes) -> Result<u64, String> {
         reason = "nanoseconds of one write"
     )]
     let put_ns = (batches_ns[BATCHES / 4] / BATCH as f64).round() as u64;
-    Ok(put_ns)
+    Ok((put_ns, commits_through))
 }
 
 fn sandboxed(program: &Arc<dyn Program>, writes: &Writes) -> Result<u64, String> {

@@ -77,6 +77,17 @@ pub fn toml(calibration: &Calibration) -> String {
             );
             let _ = writeln!(text, "# {}", medians(&machine.turns));
             let _ = writeln!(text, "client_turn = {}", latency(&machine.turns.turn));
+            if volatile {
+                let commit = if machine.cpu.commits_through {
+                    "write_through"
+                } else {
+                    "flush"
+                };
+                let _ = writeln!(
+                    text,
+                    "\n# What kvsim's engine chose on this disk; of no use to another guest.\n[guest.options]\ncommit = \"{commit}\""
+                );
+            }
         }
         None => text.push_str("# The machine was not measured: nothing could be written.\n"),
     }
