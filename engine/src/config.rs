@@ -40,7 +40,7 @@ pub struct Options {
     /// Size of a segment of a new database, a power of two; 0: capacity/32 within 64 KiB..=8 MiB, and less where the device
     /// has not the room for 24 of them.
     pub segment_bytes: u64,
-    /// Log written between checkpoints, at least, since it is never below twice the size of the last one; 0: capacity/256
+    /// Log written between checkpoints, at least, since it is never below twice the size of the last one; 0: capacity/64
     /// within 32 KiB..=64 MiB.
     pub checkpoint_bytes: u64,
     /// Bound of the value cache; 0 bytes means no cache, `None`: an eighth of the memory within 256 KiB..=32 MiB.
@@ -228,7 +228,7 @@ impl Settings {
         let affordable = (device.capacity_bytes / 32).max(16 << 10);
         options.write_buffer_bytes = options.write_buffer_bytes.min(affordable);
         if options.checkpoint_bytes == 0 {
-            options.checkpoint_bytes = (device.capacity_bytes / 256).clamp(32 << 10, 64 << 20);
+            options.checkpoint_bytes = (device.capacity_bytes / 64).clamp(32 << 10, 64 << 20);
         }
         if options.segment_bytes == 0 {
             let room = device.capacity_bytes.saturating_sub(HEADER_AREA_BYTES);
