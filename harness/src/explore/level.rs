@@ -1,8 +1,9 @@
 //! Walks the states of many crash points: lists them, passes over what was seen before, judges the rest, and goes deeper.
 //!
 //! Points between which the contents of the device did not change form a *group*: they share the states of their power cuts. Groups are
-//! what is shared out among shards, and only within one are states of the same bytes recovered together; below the first depth what was
-//! seen is remembered for each point of the recording by itself. So no shard needs to know what another does.
+//! taken in *batches*, and a batch is what a shard has or has not: only within one are states of the same bytes recovered
+//! together, and below the first depth what was seen is remembered for each point of the recording by itself. So no shard needs to
+//! know what another does.
 //!
 //! Invariant: what is new and what was seen before is decided in the order of the points and of their states, by one thread; other
 //! threads only build images and judge. So the counts, the first violation and the report are the same with any number of jobs.
@@ -25,7 +26,7 @@ use crate::oracle::{Property, Symptom, Violation};
 use crate::scenario::Scenario;
 
 /// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
-const POINTS_AT_ONCE: [usize; 2] = [64, 1_024];
+const POINTS_AT_ONCE: [usize; 2] = [32, 1_024];
 /// States judged at once above the last depth, where each leaves a life behind with all its points.
 const LIVES_AT_ONCE: usize = 256;
 
@@ -35,7 +36,7 @@ pub(super) struct Walk<'a> {
     pub(super) control: &'a Control,
     pub(super) jobs: NonZeroUsize,
     pub(super) seed: u64,
-    /// Of the groups of the recording, those are judged whose number leaves `shard.0` when divided by `shard.1`.
+    /// Of the batches of the recording, those are judged whose number leaves `shard.0` when divided by `shard.1`.
     pub(super) shard: (u64, u64),
     /// Passing over what was seen before; off in a test that holds the results of both against each other.
     pub(super) skip_seen: bool,
@@ -99,8 +100,6 @@ static NOTHING: Listed = Listed {
 /// A state that is new.
 struct New<'a> {
     point: usize,
-    /// Its group, among those that are listed at once.
-    group: usize,
     /// Its bytes.
     image: u128,
     kind: CrashKind,
@@ -145,30 +144,27 @@ impl Walk<'_> {
                 origin,
             })
             .collect();
-        let mut groups = 0;
-        for batch in batches(&places, POINTS_AT_ONCE[0]) {
-            match self.batch(batch, 1, groups, &mut counts) {
-                Ok(listed) => groups += listed,
-                Err(ended) => return Err((counts, ended)),
+        for (number, batch) in (0..).zip(batches(&places, POINTS_AT_ONCE[0])) {
+            let is_ours = number % self.shard.1 == self.shard.0;
+            if let Err(ended) = self.batch(batch, 1, is_ours, &mut counts) {
+                return Err((counts, ended));
             }
         }
         Ok(counts)
     }
 
-    /// Takes points at once; `first_group` is the number of their first group at this depth. Gives how many groups there were.
+    /// Takes points at once, and judges what is new of them if they are ours.
     fn batch(
         &mut self,
         places: &[Place<'_>],
         depth: u32,
-        first_group: u64,
+        is_ours: bool,
         counts: &mut Vec<PointCount>,
-    ) -> Result<u64, Ended> {
+    ) -> Result<(), Ended> {
         let groups = self.list(places)?;
         let mut new = Vec::new();
         let mut here = Vec::new();
-        for (number, group) in groups.iter().enumerate() {
-            let ordinal = first_group + number as u64;
-            let is_ours = depth > 1 || ordinal % self.shard.1 == self.shard.0;
+        for group in &groups {
             for killed in &group.killed {
                 let at = here.len();
                 let place = places[at];
@@ -192,7 +188,6 @@ impl Walk<'_> {
                     if is_ours {
                         new.push(New {
                             point: at,
-                            group: number,
                             image,
                             kind,
                             state,
@@ -208,7 +203,7 @@ impl Walk<'_> {
             self.level(depth).add(count);
         }
         counts.append(&mut here);
-        end.map(|()| groups.len() as u64)
+        end
     }
 
     fn level(&mut self, depth: u32) -> &mut Level {
@@ -332,12 +327,10 @@ impl Walk<'_> {
     /// Judges states, those of the same bytes together; nothing for those that were not come to.
     fn judge_part(&self, places: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<Judged>> {
         let mut alike: Vec<Vec<usize>> = Vec::new();
-        let mut by_image: HashMap<(usize, u128), usize, Xxh3DefaultBuilder> = HashMap::default();
+        let mut by_image: HashMap<u128, usize, Xxh3DefaultBuilder> = HashMap::default();
         for (at, new) in part.iter().enumerate() {
             let group = if new.then == Then::Nothing {
-                *by_image
-                    .entry((new.group, new.image))
-                    .or_insert(alike.len())
+                *by_image.entry(new.image).or_insert(alike.len())
             } else {
                 alike.len()
             };
@@ -399,7 +392,7 @@ impl Walk<'_> {
             })
             .collect();
         for batch in batches(&all, POINTS_AT_ONCE[1]) {
-            self.batch(batch, depth, 0, &mut Vec::new())?;
+            self.batch(batch, depth, true, &mut Vec::new())?;
         }
         Ok(())
     }
