@@ -239,6 +239,8 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         let (now, truth) = (self.world.now(), self.truth());
         Arc::make_mut(&mut self.oracle).adopt(now, &recovery, seen, &truth);
         self.phase = Phase::Working;
+        // What was shown is owed from now on, so a cut here is a case of its own though nothing has happened.
+        self.look(None, true);
         Ok(())
     }
 
