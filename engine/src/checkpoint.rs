@@ -9,7 +9,8 @@
 //! Invariants, in the order in which they are made true:
 //! 1. replay starts before the first record whose effect the pages may lack;
 //! 2. what will be freed was dead before the first page was filled, lies before the replay start, and can get no new reference;
-//! 3. the log is durable beyond the newest state in any page, and the pages are durable, before a superblock says so;
+//! 3. the log is durable beyond the newest state in any page and up to the replay start, and the pages are durable, before a
+//!    superblock says so;
 //! 4. nothing is freed before all four copies of the superblock are durable.
 
 use crate::core::Core;
@@ -208,16 +209,17 @@ fn push_entries(
 
 /// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.
 pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
-    let last = handle.with(|core| core.log.last_record);
+    // Frames that only state a durable position are awaited too: one of them may have entered the segment that replay starts in.
+    let end = handle.with(|core| core.log.end());
     handle
         .until(|core| {
             if let Some(error) = core.poisoned {
                 return Some(Err(Error::Poisoned(error)));
             }
-            if core.log.is_durable_to(last) {
+            if core.log.durable >= end {
                 return Some(Ok(core.log.durable));
             }
-            core.want_durable(last);
+            core.want_durable(end - 1);
             None
         })
         .await
