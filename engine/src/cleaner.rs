@@ -15,7 +15,7 @@ use crate::buffer::IoBuf;
 use crate::checksum::Kind;
 use crate::core::Core;
 use crate::error::{Corruption, Error, Mismatch};
-use crate::executor::{Handle, Io};
+use crate::executor::Handle;
 use crate::extent::POINTER_BYTES_MAX;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::pointer::{Chunk, Pointer};
@@ -47,23 +47,22 @@ impl From<Error> for Stop {
     }
 }
 
-/// A segment to be emptied; it has a reader, so it is not handed out meanwhile.
-struct Victim {
-    physical: u32,
-    used_as: Use,
-    /// The first piece of a log segment, on its way.
-    first: Option<Io>,
-}
-
-/// Empties segments until there is enough for a checkpoint to free. While one is gone through, the next is read.
+/// Empties segments until there is enough for a checkpoint to free.
 pub(crate) async fn clean(handle: Handle) {
     let mut futile = false;
-    let mut ahead = begin_victim(&handle, None);
-    while let Some(victim) = ahead.take() {
-        let (victim, used_as, first) = (victim.physical, victim.used_as, victim.first);
-        ahead = begin_victim(&handle, Some(victim));
+    while let Some(victim) = handle.with(|core| {
+        if core.cleaned_enough() {
+            None
+        } else {
+            core.choose_victim()
+        }
+    }) {
+        let used_as = handle.with(|core| {
+            core.segments.add_reader(victim);
+            core.segments.get(victim).used_as
+        });
         let result = match used_as {
-            Use::Log => clean_log(&handle, victim, first).await,
+            Use::Log => clean_log(&handle, victim).await,
             _ => clean_extent(&handle, victim).await,
         };
         handle.with(|core| {
@@ -94,13 +93,6 @@ pub(crate) async fn clean(handle: Handle) {
             }
         }
     }
-    if let Some(victim) = ahead {
-        if let Some(first) = victim.first {
-            // Its buffer comes back, whatever it holds.
-            let _ = first.await;
-        }
-        handle.with(|core| core.segments.remove_reader(victim.physical));
-    }
     handle.with(|core| {
         core.maintenance.cleaning = false;
         core.maintenance.clean_futile = futile || !core.cleaned_enough();
@@ -108,40 +100,13 @@ pub(crate) async fn clean(handle: Handle) {
     });
 }
 
-/// Chooses the next victim, if more has to be cleaned, and begins to read it.
-fn begin_victim(handle: &Handle, not: Option<u32>) -> Option<Victim> {
-    handle
-        .with(|core| {
-            if core.cleaned_enough() {
-                return None;
-            }
-            let physical = core.choose_victim(not)?;
-            core.segments.add_reader(physical);
-            let segment = core.segments.get(physical);
-            let (used_as, end) = (segment.used_as, u64::from(segment.end));
-            let from = core.geometry.block_bytes;
-            let len = round_up(
-                end.min(from + WINDOW_BYTES) - from,
-                core.geometry.sector_bytes,
-            );
-            let offset = core.geometry.segment_offset(physical) + from;
-            let first = (used_as == Use::Log).then_some((offset, len));
-            Some((physical, used_as, first))
-        })
-        .map(|(physical, used_as, first)| Victim {
-            physical,
-            used_as,
-            first: first.map(|(offset, len)| handle.read(offset, len)),
-        })
-}
-
 impl Core {
     fn cleaned_enough(&self) -> bool {
         self.shortage() == 0 || self.reclaimable() >= self.worth_a_checkpoint()
     }
 
-    /// The segment with the least alive, if emptying any gains something; another than this one.
-    fn choose_victim(&self, not: Option<u32>) -> Option<u32> {
+    /// The segment with the least alive, if emptying any gains something.
+    fn choose_victim(&self) -> Option<u32> {
         let durable_before = self
             .geometry
             .logical(self.log.durable)
@@ -162,7 +127,7 @@ impl Core {
             .filter(|(_, segment)| {
                 segment.live_bytes > 0 && segment.live_bytes < payload * 19 / 20 && !segment.damaged
             })
-            .filter(|(physical, segment)| Some(*physical) != not && eligible(*physical, segment))
+            .filter(|(physical, segment)| eligible(*physical, segment))
             .min_by_key(|(physical, segment)| (segment.live_bytes, *physical))
             .map(|(physical, _)| physical)
     }
@@ -275,7 +240,7 @@ impl Core {
 }
 
 /// Walks the frames of a log segment and moves what lives.
-async fn clean_log(handle: &Handle, victim: u32, first: Option<Io>) -> Result<(), Stop> {
+async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     let (geometry, id, segment) =
         handle.with(|core| (core.geometry, core.id, core.segments.get(victim).clone()));
     let base = segment.logical * geometry.segment_bytes;
@@ -283,15 +248,9 @@ async fn clean_log(handle: &Handle, victim: u32, first: Option<Io>) -> Result<()
     let device = geometry.segment_offset(victim);
     let mut at = geometry.block_bytes;
     let mut window = Window {
-        start: at,
+        start: 0,
         bytes: IoBuf::zeroed(0),
     };
-    // If that failed, it is tried once more when it is needed.
-    if let Some(first) = first
-        && let Ok(Some(bytes)) = first.await
-    {
-        window.bytes = bytes;
-    }
     while at < end {
         if handle.with(|core| core.segments.get(victim).live_bytes == 0) {
             return Ok(());
@@ -337,9 +296,11 @@ impl Window {
         if at < self.start || wanted > have {
             let to = end.min(at + len.max(WINDOW_BYTES));
             let sector = handle.with(|core| core.geometry.sector_bytes);
-            self.bytes = handle
+            let bytes = handle
                 .read_retry(device + at, round_up(to - at, sector))
                 .await?;
+            let before = std::mem::replace(&mut self.bytes, bytes);
+            handle.with(|core| core.log.pool.give(before));
             self.start = at;
         }
         Ok(())

@@ -45,10 +45,10 @@ impl Handle {
     }
 
     pub(crate) fn read(&self, offset: u64, len: u64) -> Io {
-        self.io(DiskOp::Read {
-            offset,
-            buffer: IoBuf::zeroed(crate::format::to_usize(len)),
-        })
+        let len = crate::format::to_usize(len);
+        // Whatever it holds is overwritten.
+        let buffer = self.with(|core| core.log.pool.take(len));
+        self.io(DiskOp::Read { offset, buffer })
     }
 
     /// Reads, and once more if that fails.
