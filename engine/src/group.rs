@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::config::CommitMode;
 use crate::core::{Core, Owner};
-use crate::log::{FlushNeed, FrameState};
+use crate::log::{FlushNeed, Frame, FrameState};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
 /// Writes in flight at most when a flush follows anyway.
@@ -57,7 +57,7 @@ pub(crate) struct Group {
     /// A group is under way (only where groups end with a flush).
     active: bool,
     flush: Option<FlushUnderWay>,
-    /// The last record that a task waits for.
+    /// The last position that a task waits for.
     wanted: u64,
     /// When the oldest write was accepted that is in a frame which needs a flush.
     unflushed_since: Option<Nanos>,
@@ -141,8 +141,7 @@ impl Core {
 
     fn should_start(&mut self) -> bool {
         let frames = self.log.frames.iter();
-        let in_flight =
-            frames.filter(|frame| frame.state != FrameState::Written || frame.chunk_writes > 0);
+        let in_flight = frames.filter(|frame| !frame.is_written());
         let (busy, overlaps) = if self.is_through() {
             let in_flight = in_flight.count() as u64;
             (
@@ -296,7 +295,7 @@ impl Core {
         !self.waiters.is_empty() || !self.log.is_durable_to(self.group.wanted)
     }
 
-    /// A task of the engine's waits until the log is durable up to this record.
+    /// A task of the engine's waits until the log is durable beyond this position.
     pub(crate) fn want_durable(&mut self, lsn: u64) {
         self.group.wanted = self.group.wanted.max(lsn);
         let unsealed = self.log.open.as_ref().is_some_and(|open| open.lsn <= lsn);
@@ -325,8 +324,7 @@ impl Core {
         let Some(covers) = covers else {
             return;
         };
-        let mut frames = self.log.frames.iter();
-        if !frames.any(|frame| frame.flush == FlushNeed::Yes) {
+        if !self.log.frames.iter().any(Frame::may_need_flush) {
             self.group.unflushed_since = None;
         }
         self.submit_flush(covers);

@@ -80,8 +80,18 @@ pub(crate) enum FlushNeed {
 
 impl Frame {
     /// Frame and extents have reached the device.
+    pub(crate) fn is_written(&self) -> bool {
+        self.state == FrameState::Written && self.chunk_writes == 0
+    }
+
+    /// That, and its own need of a flush is met.
     pub(crate) fn is_complete(&self) -> bool {
-        self.state == FrameState::Written && self.chunk_writes == 0 && self.flush == FlushNeed::No
+        self.is_written() && self.flush == FlushNeed::No
+    }
+
+    /// A flush has to come for it, or may have to once it is written.
+    pub(crate) fn may_need_flush(&self) -> bool {
+        self.flush == FlushNeed::Yes || self.state == FrameState::Queued
     }
 }
 
