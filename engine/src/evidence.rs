@@ -55,7 +55,6 @@ impl Replay<'_> {
                     {
                         return Err(self.contradiction(header.lsn, segment.physical, within));
                     }
-                    highest = highest.max(Some(header.durable));
                 }
                 within += self.geometry.block_bytes;
             }

@@ -5,7 +5,7 @@
 //! ends, one of two things holds, and they are never guessed:
 //!
 //! - **torn tail**: nothing says that anything from there on was ever durable. It is cut off.
-//! - **damage**: the superblock, a frame of the chain, or any whole frame or segment header of the current epoch further on
+//! - **damage**: the superblock, a frame of the chain, or any frame or segment header of the current epoch there or further on
 //!   states a durable position beyond the end of the chain. The database is refused.
 //!
 //! Frames that nothing states as durable are held back until something does, or until the chain has ended; `settle.rs` then
