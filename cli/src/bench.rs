@@ -20,6 +20,7 @@ use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, print};
 use crate::progress::Spinner;
+use crate::runtime;
 
 /// What `--no-fsync` measures, on what, and how much of it is under way.
 const NO_FSYNC: &str = "scenarios/bench/no_fsync.toml";
@@ -113,11 +114,10 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
     };
     let engines: Vec<&dyn Engine> = engines.iter().map(AsRef::as_ref).collect();
     let directory = directory(args.dir.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
+    let runtime = match runtime::start(None) {
+        Ok(runtime) => runtime,
+        Err(exit) => return Ok(exit),
+    };
     let interrupts = runtime.block_on(async { Interrupts::watch() });
     let program = match &args.profile {
         Some(_) => Some(guest::load(None)?),

@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, print};
 use crate::progress::Spinner;
+use crate::runtime;
 
 /// A machine that does more than this beside measures itself doing so.
 const LOAD_PER_PROCESSOR_MAX: f64 = 0.5;
@@ -38,11 +39,10 @@ fn run(args: &CalibrateArgs) -> Result<Exit, String> {
         groups: turns::GROUPS,
         file_bytes: FILE_BYTES,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
+    let runtime = match runtime::start(None) {
+        Ok(runtime) => runtime,
+        Err(exit) => return Ok(exit),
+    };
     let interrupts = runtime.block_on(async { Interrupts::watch() });
     let program = guest::load(None)?;
     let spinner = Spinner::new(true);

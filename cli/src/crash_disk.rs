@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{complain, print};
 use crate::progress::Spinner;
+use crate::runtime;
 
 /// `kvsim crash-disk`
 pub(crate) fn crash_disk(args: &CrashDiskArgs) -> Exit {
@@ -22,11 +23,10 @@ pub(crate) fn crash_disk(args: &CrashDiskArgs) -> Exit {
 
 fn run(args: &CrashDiskArgs) -> Result<Exit, String> {
     let directory = directory(args.dir.as_deref())?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
+    let runtime = match runtime::start(None) {
+        Ok(runtime) => runtime,
+        Err(exit) => return Ok(exit),
+    };
     let mut plan = Plan::usual(&directory, args.seed);
     plan.judge(args.states);
     plan.taken_out = args.take_out;

@@ -16,6 +16,7 @@ use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print};
 use crate::progress::States;
 use crate::run::load;
+use crate::runtime;
 
 /// `kvsim explore`
 pub(crate) fn explore(args: &ExploreArgs) -> Exit {
@@ -23,16 +24,9 @@ pub(crate) fn explore(args: &ExploreArgs) -> Exit {
         Ok(scenarios) => scenarios,
         Err(exit) => return exit,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build();
-    let runtime = match runtime {
+    let runtime = match runtime::start(None) {
         Ok(runtime) => runtime,
-        Err(error) => {
-            complain(&format!("internal error: cannot start threads: {error}"));
-            return Exit::Internal;
-        }
+        Err(exit) => return exit,
     };
     let exit = runtime.block_on(async {
         // Before the guest is compiled, which takes a moment.

@@ -12,6 +12,7 @@ mod output;
 mod pages;
 mod progress;
 mod run;
+mod runtime;
 mod trace;
 
 use std::process::ExitCode;

@@ -19,6 +19,7 @@ use crate::interrupts::Interrupts;
 use crate::junit;
 use crate::output::{colour, complain, print};
 use crate::progress::Progress;
+use crate::runtime;
 use crate::trace::TraceFile;
 
 /// What `run` and `replay` make of their arguments.
@@ -168,32 +169,23 @@ pub(crate) fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, 
 
 fn execute(job: &Job<'_>) -> Exit {
     let jobs = job.common.jobs.unwrap_or_else(all_cores);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .max_blocking_threads(jobs.get() + 1)
-        .enable_all()
-        .build();
-    match runtime {
-        Ok(runtime) => {
-            let exit = runtime.block_on(async {
-                // Before the guest is compiled, which takes a moment.
-                let interrupts = Interrupts::watch();
-                match guest::load(job.guest.as_deref()) {
-                    Ok(program) => all(job, &program, jobs, &interrupts).await,
-                    Err(error) => {
-                        complain(&format!("error: {error}{}", help_with_guest(job)));
-                        Exit::Usage
-                    }
-                }
-            });
-            runtime.shutdown_background();
-            exit
+    let runtime = match runtime::start(Some(jobs.get() + 1)) {
+        Ok(runtime) => runtime,
+        Err(exit) => return exit,
+    };
+    let exit = runtime.block_on(async {
+        // Before the guest is compiled, which takes a moment.
+        let interrupts = Interrupts::watch();
+        match guest::load(job.guest.as_deref()) {
+            Ok(program) => all(job, &program, jobs, &interrupts).await,
+            Err(error) => {
+                complain(&format!("error: {error}{}", help_with_guest(job)));
+                Exit::Usage
+            }
         }
-        Err(error) => {
-            complain(&format!("internal error: cannot start threads: {error}"));
-            Exit::Internal
-        }
-    }
+    });
+    runtime.shutdown_background();
+    exit
 }
 
 async fn all(

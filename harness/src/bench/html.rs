@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::chart::{Bar, Curve, bars, colour, curves};
 use super::load::Seen;
-use super::report::{MARK, as_f64, caveats, ratios, share, whole};
+use super::report::{MARK, as_f64, caveats, ratios, setting, share, whole};
 use super::rounds::{Row, Spread, Table};
 use crate::scenario::{bytes, nanoseconds, thousands};
 
@@ -92,30 +92,6 @@ fn section(table: &Table) -> Markup {
         h3 { "How each was set up, and what was counted" }
         (setups(table))
     }
-}
-
-fn setting(table: &Table) -> String {
-    let plan = &table.plan;
-    let workload = &plan.scenario.workload;
-    let clients = if plan.pace.tasks {
-        "tasks on one thread"
-    } else {
-        "clients"
-    };
-    let pace = match plan.pace.rate {
-        Some(rate) => format!("open loop at {}/s", thousands(whole(rate))),
-        None => "closed loop".to_owned(),
-    };
-    format!(
-        "durability {} · {} {clients} · {} keys · {} rounds of {:.1} s after {:.1} s of warm-up · {pace} · seed {}",
-        plan.durability,
-        workload.clients,
-        thousands(workload.keys),
-        plan.rounds,
-        plan.pace.measured.as_secs_f64(),
-        plan.pace.warm_up.as_secs_f64(),
-        plan.scenario.run.seeds.start,
-    )
 }
 
 fn rate(row: &Row) -> Option<Spread> {

@@ -9,29 +9,7 @@ use crate::scenario::{bytes, nanoseconds, thousands};
 /// The whole table.
 #[must_use]
 pub fn table(table: &Table) -> String {
-    let plan = &table.plan;
-    let workload = &plan.scenario.workload;
-    let mut text = String::new();
-    let clients = if plan.pace.tasks {
-        "tasks on one thread"
-    } else {
-        "clients"
-    };
-    let pace = match plan.pace.rate {
-        Some(rate) => format!("open loop at {}/s", thousands(whole(rate))),
-        None => "closed loop".to_owned(),
-    };
-    let _ = writeln!(
-        text,
-        "{}  durability {} · {} {clients} · {} keys · {} rounds of {:.1} s · {pace} · seed {}",
-        plan.scenario.name,
-        plan.durability,
-        workload.clients,
-        thousands(workload.keys),
-        plan.rounds,
-        plan.pace.measured.as_secs_f64(),
-        plan.scenario.run.seeds.start,
-    );
+    let mut text = format!("{}  {}\n", table.plan.scenario.name, setting(table));
     if let Some(device) = table.rows.iter().find_map(|row| row.device.as_deref()) {
         for line in device.lines() {
             let _ = writeln!(text, "  {line}");
@@ -77,6 +55,31 @@ pub fn table(table: &Table) -> String {
         );
     }
     text
+}
+
+/// How it was measured, on one line.
+pub(super) fn setting(table: &Table) -> String {
+    let plan = &table.plan;
+    let workload = &plan.scenario.workload;
+    let clients = if plan.pace.tasks {
+        "tasks on one thread"
+    } else {
+        "clients"
+    };
+    let pace = match plan.pace.rate {
+        Some(rate) => format!("open loop at {}/s", thousands(whole(rate))),
+        None => "closed loop".to_owned(),
+    };
+    format!(
+        "durability {} · {} {clients} · {} keys · {} rounds of {:.1} s after {:.1} s of warm-up · {pace} · seed {}",
+        plan.durability,
+        workload.clients,
+        thousands(workload.keys),
+        plan.rounds,
+        plan.pace.measured.as_secs_f64(),
+        plan.pace.warm_up.as_secs_f64(),
+        plan.scenario.run.seeds.start,
+    )
 }
 
 /// Stands beside a figure that is worth less than the others of its table.
