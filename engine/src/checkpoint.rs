@@ -27,7 +27,7 @@ use crate::tree::{PageSink, TreeWriter};
 /// Batches of pages on their way to the device.
 const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Entries that one step looks at.
-const ENTRIES_PER_STEP: usize = 256;
+const ENTRIES_PER_STEP: usize = 128;
 
 /// What a checkpoint decides when it begins.
 struct Plan {
@@ -165,6 +165,7 @@ async fn write_pages(
             Some(None) => break,
             Some(next) => after = next,
         }
+        handle.give_way().await;
         if sink.has_full() {
             in_flight.extend(sink.write_out(handle));
             let beyond = in_flight.len().saturating_sub(WRITES_IN_FLIGHT_MAX);

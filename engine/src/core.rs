@@ -80,6 +80,10 @@ pub(crate) struct Core {
     pub(crate) through_is_faster: bool,
     pub(crate) through_measured_faster: bool,
     pub(crate) stats: Stats,
+    /// Calls into the engine so far.
+    pub(crate) calls: u64,
+    /// When work that gave way to the clients goes on if none of them calls.
+    pub(crate) resume_at: Option<Nanos>,
     /// Grows whenever something happened that a task or the commit path may wait for.
     pub(crate) activity: u64,
     pub(crate) task_completions: BTreeMap<u64, IoResult>,
@@ -124,6 +128,8 @@ impl Core {
             through_is_faster: false,
             through_measured_faster: false,
             stats: Stats::default(),
+            calls: 0,
+            resume_at: None,
             activity: 0,
             task_completions: BTreeMap::new(),
             in_flight: BTreeMap::new(),

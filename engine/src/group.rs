@@ -21,6 +21,8 @@ use crate::core::{Core, Owner};
 use crate::log::{FlushNeed, Frame, FrameState};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
+/// Clients who do not come back within this time after a commit do something else.
+const COMMITS_PAUSE_NS: Nanos = 1_000_000;
 /// Writes in flight at most when a flush follows anyway.
 const WRITES_IN_FLIGHT_MAX: usize = 8;
 /// Groups without a wait after a wait that did not pay, at most.
@@ -72,6 +74,8 @@ pub(crate) struct Group {
     /// Smoothed time that making a group durable takes: a flush, or a write-through.
     pub(crate) flush_ns: Nanos,
     concurrent: u32,
+    /// When clients were last told that something is durable.
+    acknowledged_at: Option<Nanos>,
     gather: Option<Gather>,
     backoff: u32,
     skip: u32,
@@ -295,6 +299,12 @@ impl Core {
         !self.waiters.is_empty() || !self.log.is_durable_to(self.group.wanted)
     }
 
+    /// Whether clients wait for commits, or did a moment ago.
+    pub(crate) fn commits_go_on(&self) -> bool {
+        let told = self.group.acknowledged_at;
+        self.is_awaited() || told.is_some_and(|at| self.now - at < COMMITS_PAUSE_NS)
+    }
+
     /// A task of the engine's waits until the log is durable beyond this position.
     pub(crate) fn want_durable(&mut self, lsn: u64) {
         self.group.wanted = self.group.wanted.max(lsn);
@@ -453,6 +463,7 @@ impl Core {
             acknowledged += 1;
         }
         if acknowledged > 0 {
+            self.group.acknowledged_at = Some(self.now);
             self.group.concurrent =
                 acknowledged + u32::try_from(self.waiters.len()).unwrap_or(u32::MAX - acknowledged);
             self.activity += 1;
@@ -500,7 +511,7 @@ impl Core {
             self.flush_deadline()
         };
         // What is due already waits for a completion.
-        [gather, relaxed, flush, mark]
+        [gather, relaxed, flush, mark, self.resume_at]
             .into_iter()
             .flatten()
             .filter(|at| *at > self.now)

@@ -18,11 +18,15 @@ use crate::executor::{Executor, Handle};
 use crate::format::record::record_bytes;
 use crate::grow::grow;
 use crate::index::Place;
+use crate::port::Nanos;
 use crate::segments::Use;
 use crate::unproven::Burden;
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
 const FUTILE_ROUNDS_MAX: u32 = 4;
+
+/// Work that has given way goes on after this time if nobody has called.
+const RESUME_NS: Nanos = 50_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
@@ -221,6 +225,17 @@ impl Core {
         let fits = self.live_bytes_in(now, self.index.entry_bytes(), Burden::default());
         self.maintenance.futile_rounds >= FUTILE_ROUNDS_MAX / 2
             || fits.is_none_or(|max| live > max / options.usable_percent * percent)
+    }
+
+    /// Whether work that gave way in that call may go on: in the next one, or now, if no commit would be held up, or clients wait for space.
+    pub(crate) fn may_go_on(&mut self, gave_way_in: u64) -> bool {
+        let running = self.phase == Phase::Running && self.poisoned.is_none();
+        let urgent = self.maintenance.is_stalled() || !self.commits_go_on();
+        let on = self.calls != gave_way_in || !running || urgent;
+        if !on {
+            self.resume_at = Some(self.now + RESUME_NS);
+        }
+        on
     }
 
     /// Starts what is due.
