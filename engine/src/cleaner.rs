@@ -333,7 +333,7 @@ impl Window {
 
 /// One read, or many small ones if somebody waits for the device.
 async fn read_in_pieces(handle: &Handle, offset: u64, len: u64) -> Result<IoBuf, Error> {
-    if len <= PIECE_BYTES || !handle.with(|core| core.commits_go_on()) {
+    if len <= PIECE_BYTES || !handle.with(|core| core.commits_come_first()) {
         return handle.read_retry(offset, len).await;
     }
     let mut bytes = handle.with(|core| core.log.pool.take(to_usize(len)));

@@ -74,6 +74,8 @@ pub(crate) struct Core {
     pub(crate) next_snapshot: SnapshotId,
     /// Requests that wait for space or buffer, and all that came after them.
     pub(crate) queue: VecDeque<(RequestId, OwnedRequest)>,
+    /// Since when there are some.
+    pub(crate) stalled_since: Nanos,
     pub(crate) maintenance: Maintenance,
     /// The request that closes, until its task is started.
     pub(crate) closing: Option<RequestId>,
@@ -123,6 +125,7 @@ impl Core {
             snapshots: BTreeMap::new(),
             next_snapshot: 1,
             queue: VecDeque::new(),
+            stalled_since: now,
             maintenance: Maintenance::default(),
             closing: None,
             through_is_faster: false,

@@ -32,7 +32,7 @@ const MARK_DELAY_NS_MIN: Nanos = 1_000_000;
 const OVERLAP_WAITING_MIN: u32 = 8;
 /// What several threads take to come back with their next commit on a few processors; the wait may last as long, up to half a
 /// commit's time.
-const RETURN_NS: Nanos = 50_000;
+const RETURN_NS: Nanos = 60_000;
 
 /// Someone who is answered when a position is durable.
 #[derive(Debug)]
@@ -202,7 +202,7 @@ impl Core {
             None if group.skip > 0 => None,
             None => {
                 let usual = group.flush_ns * 3 / 20;
-                Some(began + usual.max(RETURN_NS.min(group.flush_ns / 2)))
+                Some(began + usual.max(RETURN_NS.min(group.flush_ns * 2 / 3)))
             }
         }
     }

@@ -140,6 +140,7 @@ impl Core {
             Verdict::Refused(status, message) => self.fail(id, status, message),
             Verdict::Stall => {
                 self.stats.stalls += 1;
+                self.stalled_since = self.now;
                 self.queue.push_back((id, OwnedRequest::new(request)));
             }
         }
@@ -147,6 +148,9 @@ impl Core {
 
     /// Serves what waits, as far as there is room now.
     pub(crate) fn serve_queue(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
         while let Some((id, request)) = self.queue.pop_front() {
             if self.phase != Phase::Running {
                 self.fail(id, Status::Closed, "the database is closed");
@@ -212,6 +216,7 @@ impl Core {
                 Verdict::Stall => return self.queue.push_front((id, request)),
             }
         }
+        self.stats.stalled_ns += self.now - self.stalled_since;
         self.maintenance.note_progress();
     }
 
