@@ -13,7 +13,7 @@ pub mod json;
 mod judge;
 mod level;
 mod merge;
-mod parallel;
+pub(crate) mod parallel;
 mod point;
 mod record;
 mod report;
