@@ -128,6 +128,9 @@ pub(crate) struct MutantsArgs {
     /// Print what there is, and do nothing
     #[arg(long)]
     pub(crate) list: bool,
+    /// Take the engine as it is, and leave out one flush or write-through of a run at a time
+    #[arg(long, conflicts_with_all = ["names", "minimise", "list"])]
+    pub(crate) host: bool,
     /// Hunt with these scenarios only
     #[arg(long = "scenario", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,

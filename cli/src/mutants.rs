@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use kvsim_harness::campaign::CampaignError;
 use kvsim_harness::guest;
-use kvsim_harness::mutants::catalogue::{TRIALS, Trial, trials_for};
+use kvsim_harness::mutants::catalogue::{HOST_SCENARIOS, TRIALS, Trial, trials_for};
+use kvsim_harness::mutants::host::{HostReport, leave_out_each};
 use kvsim_harness::mutants::{Hunt, Mutant, Report, json, text};
 
 use crate::args::MutantsArgs;
@@ -29,6 +30,9 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
         }
         return Exit::Clean;
     }
+    if args.host {
+        return host(args, &scenarios);
+    }
     let runtime = match runtime::start(None) {
         Ok(runtime) => runtime,
         Err(exit) => return exit,
@@ -42,7 +46,6 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
                 return Exit::Usage;
             }
         };
-        let all_cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let hunt = Hunt {
             program,
             jobs: args.jobs.unwrap_or_else(all_cores),
@@ -66,13 +69,7 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
         });
         match done.await {
             Ok((Ok(()), report)) => finish(&report, args.json),
-            Ok((Err(error), _)) => {
-                complain(&error.to_string());
-                match error {
-                    CampaignError::Rejected { .. } => Exit::Usage,
-                    _ => Exit::Internal,
-                }
-            }
+            Ok((Err(error), _)) => of_error(&error),
             Err(error) => {
                 complain(&format!("internal error: kvsim panicked: {error}"));
                 Exit::Internal
@@ -81,6 +78,100 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
     });
     runtime.shutdown_background();
     exit
+}
+
+/// `kvsim mutants --host`
+fn host(args: &MutantsArgs, scenarios: &[String]) -> Exit {
+    let runtime = match runtime::start(None) {
+        Ok(runtime) => runtime,
+        Err(exit) => return exit,
+    };
+    let exit = runtime.block_on(async {
+        let interrupts = Interrupts::watch();
+        let program = match guest::load_reused(args.guest.as_deref()) {
+            Ok(program) => program,
+            Err(error) => {
+                complain(&format!("error: {error}"));
+                return Exit::Usage;
+            }
+        };
+        let control = interrupts.next();
+        let (jobs, json) = (args.jobs.unwrap_or_else(all_cores), args.json);
+        let is_wanted = |trial: &&Trial| match scenarios {
+            [] => HOST_SCENARIOS.contains(&trial.name),
+            scenarios => scenarios.iter().any(|it| it == trial.name),
+        };
+        let trials: Vec<Trial> = TRIALS.iter().filter(is_wanted).copied().collect();
+        let done = tokio::task::spawn_blocking(move || {
+            let each = |trial: &Trial| {
+                if !json {
+                    print(&text::host_head(trial.name, colour()));
+                }
+                let mut number = 0;
+                let report = leave_out_each(trial, &program, jobs, &control, |site| {
+                    number += 1;
+                    if !json {
+                        print(&text::host_line(number, site, colour()));
+                    }
+                })?;
+                if !json {
+                    print(&text::host_score(&report));
+                }
+                Ok(report)
+            };
+            trials.iter().map(each).collect::<Result<Vec<_>, _>>()
+        });
+        match done.await {
+            Ok(Ok(reports)) => finish_host(&reports, json),
+            Ok(Err(error)) => of_error(&error),
+            Err(error) => {
+                complain(&format!("internal error: kvsim panicked: {error}"));
+                Exit::Internal
+            }
+        }
+    });
+    runtime.shutdown_background();
+    exit
+}
+
+fn all_cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+fn of_error(error: &CampaignError) -> Exit {
+    complain(&error.to_string());
+    match error {
+        CampaignError::Rejected { .. } => Exit::Usage,
+        _ => Exit::Internal,
+    }
+}
+
+fn finish_host(reports: &[HostReport], json: bool) -> Exit {
+    let known = |report: &HostReport| report.missed().next().is_none() && !report.interrupted;
+    let exit = if reports.iter().all(known) {
+        Exit::Clean
+    } else {
+        Exit::Inconclusive
+    };
+    if json {
+        return print_json(&json::host_document(reports, exit as u8), exit);
+    }
+    exit
+}
+
+fn print_json(document: &serde_json::Value, exit: Exit) -> Exit {
+    match serde_json::to_string_pretty(document) {
+        Ok(document) => {
+            print(&format!("{document}\n"));
+            exit
+        }
+        Err(error) => {
+            complain(&format!(
+                "internal error: cannot write the results as JSON: {error}"
+            ));
+            Exit::Internal
+        }
+    }
 }
 
 /// Hunts each mutant, then runs the scenarios that were used without any.
@@ -141,18 +232,7 @@ fn finish(report: &Report, json: bool) -> Exit {
         print(&text::score(report, colour()));
         return exit;
     }
-    match serde_json::to_string_pretty(&json::document(report, exit as u8)) {
-        Ok(document) => {
-            print(&format!("{document}\n"));
-            exit
-        }
-        Err(error) => {
-            complain(&format!(
-                "internal error: cannot write the results as JSON: {error}"
-            ));
-            Exit::Internal
-        }
-    }
+    print_json(&json::document(report, exit as u8), exit)
 }
 
 /// The mutants of these names, or all.

@@ -11,6 +11,7 @@
 mod cpu;
 pub mod json;
 mod judge;
+pub mod left_out;
 mod level;
 mod merge;
 pub(crate) mod parallel;

@@ -48,6 +48,9 @@ pub const TRIALS: &[Trial] = trials! {
     "roots" Seeds;
 };
 
+/// Those whose flushes and write-throughs are left out in turn.
+pub const HOST_SCENARIOS: &[&str] = &["durable", "through", "extents"];
+
 impl Trial {
     /// The scenario.
     ///
@@ -76,7 +79,39 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 
 /// What is tried first.
 fn likely(mutant: Mutant) -> &'static [&'static str] {
+    use Mutant::{
+        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, CloseDoesNotFlush,
+        EvacuationNotFlushed, ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone,
+        FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored, FreedBeforeSuperblock,
+        GapIsTheEnd, GenerationReused, HalvesWrittenAtOnce, MoveOverwritesNewer,
+        NoFallbackToOlderRoot, OldNeighbourTaken, PointerBeforeValue, ProvenHalfWrittenFirst,
+        ReadersNotHeld, RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
+        RootsOutsideChecksum, SyncDoesNotWait, TailNotFenced, TornRootMadeValid,
+        UnprovenTailTrusted, VictimFreedAtOnce,
+    };
     match mutant {
+        PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
+        FreedBeforeSuperblock | VictimFreedAtOnce | MoveOverwritesNewer | ReadersNotHeld => {
+            &["reuse"]
+        }
+        TailNotFenced
+        | GenerationReused
+        | NoFallbackToOlderRoot
+        | RecoveryReclaimsTooEarly
+        | EvacuationNotFlushed
+        | ProvenHalfWrittenFirst => &["recovery"],
+        TornRootMadeValid | RootsOutsideChecksum | HalvesWrittenAtOnce => &["roots"],
+        FailedPublicationWipes
+        | FailedFlushRetried
+        | FailedCommitReportedUndone
+        | FlushErrorIgnored
+        | UnprovenTailTrusted => &["errors"],
+        GapIsTheEnd | OldNeighbourTaken => &["lies"],
+        RelaxedFramesNotFlushed | RelaxedWindowForgotten | SyncDoesNotWait => &["through"],
+        CloseDoesNotFlush
+        | AbsorbedUnderSnapshot
+        | AbsorbedIntoSealedFrame
+        | AbsorbedValueCached => &["everything"],
         _ => &[],
     }
 }

@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 
 use super::catalogue::How;
+use super::host::HostReport;
 use super::{Hunted, Report, Small, Tried};
+use crate::explore::left_out::{LeftOutSite, SiteEnd};
 
 /// The name and version of the form.
 pub const SCHEMA: &str = "kvsim.mutants/1";
@@ -25,6 +27,46 @@ pub fn document(report: &Report, exit_code: u8) -> Value {
         "missed": report.missed().map(|it| it.mutant.name()).collect::<Vec<_>>(),
         "median_s": median.map(|time| time.as_secs_f64()),
         "worst_s": worst.map(|time| time.as_secs_f64()),
+    })
+}
+
+/// The name and version of the form of mutants of the host.
+pub const HOST_SCHEMA: &str = "kvsim.mutants.host/1";
+
+/// The reports of the scenarios, and the exit code that goes with them.
+#[must_use]
+pub fn host_document(reports: &[HostReport], exit_code: u8) -> Value {
+    let scenario = |report: &HostReport| {
+        json!({
+            "scenario": report.scenario,
+            "interrupted": report.interrupted,
+            "sites": report.sites.iter().map(site).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "schema": HOST_SCHEMA,
+        "kvsim": env!("CARGO_PKG_VERSION"),
+        "exit_code": exit_code,
+        "scenarios": reports.iter().map(scenario).collect::<Vec<_>>(),
+    })
+}
+
+fn site(left_out: &LeftOutSite) -> Value {
+    let (end, why) = match &left_out.end {
+        SiteEnd::Caught(failure) => ("caught", Some(failure.property.clone())),
+        SiteEnd::Equivalent(why) => ("equivalent", Some(why.clone())),
+        SiteEnd::Undecided => ("undecided", None),
+        SiteEnd::Missed(why) => ("missed", Some(why.clone())),
+    };
+    json!({
+        "op": left_out.site.op,
+        "kind": left_out.site.kind,
+        "event": left_out.site.event,
+        "end": end,
+        "why": why,
+        "points": left_out.points,
+        "states": left_out.states,
+        "elapsed_s": left_out.elapsed.as_secs_f64(),
     })
 }
 

@@ -8,6 +8,7 @@
 //! times do not.
 
 pub mod catalogue;
+pub mod host;
 pub mod json;
 pub mod text;
 

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::host::HostReport;
 use super::{Hunted, Report, Small, Tried};
+use crate::explore::left_out::{LeftOutSite, SiteEnd, SiteKind};
 use crate::scenario::thousands;
 use crate::summary::text::Colour;
 
@@ -118,6 +120,67 @@ fn control_line(control: &Tried, colour: Colour) -> String {
         thousands(control.states),
         milliseconds(control.elapsed),
     )
+}
+
+/// The head of the table of sites of a scenario.
+#[must_use]
+pub fn host_head(scenario: &str, colour: Colour) -> String {
+    let line = format!(
+        "{:<10} {:>7}  {:<13} {:>7} {:>7}  {:<10}",
+        scenario, "op", "left out", "points", "states", ""
+    );
+    colour.bold(line.trim_end()) + "\n"
+}
+
+/// The line of one site.
+#[must_use]
+pub fn host_line(number: usize, left_out: &LeftOutSite, colour: Colour) -> String {
+    let kind = match left_out.site.kind {
+        SiteKind::Flush => "flush",
+        SiteKind::WriteThrough => "write-through",
+    };
+    let (word, paint, why) = match &left_out.end {
+        SiteEnd::Caught(failure) => ("caught", "32", failure.property.as_str()),
+        SiteEnd::Equivalent(why) => ("equivalent", "32", why.as_str()),
+        SiteEnd::Undecided => ("undecided", "33", "the recording ends before it is covered"),
+        SiteEnd::Missed(why) => ("MISSED", "31", why.as_str()),
+    };
+    format!(
+        "{number:<10} {:>7}  {kind:<13} {:>7} {:>7}  {} {why}\n",
+        left_out.site.op,
+        left_out.points,
+        thousands(left_out.states),
+        colour.paint(paint, &format!("{word:<10}")),
+    )
+}
+
+/// The score of one scenario's sites.
+#[must_use]
+pub fn host_score(report: &HostReport) -> String {
+    let caught = report.count(|end| matches!(end, SiteEnd::Caught(_)));
+    let equivalent = report.count(|end| matches!(end, SiteEnd::Equivalent(_)));
+    let undecided = report.count(|end| matches!(end, SiteEnd::Undecided));
+    let mut times: Vec<Duration> = report.sites.iter().map(|site| site.elapsed).collect();
+    times.sort_unstable();
+    let middle = times.len().saturating_sub(1) / 2;
+    let mut text = format!(
+        "{}: {} left out, {caught} caught, {equivalent} equivalent, {undecided} undecided, {} missed",
+        report.scenario,
+        report.sites.len(),
+        report.missed().count(),
+    );
+    if let (Some(median), Some(worst)) = (times.get(middle), times.last()) {
+        let _ = write!(
+            text,
+            "; median {}, worst {}",
+            milliseconds(*median),
+            milliseconds(*worst)
+        );
+    }
+    if report.interrupted {
+        text.push_str("; interrupted");
+    }
+    text + "\n\n"
 }
 
 fn milliseconds(time: Duration) -> String {
