@@ -8,6 +8,7 @@ mod exit;
 mod explore;
 mod interrupts;
 mod junit;
+mod mutants;
 mod output;
 mod pages;
 mod progress;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => run::replay(&args),
         Command::Explore(args) => explore::explore(&args),
         Command::Merge(args) => explore::merge(&args),
+        Command::Mutants(args) => mutants::mutants(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),

@@ -19,6 +19,7 @@ use crate::executor::{Handle, Io};
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
 use crate::index::{Place, Version};
+use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 use crate::segments::Use;
 use crate::superblocks::publish;
@@ -37,6 +38,15 @@ struct Plan {
     /// Number, physical index and used bytes of the log segments before the replay start that stay.
     table: Vec<(u64, u32, u32)>,
     began_at: u64,
+}
+
+impl Plan {
+    /// Nothing durable refers to these segments any more.
+    fn free(&mut self, core: &mut Core) {
+        for physical in self.to_free.drain(..) {
+            core.segments.free(physical);
+        }
+    }
 }
 
 /// Runs one checkpoint.
@@ -74,14 +84,32 @@ pub(crate) async fn run(
     before: Superblock,
     writes: Vec<Io>,
 ) -> Result<bool, Error> {
-    let plan = handle.with(begin);
+    let mut plan = handle.with(begin);
+    if mutant(Mutant::LogReusedBeforePagesFlushed) {
+        handle.with(|core| plan.free(core));
+    }
     let (index_root, table_root) = match write_pages(handle, sink, &plan).await? {
         Some(roots) => roots,
         None => return Ok(false),
     };
     handle.settle(writes).await?;
-    let log_minimum = log_durable(handle).await?;
-    handle.flush().await?;
+    let log_minimum = if mutant(Mutant::CheckpointBeforeLogFlush) {
+        handle.with(|core| core.log.durable)
+    } else {
+        log_durable(handle).await?
+    };
+    let unflushed = mutant(Mutant::CheckpointPagesNotFlushed)
+        || mutant(Mutant::SuperblockBeforePages)
+        || (mutant(Mutant::EvacuationNotFlushed) && handle.with(|core| !core.is_serving()));
+    if !unflushed {
+        handle.flush().await?;
+    }
+    if mutant(Mutant::ReplayStartsTooLate) {
+        plan.replay = handle.with(|core| core.log.replay_start());
+    }
+    if mutant(Mutant::FreedBeforeSuperblock) {
+        handle.with(|core| plan.free(core));
+    }
     let superblock = handle.with(|core| Superblock {
         generation: before.generation + 1,
         segment_count: core.segments.count(),
@@ -94,9 +122,7 @@ pub(crate) async fn run(
     });
     publish(handle, superblock).await?;
     handle.with(|core| {
-        for physical in plan.to_free {
-            core.segments.free(physical);
-        }
+        plan.free(core);
         core.maintenance.freeing = 0;
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = sink.written_bytes;
@@ -127,6 +153,9 @@ fn begin(core: &mut Core) -> Plan {
         if segment.live_bytes > 0 {
             table.push((*logical, *physical, segment.end));
         }
+    }
+    if mutant(Mutant::TableIncomplete) {
+        table.pop();
     }
     to_free.extend(core.dead_extents());
     core.maintenance.freeing = (to_free.len() - pages) as u64;
@@ -179,6 +208,9 @@ async fn write_pages(
     };
     sink.close_batch();
     in_flight.extend(sink.write_out(handle));
+    if mutant(Mutant::SuperblockBeforePages) {
+        in_flight.clear();
+    }
     handle.settle(in_flight).await?;
     Ok(index_root.zip(table_root))
 }

@@ -22,6 +22,7 @@ use crate::format::pointer::{Chunk, Pointer};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
 use crate::format::{KEY_BYTES_MAX, round_up, to_usize};
 use crate::index::Place;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskOp, Level};
 use crate::segments::Use;
 
@@ -86,6 +87,9 @@ pub(crate) async fn clean(handle: Handle) {
         });
         match result {
             Ok(()) => handle.with(|core| {
+                if mutant(Mutant::VictimFreedAtOnce) && !core.maintenance.checkpointing {
+                    core.segments.free(victim);
+                }
                 core.stats.cleaned_segments += 1;
                 core.activity += 1;
             }),

@@ -18,6 +18,7 @@ use crate::group::{Group, Waiter};
 use crate::index::{Index, Place, Version};
 use crate::log::Log;
 use crate::maintain::Maintenance;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
 use crate::read::Reads;
 use crate::segments::Segments;
@@ -194,6 +195,12 @@ impl Core {
                 self.task_completions.insert(tag, result);
             }
             (Owner::Value { read, part }, result) => self.value_read(read, part, result),
+            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FailedFlushRetried) => {
+                self.retry_flush();
+            }
+            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FlushErrorIgnored) => {
+                self.commit_flushed();
+            }
             (_, Err(error)) => self.poison(error),
             (Owner::Frame { lsn, submitted_at }, Ok(_)) => self.frame_written(lsn, submitted_at),
             (Owner::Chunk { lsn }, Ok(_)) => self.chunk_written(lsn),
@@ -211,10 +218,15 @@ impl Core {
         self.poisoned = Some(error);
         self.activity += 1;
         self.log_line(Level::Error, format!("read-only from here on: {error}"));
+        let status = if mutant(Mutant::FailedCommitReportedUndone) {
+            Status::ReadOnly
+        } else {
+            Status::IoError
+        };
         while let Some(waiter) = self.waiters.pop_front() {
             self.fail(
                 waiter.id,
-                Status::IoError,
+                status,
                 format!("the commit may or may not survive: {error}"),
             );
         }
@@ -273,6 +285,9 @@ impl Core {
                     self.segments
                         .remove_live(physical, self.geometry.block_up(chunk.len.into()));
                     self.extents.disown(chunk.offset);
+                    if mutant(Mutant::ExtentFreedAtOnce) && self.is_serving() {
+                        self.free_if_dead(physical);
+                    }
                 }
             }
         }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::config::CommitMode;
 use crate::core::{Core, Owner};
 use crate::log::{FlushNeed, Frame, FrameState};
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
 /// Clients who do not come back within this time after a commit do something else.
@@ -100,6 +101,7 @@ impl Core {
     fn is_through(&self) -> bool {
         match self.settings.options.commit {
             CommitMode::Flush => false,
+            _ if mutant(Mutant::PlainWriteTakenForDurable) => true,
             CommitMode::WriteThrough => true,
             CommitMode::Auto => !self.settings.device.volatile_cache || self.through_is_faster,
         }
@@ -107,7 +109,8 @@ impl Core {
 
     /// Whether writes of log and extents must ask for write-through.
     pub(crate) fn write_through(&self) -> bool {
-        self.settings.device.volatile_cache && self.is_through()
+        let asks = !mutant(Mutant::PlainWriteTakenForDurable);
+        self.settings.device.volatile_cache && self.is_through() && asks
     }
 
     /// Does whatever can be done for the commits. Called at the end of every call.
@@ -127,6 +130,9 @@ impl Core {
                 self.start_group();
             }
             self.submit_frames();
+            if mutant(Mutant::AcknowledgedBeforeFlush) {
+                self.acknowledge();
+            }
             if !self.is_through() {
                 self.flush_group();
             }
@@ -187,6 +193,7 @@ impl Core {
     fn relaxed_deadline(&self) -> Option<Nanos> {
         self.group
             .relaxed_since
+            .filter(|_| !mutant(Mutant::RelaxedWindowForgotten))
             .map(|since| since + self.settings.options.relaxed_window_ns / 2)
     }
 
@@ -358,6 +365,9 @@ impl Core {
 
     /// A chunk has reached the device; `lsn` is the frame that points to it.
     pub(crate) fn chunk_written(&mut self, lsn: u64) {
+        if mutant(Mutant::PointerBeforeValue) && self.log.is_retired(lsn) {
+            return;
+        }
         if let Some(open) = self.log.open.as_mut().filter(|open| open.lsn == lsn) {
             open.chunk_writes -= 1;
             return;
@@ -390,6 +400,7 @@ impl Core {
             .frames
             .iter()
             .any(|frame| frame.end <= covered && !frame.is_complete())
+            && !mutant(Mutant::FlushBeforeWriteCompletes)
         {
             return;
         }
@@ -427,6 +438,13 @@ impl Core {
         self.acknowledge();
     }
 
+    /// The flush that failed is submitted again.
+    pub(crate) fn retry_flush(&mut self) {
+        if let Some(flush) = self.group.flush {
+            self.submit_flush(flush.covers);
+        }
+    }
+
     pub(crate) fn note_flush_ns(&mut self, took: Nanos) {
         let smoothed = self.group.flush_ns;
         self.group.flush_ns = if smoothed == 0 {
@@ -455,7 +473,7 @@ impl Core {
     fn acknowledge(&mut self) {
         let mut acknowledged = 0;
         while let Some(waiter) = self.waiters.front()
-            && self.log.is_durable_to(waiter.lsn)
+            && (self.log.is_durable_to(waiter.lsn) || self.acknowledges_early(waiter.lsn))
         {
             let id = waiter.id;
             self.waiters.pop_front();
@@ -472,6 +490,17 @@ impl Core {
             let delay = (2 * self.group.flush_ns).max(MARK_DELAY_NS_MIN);
             self.group.mark_at.get_or_insert(self.now + delay);
         }
+    }
+
+    /// Never, but for a mutant.
+    fn acknowledges_early(&self, lsn: u64) -> bool {
+        let before_flush = mutant(Mutant::AcknowledgedBeforeFlush);
+        let out_of_order = mutant(Mutant::NewerFrameBeforeOlder);
+        (before_flush || out_of_order)
+            && self.log.frames.iter().any(|frame| {
+                let written = frame.is_complete() || (before_flush && frame.is_written());
+                written && (frame.start..frame.end).contains(&lsn)
+            })
     }
 
     /// Records the durable position when nobody has wanted anything for a while.

@@ -23,6 +23,7 @@ pub mod explore;
 mod failure;
 pub mod guest;
 pub mod minimise;
+pub mod mutants;
 pub mod oracle;
 pub mod recorded;
 pub mod run;

@@ -88,6 +88,8 @@ pub struct Device {
     made_durable_at: Option<Nanos>,
     changes: u64,
     contents: u64,
+    /// The flush or write-through that does nothing, as long as the power was never cut.
+    left_out: Option<OpId>,
 }
 
 impl Device {
@@ -143,6 +145,7 @@ impl Device {
             made_durable_at: None,
             changes: 0,
             contents: 0,
+            left_out: faults.left_out,
             stats: DeviceStats::default(),
         })
     }
@@ -204,6 +207,12 @@ impl Device {
     #[must_use]
     pub fn fired_script(&self) -> &[ScriptedFault] {
         self.inject.fired()
+    }
+
+    /// Operations submitted since the device was made: the number of the next one.
+    #[must_use]
+    pub fn ops(&self) -> OpId {
+        self.ops
     }
 
     /// Operations under way.
@@ -447,7 +456,8 @@ impl Device {
         } else {
             Kind::Write
         };
-        let durable = through || !self.is_volatile();
+        let left_out = self.left_out == Some(id) && self.is_volatile();
+        let durable = (through || !self.is_volatile()) && !left_out;
         let taken = |effect, result| Taken {
             kind,
             len_bytes: len,
@@ -555,6 +565,9 @@ impl Device {
         }
         let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
         if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
+            return taken(Effect::FlushInVain, Ok(None));
+        }
+        if self.left_out == Some(id) {
             return taken(Effect::FlushInVain, Ok(None));
         }
         taken(Effect::Flush(mark), Ok(None))
@@ -721,6 +734,7 @@ impl Device {
         if kind == CrashKind::Process {
             self.now = self.now.max(now);
             while self.complete_next().is_some() {}
+            self.left_out = None;
             let pending = self.pending().len() as u64;
             let state = CrashState::default();
             return Ok(CrashReport {
@@ -751,6 +765,7 @@ impl Device {
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
         self.in_flight.clear();
+        self.left_out = None;
         self.timing.reset(self.now);
         Ok(CrashReport {
             kind,

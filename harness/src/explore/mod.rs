@@ -11,9 +11,10 @@
 mod cpu;
 pub mod json;
 mod judge;
+pub mod left_out;
 mod level;
 mod merge;
-mod parallel;
+pub(crate) mod parallel;
 mod point;
 mod record;
 mod report;

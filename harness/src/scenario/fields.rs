@@ -368,6 +368,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "errors and lies end after so many; 0 for never",
     ),
     (
+        "faults.left_out",
+        "number of a flush or write-through that does nothing, and excuses nothing",
+    ),
+    (
         "faults.script",
         "faults at named operations: [{ op, kind }]",
     ),
