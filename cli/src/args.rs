@@ -111,6 +111,9 @@ pub(crate) struct ExploreArgs {
     /// Exit 3 if a crash point had more states than are taken of one
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Make each failure small, save that too, and say which single flush, write-through or later acknowledgement would mend it
+    #[arg(long)]
+    pub(crate) minimise: bool,
     /// Judge only part I of N, counted from 0; `kvsim merge` puts the JSON of all parts together
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     pub(crate) shard: Option<(u64, u64)>,
@@ -168,9 +171,12 @@ pub(crate) struct ReplayArgs {
     /// A failing case that `kvsim run` or `kvsim explore` saved
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Shrink it first, if `kvsim explore` saved it, and save the small one: fewer requests, smaller values, fewer survivors
+    /// Shrink it first and save the small one: fewer requests, smaller values, fewer survivors; and look for what is to blame
     #[arg(long)]
     pub(crate) minimise: bool,
+    /// Say which single flush, write-through or later acknowledgement would make it pass
+    #[arg(long)]
+    pub(crate) blame: bool,
     /// Where the small case is saved
     #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, requires = "minimise")]
     pub(crate) failures: PathBuf,

@@ -14,6 +14,7 @@ mod pages;
 mod progress;
 mod run;
 mod runtime;
+mod small;
 mod trace;
 
 use std::process::ExitCode;

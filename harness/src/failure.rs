@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use kvsim_sim::Program;
 
+use crate::blame::Blame;
 use crate::oracle::{Property, Violation};
 use crate::run::{SeedEnd, SeedResult};
 use crate::scenario::{FailureRecord, Scenario, SeedRange, explain};
@@ -16,6 +17,17 @@ pub(crate) fn report(
     program: &dyn Program,
     failed: &SeedResult,
     directory: Option<&Path>,
+) -> (FailureReport, Property) {
+    report_blamed(scenario, program, failed, directory, None)
+}
+
+/// The same with what is to blame.
+pub(crate) fn report_blamed(
+    scenario: &Scenario,
+    program: &dyn Program,
+    failed: &SeedResult,
+    directory: Option<&Path>,
+    blame: Option<Blame>,
 ) -> (FailureReport, Property) {
     let SeedEnd::Violation(violation) = &failed.end else {
         unreachable!("only failing seeds are reported")
@@ -34,9 +46,13 @@ pub(crate) fn report(
             .failure
             .as_ref()
             .map(|saved| reproduction(saved, violation, &failed.trace_hash)),
+        blame,
     };
     if let (Some(directory), None) = (directory, &scenario.failure) {
-        let case = case(scenario, program, failed, violation);
+        let mut case = case(scenario, program, failed, violation);
+        if let (Some(record), Some(blame)) = (&mut case.failure, &report.blame) {
+            record.blame = blame.to_string();
+        }
         match save(&case, directory, failed.seed, violation.property) {
             Ok(path) => {
                 report.replay = Some(format!("kvsim replay {}", quoted(&path)));
@@ -104,6 +120,7 @@ fn case(
     case.failure = Some(FailureRecord {
         property: violation.property,
         sentence: violation.sentence.clone(),
+        blame: String::new(),
         trace_hash: failed.trace_hash.clone(),
         crash: failed.tally.crashes(),
         // All of the profile is in the case, so that it can be moved away from the profile's file.
@@ -126,6 +143,9 @@ fn text(case: &Scenario) -> String {
     if let Some(failure) = &case.failure {
         for line in failure.sentence.lines() {
             text.push_str(&format!("# {}: {line}\n", failure.property));
+        }
+        if !failure.blame.is_empty() {
+            text.push_str(&format!("# Blame: {}\n", failure.blame));
         }
     }
     text.push('\n');

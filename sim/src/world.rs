@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
+use crate::mend::{Mend, Place};
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
 
@@ -78,6 +79,8 @@ pub struct World {
     fuel: u64,
     incarnation: u64,
     trace: Trace,
+    /// What the host does for the guest; nothing as a rule.
+    mends: Vec<Mend>,
 }
 
 impl std::fmt::Debug for World {
@@ -153,6 +156,7 @@ impl Moment {
             fuel: self.fuel,
             incarnation: self.incarnation,
             trace: Trace::new(TraceMode::Off),
+            mends: Vec::new(),
         })
     }
 }
@@ -182,7 +186,14 @@ impl World {
             fuel: 0,
             incarnation: 0,
             trace,
+            mends: Vec::new(),
         })
+    }
+
+    /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Twins and
+    /// [moments](Moment) know nothing of it.
+    pub fn mend(&mut self, mends: &[Mend]) {
+        self.mends = mends.to_vec();
     }
 
     /// Virtual time.
@@ -368,6 +379,7 @@ impl World {
             arrivals: BTreeMap::new(),
             outbox: VecDeque::new(),
             trace: Trace::new(TraceMode::Hash),
+            mends: Vec::new(),
             ..*self
         }
     }
@@ -391,18 +403,20 @@ impl World {
         match item {
             OutItem::Submit { tag, op } => {
                 let (kind, offset, len_bytes, hash) = describe(&op, self.trace.is_on());
+                self.mend_at(Place::Submitting(self.device.next_op()));
                 match self.device.submit(self.now, tag, op) {
-                    Ok(op) => self.trace.push(
-                        self.now,
-                        TraceEvent::Submit {
+                    Ok(op) => {
+                        let submit = TraceEvent::Submit {
                             op,
                             tag,
                             kind,
                             offset,
                             len_bytes,
                             hash,
-                        },
-                    ),
+                        };
+                        self.trace.push(self.now, submit);
+                        self.mend_at(Place::Submitted(op));
+                    }
                     Err(error) => {
                         let verdict =
                             GuestError::Abi(format!("a {kind} that no device takes: {error}"));
@@ -411,6 +425,7 @@ impl World {
                 }
             }
             OutItem::Reply(reply) => {
+                self.mend_at(Place::Replying(reply.id));
                 if self.trace.is_on() {
                     let hash = hash_body(&reply);
                     self.trace.push(
@@ -434,7 +449,17 @@ impl World {
         Ok(Step::Event)
     }
 
+    /// Does for the guest what it is to be done for here.
+    fn mend_at(&mut self, place: Place) {
+        for mend in &self.mends {
+            if mend.incarnation == self.incarnation && mend.place == place {
+                mend.apply(&mut self.device);
+            }
+        }
+    }
+
     fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
+        self.mend_at(Place::Completed(completion.id));
         let hash = match &completion.result {
             Ok(Some(bytes)) if self.trace.is_on() => xxh3_64(bytes),
             _ => 0,

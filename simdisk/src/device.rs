@@ -270,6 +270,31 @@ impl Device {
         })
     }
 
+    /// The number that the next operation gets.
+    #[must_use]
+    pub fn next_op(&self) -> OpId {
+        self.ops
+    }
+
+    /// Makes this write, which is under way, durable when it completes, as if it had been written through. A failed one stays
+    /// what it is.
+    pub fn harden(&mut self, id: OpId) {
+        let under_way = self.in_flight.iter_mut().find(|((_, op), _)| *op == id);
+        if let Some((_, op)) = under_way
+            && op.result.is_ok()
+            && let Effect::Complete { durable } = &mut op.effect
+        {
+            *durable = true;
+        }
+    }
+
+    /// Makes durable, at once and without anybody being told, what has completed; with `submitted` also what is under way: what
+    /// a host asks that tries where a flush is missing.
+    pub fn settle_now(&mut self, submitted: bool) {
+        self.contents += u64::from(self.persistence.settle_now(submitted));
+        self.medium.heal(&self.persistence);
+    }
+
     /// When the next operation completes.
     #[must_use]
     pub fn next_completion_at(&self) -> Option<Nanos> {

@@ -180,7 +180,7 @@ impl Page {
 
 /// A violation and how to see it again.
 #[must_use]
-pub(crate) fn failure(failure: &FailureReport, colour: Colour) -> String {
+pub fn failure(failure: &FailureReport, colour: Colour) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -192,6 +192,9 @@ pub(crate) fn failure(failure: &FailureReport, colour: Colour) -> String {
     let _ = writeln!(text, "  {}", failure.sentence);
     for detail in &failure.details {
         let _ = writeln!(text, "    {detail}");
+    }
+    if let Some(blame) = &failure.blame {
+        let _ = writeln!(text, "  {} {blame}", colour.bold("blame:"));
     }
     match &failure.reproduced {
         Some(Reproduction::Exact) => text
