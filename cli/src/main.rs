@@ -13,6 +13,7 @@ mod pages;
 mod progress;
 mod run;
 mod runtime;
+mod timeline;
 mod trace;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
+        Command::Trace(args) => timeline::trace(&args),
         Command::Explore(args) => explore::explore(&args),
         Command::Merge(args) => explore::merge(&args),
         Command::Bench(args) => bench::bench(&args),

@@ -146,7 +146,7 @@ pub(crate) fn predict(scenarios: &[Scenario], args: &BenchArgs) -> Exit {
 }
 
 /// The file of the guest that a saved case failed with.
-fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
+pub(crate) fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
     let failure = scenario.failure.as_ref()?;
     (!failure.guest_file.is_empty()).then(|| PathBuf::from(&failure.guest_file))
 }
@@ -299,7 +299,7 @@ fn help_with_guest(job: &Job<'_>) -> &'static str {
     }
 }
 
-fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) {
+pub(crate) fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) {
     let Some(saved) = &scenario.failure else {
         return;
     };

@@ -10,6 +10,7 @@ pub mod api;
 mod codec;
 mod error;
 mod guest;
+mod notes;
 mod trace;
 mod wasm;
 mod world;
@@ -19,6 +20,7 @@ pub use guest::{
     Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, OpenConfig, OutItem,
     Outbox, Program,
 };
+pub use notes::{Asked, Cut, CutOp, Notes};
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, Instances, WasmProgram};
 pub use world::{Moment, Step, World, WorldConfig};
