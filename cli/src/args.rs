@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use kvsim_harness::explore::json::parse_shard;
-use kvsim_harness::scenario::{SeedRange, parse_duration};
+use kvsim_harness::scenario::{SeedRange, parse_duration, parse_moment};
 
 /// Crashes a storage engine in a simulated world, thousands of times a second, and says whether every acknowledged write
 /// came back. The same seed always gives the same run.
@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Run a saved failing case again and say whether it fails in the same way
     Replay(ReplayArgs),
+    /// Run one seed of a scenario, or a saved failing case, and print what happened: a line an event, in order
+    Trace(TraceArgs),
     /// Run a workload once, and check every state that a crash at any moment of it can leave
     Explore(ExploreArgs),
     /// Put the results of the shards of an exploration together
@@ -184,6 +186,35 @@ pub(crate) struct ReplayArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// `kvsim trace`
+#[derive(Debug, Args)]
+pub(crate) struct TraceArgs {
+    /// A scenario, or a failing case that was saved
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// The seed [default: the scenario's first]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Begin at this virtual time: 12.345678ms, 350us, 2s
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    pub(crate) from: Option<u64>,
+    /// End at this virtual time
+    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    pub(crate) to: Option<u64>,
+    /// Print so many lines at most
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<u64>,
+    /// Print each line as a JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Run this WebAssembly module instead of the built-in engine
+    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    pub(crate) guest: Option<PathBuf>,
+    /// Change a field of the scenario, such as --set workload.clients=1
+    #[arg(long, value_name = "PATH=VALUE")]
+    pub(crate) set: Vec<String>,
 }
 
 /// `kvsim bench`

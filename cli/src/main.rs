@@ -15,6 +15,7 @@ mod progress;
 mod run;
 mod runtime;
 mod small;
+mod timeline;
 mod trace;
 
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
+        Command::Trace(args) => timeline::trace(&args),
         Command::Explore(args) => explore::explore(&args),
         Command::Merge(args) => explore::merge(&args),
         Command::Mutants(args) => mutants::mutants(&args),

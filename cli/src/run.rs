@@ -117,7 +117,7 @@ pub(crate) fn predict(scenarios: &[Scenario], args: &BenchArgs) -> Exit {
 }
 
 /// The file of the guest that a saved case failed with.
-fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
+pub(crate) fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
     let failure = scenario.failure.as_ref()?;
     (!failure.guest_file.is_empty()).then(|| PathBuf::from(&failure.guest_file))
 }

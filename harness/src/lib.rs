@@ -11,6 +11,7 @@
 //! - [`explore`]: one run, and every state that a crash at any moment of it can leave
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
 //! - [`summary`]: what came of it, for people and for machines
+//! - [`timeline`]: what happened in one run, in words and in order
 //! - [`recorded`]: the native engine on a real disk, recorded and crashed
 //! - [`guest`]: which guest is crashed
 //!
@@ -32,6 +33,7 @@ pub mod run;
 pub mod scenario;
 mod setup;
 pub mod summary;
+pub mod timeline;
 pub mod value;
 pub mod workload;
 pub mod zipf;

@@ -11,6 +11,7 @@ mod codec;
 mod error;
 mod guest;
 mod mend;
+mod notes;
 mod trace;
 mod wasm;
 mod world;
@@ -21,6 +22,7 @@ pub use guest::{
     Outbox, Program,
 };
 pub use mend::{Effort, Mend, Place};
+pub use notes::{Asked, Cut, CutOp, Notes};
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, Instances, WasmProgram};
 pub use world::{Moment, Step, World, WorldConfig};

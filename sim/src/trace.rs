@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::api::{Body, Reply, RequestId, Status};
 use crate::guest::LogLevel;
+use crate::notes::Notes;
 
 /// The hash of a whole trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,6 +164,7 @@ pub struct Trace {
     hasher: Xxh3,
     count: u64,
     kept: VecDeque<TraceRecord>,
+    notes: Notes,
 }
 
 impl fmt::Debug for Trace {
@@ -180,6 +182,7 @@ impl Trace {
             hasher: Xxh3::new(),
             count: 0,
             kept: VecDeque::new(),
+            notes: Notes::default(),
         }
     }
 
@@ -204,6 +207,23 @@ impl Trace {
     /// The events kept, oldest first.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &TraceRecord> {
         self.kept.iter()
+    }
+
+    /// What is kept beside them.
+    #[must_use]
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    /// Whether events are kept beside their hash.
+    #[must_use]
+    pub fn keeps_events(&self) -> bool {
+        matches!(self.mode, TraceMode::Last(_) | TraceMode::Full)
+    }
+
+    /// Where to take notes, if events are kept.
+    pub(crate) fn notes_mut(&mut self) -> Option<&mut Notes> {
+        self.keeps_events().then_some(&mut self.notes)
     }
 
     /// Whether anything is kept of what is pushed, be it in the hash alone.

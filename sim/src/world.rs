@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
 use crate::mend::{Mend, Place};
+use crate::notes::{Asked, Cut};
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
 
@@ -283,6 +284,32 @@ impl World {
         id
     }
 
+    /// Notes who sent a request and what it is in words, if events are kept.
+    pub fn note_request(&mut self, id: RequestId, asked: impl FnOnce() -> Asked) {
+        if let Some(notes) = self.trace.notes_mut() {
+            notes.asked.insert(id, asked());
+        }
+    }
+
+    /// Notes the number of a client's request among those of all clients, if events are kept.
+    pub fn note_number(&mut self, id: RequestId, number: u64) {
+        if let Some(asked) = self
+            .trace
+            .notes_mut()
+            .and_then(|notes| notes.asked.get_mut(&id))
+        {
+            asked.number = Some(number);
+        }
+    }
+
+    /// Notes what there is to say of the last event, if events are kept.
+    pub fn note(&mut self, words: impl FnOnce() -> String) {
+        let last = self.trace.len().checked_sub(1);
+        if let (Some(last), Some(notes)) = (last, self.trace.notes_mut()) {
+            notes.said.insert(last, words());
+        }
+    }
+
     /// Lets the next thing happen.
     ///
     /// # Errors
@@ -352,8 +379,14 @@ impl World {
         kind: CrashKind,
         state: &CrashState,
     ) -> Result<CrashReport, CrashError> {
+        let event = self.trace.len();
+        let keeps = self.trace.notes_mut().is_some();
+        let cut = keeps.then(|| Cut::before(event, &self.device));
         let report = self.device.crash(self.now, kind, state)?;
         self.trace.push(self.now, TraceEvent::Crash(report.clone()));
+        if let (Some(cut), Some(notes)) = (cut, self.trace.notes_mut()) {
+            notes.cuts.push(cut.after(&report));
+        }
         self.guest = None;
         self.arrivals.clear();
         self.outbox.clear();

@@ -16,6 +16,7 @@ use crate::oracle::{
     CheckConfig, DeviceTruth, GuestFault, Observation, Opening, Oracle, Property, Recovery,
     Symptom, Token, Verification, Violation, insane,
 };
+use crate::timeline::words;
 use crate::workload::{ClientId, PRELOAD_WRITER};
 
 /// The request that stands for the opening itself.
@@ -205,7 +206,16 @@ impl<'a, W: Watch> Incarnation<'a, W> {
                     transcript.asked.push((token, request.clone()));
                 }
                 let now = self.world.now();
-                asked.insert(self.world.submit(now, request), token);
+                let noted = self
+                    .world
+                    .trace()
+                    .keeps_events()
+                    .then(|| words::asked(None, &request));
+                let id = self.world.submit(now, request);
+                if let Some(noted) = noted {
+                    self.world.note_request(id, || noted);
+                }
+                asked.insert(id, token);
             }
             if reading.is_done() {
                 break;
@@ -350,6 +360,8 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         });
         let id = self.world.submit(at, request.clone());
         self.ids.push(id);
+        self.world
+            .note_request(id, || words::asked(Some(client), &request));
         self.coming.insert((at, id));
         self.sent.insert(id, (client, request));
         self.waiting.insert(id, client);
@@ -373,6 +385,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         self.check_end()?;
         match self.world.step() {
             Ok(Step::Reply(reply)) => {
+                self.world.note(|| words::answered(&reply));
                 self.arrived();
                 Ok(Some(reply))
             }
@@ -393,7 +406,9 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         while let Some(&(at, id)) = self.coming.first().filter(|(at, _)| *at <= now) {
             self.coming.pop_first();
             if let Some((client, request)) = self.sent.remove(&id) {
-                Arc::make_mut(&mut self.oracle).handed_in(at, client, id, &request);
+                let oracle = Arc::make_mut(&mut self.oracle);
+                let number = oracle.handed_in(at, client, id, &request);
+                self.world.note_number(id, number);
             }
         }
     }

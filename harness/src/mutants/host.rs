@@ -59,6 +59,7 @@ pub fn leave_out_each(
         strict: false,
         failures: None,
         skip_seen: true,
+        minimise: false,
     };
     let sites = exploration.sites()?;
     let mut report = HostReport {

@@ -114,6 +114,7 @@ fn small(small: &Small) -> Value {
         "requests": small.requests,
         "crashes": small.crashes,
         "survivors": small.survivors,
+        "blame": small.blame,
         "elapsed_s": small.elapsed.as_secs_f64(),
     })
 }

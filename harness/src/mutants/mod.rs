@@ -68,6 +68,8 @@ pub struct Small {
     pub crashes: u64,
     /// Decisions about what survives that are left.
     pub survivors: usize,
+    /// What is missing in the guest.
+    pub blame: String,
     /// Where it was saved.
     pub file: Option<PathBuf>,
     /// Real time.
@@ -236,6 +238,7 @@ impl Hunt {
             strict: false,
             failures: self.failures.clone(),
             skip_seen: true,
+            minimise: false,
         };
         match exploration.run(control) {
             Ok(mut report) => {
@@ -320,18 +323,19 @@ impl Hunt {
         let small = minimise(&case, &self.program, budget, self.jobs, control)?;
         let case = small.scenario.case.clone().unwrap_or_default();
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
-        let file = match &self.failures {
-            Some(directory) => {
-                small.save(self.program.as_ref(), directory)?;
-                Some(directory.clone())
-            }
-            None => None,
-        };
+        let blame = small.blame(&self.program, self.jobs, control)?;
+        let said = blame.to_string();
+        let directory = self.failures.as_deref();
+        let report = small.report(self.program.as_ref(), directory, Some(blame));
+        if let Some(error) = report.unsaved {
+            return Err(error);
+        }
         Ok(Small {
             requests: case.lives.iter().map(|life| life.requests.len()).sum(),
             crashes: case.crashes(),
             survivors: crashes.map(|crash| crash.survivors.len()).sum(),
-            file,
+            blame: said,
+            file: report.file,
             elapsed: began.elapsed(),
         })
     }

@@ -58,11 +58,12 @@ pub fn line(hunted: &Hunted, colour: Colour) -> String {
 
 fn smaller(small: &Small) -> String {
     format!(
-        "  {} requests, {} crashes, {} survivors, {}",
+        "  {} requests, {} crashes, {} survivors, {}\n    blame: {}",
         small.requests,
         small.crashes,
         small.survivors,
-        milliseconds(small.elapsed)
+        milliseconds(small.elapsed),
+        small.blame
     )
 }
 

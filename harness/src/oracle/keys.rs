@@ -88,7 +88,7 @@ impl KeyTable {
 }
 
 /// A key for a person: text if it is printable, else hexadecimal.
-pub(super) fn printable(key: &[u8]) -> String {
+pub(crate) fn printable(key: &[u8]) -> String {
     match std::str::from_utf8(key) {
         Ok(text) if !key.is_empty() && text.chars().all(|c| !c.is_control() && c != '"') => {
             text.to_owned()

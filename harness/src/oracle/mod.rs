@@ -37,6 +37,7 @@ mod violation;
 mod words;
 
 pub use config::CheckConfig;
+pub(crate) use keys::printable;
 pub use observation::Observation;
 pub use opening::Opening;
 pub use property::Property;

@@ -8,6 +8,7 @@ use super::{SeedEnd, SeedResult, Tracing, truth};
 use crate::case::{Case, Stop, drive};
 use crate::scenario::Scenario;
 use crate::summary::Tally;
+use crate::timeline::Recording;
 
 /// Runs a case.
 pub(super) fn run(
@@ -19,7 +20,7 @@ pub(super) fn run(
 ) -> SeedResult {
     let mode = match tracing {
         Tracing::HashOnly => TraceMode::Hash,
-        Tracing::Keep => TraceMode::Full,
+        Tracing::Keep | Tracing::Record => TraceMode::Full,
     };
     let mut result = SeedResult {
         seed,
@@ -27,6 +28,7 @@ pub(super) fn run(
         tally: Tally::default(),
         trace_hash: String::new(),
         trace: None,
+        recording: None,
     };
     let driven = match drive(scenario, case, program, seed, mode) {
         Ok(driven) => driven,
@@ -48,6 +50,9 @@ pub(super) fn run(
     result.trace_hash = world.trace().hash().to_string();
     result.trace = (tracing == Tracing::Keep)
         .then(|| world.trace().events().map(ToString::to_string).collect());
+    result.recording = (tracing == Tracing::Record).then(|| Recording {
+        devices: vec![world.trace().clone()],
+    });
     result.end = driven.end.err().map_or(SeedEnd::Done, end);
     result
 }

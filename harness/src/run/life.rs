@@ -16,6 +16,7 @@ use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, OracleConfig, insan
 use crate::scenario::Scenario;
 use crate::setup;
 use crate::summary::Tally;
+use crate::timeline::words;
 use crate::workload::{ClientId, PRELOAD_WRITER, Workload};
 
 /// What the world around one device is doing.
@@ -59,7 +60,7 @@ impl Life {
     ) -> Result<Life, Halt> {
         let trace = match tracing {
             Tracing::HashOnly => TraceMode::Hash,
-            Tracing::Keep => TraceMode::Full,
+            Tracing::Keep | Tracing::Record => TraceMode::Full,
         };
         let config = setup::world_config(scenario, seed, trace);
         let world = World::new(Arc::clone(program), config)
@@ -109,6 +110,8 @@ impl Life {
     ) -> RequestId {
         self.keep(at, client, &request);
         let id = self.world.submit_in_turn(at, request.clone(), turn_ns);
+        self.world
+            .note_request(id, || words::asked(Some(client), &request));
         self.coming.insert((at, id));
         self.sent.insert(id, (client, request));
         id
@@ -134,7 +137,16 @@ impl Life {
     /// Sends a request of the driver's own, of which the oracle is not told: the reading back after a recovery.
     pub(super) fn ask(&mut self, request: Request) -> RequestId {
         let now = self.now();
-        self.world.submit(now, request)
+        let asked = self
+            .world
+            .trace()
+            .keeps_events()
+            .then(|| words::asked(None, &request));
+        let id = self.world.submit(now, request);
+        if let Some(asked) = asked {
+            self.world.note_request(id, || asked);
+        }
+        id
     }
 
     /// Requests of clients that are not answered.
@@ -147,6 +159,7 @@ impl Life {
     pub(super) fn step(&mut self, doing: &str) -> Result<Progress, Halt> {
         match self.world.step() {
             Ok(Step::Reply(reply)) => {
+                self.world.note(|| words::answered(&reply));
                 self.arrived();
                 Ok(Progress::Reply(reply))
             }
@@ -178,7 +191,8 @@ impl Life {
         while let Some(&(at, id)) = self.coming.first().filter(|(at, _)| *at <= now) {
             self.coming.pop_first();
             if let Some((client, request)) = self.sent.remove(&id) {
-                self.oracle.handed_in(at, client, id, &request);
+                let number = self.oracle.handed_in(at, client, id, &request);
+                self.world.note_number(id, number);
             }
         }
     }

@@ -22,6 +22,7 @@ use crate::control::Control;
 use crate::oracle::{Ending, Violation};
 use crate::scenario::Scenario;
 use crate::summary::{Tally, Times};
+use crate::timeline::Recording;
 use crate::workload::OpKind;
 use clock::Clock;
 use life::Life;
@@ -33,8 +34,10 @@ use work::Turns;
 pub enum Tracing {
     /// Their hash.
     HashOnly,
-    /// All of them.
+    /// All of them, a line each.
     Keep,
+    /// All of them, with who asked what and what each cut did.
+    Record,
 }
 
 /// How a seed ended.
@@ -77,6 +80,8 @@ pub struct SeedResult {
     pub trace_hash: String,
     /// The events, if they were kept.
     pub trace: Option<Vec<String>>,
+    /// The traces of its devices, if they were recorded.
+    pub recording: Option<Recording>,
 }
 
 /// Why a seed goes no further.
@@ -108,6 +113,7 @@ struct SeedRun<'a> {
     latency: BTreeMap<(OpKind, Option<bool>), Times>,
     trace_hash: Xxh3,
     trace: Vec<String>,
+    recording: Recording,
 }
 
 /// Runs one seed of a scenario.
@@ -191,6 +197,7 @@ fn carry_out(
                 tally: Tally::default(),
                 trace_hash: String::new(),
                 trace: None,
+                recording: None,
             };
             return (result, steps);
         }
@@ -211,6 +218,7 @@ fn carry_out(
         latency: BTreeMap::new(),
         trace_hash: Xxh3::new(),
         trace: Vec::new(),
+        recording: Recording::default(),
     };
     let end = course(&mut run).err().map_or(SeedEnd::Done, SeedEnd::from);
     run.end_life();
@@ -228,6 +236,7 @@ fn carry_out(
         tally: run.tally,
         trace_hash: format!("{:032x}", run.trace_hash.digest128()),
         trace: (tracing == Tracing::Keep).then_some(run.trace),
+        recording: (tracing == Tracing::Record).then_some(run.recording),
     };
     (result, steps)
 }
@@ -343,6 +352,9 @@ impl SeedRun<'_> {
         if self.tracing == Tracing::Keep {
             self.trace
                 .extend(world.trace().events().map(ToString::to_string));
+        }
+        if self.tracing == Tracing::Record {
+            self.recording.devices.push(world.trace().clone());
         }
     }
 

@@ -31,7 +31,9 @@ pub use fields::FIELDS;
 pub use load::{load, parse};
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
 pub use run_config::{CrashClock, GuestConfig, OnDamage, RunConfig};
-pub use units::{OptionText, SeedRange, bytes, nanoseconds, parse_duration, thousands};
+pub use units::{
+    OptionText, SeedRange, bytes, nanoseconds, parse_duration, parse_moment, thousands,
+};
 
 use crate::case::Case;
 use crate::oracle::{CheckConfig, Property};

@@ -242,3 +242,31 @@ fn a_profile_brings_its_machine_and_later_layers_win() {
         "{wrong}"
     );
 }
+
+/// Goal: a moment is read as it is printed, and nothing else is taken for one. Method: each unit, and near misses.
+#[test]
+fn moments_are_read_as_they_are_printed() {
+    for (text, ns) in [
+        ("12.345678ms", 12_345_678),
+        ("12.345678 ms", 12_345_678),
+        ("350us", 350_000),
+        ("0.5µs", 500),
+        ("2s", 2_000_000_000),
+        ("80ns", 80),
+    ] {
+        assert_eq!(super::parse_moment(text), Ok(ns), "{text}");
+    }
+    for text in [
+        "",
+        "12",
+        "ms",
+        ".5ms",
+        "1.2ns",
+        "1.2.3ms",
+        "-1s",
+        "1h",
+        "99999999999999s",
+    ] {
+        assert!(super::parse_moment(text).is_err(), "{text}");
+    }
+}

@@ -179,6 +179,33 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
+/// A moment of virtual time in nanoseconds, as it is printed: `12.345678ms`, `350us`, `2s`, `80ns`.
+///
+/// # Errors
+/// A sentence that says what would be right.
+pub fn parse_moment(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no moment of virtual time; write 12.345678ms, 350us or 2s");
+    let trimmed = text.trim();
+    let letters = trimmed
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .ok_or_else(wrong)?;
+    let (number, unit) = trimmed.split_at(letters);
+    let digits = match unit.trim_start() {
+        "ns" => 0,
+        "us" | "µs" => 3,
+        "ms" => 6,
+        "s" => 9,
+        _ => return Err(wrong()),
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || part.len() > digits {
+        return Err(wrong());
+    }
+    format!("{whole}{part:0<digits$}")
+        .parse()
+        .map_err(|_| wrong())
+}
+
 /// `1234567` as `1,234,567`.
 #[must_use]
 pub fn thousands(number: u64) -> String {

@@ -1,0 +1,108 @@
+//! What a trace keeps beside its events for people to read: who asked what, what was answered, and what each cut did.
+//!
+//! Invariant: notes are taken only where events are kept, and nothing that a run does or hashes depends on them.
+
+use std::collections::BTreeMap;
+
+use kvsim_simdisk::{CrashKind, CrashReport, Device, Image, PendingKind, PendingWrite, Sectors};
+
+use crate::api::RequestId;
+
+/// A request and who sent it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// The client, or nobody: then it is a question of whoever checks.
+    pub client: Option<u32>,
+    /// Its number among what all clients asked, if it came to have one.
+    pub number: Option<u64>,
+    /// The request in words.
+    pub words: String,
+}
+
+/// What a cut made of one pending operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutOp {
+    /// The number of the operation.
+    pub op: u64,
+    /// `write`, `discard` or `grow`.
+    pub kind: &'static str,
+    /// First byte; of a growth the new size.
+    pub offset: u64,
+    /// How many; 0 of a growth.
+    pub len_bytes: u64,
+    /// Whether its completion had been handed out.
+    pub completed: bool,
+    /// Whether the device had dropped it after a failed flush.
+    pub dropped: bool,
+    /// Which of its sectors survived; nothing if it is lost.
+    pub survived: Option<Sectors>,
+}
+
+/// A cut: what it began from and what it left.
+#[derive(Debug, Clone)]
+pub struct Cut {
+    /// The number of its event.
+    pub event: u64,
+    /// What was on the medium for certain.
+    pub durable: Image,
+    /// What was pending, in the order of submission.
+    pub pending: Vec<CutOp>,
+    /// The unit in which writes are torn.
+    pub sector_bytes: u32,
+}
+
+impl Cut {
+    /// What is there to be lost.
+    pub(crate) fn before(event: u64, device: &Device) -> Cut {
+        Cut {
+            event,
+            durable: device.durable().clone(),
+            pending: device.pending().iter().map(lost).collect(),
+            sector_bytes: device.capabilities().sector_bytes,
+        }
+    }
+
+    /// What became of it.
+    pub(crate) fn after(mut self, report: &CrashReport) -> Cut {
+        if report.kind == CrashKind::Process {
+            for op in &mut self.pending {
+                op.survived = Some(Sectors::All);
+            }
+        }
+        for survivor in &report.state.survivors {
+            let op = self.pending.iter_mut().find(|op| op.op == survivor.id);
+            if let Some(op) = op {
+                op.survived = Some(survivor.sectors.clone());
+            }
+        }
+        self
+    }
+}
+
+fn lost(write: &PendingWrite) -> CutOp {
+    let (kind, offset, len_bytes) = match &write.kind {
+        PendingKind::Write { offset, data } => ("write", *offset, data.len() as u64),
+        PendingKind::Discard { offset, len_bytes } => ("discard", *offset, *len_bytes),
+        PendingKind::Grow { new_bytes } => ("grow", *new_bytes, 0),
+    };
+    CutOp {
+        op: write.id,
+        kind,
+        offset,
+        len_bytes,
+        completed: write.completed,
+        dropped: write.dropped,
+        survived: None,
+    }
+}
+
+/// All notes of a world.
+#[derive(Debug, Clone, Default)]
+pub struct Notes {
+    /// Requests by their number.
+    pub asked: BTreeMap<RequestId, Asked>,
+    /// What there is to say of events, by their number.
+    pub said: BTreeMap<u64, String>,
+    /// The cuts, in order.
+    pub cuts: Vec<Cut>,
+}
