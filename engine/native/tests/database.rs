@@ -50,11 +50,10 @@ fn all(database: &Database) -> Vec<(Vec<u8>, Vec<u8>)> {
         max_bytes: u32::MAX,
     };
     let found = database.scan(&range).expect("a scan");
-    assert!(!found.more);
+    assert!(!found.more());
     found
-        .entries
         .iter()
-        .map(|entry| (entry.key().to_vec(), entry.value().to_vec()))
+        .map(|entry| (entry.key.to_vec(), entry.value.to_vec()))
         .collect()
 }
 
@@ -278,9 +277,10 @@ fn a_scan_shows_one_moment_while_others_write() {
                             limit: u32::MAX,
                             max_bytes: u32::MAX,
                         };
-                        let found = reader.scan(&range).expect("a scan").entries;
+                        let found = reader.scan(&range).expect("a scan");
                         assert_eq!(found.len(), KEYS as usize);
-                        assert!(found.iter().all(|entry| entry.value() == found[0].value()));
+                        let first = found.iter().next().expect("the first").value;
+                        assert!(found.iter().all(|entry| entry.value == first));
                     }
                 });
             }
