@@ -415,4 +415,54 @@ mod tests {
         assert!(bytes <= 4 << 20, "{bytes}");
         assert!(bytes > 3 << 20, "{bytes}");
     }
+
+    /// Goal: the bound holds for both caches together, and a row that both hold counts once. Method: writes, reads and ranges that go
+    /// beyond it; every row that is in memory is counted, whoever holds it.
+    #[test]
+    fn the_bound_holds_for_rows_and_ranges_together() {
+        const BOUND: usize = 4 << 20;
+        const KEYS: u32 = 20_000;
+        let rows = Rows::new(BOUND as u64);
+        for round in 0..3_u8 {
+            for n in (0..KEYS).step_by(50) {
+                let all: Vec<_> = (n..n + 50).map(u32::to_be_bytes).collect();
+                all.iter().for_each(|key| put(&rows, key, &[round; 400]));
+                let held: Vec<_> = all
+                    .iter()
+                    .filter_map(|key| rows.get_row(key).ok())
+                    .collect();
+                let changes = rows.changes();
+                if held.len() == all.len() {
+                    let until = Key::new(&(n + 50).to_be_bytes());
+                    rows.fill_range(changes, Key::new(&all[0]), Some(&until), &held);
+                }
+                drop(held);
+                if n % 1000 > 0 {
+                    continue;
+                }
+                let mut in_memory = std::collections::BTreeMap::new();
+                let mut note =
+                    |row: &Arc<[u8]>| in_memory.insert(Arc::as_ptr(row).addr(), row.len());
+                let counted = {
+                    let ranges = rows.ranges.read().expect("whole");
+                    ranges.leaves().flat_map(Leaf::rows).for_each(|row| {
+                        note(row);
+                    });
+                    ranges.bytes()
+                };
+                let shards = rows.shards.iter().map(|shard| {
+                    let shard = shard.lock().expect("whole");
+                    shard.rows().for_each(|row| {
+                        note(row);
+                    });
+                    shard.bytes()
+                });
+                let counted = counted + shards.sum::<usize>();
+                let held: usize = in_memory.values().sum();
+                assert!(held <= counted, "{held} of {counted} bytes");
+                assert!(counted <= BOUND, "{counted} bytes after {n}");
+            }
+            assert!(rows.ranges.read().expect("whole").bytes() > BOUND / 2);
+        }
+    }
 }

@@ -65,6 +65,11 @@ impl Shard {
         self.bytes
     }
 
+    #[cfg(test)]
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<[u8]>> {
+        self.table.iter().map(|slot| &slot.row)
+    }
+
     /// Changes a row in place, if it has the same size and is lent to nobody.
     pub(crate) fn overwrite(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
         let Some(slot) = self.table.find_mut(hash, |slot| slot.is(key)) else {
