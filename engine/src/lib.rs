@@ -54,6 +54,7 @@ pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use config::{CommitMode, Config, DeviceInfo, Options};
 pub use engine::Engine;
 pub use error::{Corruption, Error, Mismatch};
+pub use key::Key;
 pub use mutant::Mutant;
 pub use port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
