@@ -133,7 +133,7 @@ impl Rows {
         for mutation in batch {
             match mutation {
                 Mutation::Put { key, value } if self.takes(key, value) => {
-                    let Some(put) = ranges.put(key, || row_of(key, value)) else {
+                    let Some(put) = ranges.put(key, || row_of(key, value), &mut left) else {
                         self.write(mutation);
                         continue;
                     };
@@ -145,7 +145,7 @@ impl Rows {
                     self.write(mutation);
                 }
                 Mutation::Delete { key } => {
-                    dead.extend(ranges.remove(key));
+                    dead.extend(ranges.remove(key, &mut left));
                     self.write(mutation);
                 }
             }

@@ -28,6 +28,8 @@ const LEAF_ROWS_MAX: usize = 64;
 const LEAF_ROWS_FILLED: usize = 48;
 /// With no more rows a leaf may become part of the one before it.
 const LEAF_ROWS_FEW: usize = 16;
+/// A span that is written so often while no scan comes by is not worth its upkeep.
+const WRITES_UNSCANNED_MAX: u32 = 256;
 /// What a span costs beside its bounds and rows.
 const SPAN_OVERHEAD_BYTES: usize = 256;
 
@@ -39,6 +41,8 @@ struct Span {
     leaf: Arc<Leaf>,
     /// A scan has been here since eviction last came by.
     referenced: AtomicBool,
+    /// Writes since one last saw that a scan had been here.
+    writes: u32,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +61,17 @@ impl Span {
             until,
             leaf: Arc::new(leaf),
             referenced: AtomicBool::new(false),
+            writes: 0,
         }
+    }
+
+    /// Another write; says whether there were too many.
+    fn is_worn(&mut self) -> bool {
+        if std::mem::take(self.referenced.get_mut()) {
+            self.writes = 0;
+        }
+        self.writes += 1;
+        self.writes > WRITES_UNSCANNED_MAX
     }
 
     /// Whether it reaches beyond this key.
@@ -95,9 +109,19 @@ impl Ranges {
         span.holds(&key).then_some((from, span))
     }
 
-    /// Sets a row, if its key lies in a span.
-    pub(crate) fn put(&mut self, key: &[u8], row: impl FnOnce() -> Arc<[u8]>) -> Option<Put> {
-        let (_, span) = self.span_of(key)?;
+    /// Sets a row, if its key lies in a span that is worth it; if it is not, the span leaves.
+    pub(crate) fn put(
+        &mut self,
+        key: &[u8],
+        row: impl FnOnce() -> Arc<[u8]>,
+        left: &mut Vec<Arc<Leaf>>,
+    ) -> Option<Put> {
+        let (from, span) = self.span_of(key)?;
+        if span.is_worn() {
+            let from = from.clone();
+            left.push(self.take_out(&from).leaf);
+            return None;
+        }
         let row = row();
         let leaf = Arc::make_mut(&mut span.leaf);
         let before = leaf.bytes();
@@ -108,7 +132,8 @@ impl Ranges {
             let at = if last { leaf.len() - 1 } else { leaf.len() / 2 };
             let right = leaf.split_off(at);
             let middle = Key::new(right.key(0));
-            let right = Span::new(span.until.replace(middle.clone()), right);
+            let mut right = Span::new(span.until.replace(middle.clone()), right);
+            right.writes = span.writes;
             self.bytes += SPAN_OVERHEAD_BYTES + 2 * middle.bytes().len();
             self.spans.insert(middle, right);
         }
@@ -116,9 +141,14 @@ impl Ranges {
         Some(Put { row, old })
     }
 
-    /// The key is gone.
-    pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<[u8]>> {
+    /// The key is gone; so is its span, if it is not worth the upkeep.
+    pub(crate) fn remove(&mut self, key: &[u8], left: &mut Vec<Arc<Leaf>>) -> Option<Arc<[u8]>> {
         let (from, span) = self.span_of(key)?;
+        if span.is_worn() {
+            let from = from.clone();
+            left.push(self.take_out(&from).leaf);
+            return None;
+        }
         let leaf = Arc::make_mut(&mut span.leaf);
         let before = leaf.bytes();
         let removed = leaf.remove(key)?;

@@ -162,16 +162,16 @@ quickcheck! {
         let (mut ranges, mut model) = (Ranges::default(), Model::new());
         let all = (0_u16..600).map(|n| n.to_be_bytes().to_vec());
         model.extend(all.map(|key| (key, vec![0; 20])));
-        let mut lent = Vec::new();
+        let (mut lent, mut left) = (Vec::new(), Vec::new());
         for step in steps {
             match step {
                 Step::Put(key, value) => {
                     let value = vec![value; usize::from(value)];
-                    let _ = ranges.put(&key, || row_of(&key, &value));
+                    let _ = ranges.put(&key, || row_of(&key, &value), &mut left);
                     model.insert(key, value);
                 }
                 Step::Delete(key) => {
-                    let _ = ranges.remove(&key);
+                    let _ = ranges.remove(&key, &mut left);
                     model.remove(&key);
                 }
                 Step::Fill(start, end) => fill(&mut ranges, &model, start.as_ref(), end.as_ref()),
@@ -212,19 +212,39 @@ quickcheck! {
     }
 }
 
-/// Goal: keys that are deleted leave no trail of empty spans. Method: a queue: keys come at the end and go at the beginning.
+/// Goal: keys that are deleted leave no trail of empty spans, and a range that nobody scans is given up by its writers. Method: a
+/// queue: keys come at the end and go at the beginning; the first hundred is scanned now and then, later on nobody scans.
 #[test]
 fn a_queue_does_not_leave_empty_spans_behind() {
-    let mut ranges = Ranges::default();
+    let (mut ranges, mut left) = (Ranges::default(), Vec::new());
     ranges.fill(Key::new(b""), None, &[]);
+    let all = Asked {
+        start: None,
+        end: None,
+        reverse: false,
+        limit: 200,
+        max_bytes: u32::MAX,
+    };
     for n in 0_u32..5000 {
-        let put = ranges.put(&n.to_be_bytes(), || row_of(&n.to_be_bytes(), b"value"));
+        let key = n.to_be_bytes();
+        let put = ranges.put(&key, || row_of(&key, b"value"), &mut left);
         assert!(put.is_some(), "everything is in the range");
         if n >= 100 {
-            assert!(ranges.remove(&(n - 100).to_be_bytes()).is_some());
+            let oldest = (n - 100).to_be_bytes();
+            assert!(ranges.remove(&oldest, &mut left).is_some());
+        }
+        if n % 50 == 0 {
+            assert!(scan(&ranges, &all).is_some());
         }
     }
     assert!(ranges.spans.len() <= 6, "{} spans", ranges.spans.len());
+    assert!(left.is_empty());
+    for n in 5000_u32..6000 {
+        let key = n.to_be_bytes();
+        let _ = ranges.put(&key, || row_of(&key, b"value"), &mut left);
+    }
+    assert!(ranges.span_of(&5999_u32.to_be_bytes()).is_none());
+    assert!(!left.is_empty());
 }
 
 /// Goal: what scans use stays. Method: one range is scanned again and again while others come and go.
