@@ -83,7 +83,7 @@ pub(crate) struct RunArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Exit 3 if a fault that was asked for never fired
+    /// Exit 3 if a fault that was asked for never fired, or a mark of the guest was never reached
     #[arg(long)]
     pub(crate) strict: bool,
     /// Where failing cases are saved
@@ -108,7 +108,7 @@ pub(crate) struct ExploreArgs {
     /// Show no progress, and only the verdict of what went well
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Exit 3 if a crash point had more states than are taken of one
+    /// Exit 3 if a crash point had more states than are taken of one, or a mark of the guest was never reached
     #[arg(long)]
     pub(crate) strict: bool,
     /// Judge only part I of N, counted from 0; `kvsim merge` puts the JSON of all parts together
@@ -128,6 +128,9 @@ pub(crate) struct MergeArgs {
     /// Print the results as JSON and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+    /// Exit 3 if a mark of the guest was reached by none of the parts
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// `kvsim replay`

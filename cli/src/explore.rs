@@ -113,7 +113,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Exit {
             }
         }
     }
-    let reports = match explore::merge(parts) {
+    let reports = match explore::merge(parts, args.strict) {
         Ok(reports) => reports,
         Err(error) => {
             complain(&format!("error: {error}"));

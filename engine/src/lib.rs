@@ -35,6 +35,7 @@ mod key;
 mod loaded;
 mod log;
 mod maintain;
+mod marks;
 mod pool;
 mod port;
 mod read;
@@ -53,6 +54,7 @@ pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use config::{CommitMode, Config, DeviceInfo, Options};
 pub use engine::Engine;
 pub use error::{Corruption, Error, Mismatch};
+pub use marks::Mark;
 pub use port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
     RequestId, ScanRange, SnapshotId, Status,

@@ -18,6 +18,7 @@ use crate::format::record::{Record, RecordKind, Records, tag};
 use crate::format::round_up;
 use crate::index::{Place, Version};
 use crate::log::Tail;
+use crate::marks::Mark;
 use crate::recovery::claim_extents;
 use crate::replay::Replay;
 
@@ -58,14 +59,20 @@ impl Replay<'_> {
                 self.tail = held.tail;
                 unproven.truncate(at);
                 cut = true;
+                self.handle
+                    .with(|core| core.mark(Mark::ReplayExtentMissing));
                 break;
             }
         }
         if volatile && unproven.iter().all(|held| held.commits == 0) {
             if let Some(first) = unproven.first() {
                 self.tail = first.tail;
+                self.handle.with(|core| core.mark(Mark::ReplayMovesCut));
             }
             return Ok((Vec::new(), cut));
+        }
+        if volatile {
+            self.handle.with(|core| core.mark(Mark::ReplayUnproven));
         }
         for held in &unproven {
             self.apply(held, !volatile)?;
@@ -136,6 +143,8 @@ impl Replay<'_> {
                 }
             }
         }
+        self.handle
+            .with(|core| core.mark(Mark::ReplayExtentChecked));
         Ok(None)
     }
 }

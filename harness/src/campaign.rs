@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::control::{Control, Stop};
+use crate::coverage::{Coverage, MarkCounts};
 use crate::failure;
 use crate::run::{SeedEnd, SeedResult, Tracing, first_difference, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
@@ -34,7 +35,7 @@ pub struct Campaign {
     pub duration: Option<Duration>,
     /// Seeds side by side.
     pub jobs: NonZeroUsize,
-    /// A fault that was asked for and never fired makes the run inconclusive.
+    /// A fault that was asked for and never fired, or a mark of the guest that was never reached, makes the run inconclusive.
     pub strict: bool,
     /// Where failing cases are saved; nowhere if absent.
     pub failures: Option<PathBuf>,
@@ -276,6 +277,19 @@ impl Campaign {
                 never_fired.join(", ")
             ));
         }
+        let coverage = if scenario.failure.is_some() {
+            Coverage::default()
+        } else {
+            Coverage::new(
+                self.program.as_ref(),
+                &scenario.coverage,
+                &done.tally.marks,
+                &MarkCounts::default(),
+            )
+        };
+        if self.strict {
+            reasons.extend(coverage.shortfall());
+        }
         match scenario.expect {
             Expect::DamageReported if done.tally.damage_reported == 0 => {
                 reasons.push("damage was expected to be reported, and none was".to_owned());
@@ -300,6 +314,7 @@ impl Campaign {
                 Verdict::Inconclusive(reasons)
             },
             never_fired,
+            coverage,
             failure: None,
             real: Real::default(),
         }

@@ -9,6 +9,7 @@
 //! - [`minimise`]: a failure made small
 //! - [`explore`]: one run, and every state that a crash at any moment of it can leave
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
+//! - [`coverage`]: which of the guest's marks were reached
 //! - [`summary`]: what came of it, for people and for machines
 //! - [`timeline`]: what happened in one run, in words and in order
 //! - [`recorded`]: the native engine on a real disk, recorded and crashed
@@ -20,6 +21,7 @@ pub mod bench;
 pub mod campaign;
 pub mod case;
 pub mod control;
+pub mod coverage;
 pub mod explore;
 mod failure;
 pub mod guest;

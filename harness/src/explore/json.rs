@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{ExploreReport, Level, PointCount};
+use crate::coverage::Coverage;
 use crate::summary::{FailureReport, Verdict};
 
 /// The name and version of the schema.
@@ -32,6 +33,9 @@ struct Exploration {
     total: Level,
     depths: Vec<Level>,
     points: Vec<PointCount>,
+    /// Absent in documents of older versions.
+    #[serde(default)]
+    marks: Coverage,
     verdict: VerdictJson,
     failures: Vec<Failure>,
     real: Real,
@@ -135,6 +139,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
         points_asked: exploration.recorded.crash_points,
         points: exploration.points,
         levels: exploration.depths,
+        coverage: exploration.marks,
         verdict: match exploration.verdict.kind.as_str() {
             "pass" => Verdict::Pass,
             "violation" => Verdict::Violation,
@@ -206,6 +211,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
         total: report.total(),
         depths: report.levels.clone(),
         points: report.points.clone(),
+        marks: report.coverage.clone(),
         verdict: VerdictJson {
             kind: kind.to_owned(),
             reasons,

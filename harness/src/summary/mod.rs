@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(crate) use tally::as_f64;
 pub use tally::{Fired, Tally, Times};
 
+use crate::coverage::Coverage;
 use crate::scenario::SeedRange;
 
 /// Everything there is to say about one scenario that was run.
@@ -35,6 +36,8 @@ pub struct RunReport {
     pub verdict: Verdict,
     /// What had been asked for and never happened.
     pub never_fired: Vec<String>,
+    /// The guest's marks; none of a saved case, which is there for one failure and not for coverage.
+    pub coverage: Coverage,
     /// The violation, if there is one.
     pub failure: Option<FailureReport>,
     /// Real time, the only part that differs from one machine or moment to another.

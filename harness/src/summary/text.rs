@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{FailureReport, Reproduction, RunReport, Tally, Times, Verdict, as_f64};
+use crate::coverage::Coverage;
 use crate::scenario::{SeedRange, bytes, nanoseconds, thousands};
 
 /// Whether the text may be coloured.
@@ -76,6 +77,9 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
         );
     }
     page.faults(tally);
+    marks(&report.coverage, |figure, note| {
+        page.row("marks reached", figure, note);
+    });
     page.predicted(tally);
     page.row("simulated", &long_time(tally.virtual_ns), &real(report));
     page.row(
@@ -176,6 +180,19 @@ impl Page {
             self.colour.paint(word.1, &padded)
         );
     }
+}
+
+/// How many of the guest's marks were reached, and which were not; nothing of a guest without marks.
+pub(crate) fn marks(coverage: &Coverage, mut row: impl FnMut(&str, &str)) {
+    if coverage.marks.is_empty() {
+        return;
+    }
+    let missed: Vec<&str> = coverage.missed().collect();
+    let mut note = format!("of {}", coverage.marks.len());
+    if !missed.is_empty() {
+        let _ = write!(note, "; never: {}", missed.join(", "));
+    }
+    row(&coverage.reached().to_string(), &note);
 }
 
 /// A violation and how to see it again.
