@@ -108,6 +108,9 @@ pub(crate) struct ExploreArgs {
     /// Show no progress, and only the verdict of what went well
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Write the results as a page for a browser: the time line of each failure, the device at the cut, states by crash point
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
     /// Exit 3 if a crash point had more states than are taken of one, or a mark of the guest was never reached
     #[arg(long)]
     pub(crate) strict: bool,
@@ -353,6 +356,9 @@ pub(crate) struct OutputArgs {
     /// Write the results for a CI server
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) junit: Option<PathBuf>,
+    /// Write the results as a page for a browser: the time line of a failure, the device at the cut, faults, latencies
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
     /// Write every event of every seed, one a line; costs memory
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,

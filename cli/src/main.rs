@@ -11,6 +11,7 @@ mod junit;
 mod output;
 mod pages;
 mod progress;
+mod report;
 mod run;
 mod runtime;
 mod timeline;

@@ -10,6 +10,7 @@ use kvsim_harness::campaign::{Campaign, CampaignError};
 use kvsim_harness::control::Control;
 use kvsim_harness::guest::{self, Program};
 use kvsim_harness::minimise::{self, Budget};
+use kvsim_harness::report::run_page;
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
 use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
 
@@ -19,6 +20,7 @@ use crate::interrupts::Interrupts;
 use crate::junit;
 use crate::output::{colour, complain, print};
 use crate::progress::Progress;
+use crate::report;
 use crate::runtime;
 use crate::trace::TraceFile;
 
@@ -199,6 +201,7 @@ async fn all(
     let files = || {
         let (junit, trace) = (&job.output.junit, &job.output.trace);
         junit.as_deref().map(junit::begin).transpose()?;
+        report::begin(job.output.report.as_deref())?;
         trace.as_deref().map(TraceFile::create).transpose()
     };
     let mut trace = match files() {
@@ -324,6 +327,9 @@ fn finish(job: &Job<'_>, found: &Found, mut exit: Exit) -> Exit {
         complain(&error);
         exit = exit.and(Exit::Internal);
     }
+    exit = exit.and(report::write(job.output.report.as_deref(), || {
+        run_page(found)
+    }));
     if job.output.json {
         match serde_json::to_string_pretty(&json::document(found, exit as u8)) {
             Ok(document) => print(&format!("{document}\n")),

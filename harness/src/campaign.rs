@@ -108,7 +108,7 @@ impl Campaign {
         let (failed, done) = merged.finish(control.first_failed());
         let mut report = self.report(done, control.stopped());
         if let Some(failed) = failed {
-            self.confirm(&failed).await?;
+            let failed = self.confirm(&failed).await?;
             let (failure, outcome) = self.failure(&failed);
             report.failure = Some(failure);
             report.verdict = outcome;
@@ -230,15 +230,15 @@ impl Campaign {
         }
     }
 
-    /// Runs a failing seed again: the same violation by the same trace, or the finding is worth nothing.
-    async fn confirm(&self, failed: &SeedResult) -> Result<(), CampaignError> {
+    /// Runs a failing seed again, and records it: the same violation by the same trace, or the finding is worth nothing.
+    async fn confirm(&self, failed: &SeedResult) -> Result<SeedResult, CampaignError> {
         let (seed, trace_hash, end) = (failed.seed, failed.trace_hash.clone(), failed.end.clone());
         let this = self.clone();
         let task = move || {
             let control = Control::default();
-            let again = this.run_one(seed, &control, Tracing::HashOnly)?;
+            let again = this.run_one(seed, &control, Tracing::Record)?;
             if again.trace_hash == trace_hash && again.end == end {
-                return Ok(());
+                return Ok(again);
             }
             let one = this.run_one(seed, &control, Tracing::Keep)?;
             let other = this.run_one(seed, &control, Tracing::Keep)?;

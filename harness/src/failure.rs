@@ -1,10 +1,12 @@
 //! A failing case: a whole scenario, pinned to the seed that failed, that fails again in the same way.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kvsim_sim::Program;
 
 use crate::oracle::{Property, Violation};
+use crate::report::Story;
 use crate::run::{SeedEnd, SeedResult};
 use crate::scenario::{FailureRecord, Scenario, SeedRange, explain};
 use crate::summary::{FailureReport, Reproduction};
@@ -34,9 +36,18 @@ pub(crate) fn report(
             .failure
             .as_ref()
             .map(|saved| reproduction(saved, violation, &failed.trace_hash)),
+        story: None,
     };
+    let case = match &scenario.failure {
+        Some(_) => scenario.clone(),
+        None => case(scenario, program, failed, violation),
+    };
+    report.story = failed.recording.clone().map(|recording| Story {
+        recording: Arc::new(recording),
+        facts: violation.facts.clone(),
+        scenario: explain(&case),
+    });
     if let (Some(directory), None) = (directory, &scenario.failure) {
-        let case = case(scenario, program, failed, violation);
         match save(&case, directory, failed.seed, violation.property) {
             Ok(path) => {
                 report.replay = Some(format!("kvsim replay {}", quoted(&path)));

@@ -11,6 +11,7 @@
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
 //! - [`coverage`]: which of the guest's marks were reached
 //! - [`summary`]: what came of it, for people and for machines
+//! - [`report`]: runs and explorations as pages for a browser
 //! - [`timeline`]: what happened in one run, in words and in order
 //! - [`recorded`]: the native engine on a real disk, recorded and crashed
 //! - [`guest`]: which guest is crashed
@@ -27,7 +28,9 @@ mod failure;
 pub mod guest;
 pub mod minimise;
 pub mod oracle;
+mod page;
 pub mod recorded;
+pub mod report;
 pub mod run;
 pub mod scenario;
 mod setup;

@@ -121,6 +121,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
                 unsaved: None,
                 replay: failure.replay,
                 reproduced: None,
+                story: None,
             };
             (failure.crash_point, report)
         })

@@ -224,16 +224,11 @@ impl Exploration {
         let mut scenario = Scenario::clone(&self.scenario);
         scenario.case = Some((*found.case).clone());
         scenario.run.seeds = SeedRange::one(self.seed);
-        let run = || {
-            run_seed(
-                &scenario,
-                &self.program,
-                self.seed,
-                &Control::default(),
-                Tracing::HashOnly,
-            )
+        let run = |tracing| {
+            let control = Control::default();
+            run_seed(&scenario, &self.program, self.seed, &control, tracing)
         };
-        let (one, other) = (run(), run());
+        let (one, other) = (run(Tracing::Record), run(Tracing::HashOnly));
         let shown = |end: &SeedEnd| match end {
             SeedEnd::Violation(violation) => violation.to_string(),
             other => format!("{other:?}"),

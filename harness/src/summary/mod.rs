@@ -11,6 +11,7 @@ pub(crate) use tally::as_f64;
 pub use tally::{Fired, Tally, Times};
 
 use crate::coverage::Coverage;
+use crate::report::Story;
 use crate::scenario::SeedRange;
 
 /// Everything there is to say about one scenario that was run.
@@ -105,6 +106,8 @@ pub struct FailureReport {
     pub replay: Option<String>,
     /// For a run of a saved failing case: whether it is the saved failure.
     pub reproduced: Option<Reproduction>,
+    /// The failing run itself, if it was recorded.
+    pub story: Option<Story>,
 }
 
 /// Whether a saved failing case failed again.

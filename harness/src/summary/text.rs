@@ -259,7 +259,7 @@ fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
     }
 }
 
-fn seeds(report: &RunReport) -> String {
+pub(crate) fn seeds(report: &RunReport) -> String {
     let ranges: Vec<String> = report.seeds_done.iter().map(SeedRange::to_string).collect();
     match ranges.len() {
         0 => "none".to_owned(),
@@ -273,7 +273,7 @@ fn seeds(report: &RunReport) -> String {
     }
 }
 
-fn crashes(tally: &Tally) -> String {
+pub(crate) fn crashes(tally: &Tally) -> String {
     let mut parts = Vec::new();
     for (count, what) in [
         (tally.power_cuts, "power cuts"),
@@ -288,7 +288,7 @@ fn crashes(tally: &Tally) -> String {
     parts.join(" · ")
 }
 
-fn kinds_of_writes(tally: &Tally) -> String {
+pub(crate) fn kinds_of_writes(tally: &Tally) -> String {
     let (durable, relaxed) = (tally.durable_writes_checked, tally.relaxed_writes_checked);
     format!(
         "acknowledged: {} durable · {} relaxed",
@@ -297,7 +297,7 @@ fn kinds_of_writes(tally: &Tally) -> String {
     )
 }
 
-fn statuses(tally: &Tally) -> String {
+pub(crate) fn statuses(tally: &Tally) -> String {
     let parts = tally
         .by_status
         .iter()
@@ -305,7 +305,7 @@ fn statuses(tally: &Tally) -> String {
     parts.collect::<Vec<_>>().join(" · ")
 }
 
-fn recoveries(tally: &Tally) -> String {
+pub(crate) fn recoveries(tally: &Tally) -> String {
     let times = &tally.recovery_ns;
     let mut note = format!(
         "virtual time p50 {} · max {}",
