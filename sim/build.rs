@@ -20,16 +20,21 @@ fn main() {
             println!("cargo::rerun-if-changed={}", file.display());
             std::fs::canonicalize(&file).expect("it exists")
         }
-        None => build(),
+        None => build("guest", &[]),
     };
     println!("cargo::rustc-env=KVSIM_BUILTIN_GUEST={}", module.display());
+    if std::env::var_os("CARGO_FEATURE_MUTANTS").is_some() {
+        let mutated = build("mutants", &["--features", "mutants"]);
+        println!("cargo::rustc-env=KVSIM_MUTANTS_GUEST={}", mutated.display());
+    }
 }
 
 fn env(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("cargo sets {name} for build scripts"))
 }
 
-fn build() -> PathBuf {
+/// Builds the guest in a folder of this name.
+fn build(name: &str, features: &[&str]) -> PathBuf {
     let root = Path::new(&env("CARGO_MANIFEST_DIR"))
         .join("..")
         .canonicalize()
@@ -49,7 +54,7 @@ fn build() -> PathBuf {
     ensure_target(&sysroot);
 
     // A target directory of its own: the workspace's is locked by the cargo that runs this script.
-    let target_dir = Path::new(&env("OUT_DIR")).join("guest");
+    let target_dir = Path::new(&env("OUT_DIR")).join(name);
     let mut cargo = Command::new(env("CARGO"));
     cargo
         .current_dir(&root)
@@ -64,7 +69,8 @@ fn build() -> PathBuf {
             "guest",
             "--target-dir",
         ])
-        .arg(&target_dir);
+        .arg(&target_dir)
+        .args(features);
     // Nothing of the host's build leaks in: not its flags (`target-cpu=native`), not clippy in place of rustc, not its profile.
     for (name, _) in std::env::vars() {
         let leaks = [

@@ -43,6 +43,8 @@ pub(crate) enum Command {
     Explore(ExploreArgs),
     /// Put the results of the shards of an exploration together
     Merge(MergeArgs),
+    /// Plant bugs in the engine, one at a time, and say whether each is caught
+    Mutants(MutantsArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     Bench(BenchArgs),
     /// Measure a disk, and the machine around it, into a profile for the simulated device
@@ -114,9 +116,44 @@ pub(crate) struct ExploreArgs {
     /// Exit 3 if a crash point had more states than are taken of one, or a mark of the guest was never reached
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Make each failure small, save that too, and say which single flush, write-through or later acknowledgement would mend it
+    #[arg(long)]
+    pub(crate) minimise: bool,
     /// Judge only part I of N, counted from 0; `kvsim merge` puts the JSON of all parts together
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     pub(crate) shard: Option<(u64, u64)>,
+    /// Where failing cases are saved
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    pub(crate) failures: PathBuf,
+}
+
+/// `kvsim mutants`
+#[derive(Debug, Args)]
+pub(crate) struct MutantsArgs {
+    /// The mutants [default: all]
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// Print what there is, and do nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Take the engine as it is, and leave out one flush or write-through of a run at a time
+    #[arg(long, conflicts_with_all = ["names", "minimise", "list"])]
+    pub(crate) host: bool,
+    /// Hunt with these scenarios only
+    #[arg(long = "scenario", value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) scenarios: Vec<String>,
+    /// Shrink each failure that says its steps, and say what is left of it
+    #[arg(long)]
+    pub(crate) minimise: bool,
+    /// Hunt in this WebAssembly module, which knows the option `mutant`, in place of the built-in one
+    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    pub(crate) guest: Option<PathBuf>,
+    /// States that are judged side by side [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
     /// Where failing cases are saved
     #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
     pub(crate) failures: PathBuf,
@@ -142,9 +179,12 @@ pub(crate) struct ReplayArgs {
     /// A failing case that `kvsim run` or `kvsim explore` saved
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Shrink it first, if `kvsim explore` saved it, and save the small one: fewer requests, smaller values, fewer survivors
+    /// Shrink it first and save the small one: fewer requests, smaller values, fewer survivors; and look for what is to blame
     #[arg(long)]
     pub(crate) minimise: bool,
+    /// Say which single flush, write-through or later acknowledgement would make it pass
+    #[arg(long)]
+    pub(crate) blame: bool,
     /// Where the small case is saved
     #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, requires = "minimise")]
     pub(crate) failures: PathBuf,

@@ -68,6 +68,7 @@ async fn all(
             strict: args.strict,
             failures: Some(args.failures.clone()),
             skip_seen: true,
+            minimise: args.minimise,
         };
         let control = interrupts.next();
         let progress = States::watch(&scenario.name, &control, !args.quiet && !args.json);

@@ -8,12 +8,14 @@ mod exit;
 mod explore;
 mod interrupts;
 mod junit;
+mod mutants;
 mod output;
 mod pages;
 mod progress;
 mod report;
 mod run;
 mod runtime;
+mod small;
 mod timeline;
 mod trace;
 
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => timeline::trace(&args),
         Command::Explore(args) => explore::explore(&args),
         Command::Merge(args) => explore::merge(&args),
+        Command::Mutants(args) => mutants::mutants(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),

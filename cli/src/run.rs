@@ -2,14 +2,12 @@
 //! scenarios one after the other, each on all cores.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kvsim_harness::campaign::{Campaign, CampaignError};
-use kvsim_harness::control::Control;
 use kvsim_harness::guest::{self, Program};
-use kvsim_harness::minimise::{self, Budget};
 use kvsim_harness::report::run_page;
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
 use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
@@ -22,6 +20,7 @@ use crate::output::{colour, complain, print};
 use crate::progress::Progress;
 use crate::report;
 use crate::runtime;
+use crate::small;
 use crate::trace::TraceFile;
 
 /// What `run` and `replay` make of their arguments.
@@ -68,11 +67,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
         return Exit::Usage;
     }
     let saved = scenarios.iter().find_map(saved_guest);
-    if args.minimise {
+    if args.minimise || args.blame {
         let guest = args.common.guest.clone().or(saved);
-        return scenarios.iter().fold(Exit::Clean, |exit, scenario| {
-            exit.and(minimise(scenario, guest.as_deref(), args))
-        });
+        return small::replay(args, &scenarios, guest.as_deref());
     }
     let (common, output) = (&args.common, &args.output);
     execute(&Job {
@@ -87,33 +84,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
     })
 }
 
-/// `kvsim replay --minimise`
-fn minimise(scenario: &Scenario, guest: Option<&Path>, args: &ReplayArgs) -> Exit {
-    let program = match guest::load_reused(guest) {
-        Ok(program) => program,
-        Err(error) => {
-            complain(&format!("error: {error}"));
-            return Exit::Usage;
-        }
-    };
-    warn_of_another_guest(scenario, program.as_ref());
-    let jobs = args.common.jobs.unwrap_or_else(all_cores);
-    let (budget, control) = (Budget::default(), Control::default());
-    let saved = minimise::minimise(scenario, &program, budget, jobs, &control)
-        .and_then(|small| small.save(program.as_ref(), &args.failures));
-    match saved {
-        Ok(text) => {
-            print(&text);
-            Exit::Violation
-        }
-        Err(error) => {
-            complain(&format!("error: {}: {error}", args.file.display()));
-            Exit::Usage
-        }
-    }
-}
-
-fn all_cores() -> NonZeroUsize {
+pub(crate) fn all_cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 

@@ -20,6 +20,7 @@ use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
 use crate::index::{Place, Version};
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 use crate::segments::Use;
 use crate::superblocks::publish;
@@ -28,7 +29,7 @@ use crate::tree::{PageSink, TreeWriter};
 /// Batches of pages on their way to the device.
 const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Entries that one step looks at.
-const ENTRIES_PER_STEP: usize = 256;
+const ENTRIES_PER_STEP: usize = 128;
 
 /// What a checkpoint decides when it begins.
 struct Plan {
@@ -38,6 +39,15 @@ struct Plan {
     /// Number, physical index and used bytes of the log segments before the replay start that stay.
     table: Vec<(u64, u32, u32)>,
     began_at: u64,
+}
+
+impl Plan {
+    /// Nothing durable refers to these segments any more.
+    fn free(&mut self, core: &mut Core) {
+        for physical in self.to_free.drain(..) {
+            core.segments.free(physical);
+        }
+    }
 }
 
 /// Runs one checkpoint.
@@ -78,14 +88,32 @@ pub(crate) async fn run(
     before: Superblock,
     writes: Vec<Io>,
 ) -> Result<bool, Error> {
-    let plan = handle.with(begin);
+    let mut plan = handle.with(begin);
+    if mutant(Mutant::LogReusedBeforePagesFlushed) {
+        handle.with(|core| plan.free(core));
+    }
     let (index_root, table_root) = match write_pages(handle, sink, &plan).await? {
         Some(roots) => roots,
         None => return Ok(false),
     };
     handle.settle(writes).await?;
-    let log_minimum = log_durable(handle).await?;
-    handle.flush().await?;
+    let log_minimum = if mutant(Mutant::CheckpointBeforeLogFlush) {
+        handle.with(|core| core.log.durable)
+    } else {
+        log_durable(handle).await?
+    };
+    let unflushed = mutant(Mutant::CheckpointPagesNotFlushed)
+        || mutant(Mutant::SuperblockBeforePages)
+        || (mutant(Mutant::EvacuationNotFlushed) && handle.with(|core| !core.is_serving()));
+    if !unflushed {
+        handle.flush().await?;
+    }
+    if mutant(Mutant::ReplayStartsTooLate) {
+        plan.replay = handle.with(|core| core.log.replay_start());
+    }
+    if mutant(Mutant::FreedBeforeSuperblock) {
+        handle.with(|core| plan.free(core));
+    }
     let superblock = handle.with(|core| Superblock {
         generation: before.generation + 1,
         segment_count: core.segments.count(),
@@ -98,9 +126,7 @@ pub(crate) async fn run(
     });
     publish(handle, superblock).await?;
     handle.with(|core| {
-        for physical in plan.to_free {
-            core.segments.free(physical);
-        }
+        plan.free(core);
         core.maintenance.freeing = 0;
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = sink.written_bytes;
@@ -131,6 +157,9 @@ fn begin(core: &mut Core) -> Plan {
         if segment.live_bytes > 0 {
             table.push((*logical, *physical, segment.end));
         }
+    }
+    if mutant(Mutant::TableIncomplete) {
+        table.pop();
     }
     to_free.extend(core.dead_extents());
     core.maintenance.freeing = (to_free.len() - pages) as u64;
@@ -169,6 +198,7 @@ async fn write_pages(
             Some(None) => break,
             Some(next) => after = next,
         }
+        handle.give_way().await;
         if sink.has_full() {
             in_flight.extend(sink.write_out(handle));
             let beyond = in_flight.len().saturating_sub(WRITES_IN_FLIGHT_MAX);
@@ -182,6 +212,9 @@ async fn write_pages(
     };
     sink.close_batch();
     in_flight.extend(sink.write_out(handle));
+    if mutant(Mutant::SuperblockBeforePages) {
+        in_flight.clear();
+    }
     handle.settle(in_flight).await?;
     Ok(index_root.zip(table_root))
 }

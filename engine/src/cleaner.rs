@@ -22,13 +22,18 @@ use crate::format::pointer::{Chunk, Pointer};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
 use crate::format::{KEY_BYTES_MAX, round_up, to_usize};
 use crate::index::Place;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskOp, Level};
 use crate::segments::Use;
 
-/// A victim is read in pieces of at least this size.
+/// As much of a victim is in memory at a time, or a whole frame where that is more.
 const WINDOW_BYTES: u64 = 1 << 20;
+/// It is read in pieces of this size while clients wait for commits, which wait behind each read at the device.
+const PIECE_BYTES: u64 = 64 << 10;
 /// More than a record with a moved pointer can take.
 const MOVED_POINTER_BYTES: usize = record_bytes(KEY_BYTES_MAX, 2 * POINTER_BYTES_MAX);
+/// Records that one step looks at.
+const RECORDS_PER_STEP: usize = 32;
 /// What cleaning may move before anyone has written anything.
 const PACE_BURST_BYTES: u64 = 128 << 10;
 
@@ -39,6 +44,17 @@ enum Stop {
     /// Damage was met.
     Damaged(Corruption),
     Failed(Error),
+}
+
+/// How far a step came.
+enum Moved {
+    All,
+    /// There are more.
+    Some,
+    /// The next one has to wait, and takes so much.
+    UpTo {
+        bytes: usize,
+    },
 }
 
 impl From<Error> for Stop {
@@ -71,6 +87,9 @@ pub(crate) async fn clean(handle: Handle) {
         });
         match result {
             Ok(()) => handle.with(|core| {
+                if mutant(Mutant::VictimFreedAtOnce) && !core.maintenance.checkpointing {
+                    core.segments.free(victim);
+                }
                 core.stats.cleaned_segments += 1;
                 core.activity += 1;
             }),
@@ -168,19 +187,22 @@ impl Core {
         self.note_relaxed();
     }
 
-    /// Moves the live ones among these records, up to the first that has to wait; returns its bytes.
+    /// Moves the live ones among the next of these records, up to the first that has to wait.
     fn move_alive(
         &mut self,
         records: &mut Peekable<Records<'_>>,
         damaged: impl Fn(Mismatch) -> Stop,
-    ) -> Result<Option<usize>, Stop> {
-        while let Some(record) = records.peek() {
+    ) -> Result<Moved, Stop> {
+        for _ in 0..RECORDS_PER_STEP {
+            let Some(record) = records.peek() else {
+                return Ok(Moved::All);
+            };
             let record = (*record).map_err(&damaged)?;
             if self.is_alive(&record).map_err(&damaged)? {
                 let bytes = record_bytes(record.key.len(), record.value.len());
                 match self.may_move(bytes, 0) {
                     Some(allowed) => allowed?,
-                    None => return Ok(Some(bytes)),
+                    None => return Ok(Moved::UpTo { bytes }),
                 }
                 self.move_record(&record);
                 self.stats.relocated_bytes += bytes as u64;
@@ -188,7 +210,7 @@ impl Core {
             }
             records.next();
         }
-        Ok(None)
+        Ok(Moved::Some)
     }
 
     /// Whether the index points to this very record.
@@ -266,8 +288,12 @@ async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
             .await?;
         let body = header.check_body(&id, window.from(at)).map_err(damaged)?;
         let mut records = Records::new(base + at + FRAME_HEADER_BYTES as u64, body).peekable();
-        while let Some(bytes) = handle.with(|core| core.move_alive(&mut records, damaged))? {
-            handle.until(|core| core.may_move(bytes, 0)).await?;
+        loop {
+            match handle.with(|core| core.move_alive(&mut records, damaged))? {
+                Moved::All => break,
+                Moved::Some => handle.give_way().await,
+                Moved::UpTo { bytes } => handle.until(|core| core.may_move(bytes, 0)).await?,
+            }
         }
         at += geometry.block_up(header.total_bytes());
     }
@@ -296,9 +322,7 @@ impl Window {
         if at < self.start || wanted > have {
             let to = end.min(at + len.max(WINDOW_BYTES));
             let sector = handle.with(|core| core.geometry.sector_bytes);
-            let bytes = handle
-                .read_retry(device + at, round_up(to - at, sector))
-                .await?;
+            let bytes = read_in_pieces(handle, device + at, round_up(to - at, sector)).await?;
             let before = std::mem::replace(&mut self.bytes, bytes);
             handle.with(|core| core.log.pool.give(before));
             self.start = at;
@@ -309,6 +333,22 @@ impl Window {
     fn from(&self, at: u64) -> &[u8] {
         &self.bytes[to_usize(at - self.start)..]
     }
+}
+
+/// One read, or many small ones if somebody waits for the device.
+async fn read_in_pieces(handle: &Handle, offset: u64, len: u64) -> Result<IoBuf, Error> {
+    if len <= PIECE_BYTES || !handle.with(|core| core.commits_come_first()) {
+        return handle.read_retry(offset, len).await;
+    }
+    let mut bytes = handle.with(|core| core.log.pool.take(to_usize(len)));
+    for start in (0..len).step_by(to_usize(PIECE_BYTES)) {
+        let piece = handle
+            .read_retry(offset + start, PIECE_BYTES.min(len - start))
+            .await?;
+        bytes[to_usize(start)..][..piece.len()].copy_from_slice(&piece);
+        handle.with(|core| core.log.pool.give(piece));
+    }
+    Ok(bytes)
 }
 
 /// Moves the live chunks of an extent segment.

@@ -5,6 +5,7 @@ use crate::core::{Core, Phase};
 use crate::error::Error;
 use crate::executor::Handle;
 use crate::format::superblock::Superblock;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{Reply, RequestId};
 use crate::superblocks::publish;
 
@@ -34,7 +35,9 @@ pub(crate) async fn close(handle: Handle, id: RequestId) {
 }
 
 async fn finish(handle: &Handle) -> Result<(), Error> {
-    log_durable(handle).await?;
+    if !mutant(Mutant::CloseDoesNotFlush) {
+        log_durable(handle).await?;
+    }
     handle
         .until(|core| (!core.maintenance.checkpointing && !core.maintenance.growing).then_some(()))
         .await;

@@ -71,6 +71,9 @@ pub struct Options {
     pub grow_percent: u64,
     /// Whether an idle engine records the durable position of its last group.
     pub durable_mark: bool,
+    /// The planted bug that is on.
+    #[cfg(feature = "mutants")]
+    pub mutant: Option<crate::Mutant>,
 }
 
 impl Default for Options {
@@ -91,6 +94,8 @@ impl Default for Options {
             usable_percent: 75,
             grow_percent: 65,
             durable_mark: true,
+            #[cfg(feature = "mutants")]
+            mutant: None,
         }
     }
 }
@@ -163,6 +168,11 @@ impl Options {
                     }
                 }
             }
+            #[cfg(feature = "mutants")]
+            "mutant" => {
+                let known = crate::Mutant::named(value);
+                self.mutant = Some(known.ok_or(format!("there is no mutant `{value}`"))?);
+            }
             _ => return Err(format!("unknown option `{name}`")),
         }
         Ok(())
@@ -193,6 +203,8 @@ pub(crate) struct Settings {
 impl Settings {
     pub(crate) fn new(config: &Config) -> Result<Settings, Error> {
         let mut options = Options::parse(&config.options).map_err(Error::Invalid)?;
+        #[cfg(feature = "mutants")]
+        crate::mutant::switch_on(options.mutant);
         let device = config.device.clone();
         let sector = device.sector_bytes;
         if !sector.is_power_of_two() || !(512..=65_536).contains(&sector) {

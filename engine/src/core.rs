@@ -19,6 +19,7 @@ use crate::index::{Index, Place, Version};
 use crate::log::Log;
 use crate::maintain::Maintenance;
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
 use crate::read::Reads;
 use crate::segments::Segments;
@@ -76,12 +77,18 @@ pub(crate) struct Core {
     pub(crate) next_snapshot: SnapshotId,
     /// Requests that wait for space or buffer, and all that came after them.
     pub(crate) queue: VecDeque<(RequestId, OwnedRequest)>,
+    /// Since when there are some.
+    pub(crate) stalled_since: Nanos,
     pub(crate) maintenance: Maintenance,
     /// The request that closes, until its task is started.
     pub(crate) closing: Option<RequestId>,
     pub(crate) through_is_faster: bool,
     pub(crate) through_measured_faster: bool,
     pub(crate) stats: Stats,
+    /// Calls into the engine so far.
+    pub(crate) calls: u64,
+    /// When work that gave way to the clients goes on if none of them calls.
+    pub(crate) resume_at: Option<Nanos>,
     /// Grows whenever something happened that a task or the commit path may wait for.
     pub(crate) activity: u64,
     pub(crate) task_completions: BTreeMap<u64, IoResult>,
@@ -121,11 +128,14 @@ impl Core {
             snapshots: BTreeMap::new(),
             next_snapshot: 1,
             queue: VecDeque::new(),
+            stalled_since: now,
             maintenance: Maintenance::default(),
             closing: None,
             through_is_faster: false,
             through_measured_faster: false,
             stats: Stats::default(),
+            calls: 0,
+            resume_at: None,
             activity: 0,
             task_completions: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -193,6 +203,12 @@ impl Core {
                 self.task_completions.insert(tag, result);
             }
             (Owner::Value { read, part }, result) => self.value_read(read, part, result),
+            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FailedFlushRetried) => {
+                self.retry_flush();
+            }
+            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FlushErrorIgnored) => {
+                self.commit_flushed();
+            }
             (_, Err(error)) => self.poison(error),
             (Owner::Frame { lsn, submitted_at }, Ok(_)) => self.frame_written(lsn, submitted_at),
             (Owner::Chunk { lsn }, Ok(_)) => self.chunk_written(lsn),
@@ -211,10 +227,15 @@ impl Core {
         self.activity += 1;
         self.mark(Mark::Poisoned);
         self.log_line(Level::Error, format!("read-only from here on: {error}"));
+        let status = if mutant(Mutant::FailedCommitReportedUndone) {
+            Status::ReadOnly
+        } else {
+            Status::IoError
+        };
         while let Some(waiter) = self.waiters.pop_front() {
             self.fail(
                 waiter.id,
-                Status::IoError,
+                status,
                 format!("the commit may or may not survive: {error}"),
             );
         }
@@ -273,6 +294,9 @@ impl Core {
                     self.segments
                         .remove_live(physical, self.geometry.block_up(chunk.len.into()));
                     self.extents.disown(chunk.offset);
+                    if mutant(Mutant::ExtentFreedAtOnce) && self.is_serving() {
+                        self.free_if_dead(physical);
+                    }
                 }
             }
         }

@@ -145,6 +145,8 @@ impl Engine {
 impl Core {
     fn at(&mut self, now: Nanos) -> &mut Core {
         self.now = self.now.max(now);
+        self.calls += 1;
+        self.resume_at = None;
         self
     }
 }

@@ -29,6 +29,7 @@ use crate::format::{len32, round_up, to_usize};
 use crate::index::Place;
 use crate::log::{Log, Tail};
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::port::DiskOp;
 use crate::replay::Recovered;
 use crate::segments::Use;
@@ -86,6 +87,9 @@ fn no_space() -> Error {
 /// Sets up a log for what is written anew.
 fn begin(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Result<(), Error> {
     core.claim_next(recovered.tail.next)?;
+    if mutant(Mutant::RecoveryReclaimsTooEarly) {
+        core.segments.free_pages();
+    }
     let first = core.segments.allocate(Use::Log).ok_or_else(no_space)?;
     let tail = Tail {
         lsn: round_up(recovered.tail.lsn, core.geometry.segment_bytes),
@@ -200,7 +204,7 @@ fn go_on(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Sup
         previous_end: lsn,
         next_sequence: recovered.tail.next_sequence,
     };
-    let epoch = superblock.epoch + 1;
+    let epoch = superblock.epoch + u64::from(!mutant(Mutant::TailNotFenced));
     core.log = Log::new(core.geometry, core.id, &core.settings.options, epoch, &tail);
     Superblock {
         epoch,

@@ -99,6 +99,14 @@ impl Core {
             .filter(|physical| !self.extents.needs(*physical))
     }
 
+    /// Frees a segment of extents that holds nothing live, without asking what still refers to it.
+    pub(crate) fn free_if_dead(&mut self, physical: u32) {
+        let dead = self.segments.get(physical).live_bytes == 0;
+        if dead && !self.extents.needs(physical) && !self.maintenance.checkpointing {
+            self.segments.free(physical);
+        }
+    }
+
     /// How many more segments values of these sizes take, written one after the other.
     pub(crate) fn extent_segments(&self, sizes: impl Iterator<Item = u64>) -> u64 {
         let mut room = self.extent_room();

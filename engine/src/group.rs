@@ -19,8 +19,11 @@ use std::sync::Arc;
 use crate::config::CommitMode;
 use crate::core::{Core, Owner};
 use crate::log::{FlushNeed, Frame, FrameState};
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
+/// Clients who do not come back within this time after a commit do something else.
+const COMMITS_PAUSE_NS: Nanos = 1_000_000;
 /// Writes in flight at most when a flush follows anyway.
 const WRITES_IN_FLIGHT_MAX: usize = 8;
 /// Groups without a wait after a wait that did not pay, at most.
@@ -30,7 +33,7 @@ const MARK_DELAY_NS_MIN: Nanos = 1_000_000;
 const OVERLAP_WAITING_MIN: u32 = 8;
 /// What several threads take to come back with their next commit on a few processors; the wait may last as long, up to half a
 /// commit's time.
-const RETURN_NS: Nanos = 50_000;
+const RETURN_NS: Nanos = 60_000;
 
 /// Someone who is answered when a position is durable.
 #[derive(Debug)]
@@ -72,6 +75,8 @@ pub(crate) struct Group {
     /// Smoothed time that making a group durable takes: a flush, or a write-through.
     pub(crate) flush_ns: Nanos,
     concurrent: u32,
+    /// When clients were last told that something is durable.
+    acknowledged_at: Option<Nanos>,
     gather: Option<Gather>,
     backoff: u32,
     skip: u32,
@@ -96,6 +101,7 @@ impl Core {
     fn is_through(&self) -> bool {
         match self.settings.options.commit {
             CommitMode::Flush => false,
+            _ if mutant(Mutant::PlainWriteTakenForDurable) => true,
             CommitMode::WriteThrough => true,
             CommitMode::Auto => !self.settings.device.volatile_cache || self.through_is_faster,
         }
@@ -103,7 +109,8 @@ impl Core {
 
     /// Whether writes of log and extents must ask for write-through.
     pub(crate) fn write_through(&self) -> bool {
-        self.settings.device.volatile_cache && self.is_through()
+        let asks = !mutant(Mutant::PlainWriteTakenForDurable);
+        self.settings.device.volatile_cache && self.is_through() && asks
     }
 
     /// Does whatever can be done for the commits. Called at the end of every call.
@@ -123,6 +130,9 @@ impl Core {
                 self.start_group();
             }
             self.submit_frames();
+            if mutant(Mutant::AcknowledgedBeforeFlush) {
+                self.acknowledge();
+            }
             if !self.is_through() {
                 self.flush_group();
             }
@@ -183,6 +193,7 @@ impl Core {
     fn relaxed_deadline(&self) -> Option<Nanos> {
         self.group
             .relaxed_since
+            .filter(|_| !mutant(Mutant::RelaxedWindowForgotten))
             .map(|since| since + self.settings.options.relaxed_window_ns / 2)
     }
 
@@ -198,7 +209,7 @@ impl Core {
             None if group.skip > 0 => None,
             None => {
                 let usual = group.flush_ns * 3 / 20;
-                Some(began + usual.max(RETURN_NS.min(group.flush_ns / 2)))
+                Some(began + usual.max(RETURN_NS.min(group.flush_ns * 2 / 3)))
             }
         }
     }
@@ -295,6 +306,12 @@ impl Core {
         !self.waiters.is_empty() || !self.log.is_durable_to(self.group.wanted)
     }
 
+    /// Whether clients wait for commits, or did a moment ago.
+    pub(crate) fn commits_go_on(&self) -> bool {
+        let told = self.group.acknowledged_at;
+        self.is_awaited() || told.is_some_and(|at| self.now - at < COMMITS_PAUSE_NS)
+    }
+
     /// A task of the engine's waits until the log is durable beyond this position.
     pub(crate) fn want_durable(&mut self, lsn: u64) {
         self.group.wanted = self.group.wanted.max(lsn);
@@ -348,6 +365,9 @@ impl Core {
 
     /// A chunk has reached the device; `lsn` is the frame that points to it.
     pub(crate) fn chunk_written(&mut self, lsn: u64) {
+        if mutant(Mutant::PointerBeforeValue) && self.log.is_retired(lsn) {
+            return;
+        }
         if let Some(open) = self.log.open.as_mut().filter(|open| open.lsn == lsn) {
             open.chunk_writes -= 1;
             return;
@@ -380,6 +400,7 @@ impl Core {
             .frames
             .iter()
             .any(|frame| frame.end <= covered && !frame.is_complete())
+            && !mutant(Mutant::FlushBeforeWriteCompletes)
         {
             return;
         }
@@ -417,6 +438,13 @@ impl Core {
         self.acknowledge();
     }
 
+    /// The flush that failed is submitted again.
+    pub(crate) fn retry_flush(&mut self) {
+        if let Some(flush) = self.group.flush {
+            self.submit_flush(flush.covers);
+        }
+    }
+
     pub(crate) fn note_flush_ns(&mut self, took: Nanos) {
         let smoothed = self.group.flush_ns;
         self.group.flush_ns = if smoothed == 0 {
@@ -445,7 +473,7 @@ impl Core {
     fn acknowledge(&mut self) {
         let mut acknowledged = 0;
         while let Some(waiter) = self.waiters.front()
-            && self.log.is_durable_to(waiter.lsn)
+            && (self.log.is_durable_to(waiter.lsn) || self.acknowledges_early(waiter.lsn))
         {
             let id = waiter.id;
             self.waiters.pop_front();
@@ -453,6 +481,7 @@ impl Core {
             acknowledged += 1;
         }
         if acknowledged > 0 {
+            self.group.acknowledged_at = Some(self.now);
             self.group.concurrent =
                 acknowledged + u32::try_from(self.waiters.len()).unwrap_or(u32::MAX - acknowledged);
             self.activity += 1;
@@ -461,6 +490,17 @@ impl Core {
             let delay = (2 * self.group.flush_ns).max(MARK_DELAY_NS_MIN);
             self.group.mark_at.get_or_insert(self.now + delay);
         }
+    }
+
+    /// Never, but for a mutant.
+    fn acknowledges_early(&self, lsn: u64) -> bool {
+        let before_flush = mutant(Mutant::AcknowledgedBeforeFlush);
+        let out_of_order = mutant(Mutant::NewerFrameBeforeOlder);
+        (before_flush || out_of_order)
+            && self.log.frames.iter().any(|frame| {
+                let written = frame.is_complete() || (before_flush && frame.is_written());
+                written && (frame.start..frame.end).contains(&lsn)
+            })
     }
 
     /// Records the durable position when nobody has wanted anything for a while.
@@ -500,7 +540,7 @@ impl Core {
             self.flush_deadline()
         };
         // What is due already waits for a completion.
-        [gather, relaxed, flush, mark]
+        [gather, relaxed, flush, mark, self.resume_at]
             .into_iter()
             .flatten()
             .filter(|at| *at > self.now)

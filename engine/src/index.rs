@@ -15,6 +15,7 @@ use std::ops::Bound;
 use crate::format::page::PAGE_ENTRY_HEADER_BYTES;
 use crate::format::pointer::Pointer;
 use crate::key::Key;
+use crate::mutant::{Mutant, mutant};
 use crate::port::Direction;
 
 /// Where a value is.
@@ -95,7 +96,8 @@ impl Index {
     /// The newest version, if it is of `since` or later and no snapshot reads it. Whoever changes its place accounts for it.
     pub(crate) fn newest_unheld(&mut self, key: &[u8], since: u64) -> Option<&mut Version> {
         let version = self.newest.get_mut(&Key::new(key))?;
-        let held = self.snapshots.range(version.sequence..).next().is_some();
+        let held = self.snapshots.range(version.sequence..).next().is_some()
+            && !mutant(Mutant::AbsorbedUnderSnapshot);
         (version.sequence >= since && !held).then_some(version)
     }
 

@@ -6,9 +6,9 @@ use std::cmp::Ordering;
 
 const PREFIX_BYTES: usize = 16;
 
-/// A key, or the bound of a range.
+/// A key, or the bound of a range, for ordered maps: two are compared by their first bytes, which lie in place.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Key {
+pub struct Key {
     /// The first bytes, and zeroes where the key is shorter.
     prefix: [u8; PREFIX_BYTES],
     len: u16,
@@ -17,7 +17,9 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub(crate) fn new(bytes: &[u8]) -> Key {
+    /// The key of these bytes; short ones are kept in place.
+    #[must_use]
+    pub fn new(bytes: &[u8]) -> Key {
         let mut prefix = [0; PREFIX_BYTES];
         let taken = bytes.len().min(PREFIX_BYTES);
         prefix[..taken].copy_from_slice(&bytes[..taken]);
@@ -29,7 +31,9 @@ impl Key {
         }
     }
 
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
         match &self.long {
             Some(bytes) => bytes,
             None => &self.prefix[..usize::from(self.len)],

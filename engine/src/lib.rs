@@ -36,6 +36,7 @@ mod loaded;
 mod log;
 mod maintain;
 mod marks;
+mod mutant;
 mod pool;
 mod port;
 mod read;
@@ -54,7 +55,9 @@ pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use config::{CommitMode, Config, DeviceInfo, Options};
 pub use engine::Engine;
 pub use error::{Corruption, Error, Mismatch};
+pub use key::Key;
 pub use marks::Mark;
+pub use mutant::Mutant;
 pub use port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
     RequestId, ScanRange, SnapshotId, Status,

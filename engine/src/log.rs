@@ -19,6 +19,7 @@ use crate::format::record::{self, RecordKind, record_bytes};
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::ReplayStart;
 use crate::format::{Geometry, len32, to_usize};
+use crate::mutant::{Mutant, mutant};
 use crate::pool::Pool;
 use crate::segments::{Segments, Use};
 use crate::unproven::Unproven;
@@ -81,12 +82,14 @@ pub(crate) enum FlushNeed {
 impl Frame {
     /// Frame and extents have reached the device.
     pub(crate) fn is_written(&self) -> bool {
-        self.state == FrameState::Written && self.chunk_writes == 0
+        let chunks_written = self.chunk_writes == 0 || mutant(Mutant::PointerBeforeValue);
+        self.state == FrameState::Written && chunks_written
     }
 
     /// That, and its own need of a flush is met.
     pub(crate) fn is_complete(&self) -> bool {
-        self.is_written() && self.flush == FlushNeed::No
+        let flushed = self.flush == FlushNeed::No || mutant(Mutant::RelaxedFramesNotFlushed);
+        self.is_written() && flushed
     }
 
     /// A flush has to come for it, or may have to once it is written.
@@ -184,6 +187,12 @@ impl Log {
         self.open.as_ref().map_or(self.previous_end, |open| {
             open.start + self.geometry.block_up(open.len as u64)
         })
+    }
+
+    /// Whether the frame at this position is on its way no more.
+    pub(crate) fn is_retired(&self, lsn: u64) -> bool {
+        let open = self.open.as_ref().is_some_and(|open| open.lsn == lsn);
+        !open && self.frames.iter().all(|frame| frame.lsn != lsn)
     }
 
     /// Whether everything handed in is durable. Frames that only state a durable position do not count.
@@ -344,7 +353,7 @@ impl Log {
             return;
         };
         let lead = to_usize(open.lsn - open.start);
-        if lead > 0 {
+        if lead > 0 && !mutant(Mutant::SegmentHeaderNotRewritten) {
             let header = SegmentHeader {
                 epoch: self.epoch,
                 logical: self.geometry.logical(open.start),
@@ -363,7 +372,11 @@ impl Log {
             records: open.records,
             first_sequence: open.first_sequence,
             previous_checksum: self.previous_checksum,
-            durable: self.durable,
+            durable: if mutant(Mutant::DurableStatedTooEarly) {
+                self.previous_end
+            } else {
+                self.durable
+            },
             has_extents: open.has_extents,
             body_checksum: 0,
             header_checksum: 0,

@@ -18,11 +18,15 @@ use crate::executor::{Executor, Handle};
 use crate::format::record::record_bytes;
 use crate::grow::grow;
 use crate::index::Place;
+use crate::port::Nanos;
 use crate::segments::Use;
 use crate::unproven::Burden;
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
 const FUTILE_ROUNDS_MAX: u32 = 4;
+
+/// Work that has given way goes on after this time if nobody has called.
+const RESUME_NS: Nanos = 50_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
@@ -223,6 +227,27 @@ impl Core {
             || fits.is_none_or(|max| live > max / options.usable_percent * percent)
     }
 
+    /// Whether clients may soon have to wait for space: they have what is free beyond their floor, less what a checkpoint takes.
+    fn is_pressed(&self) -> bool {
+        let lead = self.checkpoint_segments(self.index.entry_bytes());
+        self.maintenance.is_stalled() || self.segments.free_count() < self.user_floor() + lead
+    }
+
+    /// Whether commits that go on are to be held up as little as can be by what makes space.
+    pub(crate) fn commits_come_first(&self) -> bool {
+        self.commits_go_on() && !self.is_pressed()
+    }
+
+    /// Whether work that gave way in that call may go on: in the next one, or now, if no commit would be held up, or clients wait for space.
+    pub(crate) fn may_go_on(&mut self, gave_way_in: u64) -> bool {
+        let running = self.phase == Phase::Running && self.poisoned.is_none();
+        let on = self.calls != gave_way_in || !running || !self.commits_come_first();
+        if !on {
+            self.resume_at = Some(self.now + RESUME_NS);
+        }
+        on
+    }
+
     /// Starts what is due.
     pub(crate) fn maintain(&mut self, executor: &mut Executor, handle: &Handle) {
         if self.phase != Phase::Running || self.poisoned.is_some() {
@@ -245,11 +270,8 @@ impl Core {
         let mut due = !checkpointing && since >= threshold;
         if !due && shortage > 0 && !self.maintenance.growing {
             let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
-            // What clients may take while a checkpoint runs.
-            let lead = self.checkpoint_segments(self.index.entry_bytes());
-            let near = self.segments.free_count() < self.user_floor() + lead;
             due = reclaimable >= worth
-                || (near && reclaimable >= worth.div_ceil(2))
+                || (self.is_pressed() && reclaimable >= worth.div_ceil(2))
                 || (reclaimable > 0 && stalled);
             if !due && !self.maintenance.cleaning && !self.maintenance.clean_futile {
                 self.maintenance.cleaning = true;

@@ -18,6 +18,7 @@ use crate::format::record::{self, RecordKind, record_bytes, tag};
 use crate::format::{round_up, to_usize};
 use crate::index::{Place, Version};
 use crate::log::InMemory;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp, Reply, RequestId, SnapshotId, Status};
 use crate::scan::Scan;
 use crate::write::Verdict;
@@ -170,7 +171,10 @@ impl Core {
     /// Keeps the segments of a place from being handed out anew, and remembers where on the device it is: a segment that is
     /// freed while it is held drains, and is no part of the log any more.
     pub(crate) fn hold_place(&mut self, place: &Place) -> Held {
-        let segments = self.segments_of(place);
+        let mut segments = self.segments_of(place);
+        if mutant(Mutant::ReadersNotHeld) {
+            segments.clear();
+        }
         for physical in &segments {
             self.segments.add_reader(*physical);
         }
@@ -405,6 +409,9 @@ pub(crate) fn verify_record(
     expected: u32,
     bytes: &[u8],
 ) -> Result<(), Mismatch> {
+    if mutant(Mutant::OldNeighbourTaken) {
+        return Ok(());
+    }
     let record = record::verify(id, lsn, bytes)?;
     Mismatch::check("record tag", expected.into(), tag(record.checksum).into())?;
     Mismatch::check("record sequence number", sequence, record.sequence)?;

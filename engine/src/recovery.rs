@@ -22,6 +22,7 @@ use crate::format::{Geometry, get_u32, get_u64};
 use crate::index::{Place, Version};
 use crate::log::Log;
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{Level, Reply};
 use crate::replay::{Recovered, replay};
 use crate::segments::{Segments, Use};
@@ -299,10 +300,10 @@ fn go_on(
 ) -> Result<Superblock, Error> {
     let tail = &recovered.tail;
     core.claim_next(tail.next)?;
-    let epoch = superblock.epoch + 1;
+    let epoch = superblock.epoch + u64::from(!mutant(Mutant::TailNotFenced));
     core.log = Log::new(core.geometry, core.id, &core.settings.options, epoch, tail);
     Ok(Superblock {
-        generation: superblock.generation + 1,
+        generation: superblock.generation + u64::from(!mutant(Mutant::GenerationReused)),
         epoch,
         epoch_start: tail.lsn,
         durable: tail.previous_end,

@@ -17,13 +17,14 @@ use crate::checksum::Identity;
 use crate::error::{Corruption, Error, Mismatch};
 use crate::executor::Handle;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use crate::format::record::Records;
+use crate::format::record::{self, Records};
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::Superblock;
-use crate::format::{Geometry, round_up};
+use crate::format::{Geometry, round_up, to_usize};
 use crate::loaded::Loaded;
 use crate::log::Tail;
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::segments::Use;
 use crate::settle::Held;
 
@@ -91,10 +92,17 @@ impl Replay<'_> {
             None => self.follow().await?,
         };
         let damage = self.damage_at(at, mismatch);
+        if mutant(Mutant::GapIsTheEnd) {
+            self.durable = self.durable.min(self.tail.previous_end);
+        }
         if self.durable > self.tail.previous_end {
             return Err(damage.into());
         }
-        let evidence = self.evidence_beyond(at).await?;
+        let evidence = if mutant(Mutant::GapIsTheEnd) {
+            None
+        } else {
+            self.evidence_beyond(at).await?
+        };
         if evidence.is_some_and(|durable| durable > self.tail.previous_end) {
             return Err(damage.into());
         }
@@ -111,6 +119,15 @@ impl Replay<'_> {
         let from = self.geometry.logical(self.tail.lsn.saturating_sub(1)) + 1;
         self.handle.with(|core| core.segments.cut_log(from));
         let torn = mismatch.found != 0 && mismatch.what != "segment number";
+        if torn && mutant(Mutant::TornTailRefused) {
+            return Err(damage.into());
+        }
+        if torn && mutant(Mutant::AppendAfterTornTail) {
+            self.skip_block();
+        }
+        if mutant(Mutant::SequencesStartAgain) {
+            self.tail.next_sequence = 1;
+        }
         Ok(Recovered {
             tail: self.tail,
             cut: cut_extents || torn,
@@ -124,12 +141,38 @@ impl Replay<'_> {
     async fn follow(&mut self) -> Result<(u64, Mismatch), Error> {
         loop {
             let at = self.tail.lsn;
-            if let Some(mismatch) = self.frame().await?
+            let missing = self.frame().await?;
+            if missing.is_some() && self.skips_bad_frame() {
+                self.skip_block();
+                continue;
+            }
+            if let Some(mismatch) = missing
                 && let Some(unlinked) = self.link().await?
             {
                 let full = self.geometry.within(at) == 0;
                 return Ok(if full { (at, unlinked) } else { (at, mismatch) });
             }
+        }
+    }
+
+    /// Never, but for a mutant: whether to look for a whole frame behind this block.
+    fn skips_bad_frame(&self) -> bool {
+        let within = self.geometry.within(self.tail.lsn);
+        let block = || {
+            self.segment
+                .from(within)
+                .iter()
+                .take(to_usize(self.geometry.block_bytes))
+        };
+        within != 0
+            && (mutant(Mutant::BadFrameSkipped)
+                || mutant(Mutant::ZeroesPassAsFrame) && block().all(|byte| *byte == 0))
+    }
+
+    /// Goes on one block further in the segment.
+    fn skip_block(&mut self) {
+        if self.geometry.within(self.tail.lsn) != 0 {
+            self.tail.lsn += self.geometry.block_bytes;
         }
     }
 
@@ -291,11 +334,20 @@ impl Replay<'_> {
                 within + self.geometry.block_bytes,
             )
             .await?;
-        let header =
-            match FrameHeader::decode(&self.id, self.tail.lsn, room, self.segment.from(within)) {
-                Ok(header) => header,
-                Err(mismatch) => return Ok(Some(mismatch)),
-            };
+        let bytes = self.segment.from(within);
+        if mutant(Mutant::LengthTrustedUnchecked) {
+            let end = within + FrameHeader::claimed_bytes(bytes);
+            self.segment.load(self.handle, &self.geometry, end).await?;
+        }
+        let bytes = self.segment.from(within);
+        let decoded = FrameHeader::decode(&self.id, self.tail.lsn, room, bytes);
+        let mut header = match decoded.or_else(|it| self.recycled(room, bytes).ok_or(it)) {
+            Ok(header) => header,
+            Err(mismatch) => return Ok(Some(mismatch)),
+        };
+        if header.records == 0 && mutant(Mutant::EmptyFrameEndsReplay) {
+            return Ok(Mismatch::check("records", 1, 0).err());
+        }
         if let Err(mismatch) = self.check_chain(&header) {
             return Ok(Some(mismatch));
         }
@@ -304,19 +356,67 @@ impl Replay<'_> {
             .await?;
         let body = match header.check_body(&self.id, self.segment.from(within)) {
             Ok(body) => body.to_vec(),
-            Err(mismatch) => return Ok(Some(mismatch)),
+            Err(mismatch) => match self.whole_records(&mut header) {
+                Some(body) => body,
+                None => return Ok(Some(mismatch)),
+            },
         };
+        if mutant(Mutant::RecycledSegmentReplays) {
+            (header.lsn, header.first_sequence) = (self.tail.lsn, self.tail.next_sequence);
+        }
         self.accept(header, body)?;
         Ok(None)
     }
 
+    /// Nothing, but for a mutant: a frame that was written here when the segment was another part of the log.
+    fn recycled(&self, room: u64, bytes: &[u8]) -> Option<FrameHeader> {
+        if !mutant(Mutant::RecycledSegmentReplays) {
+            return None;
+        }
+        let header = FrameHeader::decode_misplaced(&self.id, bytes)?;
+        (header.total_bytes() <= room).then_some(header)
+    }
+
+    /// Nothing, but for a mutant: the records of a torn frame that came through, from its first on.
+    fn whole_records(&self, header: &mut FrameHeader) -> Option<Vec<u8>> {
+        if !mutant(Mutant::TornFrameAppliedInPart) {
+            return None;
+        }
+        let start = self.geometry.within(header.lsn) + FRAME_HEADER_BYTES as u64;
+        let body = self.segment.from(start).get(..header.body_bytes as usize)?;
+        let (mut at, mut records) = (0, 0);
+        while let Ok((record, bytes)) = record::parse(0, &body[at..])
+            && let lsn = header.lsn + (FRAME_HEADER_BYTES + at) as u64
+            && record::verify(&self.id, lsn, &body[at..at + bytes]).is_ok()
+            && record.sequence > 0
+        {
+            at += bytes;
+            records += 1;
+        }
+        header.records = records;
+        (records > 0).then(|| body[..at].to_vec())
+    }
+
     pub(crate) fn check_chain(&self, header: &FrameHeader) -> Result<(), Mismatch> {
+        if mutant(Mutant::RecycledSegmentReplays) {
+            return Ok(());
+        }
+        if self.is_untied() {
+            return self.check_epoch(header.lsn, header.epoch);
+        }
         self.check_epoch(header.lsn, header.epoch)?;
         Mismatch::check(
             "checksum of the frame before",
             self.tail.previous_checksum,
             header.previous_checksum,
         )
+    }
+
+    /// Never, but for mutants that take a frame whatever was before it.
+    fn is_untied(&self) -> bool {
+        mutant(Mutant::TailNotFenced)
+            || mutant(Mutant::BadFrameSkipped)
+            || mutant(Mutant::ZeroesPassAsFrame)
     }
 
     /// The frame is the next of the chain.
@@ -341,13 +441,18 @@ impl Replay<'_> {
             records += 1;
             if record.kind.is_commit() {
                 let expected = header.first_sequence + commits;
-                Mismatch::check("sequence number", expected, record.sequence)
-                    .map_err(|mismatch| mismatch.at(offset))?;
+                if !mutant(Mutant::RecycledSegmentReplays) {
+                    Mismatch::check("sequence number", expected, record.sequence)
+                        .map_err(|mismatch| mismatch.at(offset))?;
+                }
                 commits += 1;
             }
         }
         Mismatch::check("records of the frame", header.records.into(), records)
             .map_err(|mismatch| mismatch.at(offset))?;
+        if self.is_untied() {
+            self.tail.next_sequence = header.first_sequence;
+        }
         Mismatch::check(
             "first sequence number",
             self.tail.next_sequence,

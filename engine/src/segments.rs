@@ -156,6 +156,14 @@ impl Segments {
         }
     }
 
+    /// Frees all pages, without asking what still refers to them.
+    pub(crate) fn free_pages(&mut self) {
+        let pages = self.dead(Use::Page).map(|(physical, _)| physical);
+        for physical in pages.collect::<Vec<u32>>() {
+            self.free(physical);
+        }
+    }
+
     pub(crate) fn add_reader(&mut self, physical: u32) {
         self.get_mut(physical).readers += 1;
     }

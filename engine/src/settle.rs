@@ -19,6 +19,7 @@ use crate::format::round_up;
 use crate::index::{Place, Version};
 use crate::log::Tail;
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::recovery::claim_extents;
 use crate::replay::Replay;
 
@@ -44,7 +45,8 @@ impl Replay<'_> {
     /// The chain has ended: the frames that count and are not proven, if any of them holds a commit, and whether something
     /// was cut off that might have been one.
     pub(crate) async fn settle(&mut self) -> Result<(Vec<Held>, bool), Error> {
-        let volatile = self.handle.with(|core| core.settings.device.volatile_cache);
+        let volatile = self.handle.with(|core| core.settings.device.volatile_cache)
+            && !mutant(Mutant::UnprovenTailTrusted);
         while let Some(held) = self.held.pop_front_if(|held| held.end <= self.durable) {
             self.apply(&held, true)?;
         }
@@ -96,6 +98,9 @@ impl Replay<'_> {
                 u32::try_from(within).expect("a segment is below 4 GiB");
             for record in held.records() {
                 let record = record.map_err(|mismatch| mismatch.at(offset))?;
+                if record.kind == RecordKind::Delete && self.drops_delete(core, record.key) {
+                    continue;
+                }
                 if moves || record.kind.is_commit() {
                     apply_record(core, &record).map_err(|mismatch| {
                         mismatch.at(offset + self.geometry.within(record.lsn))
@@ -106,13 +111,20 @@ impl Replay<'_> {
         })
     }
 
+    /// Never, but for a mutant.
+    fn drops_delete(&self, core: &Core, key: &[u8]) -> bool {
+        let older = core.index.newest(key);
+        let in_checkpoint = older.is_some_and(|it| it.sequence < self.superblock.replay.sequence);
+        mutant(Mutant::DeletesNotReplayed) || (mutant(Mutant::TombstoneDropped) && in_checkpoint)
+    }
+
     /// The first chunk that a record of the frame points to and that is not there.
     async fn check_extents(
         &self,
         held: &Held,
         commits_only: bool,
     ) -> Result<Option<Corruption>, Error> {
-        if !held.header.has_extents {
+        if !held.header.has_extents || mutant(Mutant::ExtentsNotChecked) {
             return Ok(None);
         }
         let segments = self.handle.with(|core| core.segments.count());
@@ -170,6 +182,9 @@ fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
         }
     };
     if record.kind.is_commit() {
+        core.index
+            .set(record.key, Version { sequence, place }, &mut Vec::new());
+    } else if mutant(Mutant::MoveOverwritesNewer) {
         core.index
             .set(record.key, Version { sequence, place }, &mut Vec::new());
     } else if core

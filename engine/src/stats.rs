@@ -38,6 +38,8 @@ pub struct Stats {
     pub evacuated: bool,
     /// Times a request had to wait for space or buffer.
     pub stalls: u64,
+    /// How long there was such a request, in nanoseconds.
+    pub stalled_ns: u64,
     /// Live keys now.
     pub keys: u64,
     /// Segments free now.

@@ -17,6 +17,7 @@ use crate::executor::{Handle, Io};
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::to_usize;
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 
 const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
@@ -53,6 +54,9 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
     let mut copies = [Copy::Blank; COPIES as usize];
     let mut failed = None;
     for copy in 0..COPIES {
+        if mutant(Mutant::NoFallbackToOlderRoot) && half_of(copy) == 1 {
+            continue;
+        }
         let found = match handle.read_retry(copy_offset(copy), block).await {
             Ok(bytes) => match Superblock::decode(copy, &bytes) {
                 Ok((superblock, turn)) => Copy::Valid(superblock, turn),
@@ -168,11 +172,15 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
 pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(), Error> {
     let block = u64::from(superblock.block_bytes);
     let device = handle.with(|core| core.settings.device.clone());
-    let first_half = handle.with(|core| core.first_half);
+    let swapped = usize::from(mutant(Mutant::ProvenHalfWrittenFirst));
+    let first_half = handle.with(|core| core.first_half ^ swapped);
     let mut took = [0; 2];
     for (at, turn) in [Turn::First, Turn::Second].into_iter().enumerate() {
         let began = handle.with(|core| core.now);
-        let through = turn == Turn::Second && device.volatile_cache && device.write_through;
+        let through = turn == Turn::Second
+            && device.volatile_cache
+            && device.write_through
+            && !(mutant(Mutant::HalvesWrittenAtOnce) || mutant(Mutant::NewEpochNotFlushed));
         let writes: Vec<Io> = HALVES[(first_half + at) % 2]
             .iter()
             .map(|copy| {
@@ -181,9 +189,18 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
                 handle.write(copy_offset(*copy), data, through)
             })
             .collect();
-        handle.settle(writes).await?;
+        let written = handle.settle(writes).await;
+        if written.is_err() && mutant(Mutant::FailedPublicationWipes) {
+            let blank =
+                |copy| handle.write(copy_offset(copy), IoBuf::zeroed(to_usize(block)), false);
+            let wiped: Vec<Io> = (0..COPIES).map(blank).collect();
+            handle.settle(wiped).await?;
+        }
+        written?;
         let written = handle.with(|core| core.now);
-        if !through {
+        let unflushed = (turn == Turn::First && mutant(Mutant::HalvesWrittenAtOnce))
+            || (mutant(Mutant::NewEpochNotFlushed) && handle.with(|core| !core.is_serving()));
+        if !through && !unflushed {
             handle.flush().await?;
         }
         let now = handle.with(|core| core.now);
@@ -194,7 +211,7 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
     }
     handle.with(|core| {
         core.superblock = Some(superblock);
-        core.first_half = 1 - first_half;
+        core.first_half = 1 - (first_half ^ swapped);
         core.log.prove(superblock.durable);
         core.stats.checkpoint_bytes += 4 * block;
         if device.volatile_cache && device.write_through {

@@ -11,6 +11,7 @@ use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
 use crate::index::{Place, Version};
 use crate::log::Log;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{
     Direction, Durability, Mutation, Reply, Request, RequestId, ScanRange, SnapshotId, Status,
 };
@@ -140,6 +141,7 @@ impl Core {
             Verdict::Refused(status, message) => self.fail(id, status, message),
             Verdict::Stall => {
                 self.stats.stalls += 1;
+                self.stalled_since = self.now;
                 self.queue.push_back((id, OwnedRequest::new(request)));
             }
         }
@@ -147,6 +149,9 @@ impl Core {
 
     /// Serves what waits, as far as there is room now.
     pub(crate) fn serve_queue(&mut self) {
+        if self.queue.is_empty() {
+            return;
+        }
         while let Some((id, request)) = self.queue.pop_front() {
             if self.phase != Phase::Running {
                 self.fail(id, Status::Closed, "the database is closed");
@@ -212,6 +217,7 @@ impl Core {
                 Verdict::Stall => return self.queue.push_front((id, request)),
             }
         }
+        self.stats.stalled_ns += self.now - self.stalled_since;
         self.maintenance.note_progress();
     }
 
@@ -254,7 +260,7 @@ impl Core {
     }
 
     fn sync(&mut self, id: RequestId) {
-        if self.log.is_durable_to(self.log.last_record) {
+        if self.log.is_durable_to(self.log.last_record) || mutant(Mutant::SyncDoesNotWait) {
             return self.reply(id, Reply::Done);
         }
         match self.poisoned {
@@ -338,8 +344,10 @@ impl Core {
     /// Answers a write that was taken: now, or when the log is durable up to here.
     fn acknowledge_at(&mut self, id: RequestId, durability: Durability) {
         match durability {
-            Durability::Durable => self.wait_durable(id, self.log.last_record),
-            Durability::Relaxed => {
+            Durability::Durable if !mutant(Mutant::FlushOnATimer) => {
+                self.wait_durable(id, self.log.last_record);
+            }
+            _ => {
                 self.note_relaxed();
                 self.reply(id, Reply::Done);
             }
@@ -353,6 +361,9 @@ impl Core {
         let Mutation::Put { key, value } = mutation else {
             return false;
         };
+        if mutant(Mutant::AbsorbedIntoSealedFrame) && self.absorb_late(key, value) {
+            return true;
+        }
         let Some((since, from)) = self.log.may_absorb(key) else {
             return false;
         };
@@ -366,11 +377,31 @@ impl Core {
                 tag: old,
             } if *lsn >= from && *value_bytes as usize == value.len() => {
                 *old = tag(self.log.overwrite(*lsn, *sequence, key, value));
-                self.cache.remove(*lsn);
-                if self.cache.takes(value.len()) {
-                    self.cache.insert(*lsn, (*value).into());
+                if !mutant(Mutant::AbsorbedValueCached) {
+                    self.cache.remove(*lsn);
+                    if self.cache.takes(value.len()) {
+                        self.cache.insert(*lsn, (*value).into());
+                    }
                 }
                 self.stats.absorbed_bytes += payload_bytes(mutation);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts the value of a record that is on its way to the device into the cache, and nowhere else.
+    fn absorb_late(&mut self, key: &[u8], value: &[u8]) -> bool {
+        let (from, to) = match (self.log.frames.front(), self.log.frames.back()) {
+            (Some(first), Some(last)) => (first.lsn, last.end),
+            _ => return false,
+        };
+        match self.index.newest(key).map(|version| &version.place) {
+            Some(Place::Log {
+                lsn, value_bytes, ..
+            }) if (from..to).contains(lsn) && *value_bytes as usize == value.len() => {
+                self.cache.remove(*lsn);
+                self.cache.insert(*lsn, value.into());
                 true
             }
             _ => false,
@@ -516,7 +547,11 @@ impl Core {
     /// Takes the write: positions, log records, extents, index.
     fn apply(&mut self, mutations: &[Mutation<'_>], forms: &[Form], bytes: usize) {
         self.log.make_room(&mut self.segments, bytes);
-        for (mutation, form) in mutations.iter().zip(forms) {
+        for (at, (mutation, form)) in mutations.iter().zip(forms).enumerate() {
+            if mutant(Mutant::BatchSplitOverFrames) && at == 1 {
+                self.log.seal(&mut self.segments);
+                self.log.make_room(&mut self.segments, bytes);
+            }
             let sequence = self.log.next_sequence;
             self.log.next_sequence += 1;
             let key = mutation.key();

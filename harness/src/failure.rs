@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kvsim_sim::Program;
 
+use crate::blame::Blame;
 use crate::oracle::{Property, Violation};
 use crate::report::Story;
 use crate::run::{SeedEnd, SeedResult};
@@ -18,6 +19,17 @@ pub(crate) fn report(
     program: &dyn Program,
     failed: &SeedResult,
     directory: Option<&Path>,
+) -> (FailureReport, Property) {
+    report_blamed(scenario, program, failed, directory, None)
+}
+
+/// The same with what is to blame.
+pub(crate) fn report_blamed(
+    scenario: &Scenario,
+    program: &dyn Program,
+    failed: &SeedResult,
+    directory: Option<&Path>,
+    blame: Option<Blame>,
 ) -> (FailureReport, Property) {
     let SeedEnd::Violation(violation) = &failed.end else {
         unreachable!("only failing seeds are reported")
@@ -37,11 +49,15 @@ pub(crate) fn report(
             .as_ref()
             .map(|saved| reproduction(saved, violation, &failed.trace_hash)),
         story: None,
+        blame,
     };
-    let case = match &scenario.failure {
+    let mut case = match &scenario.failure {
         Some(_) => scenario.clone(),
         None => case(scenario, program, failed, violation),
     };
+    if let (Some(record), Some(blame)) = (&mut case.failure, &report.blame) {
+        record.blame = blame.to_string();
+    }
     report.story = failed.recording.clone().map(|recording| Story {
         recording: Arc::new(recording),
         facts: violation.facts.clone(),
@@ -115,6 +131,7 @@ fn case(
     case.failure = Some(FailureRecord {
         property: violation.property,
         sentence: violation.sentence.clone(),
+        blame: String::new(),
         trace_hash: failed.trace_hash.clone(),
         crash: failed.tally.crashes(),
         // All of the profile is in the case, so that it can be moved away from the profile's file.
@@ -137,6 +154,9 @@ fn text(case: &Scenario) -> String {
     if let Some(failure) = &case.failure {
         for line in failure.sentence.lines() {
             text.push_str(&format!("# {}: {line}\n", failure.property));
+        }
+        if !failure.blame.is_empty() {
+            text.push_str(&format!("# Blame: {}\n", failure.blame));
         }
     }
     text.push('\n');

@@ -22,6 +22,24 @@ pub fn load_reused(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
     load_as(file, Instances::Reused)
 }
 
+/// The guest in `file`, or the engine with planted bugs where this build has it.
+///
+/// # Errors
+/// As [`load`]; or this build has none, and the message says which has.
+pub fn load_mutants(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
+    if file.is_some() {
+        return load_reused(file);
+    }
+    match WasmProgram::mutants() {
+        Ok(Some(program)) => Ok(program),
+        Ok(None) => Err(
+            "planted bugs are in no ordinary build\n  = help: cargo run --release --features mutants -- mutants"
+                .to_owned(),
+        ),
+        Err(error) => Err(format!("the built-in guest with planted bugs: {error}")),
+    }
+}
+
 fn load_as(file: Option<&Path>, instances: Instances) -> Result<Arc<dyn Program>, String> {
     match (WasmProgram::load(file, instances), file) {
         (Ok(program), _) => Ok(program),

@@ -7,6 +7,7 @@
 //! - [`run`]: one seed, through many crashes
 //! - [`case`]: one failure step by step, as a file says it
 //! - [`minimise`]: a failure made small
+//! - [`blame`]: what is missing in the guest, if it is a flush
 //! - [`explore`]: one run, and every state that a crash at any moment of it can leave
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
 //! - [`coverage`]: which of the guest's marks were reached
@@ -19,6 +20,7 @@
 //! Invariant: what a seed does depends on scenario, guest and seed alone. Threads and clocks are in [`campaign`] only.
 
 pub mod bench;
+pub mod blame;
 pub mod campaign;
 pub mod case;
 pub mod control;
@@ -27,6 +29,7 @@ pub mod explore;
 mod failure;
 pub mod guest;
 pub mod minimise;
+pub mod mutants;
 pub mod oracle;
 mod page;
 pub mod recorded;

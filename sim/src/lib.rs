@@ -10,6 +10,7 @@ pub mod api;
 mod codec;
 mod error;
 mod guest;
+mod mend;
 mod notes;
 mod trace;
 mod wasm;
@@ -20,6 +21,7 @@ pub use guest::{
     Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, OpenConfig, OutItem,
     Outbox, Program,
 };
+pub use mend::{Effort, Mend, Place};
 pub use notes::{Asked, Cut, CutOp, Notes};
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, Instances, WasmProgram};

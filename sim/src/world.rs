@@ -17,6 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
+use crate::mend::{Mend, Place};
 use crate::notes::{Asked, Cut};
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
@@ -81,6 +82,8 @@ pub struct World {
     /// How often each mark of the guest was reached.
     marks: Vec<u64>,
     trace: Trace,
+    /// What the host does for the guest; nothing as a rule.
+    mends: Vec<Mend>,
 }
 
 impl std::fmt::Debug for World {
@@ -157,6 +160,7 @@ impl Moment {
             incarnation: self.incarnation,
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Off),
+            mends: Vec::new(),
         })
     }
 }
@@ -187,7 +191,14 @@ impl World {
             incarnation: 0,
             marks: Vec::new(),
             trace,
+            mends: Vec::new(),
         })
+    }
+
+    /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Twins and
+    /// [moments](Moment) know nothing of it.
+    pub fn mend(&mut self, mends: &[Mend]) {
+        self.mends = mends.to_vec();
     }
 
     /// Virtual time.
@@ -413,6 +424,7 @@ impl World {
             outbox: VecDeque::new(),
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
+            mends: Vec::new(),
             ..*self
         }
     }
@@ -436,18 +448,20 @@ impl World {
         match item {
             OutItem::Submit { tag, op } => {
                 let (kind, offset, len_bytes, hash) = describe(&op, self.trace.is_on());
+                self.mend_at(Place::Submitting(self.device.next_op()));
                 match self.device.submit(self.now, tag, op) {
-                    Ok(op) => self.trace.push(
-                        self.now,
-                        TraceEvent::Submit {
+                    Ok(op) => {
+                        let submit = TraceEvent::Submit {
                             op,
                             tag,
                             kind,
                             offset,
                             len_bytes,
                             hash,
-                        },
-                    ),
+                        };
+                        self.trace.push(self.now, submit);
+                        self.mend_at(Place::Submitted(op));
+                    }
                     Err(error) => {
                         let verdict =
                             GuestError::Abi(format!("a {kind} that no device takes: {error}"));
@@ -456,6 +470,7 @@ impl World {
                 }
             }
             OutItem::Reply(reply) => {
+                self.mend_at(Place::Replying(reply.id));
                 if self.trace.is_on() {
                     let hash = hash_body(&reply);
                     self.trace.push(
@@ -479,7 +494,17 @@ impl World {
         Ok(Step::Event)
     }
 
+    /// Does for the guest what it is to be done for here.
+    fn mend_at(&mut self, place: Place) {
+        for mend in &self.mends {
+            if mend.incarnation == self.incarnation && mend.place == place {
+                mend.apply(&mut self.device);
+            }
+        }
+    }
+
     fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
+        self.mend_at(Place::Completed(completion.id));
         let hash = match &completion.result {
             Ok(Some(bytes)) if self.trace.is_on() => xxh3_64(bytes),
             _ => 0,

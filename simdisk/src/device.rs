@@ -88,6 +88,8 @@ pub struct Device {
     made_durable_at: Option<Nanos>,
     changes: u64,
     contents: u64,
+    /// The flush or write-through that does nothing, as long as the power was never cut.
+    left_out: Option<OpId>,
 }
 
 impl Device {
@@ -143,6 +145,7 @@ impl Device {
             made_durable_at: None,
             changes: 0,
             contents: 0,
+            left_out: faults.left_out,
             stats: DeviceStats::default(),
         })
     }
@@ -206,6 +209,12 @@ impl Device {
         self.inject.fired()
     }
 
+    /// Operations submitted since the device was made: the number of the next one.
+    #[must_use]
+    pub fn ops(&self) -> OpId {
+        self.ops
+    }
+
     /// Operations under way.
     #[must_use]
     pub fn in_flight(&self) -> usize {
@@ -259,6 +268,31 @@ impl Device {
             garbage: tearable.is_write && self.faults.garbage > 0.0,
             within_sector: tearable.is_write && self.faults.byte_tear > 0.0,
         })
+    }
+
+    /// The number that the next operation gets.
+    #[must_use]
+    pub fn next_op(&self) -> OpId {
+        self.ops
+    }
+
+    /// Makes this write, which is under way, durable when it completes, as if it had been written through. A failed one stays
+    /// what it is.
+    pub fn harden(&mut self, id: OpId) {
+        let under_way = self.in_flight.iter_mut().find(|((_, op), _)| *op == id);
+        if let Some((_, op)) = under_way
+            && op.result.is_ok()
+            && let Effect::Complete { durable } = &mut op.effect
+        {
+            *durable = true;
+        }
+    }
+
+    /// Makes durable, at once and without anybody being told, what has completed; with `submitted` also what is under way: what
+    /// a host asks that tries where a flush is missing.
+    pub fn settle_now(&mut self, submitted: bool) {
+        self.contents += u64::from(self.persistence.settle_now(submitted));
+        self.medium.heal(&self.persistence);
     }
 
     /// When the next operation completes.
@@ -447,7 +481,8 @@ impl Device {
         } else {
             Kind::Write
         };
-        let durable = through || !self.is_volatile();
+        let left_out = self.left_out == Some(id) && self.is_volatile();
+        let durable = (through || !self.is_volatile()) && !left_out;
         let taken = |effect, result| Taken {
             kind,
             len_bytes: len,
@@ -555,6 +590,9 @@ impl Device {
         }
         let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
         if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
+            return taken(Effect::FlushInVain, Ok(None));
+        }
+        if self.left_out == Some(id) {
             return taken(Effect::FlushInVain, Ok(None));
         }
         taken(Effect::Flush(mark), Ok(None))
@@ -721,6 +759,7 @@ impl Device {
         if kind == CrashKind::Process {
             self.now = self.now.max(now);
             while self.complete_next().is_some() {}
+            self.left_out = None;
             let pending = self.pending().len() as u64;
             let state = CrashState::default();
             return Ok(CrashReport {
@@ -751,6 +790,7 @@ impl Device {
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
         self.in_flight.clear();
+        self.left_out = None;
         self.timing.reset(self.now);
         Ok(CrashReport {
             kind,

@@ -217,6 +217,19 @@ impl Persistence {
         self.spare = before;
     }
 
+    /// Makes durable at once what has completed; with `submitted` also what is still under way, growths aside. What was dropped
+    /// stays so. Says whether there was anything.
+    pub fn settle_now(&mut self, submitted: bool) -> bool {
+        for write in &mut self.pending {
+            let is_growth = matches!(write.kind, PendingKind::Grow { .. });
+            write.completed |= submitted && !is_growth;
+        }
+        let mark = self.mark();
+        let any = self.covered(mark) > 0;
+        self.flush(mark);
+        any
+    }
+
     /// How many operations a flush of this mark covers.
     #[must_use]
     pub fn covered(&self, mark: Mark) -> usize {

@@ -2,6 +2,7 @@
 //! case that is saved shows it again; passing over what was seen before hides nothing.
 #![allow(missing_docs, reason = "a test")]
 
+mod blame;
 mod slate;
 
 use std::num::NonZeroUsize;
@@ -40,6 +41,7 @@ fn exploration(scenario: Scenario, program: &Arc<dyn Program>) -> Exploration {
         strict: false,
         failures: None,
         skip_seen: true,
+        minimise: false,
     }
 }
 
@@ -388,6 +390,7 @@ fn a_failure_is_made_small() {
                     kind: kvsim_simdisk::CrashKind::Power,
                     survivors: Vec::new(),
                 }),
+                ..kvsim_harness::case::CaseLife::default()
             },
             kvsim_harness::case::CaseLife::default(),
         ],
@@ -406,16 +409,25 @@ fn a_failure_is_made_small() {
     assert_eq!(case.lives[0].requests.len(), 1, "{case:#?}");
     assert_eq!(case.crashes(), 1);
     assert!(!small.exhausted);
-    let said = small.save(program.as_ref(), directory.path());
-    let said = said.unwrap_or_else(|error| panic!("{error}"));
+    let said = small.size();
     assert!(
         said.starts_with("1 requests, 1 crashes, 0 survivors"),
         "{said}"
     );
+    let blame = small.blame(&program, NonZeroUsize::MIN, &Control::default());
+    let blame = blame.unwrap_or_else(|error| panic!("{error}"));
+    let report = small.report(program.as_ref(), Some(directory.path()), Some(blame));
     let file = directory
         .path()
         .join("slate-small-1-acknowledged_durable.toml");
-    replays_exactly(load(&file, &[]).expect("it loads"), &program);
+    assert_eq!(report.file.as_ref(), Some(&file));
+    let saved = load(&file, &[]).expect("it loads");
+    let blame = &saved.failure.as_ref().expect("it failed").blame;
+    assert!(
+        blame.contains("written through; or a flush between"),
+        "{blame}"
+    );
+    replays_exactly(saved, &program);
 }
 
 /// Goal: what is passed over would have been judged as what was seen before. Method: with and without, all violations: the same

@@ -19,6 +19,8 @@ pub(crate) enum Flaw {
     Nothing,
     /// It acknowledges what is written and not flushed.
     AcknowledgesEarly,
+    /// It forgets the last record when it opens, however durable that is.
+    ForgetsLast,
 }
 
 /// The guest.
@@ -115,10 +117,12 @@ impl Guest for Slate {
             }),
             (Call::Complete { result, .. }, Doing::Opening) => {
                 let bytes = result.expect("no read fails here").expect("a read");
-                for record in bytes.chunks(RECORD_BYTES) {
-                    let Some((key, value)) = parse(record) else {
-                        break;
-                    };
+                let records = bytes.chunks(RECORD_BYTES).map_while(parse);
+                let mut records: Vec<_> = records.collect();
+                if self.flaw == Flaw::ForgetsLast {
+                    records.pop();
+                }
+                for (key, value) in records {
                     self.rows.insert(key, value);
                     self.records += 1;
                 }

@@ -9,11 +9,13 @@ use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Stat
 
 use crate::device::DeviceReport;
 use crate::driver;
+use crate::entries::Entries;
 use crate::error::{Failure, OpenError};
 use crate::file::DataFile;
 use crate::leader::{Beside, Counts, Shared};
-use crate::lent::{Entry, Value};
+use crate::lent::Value;
 use crate::options::OpenOptions;
+use crate::scan::widened;
 use crate::waiter::{Answer, Ticket};
 
 /// Memory that the engine is given; its own cache and buffers are shares of it.
@@ -28,15 +30,6 @@ struct Opened {
     device: DeviceReport,
     helper: Mutex<Option<JoinHandle<()>>>,
     file: Arc<DataFile>,
-}
-
-/// What a scan found.
-#[derive(Debug, Clone)]
-pub struct Entries {
-    /// Keys and values in the scan's direction.
-    pub entries: Vec<Entry>,
-    /// The range holds more.
-    pub more: bool,
 }
 
 impl std::fmt::Debug for Database {
@@ -183,7 +176,7 @@ impl Database {
         value(self.call(Request::Get { snapshot, key }))
     }
 
-    /// Reads a range.
+    /// Reads a range. What is in memory is lent, not copied, and stays there as long as what is returned lives.
     ///
     /// # Errors
     /// As for [`Database::get`].
@@ -192,12 +185,19 @@ impl Database {
             Ok(entries) => return Ok(entries),
             Err(missing) => missing,
         };
+        // What is missing will be found next time, if it is known then whether there is more.
+        if !missing.is_empty()
+            && let Reply::Entries { mut entries, more } = self.call(Request::Scan(widened(range)))
+        {
+            self.0.shared.rows.fill_all(&missing, &entries);
+            let limit = range.limit.max(1) as usize;
+            let beyond = entries.len() > limit;
+            entries.truncate(limit);
+            return Ok(Entries::read(entries, more || beyond));
+        }
+        // An entry that was not asked for must not make it fail.
         match self.call(Request::Scan(*range)) {
-            Reply::Entries { entries, more } => {
-                self.0.shared.rows.fill_all(&missing, &entries);
-                let entries = entries.into_iter().map(Entry::from).collect();
-                Ok(Entries { entries, more })
-            }
+            Reply::Entries { entries, more } => Ok(Entries::read(entries, more)),
             other => Err(failed(other)),
         }
     }
@@ -341,6 +341,10 @@ fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
     // Of a file whose extents are written, an overwrite with write-through is one request to the device; a flush would be two.
     if device.flush_needed && device.direct && cfg!(target_os = "linux") {
         text.push_str("commit=write_through\n");
+        // Without FUA each ends with a flush, and the device flushes one after the other: two smaller groups take longer than one.
+        if device.fua != Some(true) {
+            text.push_str("commit_depth=1\n");
+        }
     }
     text.push_str(&options.engine);
     text

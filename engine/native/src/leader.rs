@@ -386,6 +386,9 @@ impl Shared {
             return effects.reply(id, Reply::Failed(Status::Closed, message));
         };
         inside.wish = engine.request(self.now(), id, request, effects);
+        if matches!(request, Request::Close) {
+            self.rows.forget_ranges();
+        }
         if beside.rows.is_empty() || effects.refused == Some(id) {
             return;
         }
@@ -398,12 +401,7 @@ impl Shared {
                 .for_each(|row| self.rows.fence(row.key()));
             return;
         }
-        for mutation in beside.rows {
-            match mutation {
-                Mutation::Put { key, value } => self.rows.write(key, Some(value)),
-                Mutation::Delete { key } => self.rows.write(key, None),
-            }
-        }
+        self.rows.apply(beside.rows);
     }
 
     fn await_reply<'a>(&'a self, mut inside: MutexGuard<'a, Inside>, seat: &Arc<Seat>) -> Reply {
@@ -558,10 +556,10 @@ impl Shared {
             self.nudge.store(false, Ordering::Release);
             drop(inside);
             self.run(errands);
-            if spins {
-                self.give_way_until(wish.unwrap_or(0));
-            } else {
+            if !spins {
                 self.driver.wait(left);
+            } else if !self.driver.work() {
+                self.give_way_until(wish.unwrap_or(0));
             }
             self.turns.fetch_add(1, Ordering::Relaxed);
             inside = self.lock();

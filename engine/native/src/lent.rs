@@ -33,56 +33,6 @@ impl Value {
     pub(crate) fn of_row(row: Arc<[u8]>, start: usize) -> Value {
         Value(Repr::Row(row, start))
     }
-
-    /// Key and value as an entry of a scan, if they came from a row.
-    pub(crate) fn into_entry(self) -> Option<Entry> {
-        match self.0 {
-            Repr::Row(row, start) => Some(Entry(EntryRepr::Row(row, start))),
-            Repr::Shared(_) => None,
-        }
-    }
-}
-
-/// One entry of a scan, lent from a cache or from a buffer that was read.
-#[derive(Clone)]
-pub struct Entry(EntryRepr);
-
-#[derive(Clone)]
-enum EntryRepr {
-    Row(Arc<[u8]>, usize),
-    Read(kvsim_engine::Entry),
-}
-
-impl Entry {
-    /// The key.
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
-        match &self.0 {
-            EntryRepr::Row(row, start) => &row[KEY_LEN_BYTES..*start],
-            EntryRepr::Read(entry) => &entry.key,
-        }
-    }
-
-    /// The value.
-    #[must_use]
-    pub fn value(&self) -> &[u8] {
-        match &self.0 {
-            EntryRepr::Row(row, start) => &row[*start..],
-            EntryRepr::Read(entry) => &entry.value,
-        }
-    }
-}
-
-impl From<kvsim_engine::Entry> for Entry {
-    fn from(entry: kvsim_engine::Entry) -> Entry {
-        Entry(EntryRepr::Read(entry))
-    }
-}
-
-impl std::fmt::Debug for Entry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Entry({:?}, {} bytes)", self.key(), self.value().len())
-    }
 }
 
 impl std::fmt::Debug for Value {

@@ -7,7 +7,8 @@
 //! - `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait;
 //! - [`gauge`] measures a disk through all that, for the simulator;
 //! - [`record`] notes everything that is asked of the kernel, for those who want to crash it afterwards;
-//! - `rows` answers most reads without the engine;
+//! - `rows` answers most reads without the engine: by key (`shard`), and ranges of keys in order (`ranges`, `leaf`);
+//! - `scan` answers scans, with what `entries` lends;
 //! - `database` is what callers see.
 #![cfg(unix)]
 
@@ -16,21 +17,26 @@ mod apple;
 mod database;
 mod device;
 mod driver;
+mod entries;
 mod error;
 mod file;
 pub mod gauge;
 mod leader;
+mod leaf;
 mod lent;
 mod options;
+mod ranges;
 pub mod record;
 mod rows;
 mod scan;
+mod shard;
 mod waiter;
 
-pub use database::{Database, ENGINE_MEMORY_BYTES, Entries};
+pub use database::{Database, ENGINE_MEMORY_BYTES};
 pub use device::DeviceReport;
+pub use entries::{Entries, Entry, Iter};
 pub use error::{Failure, OpenError};
 pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use leader::{Counts, IoCounts};
-pub use lent::{Entry, Value};
+pub use lent::Value;
 pub use options::{DriverChoice, Kind, OpenOptions};

@@ -1,47 +1,36 @@
-//! The cache of newest values by key, which most reads never get past.
+//! The cache of newest values: by key, which most reads never get past, and in order, which most scans never get past.
 //!
-//! It is sharded, and a shard's lock is held for a lookup and no longer; so a read neither waits for a flush nor for a writer at
-//! work in the engine. Eviction is CLOCK within each shard.
+//! By key it is sharded, and a shard's lock is held for a lookup and no longer; so a read neither waits for a flush nor for a writer at
+//! work in the engine. In order it is one tree (see `ranges`), whose lock a scan holds until it has its share of the leaves. Both refer to
+//! the same rows.
 //!
 //! Invariants:
 //! - what is here is what the engine would answer: a write changes its row while the engine's lock is still held, and a value that
 //!   was read is put here only if no write came to its shard since the read began;
+//! - who has seen a write in one of the two sees it in the other: where there are ranges, both change with the ranges' lock held;
 //! - a key whose write waits for room in the engine is fenced: it is not here until that write is answered;
-//! - keys and values together never exceed the bound.
+//! - keys and values together never exceed the bound: a row that both hold is counted once, and what ranges take the shards give.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+use kvsim_engine::{Key, Mutation, ScanRange};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::entries::Entries;
+use crate::leaf::{Leaf, ROW_OVERHEAD_BYTES};
 use crate::lent::{KEY_LEN_BYTES, Value, row_of, split};
+use crate::ranges::Ranges;
+use crate::shard::{OVERHEAD_BYTES, Shard};
 
 const SHARDS: usize = 256;
-/// What a row costs beside its key and value.
-const OVERHEAD_BYTES: usize = 64;
 /// A row may take this share of a shard.
 const SHARE_MAX: usize = 8;
-
-/// One row of a shard.
-#[derive(Debug)]
-struct Slot {
-    row: Arc<[u8]>,
-    referenced: bool,
-}
-
-#[derive(Default)]
-struct Shard {
-    table: HashTable<Slot>,
-    bytes: usize,
-    /// The bucket at which eviction goes on.
-    hand: usize,
-    /// Writes so far.
-    writes: u64,
-    /// Writes to keys of this shard that wait for room in the engine.
-    fences: u32,
-}
+/// Ranges may take so many of this many parts of the bound.
+const RANGES_PARTS: usize = 48;
+const PARTS: usize = 64;
+/// One scan may bring this share of the ranges' part.
+const SCAN_SHARE_MAX: usize = 4;
 
 /// How many writes a shard had seen when a read began.
 #[derive(Debug, Clone, Copy)]
@@ -63,18 +52,25 @@ impl Missing {
 
 pub(crate) struct Rows {
     shards: Box<[Mutex<Shard>]>,
+    ranges: RwLock<Ranges>,
+    /// There may be ranges. Changes with the engine's lock held.
+    ordered: AtomicBool,
     /// Grows before any row changes.
     changes: AtomicU64,
-    shard_bytes_max: usize,
+    bytes_max: usize,
+    /// Of the bound, what the shards leave to the ranges. Changes with the engine's lock held.
+    reserved_bytes: AtomicUsize,
 }
 
 impl Rows {
     pub(crate) fn new(bound_bytes: u64) -> Rows {
-        let bound = usize::try_from(bound_bytes).unwrap_or(usize::MAX);
         Rows {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            ranges: RwLock::default(),
+            ordered: AtomicBool::new(false),
             changes: AtomicU64::new(0),
-            shard_bytes_max: bound / SHARDS,
+            bytes_max: usize::try_from(bound_bytes).unwrap_or(usize::MAX),
+            reserved_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -86,19 +82,37 @@ impl Rows {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn shard_bytes_max(&self) -> usize {
+        (self.bytes_max - self.reserved_bytes.load(Ordering::Relaxed)) / SHARDS
+    }
+
+    fn ranges_mut(&self) -> RwLockWriteGuard<'_, Ranges> {
+        self.ranges.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The newest value, if it is here; else the stamp for `fill`.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Value, Stamp> {
+        self.get_row(key)
+            .map(|row| Value::of_row(row, KEY_LEN_BYTES + key.len()))
+    }
+
+    /// The same as the row that it lies in.
+    pub(crate) fn get_row(&self, key: &[u8]) -> Result<Arc<[u8]>, Stamp> {
         let hash = xxh3_64(key);
         let mut shard = self.shard(hash);
-        match shard.table.find_mut(hash, |slot| slot.is(key)) {
-            Some(slot) => {
-                slot.referenced = true;
-                let row = Arc::clone(&slot.row);
-                drop(shard);
-                Ok(Value::of_row(row, KEY_LEN_BYTES + key.len()))
-            }
-            None => Err(Stamp(shard.writes)),
-        }
+        let found = shard.find(hash, key);
+        found.ok_or(Stamp(shard.writes))
+    }
+
+    /// What a scan returns, if all of it is here in order.
+    pub(crate) fn scan(&self, range: &ScanRange<'_>) -> Option<Entries> {
+        let ranges = self.ranges.read().unwrap_or_else(PoisonError::into_inner);
+        ranges.scan(range)
+    }
+
+    /// Whether anything is kept at all.
+    pub(crate) fn keep(&self) -> bool {
+        self.bytes_max > 0
     }
 
     /// Two equal counts with the engine's lock held at the first: no row has changed in between.
@@ -106,44 +120,109 @@ impl Rows {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// A write has taken effect in the engine.
-    pub(crate) fn write(&self, key: &[u8], value: Option<&[u8]>) {
-        // Whoever sees the row changed has taken the shard's lock after this.
+    /// Writes have taken effect in the engine, whose lock is still held.
+    pub(crate) fn apply(&self, batch: &[Mutation<'_>]) {
+        // Whoever sees a row changed has taken the shard's lock after this.
         self.changes.fetch_add(1, Ordering::Relaxed);
-        let hash = xxh3_64(key);
-        let value = value.filter(|value| self.takes(key, value));
-        let mut shard = self.shard(hash);
-        shard.writes += 1;
-        if value.is_some_and(|value| shard.overwrite(hash, key, value)) {
+        if !self.ordered.load(Ordering::Relaxed) {
+            batch.iter().for_each(|mutation| self.write(mutation));
             return;
         }
-        let old = match value {
-            Some(value) => shard.put(hash, key, row_of(key, value)),
-            None => shard.remove(hash, key),
-        };
-        let evicted = shard.evict(self.shard_bytes_max);
-        drop(shard);
-        // Memory is given back without the lock.
-        drop((old, evicted));
+        let (mut left, mut dead) = (Vec::new(), Vec::new());
+        let mut ranges = self.ranges_mut();
+        for mutation in batch {
+            match mutation {
+                Mutation::Put { key, value } if self.takes(key, value) => {
+                    let Some(put) = ranges.put(key, || row_of(key, value)) else {
+                        self.write(mutation);
+                        continue;
+                    };
+                    dead.extend(put.old);
+                    dead.extend(self.set(key, put.row, true));
+                }
+                Mutation::Put { key, .. } => {
+                    left.extend(ranges.forget(key));
+                    self.write(mutation);
+                }
+                Mutation::Delete { key } => {
+                    dead.extend(ranges.remove(key));
+                    self.write(mutation);
+                }
+            }
+        }
+        self.make_room(&mut ranges, 0, &mut left);
+        drop(ranges);
+        self.unshare(&left);
     }
 
-    /// A write to this key will take effect at some time from now on: until `unfence`, nothing is put into its shard.
+    /// A write to a key that is in no range.
+    fn write(&self, mutation: &Mutation<'_>) {
+        match mutation {
+            Mutation::Put { key, value } if self.takes(key, value) => {
+                let hash = xxh3_64(key);
+                let mut shard = self.shard(hash);
+                if shard.overwrite(hash, key, value) {
+                    shard.writes += 1;
+                    return;
+                }
+                drop(shard);
+                drop(self.set(key, row_of(key, value), false));
+            }
+            mutation => {
+                let key = mutation.key();
+                let hash = xxh3_64(key);
+                let mut shard = self.shard(hash);
+                shard.writes += 1;
+                let removed = shard.remove(hash, key);
+                drop(shard);
+                drop(removed);
+            }
+        }
+    }
+
+    /// Sets a row. Memory is given back by the caller, without a lock.
+    fn set(&self, key: &[u8], row: Arc<[u8]>, shared: bool) -> Vec<Arc<[u8]>> {
+        let hash = xxh3_64(key);
+        let mut shard = self.shard(hash);
+        shard.writes += 1;
+        let old = shard.put(hash, key, row, shared);
+        let mut dead = shard.evict(self.shard_bytes_max());
+        drop(shard);
+        dead.extend(old);
+        dead
+    }
+
+    /// A write to this key will take effect at some time from now on: until `unfence`, nothing is put into its shard or the ranges.
     pub(crate) fn fence(&self, key: &[u8]) {
         self.changes.fetch_add(1, Ordering::Relaxed);
+        let mut ranges = self.ranges_mut();
+        let left = ranges.fence(key);
         let hash = xxh3_64(key);
         let mut shard = self.shard(hash);
         shard.fences += 1;
         shard.writes += 1;
         let removed = shard.remove(hash, key);
         drop(shard);
+        drop(ranges);
         drop(removed);
+        self.unshare(left.as_slice());
     }
 
     /// That write was answered.
     pub(crate) fn unfence(&self, key: &[u8]) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.ranges_mut().unfence();
         let mut shard = self.shard(xxh3_64(key));
         shard.fences -= 1;
         shard.writes += 1;
+    }
+
+    /// The database closes: from now on scans ask the engine.
+    pub(crate) fn forget_ranges(&self) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        let left = self.ranges_mut().clear();
+        self.ordered.store(false, Ordering::Relaxed);
+        self.unshare(&left);
     }
 
     /// A value was read that was the newest when `stamp` was taken.
@@ -155,9 +234,9 @@ impl Rows {
         let row = row_of(key, value);
         let mut shard = self.shard(hash);
         let untouched = shard.writes == stamp.0 && shard.fences == 0;
-        if untouched && shard.table.find(hash, |slot| slot.is(key)).is_none() {
-            shard.put(hash, key, row);
-            let evicted = shard.evict(self.shard_bytes_max);
+        if untouched && !shard.holds(hash, key) {
+            shard.put(hash, key, row, false);
+            let evicted = shard.evict(self.shard_bytes_max());
             drop(shard);
             drop(evicted);
         }
@@ -173,92 +252,95 @@ impl Rows {
         }
     }
 
+    /// These are all rows between two bounds, or were when there had been `changes`. The engine's lock is held.
+    pub(crate) fn fill_range(
+        &self,
+        changes: u64,
+        from: Key,
+        until: Option<&Key>,
+        rows: &[Arc<[u8]>],
+    ) {
+        let bytes: usize = rows.iter().map(|row| row.len() + ROW_OVERHEAD_BYTES).sum();
+        if self.changes() != changes || bytes > self.ranges_bytes_max() / SCAN_SHARE_MAX {
+            return;
+        }
+        let mut left = Vec::new();
+        let mut ranges = self.ranges_mut();
+        if ranges.is_fenced() {
+            return;
+        }
+        self.make_room(&mut ranges, bytes, &mut left);
+        let taken = ranges.fill(from, until, rows);
+        self.make_room(&mut ranges, 0, &mut left);
+        self.ordered.store(true, Ordering::Relaxed);
+        drop(ranges);
+        for row in &taken {
+            let hash = xxh3_64(split(row).0);
+            self.shard(hash).share(hash, row, true);
+        }
+        // Some of what was taken may have left again.
+        self.unshare(&left);
+    }
+
+    fn ranges_bytes_max(&self) -> usize {
+        self.bytes_max / PARTS * RANGES_PARTS
+    }
+
+    /// Before ranges take so many bytes more: what is too much leaves, and the shards give what is needed.
+    fn make_room(&self, ranges: &mut Ranges, bytes: usize, left: &mut Vec<Arc<Leaf>>) {
+        while ranges.bytes() + bytes > self.ranges_bytes_max() {
+            let Some(leaf) = ranges.evict() else {
+                break;
+            };
+            left.push(leaf);
+        }
+        let part = self.bytes_max / PARTS;
+        let reserved = self.reserved_bytes.load(Ordering::Relaxed);
+        // One part more than is needed, so that a row or two always fit.
+        let needed = ((ranges.bytes() + bytes) / part.max(1) + 2) * part;
+        let needed = needed.min(self.bytes_max);
+        if needed > reserved {
+            self.reserved_bytes.store(needed, Ordering::Relaxed);
+            let bytes_max = self.shard_bytes_max();
+            for shard in &self.shards {
+                let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                let evicted = shard.evict(bytes_max);
+                drop(shard);
+                drop(evicted);
+            }
+        } else if needed + part < reserved {
+            self.reserved_bytes.store(needed, Ordering::Relaxed);
+        }
+    }
+
+    /// These leaves are no longer in the ranges: the rows that the shards still hold are theirs alone.
+    fn unshare(&self, left: &[Arc<Leaf>]) {
+        for row in left.iter().flat_map(|leaf| leaf.rows()) {
+            let hash = xxh3_64(split(row).0);
+            let mut shard = self.shard(hash);
+            shard.share(hash, row, false);
+            let evicted = shard.evict(self.shard_bytes_max());
+            drop(shard);
+            drop(evicted);
+        }
+    }
+
     fn takes(&self, key: &[u8], value: &[u8]) -> bool {
-        (key.len() + value.len() + OVERHEAD_BYTES) * SHARE_MAX <= self.shard_bytes_max
-    }
-}
-
-impl Slot {
-    fn key(&self) -> &[u8] {
-        split(&self.row).0
-    }
-
-    fn is(&self, key: &[u8]) -> bool {
-        self.key() == key
-    }
-}
-
-impl Shard {
-    /// Changes a row in place, if it has the same size and is lent to nobody.
-    fn overwrite(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
-        let Some(slot) = self.table.find_mut(hash, |slot| slot.is(key)) else {
-            return false;
-        };
-        slot.referenced = true;
-        match Arc::get_mut(&mut slot.row) {
-            Some(row) if row.len() == KEY_LEN_BYTES + key.len() + value.len() => {
-                row[KEY_LEN_BYTES + key.len()..].copy_from_slice(value);
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Sets a row; returns the one that was there.
-    fn put(&mut self, hash: u64, key: &[u8], row: Arc<[u8]>) -> Option<Arc<[u8]>> {
-        self.bytes += row.len();
-        let rehash = |slot: &Slot| xxh3_64(slot.key());
-        match self.table.entry(hash, |slot| slot.is(key), rehash) {
-            Entry::Occupied(mut entry) => {
-                let slot = entry.get_mut();
-                slot.referenced = true;
-                let old = std::mem::replace(&mut slot.row, row);
-                self.bytes -= old.len();
-                Some(old)
-            }
-            Entry::Vacant(entry) => {
-                self.bytes += OVERHEAD_BYTES;
-                entry.insert(Slot {
-                    row,
-                    referenced: false,
-                });
-                None
-            }
-        }
-    }
-
-    fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Arc<[u8]>> {
-        let entry = self.table.find_entry(hash, |slot| slot.is(key)).ok()?;
-        let (slot, _) = entry.remove();
-        self.bytes -= slot.row.len() + OVERHEAD_BYTES;
-        Some(slot.row)
-    }
-
-    fn evict(&mut self, bytes_max: usize) -> Vec<Arc<[u8]>> {
-        let mut evicted = Vec::new();
-        while self.bytes > bytes_max {
-            if self.hand >= self.table.num_buckets() {
-                self.hand = 0;
-            }
-            match self.table.get_bucket_mut(self.hand) {
-                Some(slot) if slot.referenced => slot.referenced = false,
-                Some(_) => {
-                    let entry = self.table.get_bucket_entry(self.hand);
-                    let (slot, _) = entry.expect("it is occupied").remove();
-                    self.bytes -= slot.row.len() + OVERHEAD_BYTES;
-                    evicted.push(slot.row);
-                }
-                None => {}
-            }
-            self.hand += 1;
-        }
-        evicted
+        (key.len() + value.len() + OVERHEAD_BYTES) * SHARE_MAX <= self.bytes_max / SHARDS
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn put(rows: &Rows, key: &[u8], value: &[u8]) {
+        rows.apply(&[Mutation::Put { key, value }]);
+    }
+
+    fn delete(rows: &Rows, key: &[u8]) {
+        rows.apply(&[Mutation::Delete { key }]);
+    }
 
     /// Goal: the cache answers what was written last. Method: writes, overwrites and deletes of many keys, against a map.
     #[test]
@@ -268,10 +350,10 @@ mod tests {
         for n in 0_u32..20_000 {
             let key = (n * 7919 % 1500).to_le_bytes();
             if n % 5 == 0 {
-                rows.write(&key, None);
+                delete(&rows, &key);
                 model.remove(&key);
             } else {
-                rows.write(&key, Some(&n.to_le_bytes()));
+                put(&rows, &key, &n.to_le_bytes());
                 model.insert(key, n.to_le_bytes());
             }
         }
@@ -286,8 +368,8 @@ mod tests {
     fn a_read_that_a_write_overtook_is_not_kept() {
         let rows = Rows::new(64 << 20);
         let stamp = rows.get(b"key").expect_err("it is empty");
-        rows.write(b"key", Some(b"new"));
-        rows.write(b"key", None);
+        put(&rows, b"key", b"new");
+        delete(&rows, b"key");
         rows.fill(b"key", b"old", stamp);
         let stamp = rows.get(b"key").expect_err("it was deleted");
         rows.fill(b"key", b"read", stamp);
@@ -301,7 +383,7 @@ mod tests {
     #[test]
     fn a_fenced_key_is_not_here() {
         let rows = Rows::new(64 << 20);
-        rows.write(b"key", Some(b"old"));
+        put(&rows, b"key", b"old");
         rows.fence(b"key");
         let stamp = rows.get(b"key").expect_err("it is fenced");
         rows.fill(b"key", b"old", stamp);
@@ -319,7 +401,7 @@ mod tests {
     fn the_bound_holds() {
         let rows = Rows::new(4 << 20);
         for n in 0_u32..50_000 {
-            rows.write(&n.to_le_bytes(), Some(&[7; 500]));
+            put(&rows, &n.to_le_bytes(), &[7; 500]);
             let held: usize = rows
                 .get(&(n / 2).to_le_bytes())
                 .map_or(0, |value| value.len());
@@ -328,9 +410,59 @@ mod tests {
         let bytes: usize = rows
             .shards
             .iter()
-            .map(|shard| shard.lock().expect("whole").bytes)
+            .map(|shard| shard.lock().expect("whole").bytes())
             .sum();
         assert!(bytes <= 4 << 20, "{bytes}");
         assert!(bytes > 3 << 20, "{bytes}");
+    }
+
+    /// Goal: the bound holds for both caches together, and a row that both hold counts once. Method: writes, reads and ranges that go
+    /// beyond it; every row that is in memory is counted, whoever holds it.
+    #[test]
+    fn the_bound_holds_for_rows_and_ranges_together() {
+        const BOUND: usize = 4 << 20;
+        const KEYS: u32 = 20_000;
+        let rows = Rows::new(BOUND as u64);
+        for round in 0..3_u8 {
+            for n in (0..KEYS).step_by(50) {
+                let all: Vec<_> = (n..n + 50).map(u32::to_be_bytes).collect();
+                all.iter().for_each(|key| put(&rows, key, &[round; 400]));
+                let held: Vec<_> = all
+                    .iter()
+                    .filter_map(|key| rows.get_row(key).ok())
+                    .collect();
+                let changes = rows.changes();
+                if held.len() == all.len() {
+                    let until = Key::new(&(n + 50).to_be_bytes());
+                    rows.fill_range(changes, Key::new(&all[0]), Some(&until), &held);
+                }
+                drop(held);
+                if n % 1000 > 0 {
+                    continue;
+                }
+                let mut in_memory = std::collections::BTreeMap::new();
+                let mut note =
+                    |row: &Arc<[u8]>| in_memory.insert(Arc::as_ptr(row).addr(), row.len());
+                let counted = {
+                    let ranges = rows.ranges.read().expect("whole");
+                    ranges.leaves().flat_map(Leaf::rows).for_each(|row| {
+                        note(row);
+                    });
+                    ranges.bytes()
+                };
+                let shards = rows.shards.iter().map(|shard| {
+                    let shard = shard.lock().expect("whole");
+                    shard.rows().for_each(|row| {
+                        note(row);
+                    });
+                    shard.bytes()
+                });
+                let counted = counted + shards.sum::<usize>();
+                let held: usize = in_memory.values().sum();
+                assert!(held <= counted, "{held} of {counted} bytes");
+                assert!(counted <= BOUND, "{counted} bytes after {n}");
+            }
+            assert!(rows.ranges.read().expect("whole").bytes() > BOUND / 2);
+        }
     }
 }

@@ -1,13 +1,17 @@
-//! Scans from the cache of newest values: the engine says which keys, the rows have the values.
+//! Scans that find their values in memory: in the ordered cache, or else by the engine's keys in the cache by key, after which the
+//! ordered one has that range too.
 //!
-//! Invariant: what is returned was the newest of all keys at one moment. The keys are taken with the engine's lock held; if no row
-//! has changed by the time all values are there, they are of that moment too. If one has, it is done over with the lock held.
+//! Invariant: what is returned was the newest of all keys at one moment. In the ordered cache it is one by its lock. Otherwise the
+//! keys are taken with the engine's lock held; if no row has changed by the time all values are there, they are of that moment too.
+//! If one has, it is done over with the lock held.
 
-use kvsim_engine::ScanRange;
+use std::sync::{Arc, MutexGuard};
 
-use crate::database::Entries;
-use crate::leader::Shared;
-use crate::lent::Entry;
+use kvsim_engine::{Direction, Key, ScanRange};
+
+use crate::entries::Entries;
+use crate::leader::{Inside, Shared};
+use crate::lent::split;
 use crate::rows::Missing;
 
 /// Keys in one piece of memory.
@@ -36,40 +40,96 @@ impl Keys {
     }
 }
 
+/// One entry more than the scan asks for: whether there are more is then seen in the caches too.
+pub(crate) fn widened<'a>(range: &ScanRange<'a>) -> ScanRange<'a> {
+    ScanRange {
+        limit: range.limit.max(1).saturating_add(1),
+        ..*range
+    }
+}
+
 impl Shared {
-    /// The scan's entries, if all of them are in the cache; else the keys that are not.
+    /// The scan's entries, if all of them are in the caches; else the keys that are not.
     pub(crate) fn scan_rows(&self, range: &ScanRange<'_>) -> Result<Entries, Missing> {
+        if range.snapshot != 0 || !self.rows.keep() {
+            return Err(Missing::default());
+        }
+        match self.rows.scan(range) {
+            Some(entries) => Ok(entries),
+            None => self.scan_keys(range),
+        }
+    }
+
+    /// As the engine has the keys, and the cache the values.
+    fn scan_keys(&self, range: &ScanRange<'_>) -> Result<Entries, Missing> {
+        let wide = widened(range);
         let mut keys = Keys::default();
         for last in [false, true] {
             keys.clear();
             let inside = self.lock();
-            let more = inside.scan_keys(range, |key| keys.push(key));
+            let more = inside.scan_keys(&wide, |key| keys.push(key));
             let Some(more) = more else {
                 return Err(Missing::default());
             };
             let before = self.rows.changes();
             let held = last.then_some(inside);
-            let entries = self.entries(&keys)?;
+            let mut rows = self.look_up(&keys)?;
             if held.is_some() || self.rows.changes() == before {
-                return Ok(Entries { entries, more });
+                let inside = held.unwrap_or_else(|| self.lock());
+                self.keep(&inside, before, range, more, &mut rows);
+                drop(inside);
+                let limit = range.limit.max(1) as usize;
+                let beyond = rows.len() > limit;
+                let asked = match range.direction {
+                    Direction::Forward => &rows[..rows.len().min(limit)],
+                    Direction::Reverse => &rows[usize::from(beyond)..],
+                };
+                return Ok(Entries::of_rows(asked, more || beyond, range.direction));
             }
         }
         unreachable!("the last round holds the lock")
     }
 
-    fn entries(&self, keys: &Keys) -> Result<Vec<Entry>, Missing> {
-        let mut entries = Vec::with_capacity(keys.ends.len());
+    fn look_up(&self, keys: &Keys) -> Result<Vec<Arc<[u8]>>, Missing> {
+        let mut rows = Vec::with_capacity(keys.ends.len());
         let mut missing = Missing::default();
         for key in keys.iter() {
-            match self.rows.get(key) {
-                Ok(value) => entries.extend(value.into_entry()),
+            match self.rows.get_row(key) {
+                Ok(row) => rows.push(row),
                 Err(stamp) => missing.note(key, stamp),
             }
         }
         if missing.is_empty() {
-            Ok(entries)
+            Ok(rows)
         } else {
             Err(missing)
+        }
+    }
+
+    /// Gives the ordered cache the rows that a scan found when there had been so many changes, and puts them in the order of their keys.
+    fn keep(
+        &self,
+        _inside: &MutexGuard<'_, Inside>,
+        changes: u64,
+        range: &ScanRange<'_>,
+        more: bool,
+        rows: &mut [Arc<[u8]>],
+    ) {
+        let key_of = |row: Option<&Arc<[u8]>>| row.map(|row| Key::new(split(row).0));
+        let start = Key::new(range.start.unwrap_or_default());
+        let end = range.end.map(Key::new);
+        // Between what was found last and the bound there is nothing, or nobody looked.
+        let last = if more { key_of(rows.last()) } else { None };
+        match range.direction {
+            Direction::Forward => {
+                let until = last.as_ref().or(end.as_ref());
+                self.rows.fill_range(changes, start, until, rows);
+            }
+            Direction::Reverse => {
+                rows.reverse();
+                let from = last.unwrap_or(start);
+                self.rows.fill_range(changes, from, end.as_ref(), rows);
+            }
         }
     }
 }

@@ -31,6 +31,7 @@ use super::page::{PAGE_REF_BYTES, PageRef};
 use super::{VERSION, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::checksum::{Identity, Kind};
 use crate::error::Mismatch;
+use crate::mutant::{Mutant, mutant};
 
 const MAGIC: usize = 0;
 const FORMAT_VERSION: usize = MAGIC + 8;
@@ -102,6 +103,15 @@ pub(crate) enum Turn {
     Second = 2,
 }
 
+/// What the checksum covers: everything before it.
+fn covered() -> usize {
+    if mutant(Mutant::RootsOutsideChecksum) {
+        EPOCH
+    } else {
+        CHECKSUM
+    }
+}
+
 impl Superblock {
     pub(crate) fn encode(&self, copy: u16, turn: Turn, out: &mut [u8]) {
         put_u64(out, MAGIC, MAGIC_VALUE);
@@ -129,7 +139,7 @@ impl Superblock {
             Kind::Superblock,
             0,
             u64::from(copy),
-            &out[..CHECKSUM],
+            &out[..covered()],
         );
         put_u64(out, CHECKSUM, checksum);
     }
@@ -144,9 +154,15 @@ impl Superblock {
         }
         Mismatch::check("superblock magic", MAGIC_VALUE, get_u64(bytes, MAGIC))?;
         let db_id: [u8; 16] = bytes[DB_ID..DB_ID + 16].try_into().expect("sixteen bytes");
-        let checksum =
-            Identity::new(db_id).checksum(Kind::Superblock, 0, u64::from(copy), &bytes[..CHECKSUM]);
-        Mismatch::check("superblock checksum", get_u64(bytes, CHECKSUM), checksum)?;
+        let checksum = Identity::new(db_id).checksum(
+            Kind::Superblock,
+            0,
+            u64::from(copy),
+            &bytes[..covered()],
+        );
+        if !mutant(Mutant::TornRootMadeValid) {
+            Mismatch::check("superblock checksum", get_u64(bytes, CHECKSUM), checksum)?;
+        }
         Mismatch::check(
             "superblock version",
             u64::from(VERSION),

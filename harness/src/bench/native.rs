@@ -169,10 +169,10 @@ impl Store for Opened {
             .database
             .scan(&range)
             .map_err(|error| self.engine.failed(error))?;
-        for entry in &found.entries {
-            take(entry.key(), entry.value());
+        for entry in &found {
+            take(entry.key, entry.value);
         }
-        Ok(found.entries.len())
+        Ok(found.len())
     }
 
     fn sync(&self) -> Result<(), StoreError> {

@@ -94,6 +94,8 @@ pub(crate) struct Incarnation<'a, W> {
     pub(crate) watch: W,
     /// What clients have sent, in order.
     pub(crate) log: Vec<CaseRequest>,
+    /// By what numbers the guest knows them.
+    ids: Vec<RequestId>,
     check: &'a CheckConfig,
     /// Crashes before it.
     crashes: u64,
@@ -101,6 +103,10 @@ pub(crate) struct Incarnation<'a, W> {
     began: u64,
     /// Cut after so many events.
     until: u64,
+    /// Cut after so many events of work.
+    work_events: Option<u64>,
+    /// Events of the recovery and of reading it back, once that is over.
+    recovered_after: Option<u64>,
     phase: Phase,
     coming: BTreeSet<(Nanos, RequestId)>,
     sent: BTreeMap<RequestId, (ClientId, Request)>,
@@ -127,9 +133,12 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             source,
             watch,
             log: Vec::new(),
+            ids: Vec::new(),
             check,
             crashes,
             until: u64::MAX,
+            work_events: None,
+            recovered_after: None,
             phase: Phase::Recovering,
             coming: BTreeSet::new(),
             sent: BTreeMap::new(),
@@ -143,6 +152,16 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         self.until = events;
     }
 
+    /// Cuts it so many events after its recovery was judged.
+    pub(crate) fn cut_after_work(&mut self, events: u64) {
+        self.work_events = Some(events);
+    }
+
+    /// After how many events its recovery was judged, if it was.
+    pub(crate) fn recovered_after(&self) -> Option<u64> {
+        self.recovered_after
+    }
+
     /// Writes down what is asked and answered when it is read back.
     pub(crate) fn keep_transcript(&mut self) {
         self.transcript = Some(Transcript::default());
@@ -154,6 +173,12 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         let mut transcript = self.transcript.take()?;
         transcript.truth = truth;
         Some(transcript)
+    }
+
+    /// What clients have sent in this life, with the numbers of the requests.
+    pub(crate) fn sent_requests(&mut self) -> Vec<(RequestId, CaseRequest)> {
+        let ids = std::mem::take(&mut self.ids);
+        ids.into_iter().zip(std::mem::take(&mut self.log)).collect()
     }
 
     /// Events of this life so far.
@@ -249,6 +274,11 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         let (now, truth) = (self.world.now(), self.truth());
         Arc::make_mut(&mut self.oracle).adopt(now, &recovery, seen, &truth);
         self.phase = Phase::Working;
+        let events = self.events();
+        self.recovered_after = Some(events);
+        if let Some(work) = self.work_events {
+            self.until = events.saturating_add(work);
+        }
         // What was shown is owed from now on, so a cut here is a case of its own though nothing has happened.
         self.look(None, true);
         Ok(())
@@ -288,6 +318,14 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         Ok(())
     }
 
+    /// Closes the guest in good order: nobody asks any more, and all is answered.
+    pub(crate) fn close(&mut self) -> Result<(), Stop> {
+        self.until = u64::MAX;
+        self.source = Source::listed(&[]);
+        self.send(0, PRELOAD_WRITER, Request::Close);
+        self.until_answered("closing")
+    }
+
     fn until_answered(&mut self, doing: &str) -> Result<(), Stop> {
         while self.unanswered() > 0 {
             let Some(reply) = self.step(doing)? else {
@@ -321,6 +359,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             request: request.clone(),
         });
         let id = self.world.submit(at, request.clone());
+        self.ids.push(id);
         self.world
             .note_request(id, || words::asked(Some(client), &request));
         self.coming.insert((at, id));

@@ -17,7 +17,7 @@ mod transcript;
 use kvsim_simdisk::{CrashKind, CrashState, Survivor};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use drive::drive;
+pub(crate) use drive::{Course, Driven, Landmark, drive, drive_mended, drive_on};
 pub(crate) use incarnation::{Incarnation, Phase, Seen, Stop, Watch, blame_the_crash};
 pub(crate) use source::Source;
 pub use text::CaseRequest;
@@ -37,6 +37,9 @@ pub struct Case {
 pub struct CaseLife {
     /// What the clients ask, in the order in which they came to ask it.
     pub requests: Vec<CaseRequest>,
+    /// It is closed in good order from this event on: no client asks any more, and the crash comes when all is answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub close_after_event: Option<u64>,
     /// How it ends; it goes on until all is quiet if this is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash: Option<CaseCrash>,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{ExploreReport, Level, PointCount};
+use crate::blame::Said;
 use crate::coverage::Coverage;
 use crate::summary::{FailureReport, Verdict};
 
@@ -70,6 +71,8 @@ struct Failure {
     trace_hash: String,
     file: Option<String>,
     replay: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    blame: Option<Said>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -120,6 +123,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
                 file: failure.file.map(PathBuf::from),
                 unsaved: None,
                 replay: failure.replay,
+                blame: failure.blame.map(|said| said.blame),
                 reproduced: None,
                 story: None,
             };
@@ -192,6 +196,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
         trace_hash: failure.trace_hash.clone(),
         file: failure.file.as_ref().map(|file| file.display().to_string()),
         replay: failure.replay.clone(),
+        blame: failure.blame.as_ref().map(Said::from),
     });
     Exploration {
         scenario: report.scenario.clone(),

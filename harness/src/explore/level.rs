@@ -17,7 +17,7 @@ use kvsim_simdisk::{CrashKind, CrashState, PendingKind};
 use xxhash_rust::xxh3::{Xxh3, Xxh3DefaultBuilder, xxh3_64, xxh3_128};
 
 use super::judge::{Failed, Judged, Task, Then, judge_alike};
-use super::parallel::map;
+use super::parallel::{STRIDE, map};
 use super::point::{Lived, Point};
 use super::report::{Found, LeftOutCounts, Level, PointCount};
 use super::states::{States, states};
@@ -222,7 +222,7 @@ impl Walk<'_> {
         let explore = &self.scenario.explore;
         let power = self.scenario.run.power_weight > 0;
         let groups: Vec<&[Place<'_>]> = places.chunk_by(Place::is_alike).collect();
-        let lists = map(self.jobs, &groups, |group| {
+        let lists = map(self.jobs, STRIDE, &groups, |group| {
             if self.control.stopped().is_some() {
                 return None;
             }
@@ -350,7 +350,7 @@ impl Walk<'_> {
         // If one violation is enough, what comes after the first need not be judged.
         let first_violation = AtomicUsize::new(usize::MAX);
         let one_is_enough = self.scenario.explore.violations_max == 1;
-        let judged = map(self.jobs, &alike, |group| {
+        let judged = map(self.jobs, STRIDE, &alike, |group| {
             let is_late = group[0] > first_violation.load(Ordering::Relaxed);
             if is_late || self.control.stopped().is_some() {
                 return Vec::new();

@@ -8,12 +8,14 @@
 //!
 //! Invariant: report and cases depend on scenario, guest and seed alone, not on the number of threads.
 
+mod around;
 mod cpu;
 pub mod json;
 mod judge;
+pub mod left_out;
 mod level;
 mod merge;
-mod parallel;
+pub(crate) mod parallel;
 mod point;
 mod record;
 mod report;
@@ -34,10 +36,12 @@ use crate::case::{Case, CaseRequest, Source};
 use crate::control::Control;
 use crate::coverage::{Coverage, MarkCounts};
 use crate::failure;
+use crate::minimise::{Budget, minimise};
 use crate::oracle::{Property, Symptom};
 use crate::run::{SeedEnd, Tracing, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
 use crate::summary::{FailureReport, Verdict};
+pub(crate) use around::{Around, Reach, Setting};
 use judge::Failed;
 use level::{Ended, Walk};
 pub use merge::merge;
@@ -63,6 +67,8 @@ pub struct Exploration {
     pub failures: Option<PathBuf>,
     /// Whether states that were seen before are passed over, as they should be.
     pub skip_seen: bool,
+    /// Whether failures are made small, and what is missing in the guest is looked for.
+    pub minimise: bool,
 }
 
 impl Exploration {
@@ -76,7 +82,7 @@ impl Exploration {
         let recorded = record::record(scenario, &self.program, self.seed);
         let recording = match recorded {
             Ok(recording) => recording,
-            Err(stop) => return self.failed_recording(report, stop),
+            Err(stop) => return self.failed_recording(report, stop, control),
         };
         report.requests = recording.life.log.len() as u64;
         report.events = recording.events;
@@ -130,7 +136,7 @@ impl Exploration {
             reasons.extend(report.coverage.shortfall());
         }
         for found in walk.found {
-            let failure = self.confirm(&found)?;
+            let failure = self.confirm(&found, control)?;
             report.failures.push(failure);
             report.failure_points.push(found.origin);
         }
@@ -185,6 +191,7 @@ impl Exploration {
         &self,
         mut report: ExploreReport,
         stop: record::Stopped,
+        control: &Control,
     ) -> Result<ExploreReport, CampaignError> {
         let found = match stop {
             record::Stopped::Found(found) => found,
@@ -196,7 +203,7 @@ impl Exploration {
                 return Ok(report);
             }
         };
-        report.failures.push(self.confirm(&found)?);
+        report.failures.push(self.confirm(&found, control)?);
         report.failure_points.push(found.origin);
         report.verdict = self.verdict(&report.failures, Vec::new());
         Ok(report)
@@ -220,7 +227,7 @@ impl Exploration {
     }
 
     /// Runs the steps to a violation as a case of their own, twice, and saves them: what is reported is what the file replays.
-    fn confirm(&self, found: &Found) -> Result<FailureReport, CampaignError> {
+    fn confirm(&self, found: &Found, control: &Control) -> Result<FailureReport, CampaignError> {
         let mut scenario = Scenario::clone(&self.scenario);
         scenario.case = Some((*found.case).clone());
         scenario.run.seeds = SeedRange::one(self.seed);
@@ -248,27 +255,41 @@ impl Exploration {
         }
         let directory = self.failures.as_deref();
         let (failure, _) = failure::report(&scenario, self.program.as_ref(), &one, directory);
-        Ok(failure)
+        if !self.minimise {
+            return Ok(failure);
+        }
+        // A failure that cannot be made small is as good as it was.
+        let small = minimise(
+            &scenario,
+            &self.program,
+            Budget::default(),
+            self.jobs,
+            control,
+        );
+        Ok(small.map_or(failure, |small| {
+            let blame = small.blame(&self.program, self.jobs, control).ok();
+            small.report(self.program.as_ref(), directory, blame)
+        }))
     }
 }
 
-/// The first failure of this kind when a blank device is asked these requests and cut once, anywhere; with `again`, also when
-/// it is worked on after that.
+/// The first failure of this kind when a blank device is asked these requests and cut anywhere, as far as `reach` goes.
 pub(crate) fn first_violation(
-    scenario: &Scenario,
-    program: &Arc<dyn Program>,
-    jobs: NonZeroUsize,
+    setting: Setting<'_>,
     requests: &[CaseRequest],
     kind: (Property, Symptom),
-    again: bool,
-    control: &Control,
+    reach: Reach,
 ) -> Option<Case> {
-    let mut scenario = scenario.clone();
-    let explore = &mut scenario.explore;
-    explore.depth = 1;
-    explore.again_every = again.into();
-    explore.violations_max = 1;
-    explore.states_per_point = explore.states_per_point.min(FEW_STATES);
+    let Setting {
+        program,
+        jobs,
+        control,
+        ..
+    } = setting;
+    let mut scenario = setting.scenario.clone();
+    scenario.case = None;
+    reach.bound(&mut scenario.explore);
+    scenario.explore.violations_max = 1;
     let seed = scenario.run.seeds.start;
     let source = Source::listed(requests);
     let recording = match record::record_from(&scenario, program, seed, source) {

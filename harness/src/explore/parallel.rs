@@ -4,19 +4,20 @@
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// So many items are taken at a time.
-const STRIDE: usize = 4;
+/// So many items are taken at a time, if each is little work.
+pub(super) const STRIDE: usize = 4;
 
-/// Does `work` on every item.
+/// Does `work` on every item; a thread takes `stride` of them at a time.
 ///
 /// # Panics
 /// If `work` does.
-pub(super) fn map<T: Sync, R: Send>(
+pub(crate) fn map<T: Sync, R: Send>(
     jobs: NonZeroUsize,
+    stride: usize,
     items: &[T],
     work: impl Fn(&T) -> R + Sync,
 ) -> Vec<R> {
-    let threads = jobs.get().min(items.len().div_ceil(STRIDE));
+    let threads = jobs.get().min(items.len().div_ceil(stride));
     if threads < 2 {
         return items.iter().map(work).collect();
     }
@@ -24,11 +25,11 @@ pub(super) fn map<T: Sync, R: Send>(
     let take = || {
         let mut done = Vec::new();
         loop {
-            let start = next.fetch_add(STRIDE, Ordering::Relaxed);
+            let start = next.fetch_add(stride, Ordering::Relaxed);
             if start >= items.len() {
                 return done;
             }
-            let end = items.len().min(start + STRIDE);
+            let end = items.len().min(start + stride);
             done.push((
                 start,
                 items[start..end].iter().map(&work).collect::<Vec<R>>(),
@@ -61,7 +62,7 @@ mod tests {
             let items: Vec<u64> = (0..count).collect();
             let jobs = NonZeroUsize::new(jobs).unwrap();
             let doubled: Vec<u64> = items.iter().map(|item| item * 2).collect();
-            assert_eq!(map(jobs, &items, |item| item * 2), doubled);
+            assert_eq!(map(jobs, STRIDE, &items, |item| item * 2), doubled);
         }
     }
 }

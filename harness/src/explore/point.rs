@@ -69,12 +69,14 @@ impl Lived {
         let mut lives = vec![CaseLife {
             requests: self.log[..sent].to_vec(),
             crash,
+            ..CaseLife::default()
         }];
         let mut trail = self.trail.as_ref();
         while let Some(before) = trail {
             lives.push(CaseLife {
                 requests: before.life.log[..before.sent].to_vec(),
                 crash: Some(before.crash.clone()),
+                ..CaseLife::default()
             });
             trail = before.life.trail.as_ref();
         }

@@ -53,7 +53,7 @@ fn clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
 }
 
 /// Clients that write nothing which the scenario's clients may have written in a recording: the numbers of their values are beyond.
-fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+pub(super) fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
     let mut clients = clients(scenario, seed)?;
     while clients.preload().is_some() {}
     for request in 0..4 * scenario.explore.operations {

@@ -1,14 +1,23 @@
-//! Shrinks a failing case: fewer requests, smaller values, an earlier cut, fewer decisions about what survives. What is kept is the
-//! *kind* of the failure: which property does not hold, and in what shape.
+//! Shrinks a failing case: fewer crashes, requests, clients and faults, smaller values, an earlier cut, fewer decisions about what survives.
+//! What is kept is the *kind* of the failure: which property does not hold, and in what shape.
 //!
-//! A request that is left out moves everything behind it: the numbers of device operations, the event of the cut. So for a case of
-//! one crash the cut is not carried over but found anew: the smaller list of requests is explored, and its first failure of
-//! that kind is the smaller case. A case of several crashes is shrunk as it stands. What survives is shrunk as it stands in any case.
+//! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each life was cut,
+//! what survived, which faults befell the device. From there on all failures are alike.
+//!
+//! A request that is left out moves everything behind it: the numbers of device operations, the event of the cut. So where it can be,
+//! the cut is not carried over but found anew: the smaller list of requests is explored, and its first failure of that kind is
+//! the smaller case. Where it cannot (many crashes, faults), each cut falls as long after its recovery as before, and keeps the operations
+//! that have the same places among what is pending.
 //!
 //! Invariants: each accepted step fails in the same way when run as a case; no step makes a case larger; the work is bounded by a
 //! number of runs, not by a clock, so the same case shrinks to the same case everywhere.
 
+mod halves;
+mod lives;
+mod noted;
 mod steps;
+
+pub use halves::fewer;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -18,14 +27,15 @@ use std::sync::Arc;
 use kvsim_sim::Program;
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::case::{Case, CaseRequest};
+use crate::blame::{self, Blame};
+use crate::case::{Case, CaseRequest, Landmark};
 use crate::control::Control;
-use crate::explore::first_violation;
+use crate::explore::{Reach, Setting, first_violation};
 use crate::failure;
 use crate::oracle::{Property, Symptom, Violation};
 use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
 use crate::scenario::Scenario;
-use crate::summary::{self, text::Colour};
+use crate::summary::FailureReport;
 
 /// How much a minimisation may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +78,8 @@ struct Shrinking<'a> {
     left: Budget,
     /// What was tried before, and whether it failed in the same way.
     tried: BTreeMap<u128, bool>,
+    /// The landmarks of the case that was asked for last.
+    marks: Option<(Case, Vec<Landmark>)>,
 }
 
 /// Shrinks the case of a scenario.
@@ -81,30 +93,30 @@ pub fn minimise(
     jobs: NonZeroUsize,
     control: &Control,
 ) -> Result<Minimised, String> {
-    let Some(case) = scenario.case.clone() else {
-        return Err(
-            "it has no [case]: only what `kvsim explore` saves says each of its steps".to_owned(),
-        );
-    };
-    let seed = scenario.run.seeds.start;
-    let first = run_seed(scenario, program, seed, control, Tracing::HashOnly);
+    let noted = noted::with_steps(scenario, program, control)?;
+    let seed = noted.run.seeds.start;
+    let case = noted.case.clone().unwrap_or_default();
+    let first = run_seed(&noted, program, seed, control, Tracing::HashOnly);
     let SeedEnd::Violation(violation) = &first.end else {
         return Err("the case does not fail, so there is nothing to shrink".to_owned());
     };
     let mut shrinking = Shrinking {
-        scenario: scenario.clone(),
+        scenario: noted,
         program,
         control,
         jobs,
         kind: (violation.property, violation.symptom),
         left: budget,
         tried: BTreeMap::new(),
+        marks: None,
     };
     shrinking.scenario.failure = None;
-    let mut best = case;
+    let mut best = shrinking.found_from_scratch(case);
     loop {
         let before = best.clone();
+        best = shrinking.fewer_lives(best);
         best = shrinking.fewer_requests(best);
+        shrinking.fewer_faults(&best);
         best = shrinking.smaller_requests(best);
         best = shrinking.fewer_decisions(best);
         best = shrinking.earlier_cuts(best);
@@ -121,7 +133,7 @@ pub fn minimise(
         program,
         seed,
         &Control::default(),
-        Tracing::HashOnly,
+        Tracing::Record,
     );
     if !result.end.is_violation() {
         return Err("internal error: the small case does not fail as it did before".to_owned());
@@ -148,7 +160,7 @@ impl Shrinking<'_> {
 
     /// Whether this case fails in the same way.
     fn fails(&mut self, case: &Case) -> bool {
-        let key = xxh3_128(format!("{case:?}").as_bytes());
+        let key = xxh3_128(format!("{case:?}{:?}", self.scenario.faults.script).as_bytes());
         if let Some(known) = self.tried.get(&key) {
             return *known;
         }
@@ -173,46 +185,61 @@ impl Shrinking<'_> {
         same
     }
 
-    /// A case of one crash, after these requests, that fails in the same way; with `again`, also one that is worked on after it.
-    fn find(&mut self, requests: &[CaseRequest], again: bool) -> Option<Case> {
+    /// A case of these requests that fails in the same way, cut anywhere.
+    fn find(&mut self, requests: &[CaseRequest], reach: Reach) -> Option<Case> {
         if self.is_over() {
             return None;
         }
         self.left.explorations -= 1;
-        self.scenario.case = None;
-        let found = first_violation(
-            &self.scenario,
-            self.program,
-            self.jobs,
-            requests,
-            self.kind,
-            again,
-            self.control,
-        )?;
+        let setting = Setting {
+            scenario: &self.scenario,
+            program: self.program,
+            jobs: self.jobs,
+            control: self.control,
+        };
+        let found = first_violation(setting, requests, self.kind, reach)?;
         self.fails(&found).then_some(found)
     }
 }
 
 impl Minimised {
-    /// Saves the case under `directory` and says what became of it.
+    /// Finds what is to blame for it.
     ///
     /// # Errors
-    /// A sentence, if it cannot be written.
-    pub fn save(&self, program: &dyn Program, directory: &Path) -> Result<String, String> {
+    /// A sentence, if it cannot be run.
+    pub fn blame(
+        &self,
+        program: &Arc<dyn Program>,
+        jobs: NonZeroUsize,
+        control: &Control,
+    ) -> Result<Blame, String> {
+        blame::blame(&self.scenario, program, jobs, control)
+    }
+
+    /// Saves the case under `directory`, with what is to blame, and reports it.
+    #[must_use]
+    pub fn report(
+        &self,
+        program: &dyn Program,
+        directory: Option<&Path>,
+        blame: Option<Blame>,
+    ) -> FailureReport {
         let mut scenario = self.scenario.clone();
         if !scenario.name.ends_with(SMALL) {
             scenario.name.push_str(SMALL);
         }
-        let (report, _) = failure::report(&scenario, program, &self.result, Some(directory));
-        if let Some(error) = report.unsaved {
-            return Err(error);
-        }
-        let case = scenario.case.unwrap_or_default();
+        failure::report_blamed(&scenario, program, &self.result, directory, blame).0
+    }
+
+    /// What the case has come down to, and what that cost, on one line.
+    #[must_use]
+    pub fn size(&self) -> String {
+        let case = self.scenario.case.clone().unwrap_or_default();
         let requests: usize = case.lives.iter().map(|life| life.requests.len()).sum();
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
         let survivors: usize = crashes.map(|crash| crash.survivors.len()).sum();
-        let mut text = format!(
-            "{} requests, {} crashes, {survivors} survivors; after {} runs and {} explorations{}\n",
+        format!(
+            "{} requests, {} crashes, {survivors} survivors; after {} runs and {} explorations{}",
             requests,
             case.crashes(),
             self.spent.runs,
@@ -222,9 +249,7 @@ impl Minimised {
             } else {
                 ""
             }
-        );
-        text.push_str(&summary::text::failure(&report, Colour::Off));
-        Ok(text)
+        )
     }
 }
 

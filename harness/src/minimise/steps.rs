@@ -1,58 +1,64 @@
 //! The axes along which a case is shrunk. Each takes a case and gives one that is no larger and fails in the same way.
 
+use std::collections::BTreeSet;
+
 use kvsim_sim::api::{Mutation, Request};
 use kvsim_simdisk::{Sectors, Survivor};
 
-use super::Shrinking;
+use super::{Shrinking, fewer};
 use crate::case::{Case, CaseLife, CaseRequest};
+use crate::explore::Reach;
 use crate::value::{self, FULL_BYTES_MIN, Reading};
+use crate::workload::ClientId;
 
 impl Shrinking<'_> {
-    /// Leaves out halves of the requests, then quarters, down to single ones.
+    /// Leaves out clients, halves of the requests, then quarters, down to single ones.
     pub(super) fn fewer_requests(&mut self, mut best: Case) -> Case {
-        let again = explorable(&best);
-        if let Some(again) = again {
-            best = self.fewer_and_found_anew(best, again);
+        let reach = explorable(&best);
+        if let Some(reach) = reach {
+            best = self.fewer_and_found_anew(best, reach);
         }
-        for life in (again.map_or(0, |_| 1)..best.lives.len()).rev() {
-            let mut step = best.lives[life].requests.len();
-            while step > 0 {
-                let mut at = 0;
-                while at < best.lives[life].requests.len() {
-                    let mut fewer = best.clone();
-                    let requests = &mut fewer.lives[life].requests;
-                    let end = requests.len().min(at + step);
-                    requests.drain(at..end);
-                    if self.fails(&fewer) {
-                        best = fewer;
-                    } else {
-                        at += step;
-                    }
-                }
-                step /= 2;
-            }
+        for life in (reach.map_or(0, |_| 1)..best.lives.len()).rev() {
+            let all = best.lives[life].requests.clone();
+            fewer(all, &mut |requests| {
+                let mut smaller = best.clone();
+                smaller.lives[life].requests = requests.to_vec();
+                self.accepts(&mut best, smaller, None)
+            });
         }
         best
     }
 
-    fn fewer_and_found_anew(&mut self, mut best: Case, again: bool) -> Case {
-        let mut step = best.lives[0].requests.len() / 2;
-        while step > 0 {
-            let mut at = 0;
-            while at < best.lives[0].requests.len() {
-                let mut requests = best.lives[0].requests.clone();
-                let end = requests.len().min(at + step);
-                requests.drain(at..end);
-                match self.find(&requests, again) {
-                    Some(found) if found.lives[0].requests.len() < best.lives[0].requests.len() => {
-                        best = found;
-                    }
-                    _ => at += step,
-                }
+    fn fewer_and_found_anew(&mut self, mut best: Case, reach: Reach) -> Case {
+        let all = best.lives[0].requests.clone();
+        let clients: BTreeSet<ClientId> = all.iter().map(|request| request.client).collect();
+        if clients.len() > 1 {
+            for client in clients {
+                let mut others = best.lives[0].requests.clone();
+                others.retain(|request| request.client != client);
+                self.accepts_found(&mut best, &others, reach);
             }
-            step /= 2;
         }
+        let all = best.lives[0].requests.clone();
+        fewer(all, &mut |requests| {
+            self.accepts_found(&mut best, requests, reach)
+        });
         best
+    }
+
+    /// Takes a case of these requests for the best if there is one that fails in the same way. What it found may be shorter still.
+    fn accepts_found(&mut self, best: &mut Case, requests: &[CaseRequest], reach: Reach) -> bool {
+        if requests.len() >= best.lives[0].requests.len() {
+            // It came down to less than that before.
+            return false;
+        }
+        match self.find(requests, reach) {
+            Some(found) if found.lives[0].requests.len() < best.lives[0].requests.len() => {
+                *best = found;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Takes mutations out of batches and makes values as short as those that describe themselves can be.
@@ -66,8 +72,8 @@ impl Shrinking<'_> {
                     case.lives[life].requests[at] = request;
                     let requests = &case.lives[0].requests;
                     match explorable(&best).filter(|_| life == 0) {
-                        Some(again) => self
-                            .find(requests, again)
+                        Some(reach) => self
+                            .find(requests, reach)
                             .filter(|found| found.lives[0].requests.len() <= requests.len()),
                         None => self.fails(&case).then_some(case),
                     }
@@ -131,19 +137,36 @@ impl Shrinking<'_> {
     }
 }
 
-/// Whether the first cut of a case can be found anew by exploring its first life, and whether work and one more cut follow on it.
-fn explorable(case: &Case) -> Option<bool> {
+/// Whether the first cut of a case can be found anew by exploring its first life, and how far that has to go.
+pub(super) fn explorable(case: &Case) -> Option<Reach> {
     let keeps_least = |life: &CaseLife| {
         life.crash
             .as_ref()
             .is_none_or(|crash| crash.survivors.is_empty())
     };
+    if case
+        .lives
+        .iter()
+        .any(|life| life.close_after_event.is_some())
+    {
+        return None;
+    }
     match &case.lives[..] {
-        [_, last] if last.crash.is_none() => Some(!last.requests.is_empty()),
-        [_, work, last] if keeps_least(work) && last.requests.is_empty() => Some(true),
+        [_, last] if last.crash.is_none() => Some(if last.requests.is_empty() {
+            Reach::Recovery
+        } else {
+            Reach::Again
+        }),
+        [first, cut, last] if cut.requests.is_empty() && last.requests.is_empty() => {
+            (first.requests.len() <= DEEPER_REQUESTS_MAX).then_some(Reach::Deeper)
+        }
+        [_, work, last] if keeps_least(work) && last.requests.is_empty() => Some(Reach::Again),
         _ => None,
     }
 }
+
+/// Requests of which every state of every recovery is looked at, at most.
+pub(super) const DEEPER_REQUESTS_MAX: usize = 24;
 
 fn survivors(case: &Case, life: usize) -> &[Survivor] {
     case.lives[life]
@@ -188,6 +211,12 @@ fn simpler(survivor: &Survivor) -> Vec<Survivor> {
 
 /// Smaller requests of the same kind, the smallest first.
 fn smaller(request: &CaseRequest) -> Vec<CaseRequest> {
+    if request.think_ns > 0 {
+        return vec![CaseRequest {
+            think_ns: 0,
+            ..request.clone()
+        }];
+    }
     let with = |of: Request| CaseRequest {
         request: of,
         ..request.clone()

@@ -49,6 +49,7 @@ fn facts(failure: &FailureReport) -> Markup {
             }
             (row("seed", html! { (failure.seed) ", after " (failure.crash) " crashes" }))
             (row("trace", html! { code { (failure.trace_hash) } }))
+            @if let Some(blame) = &failure.blame { (row("blame", html! { (blame.to_string()) })) }
             @if let Some(replay) = &failure.replay { (row("replay", html! { code { (replay) } })) }
             @if let Some(file) = &failure.file { (row("case", html! { (file.display().to_string()) })) }
             @if let Some(reproduced) = &failure.reproduced { (row("saved failure", html! { (again(reproduced)) })) }

@@ -14,10 +14,16 @@ use maud::{Markup, html};
 use crate::coverage::Coverage;
 use crate::page::document;
 use crate::scenario::thousands;
-use crate::summary::Verdict;
+use crate::summary::{FailureReport, Verdict};
 pub use explore::page as explore_page;
 pub use run::page as run_page;
 pub use story::Story;
+
+/// The page of one failure.
+#[must_use]
+pub fn failure_page(failure: &FailureReport) -> String {
+    whole("kvsim replay", &failure::section(failure))
+}
 
 fn whole(title: &str, body: &Markup) -> String {
     let body = html! {
@@ -80,7 +86,6 @@ mod tests {
     use crate::page::tests::{Parsed, parse};
     use crate::run::{Tracing, run_seed};
     use crate::scenario::parse as scenario;
-    use crate::summary::FailureReport;
 
     /// A run of a few crashes as if it had failed, with markup wherever a text can come from elsewhere.
     fn failure(sets: &[&str]) -> FailureReport {
@@ -111,6 +116,7 @@ mod tests {
             unsaved: None,
             replay: Some("kvsim replay '<i>'".to_owned()),
             reproduced: None,
+            blame: None,
             story: Some(Story {
                 recording: Arc::new(result.recording.expect("it was recorded")),
                 facts: Facts {

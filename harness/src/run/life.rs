@@ -11,12 +11,13 @@ use kvsim_sim::{GuestError, Program, Step, TraceMode, World, WorldError};
 use kvsim_simdisk::{CrashKind, Nanos};
 
 use super::{Halt, Tracing};
+use crate::case::{CaseCrash, CaseLife, CaseRequest};
 use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, OracleConfig, insane};
 use crate::scenario::Scenario;
 use crate::setup;
 use crate::summary::Tally;
 use crate::timeline::words;
-use crate::workload::{ClientId, Workload};
+use crate::workload::{ClientId, PRELOAD_WRITER, Workload};
 
 /// What the world around one device is doing.
 pub(super) struct Life {
@@ -28,6 +29,16 @@ pub(super) struct Life {
     sent: BTreeMap<RequestId, (ClientId, Request)>,
     /// Crashes of this device.
     pub(super) crashes: u64,
+    /// What was done to this device, as a case says it, if that is kept.
+    pub(super) steps: Option<Steps>,
+}
+
+/// What was done to a device so far.
+#[derive(Default)]
+pub(super) struct Steps {
+    pub(super) lives: Vec<CaseLife>,
+    /// World events when the last of them began.
+    began: u64,
 }
 
 /// What a step came to.
@@ -45,6 +56,7 @@ impl Life {
         program: &Arc<dyn Program>,
         seed: u64,
         tracing: Tracing,
+        keeps_steps: bool,
     ) -> Result<Life, Halt> {
         let trace = match tracing {
             Tracing::HashOnly => TraceMode::Hash,
@@ -63,6 +75,7 @@ impl Life {
             coming: BTreeSet::new(),
             sent: BTreeMap::new(),
             crashes: 0,
+            steps: keeps_steps.then(Steps::default),
         })
     }
 
@@ -77,6 +90,10 @@ impl Life {
     /// Switches on: a fresh instance begins to open what the device holds.
     pub(super) fn open(&mut self) -> Result<(), Halt> {
         let crashes = self.crashes;
+        if let Some(steps) = &mut self.steps {
+            steps.began = self.world.events();
+            steps.lives.push(CaseLife::default());
+        }
         self.world.open().map_err(|error| match error {
             WorldError::Guest(error) => guest_error(&error, crashes, "being started"),
             other => Halt::Invalid(other.to_string()),
@@ -91,12 +108,30 @@ impl Life {
         request: Request,
         turn_ns: Nanos,
     ) -> RequestId {
+        self.keep(at, client, &request);
         let id = self.world.submit_in_turn(at, request.clone(), turn_ns);
         self.world
             .note_request(id, || words::asked(Some(client), &request));
         self.coming.insert((at, id));
         self.sent.insert(id, (client, request));
         id
+    }
+
+    fn keep(&mut self, at: Nanos, client: ClientId, request: &Request) {
+        let events = self.world.events();
+        let Some(steps) = &mut self.steps else { return };
+        let Some(life) = steps.lives.last_mut() else {
+            return;
+        };
+        if (client, request) == (PRELOAD_WRITER, &Request::Close) {
+            life.close_after_event = Some(events - steps.began);
+        } else {
+            life.requests.push(CaseRequest {
+                client,
+                think_ns: at.saturating_sub(self.world.now()),
+                request: request.clone(),
+            });
+        }
     }
 
     /// Sends a request of the driver's own, of which the oracle is not told: the reading back after a recovery.
@@ -168,7 +203,17 @@ impl Life {
         self.coming.clear();
         self.sent.clear();
         let now = self.now();
-        self.world.crash(kind);
+        let events = self.world.events();
+        let report = self.world.crash(kind);
+        if let Some(steps) = &mut self.steps
+            && let Some(life) = steps.lives.last_mut()
+        {
+            life.crash = Some(CaseCrash {
+                after_event: events - steps.began,
+                kind,
+                survivors: report.state.survivors,
+            });
+        }
         if ending == Ending::Crash {
             self.crashes += 1;
             match kind {

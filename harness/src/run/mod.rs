@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvsim_sim::Program;
+use kvsim_simdisk::ScriptedFault;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
+use crate::case::Case;
 use crate::control::Control;
 use crate::oracle::{Ending, Violation};
 use crate::scenario::Scenario;
@@ -126,7 +128,33 @@ pub fn run_seed(
     if let Some(case) = &scenario.case {
         return cases::run(scenario, case, program, seed, tracing);
     }
-    carry_out(scenario, program, seed, control, tracing, |run| run.run())
+    carry_out(scenario, program, seed, control, tracing, false, |run| {
+        run.run()
+    })
+    .0
+}
+
+/// A run as a case: what was done to the device on which it ended.
+pub(crate) struct Steps {
+    /// Step by step.
+    pub(crate) case: Case,
+    /// The seed of that device, if it was not the first.
+    pub(crate) seed: u64,
+    /// The faults that befell it.
+    pub(crate) script: Vec<ScriptedFault>,
+}
+
+/// Runs one seed of a scenario once more, and writes down what is done.
+pub(crate) fn run_noting_steps(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    control: &Control,
+) -> (SeedResult, Steps) {
+    let tracing = Tracing::HashOnly;
+    carry_out(scenario, program, seed, control, tracing, true, |run| {
+        run.run()
+    })
 }
 
 /// Lets the clients of a scenario work on a new device, and ends there: what a benchmark is about.
@@ -141,7 +169,8 @@ pub fn run_work(
         run.switch_on(false)?;
         run.work(run.scenario.run.events_per_crash, 0)
     };
-    carry_out(scenario, program, seed, control, Tracing::HashOnly, work)
+    let tracing = Tracing::HashOnly;
+    carry_out(scenario, program, seed, control, tracing, false, work).0
 }
 
 fn carry_out(
@@ -150,13 +179,19 @@ fn carry_out(
     seed: u64,
     control: &Control,
     tracing: Tracing,
+    keeps_steps: bool,
     course: impl FnOnce(&mut SeedRun<'_>) -> Result<(), Halt>,
-) -> SeedResult {
-    let life = match Life::new(scenario, program, life_seed(seed, 0), tracing) {
+) -> (SeedResult, Steps) {
+    let mut steps = Steps {
+        case: Case::default(),
+        seed,
+        script: Vec::new(),
+    };
+    let life = match Life::new(scenario, program, life_seed(seed, 0), tracing, keeps_steps) {
         Ok(life) => life,
         Err(halt) => {
             let end = halt.into();
-            return SeedResult {
+            let result = SeedResult {
                 seed,
                 end,
                 tally: Tally::default(),
@@ -164,6 +199,7 @@ fn carry_out(
                 trace: None,
                 recording: None,
             };
+            return (result, steps);
         }
     };
     let mut run = SeedRun {
@@ -189,14 +225,20 @@ fn carry_out(
     for ((kind, durable), times) in std::mem::take(&mut run.latency) {
         run.tally.latency.insert(work::label(kind, durable), times);
     }
-    SeedResult {
+    if let Some(kept) = run.life.steps.take() {
+        steps.case.lives = kept.lives;
+        steps.seed = life_seed(seed, run.lives);
+        steps.script = run.life.world.device().fired_script().to_vec();
+    }
+    let result = SeedResult {
         seed,
         end,
         tally: run.tally,
         trace_hash: format!("{:032x}", run.trace_hash.digest128()),
         trace: (tracing == Tracing::Keep).then_some(run.trace),
         recording: (tracing == Tracing::Record).then_some(run.recording),
-    }
+    };
+    (result, steps)
 }
 
 /// The first event in which two runs of one seed differ.
@@ -285,6 +327,7 @@ impl SeedRun<'_> {
             self.program,
             life_seed(self.seed, self.lives),
             self.tracing,
+            self.life.steps.is_some(),
         )?;
         self.end_life();
         self.life = life;

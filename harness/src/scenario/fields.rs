@@ -374,6 +374,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "errors and lies end after so many; 0 for never",
     ),
     (
+        "faults.left_out",
+        "number of a flush or write-through that does nothing, and excuses nothing",
+    ),
+    (
         "faults.script",
         "faults at named operations: [{ op, kind }]",
     ),
@@ -383,6 +387,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("failure", "what failed, in a saved failing case"),
     ("failure.property", "that does not hold"),
     ("failure.sentence", "what happened"),
+    ("failure.blame", "what is missing in the guest, in words"),
     ("failure.trace_hash", "of the seed's run"),
     ("failure.crash", "crashes that the seed had seen"),
     ("failure.profile", "where [device] was made from"),
@@ -403,6 +408,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "requests in the order of their clients' turns, then the crash",
     ),
     ("case.lives.requests", "CLIENT REQUEST"),
+    (
+        "case.lives.close_after_event",
+        "closed in good order from then on; none: not closed",
+    ),
     (
         "case.lives.crash",
         "the cut; none: the life goes on to its end",

@@ -85,6 +85,9 @@ pub struct FailureRecord {
     pub property: Property,
     /// What happened, for a person.
     pub sentence: String,
+    /// What is missing in the guest, in words; empty if nobody asked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub blame: String,
     /// The seed's trace hash.
     pub trace_hash: String,
     /// How many crashes the seed had seen.

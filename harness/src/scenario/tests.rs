@@ -181,6 +181,7 @@ fn every_field_is_described_in_explain_and_in_the_book() {
     let optional = [
         "guest.options.*",
         "check.relaxed_window_ns",
+        "faults.left_out",
         "faults.script.op",
         "faults.script.kind",
     ];

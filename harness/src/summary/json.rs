@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{FailureReport, Found, Reproduction, RunReport, Tally, Times, Verdict};
+use crate::blame::Said;
 use crate::coverage::Coverage;
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "kvsim.run/1";
+/// The name and version of the schema of one failure.
+pub const FAILURE_SCHEMA: &str = "kvsim.failure/1";
 
 /// All runs of one command.
 #[derive(Debug, Serialize)]
@@ -150,6 +153,8 @@ struct Failure {
     unsaved: Option<String>,
     replay: Option<String>,
     reproduced: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blame: Option<Said>,
 }
 
 #[derive(Debug, Serialize)]
@@ -278,6 +283,29 @@ fn latency(operation: &str, times: &Times) -> Latency {
     }
 }
 
+/// One failure alone, with what it was made from.
+#[derive(Debug, Serialize)]
+pub struct OneFailure {
+    schema: &'static str,
+    kvsim: &'static str,
+    exit_code: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<String>,
+    failure: Failure,
+}
+
+/// The document of a failure that was made small or blamed; `size` says what it came down to.
+#[must_use]
+pub fn one_failure(report: &FailureReport, size: Option<String>, exit_code: u8) -> OneFailure {
+    OneFailure {
+        schema: FAILURE_SCHEMA,
+        kvsim: env!("CARGO_PKG_VERSION"),
+        exit_code,
+        size,
+        failure: failure(report),
+    }
+}
+
 fn failure(failure: &FailureReport) -> Failure {
     Failure {
         seed: failure.seed,
@@ -297,5 +325,6 @@ fn failure(failure: &FailureReport) -> Failure {
                 Reproduction::SameProperty => "same_property",
                 Reproduction::OtherProperty { .. } => "other_property",
             }),
+        blame: failure.blame.as_ref().map(Said::from),
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 pub(crate) use tally::as_f64;
 pub use tally::{Fired, Tally, Times};
 
+use crate::blame::Blame;
 use crate::coverage::Coverage;
 use crate::report::Story;
 use crate::scenario::SeedRange;
@@ -106,6 +107,8 @@ pub struct FailureReport {
     pub replay: Option<String>,
     /// For a run of a saved failing case: whether it is the saved failure.
     pub reproduced: Option<Reproduction>,
+    /// What is missing in the guest, if that was asked.
+    pub blame: Option<Blame>,
     /// The failing run itself, if it was recorded.
     pub story: Option<Story>,
 }

@@ -197,7 +197,7 @@ pub(crate) fn marks(coverage: &Coverage, mut row: impl FnMut(&str, &str)) {
 
 /// A violation and how to see it again.
 #[must_use]
-pub(crate) fn failure(failure: &FailureReport, colour: Colour) -> String {
+pub fn failure(failure: &FailureReport, colour: Colour) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -209,6 +209,9 @@ pub(crate) fn failure(failure: &FailureReport, colour: Colour) -> String {
     let _ = writeln!(text, "  {}", failure.sentence);
     for detail in &failure.details {
         let _ = writeln!(text, "    {detail}");
+    }
+    if let Some(blame) = &failure.blame {
+        let _ = writeln!(text, "  {} {blame}", colour.bold("blame:"));
     }
     match &failure.reproduced {
         Some(Reproduction::Exact) => text

@@ -27,6 +27,12 @@ pub const ABI_VERSION: u32 = 1;
 /// The engine that ships with kvsim, as built by the build script.
 static BUILTIN: &[u8] = include_bytes!(env!("KVSIM_BUILTIN_GUEST"));
 
+/// The same with planted bugs, each of which an option switches on.
+#[cfg(feature = "mutants")]
+static MUTANTS: Option<&[u8]> = Some(include_bytes!(env!("KVSIM_MUTANTS_GUEST")));
+#[cfg(not(feature = "mutants"))]
+static MUTANTS: Option<&[u8]> = None;
+
 const WASM_STACK_BYTES: usize = 512 << 10;
 
 /// A guest as a WebAssembly module.
@@ -109,6 +115,15 @@ impl WasmProgram {
         PROGRAM
             .get_or_init(|| Self::from_bytes("kvsim-engine", BUILTIN))
             .clone()
+    }
+
+    /// The engine with planted bugs, in a build that has it: the feature `mutants` is on. Instances take turns.
+    ///
+    /// # Errors
+    /// If the host cannot compile it.
+    pub fn mutants() -> Result<Option<Arc<Self>>, GuestError> {
+        let checked = |bytes| Self::checked("kvsim-mutants", bytes, None, Instances::Reused);
+        MUTANTS.map(checked).transpose()
     }
 
     /// The guest in a file, a WebAssembly binary.

@@ -148,6 +148,10 @@ pub struct FaultConfig {
     pub after_op: u64,
     /// Errors and lies end after so many have fired; 0 for never.
     pub max_fired: u64,
+    /// The flush or write-through of this number is acknowledged and makes nothing durable, in the first life of the device. It is no fault, so
+    /// it excuses no loss: it asks whether anybody would notice if the guest had left it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
     /// Faults at named operations, beside those by chance.
     pub script: Vec<ScriptedFault>,
 }
@@ -176,6 +180,7 @@ impl Default for FaultConfig {
             latent_sector_error: 0.0,
             after_op: 0,
             max_fired: 0,
+            left_out: None,
             script: Vec::new(),
         }
     }

@@ -347,7 +347,7 @@ impl Driver for Uring {
 
     fn queue(&self, tag: u64, op: DiskOp) {
         let mut slots = lock(&self.ring.slots);
-        if matches!(op, DiskOp::Write { through: true, .. }) && slots.is_idle() {
+        if matches!(op, DiskOp::Write { through: true, .. }) && slots.takes_lone() {
             slots.lone = Some((tag, op));
             return;
         }
@@ -409,7 +409,13 @@ impl Driver for Uring {
 impl Slots {
     fn is_idle(&self) -> bool {
         let under_way = self.slots.len() - self.free.len() + self.elsewhere;
-        under_way == 0 && self.lone.is_none() && !self.lone_under_way
+        under_way == 0 && self.takes_lone()
+    }
+
+    /// Whether there is no lone write. What else is under way does not matter to one: the kernel hands write-through to a thread of its own,
+    /// which takes longer than to do it here, and reads and plain writes end by themselves.
+    fn takes_lone(&self) -> bool {
+        self.lone.is_none() && !self.lone_under_way
     }
 }
 

@@ -1,0 +1,127 @@
+//! `kvsim replay --minimise` and `--blame`: a saved failure made small, and what is missing in the guest.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use kvsim_harness::blame;
+use kvsim_harness::control::Control;
+use kvsim_harness::guest::{self, Program};
+use kvsim_harness::minimise::{self, Budget};
+use kvsim_harness::report::failure_page;
+use kvsim_harness::scenario::Scenario;
+use kvsim_harness::summary::{FailureReport, json, text};
+
+use crate::args::ReplayArgs;
+use crate::exit::Exit;
+use crate::interrupts::Interrupts;
+use crate::output::{colour, complain, print};
+use crate::report;
+use crate::run::{all_cores, warn_of_another_guest};
+use crate::runtime;
+
+/// What came of one scenario: its failure, and what is to be said before it.
+type Outcome = Result<(FailureReport, Option<String>), String>;
+
+/// Shrinks, or only blames; prints the failure.
+pub(crate) fn replay(args: &ReplayArgs, scenarios: &[Scenario], guest: Option<&Path>) -> Exit {
+    let program = match guest::load_reused(guest) {
+        Ok(program) => program,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            return Exit::Usage;
+        }
+    };
+    if let Err(error) = report::begin(args.output.report.as_deref()) {
+        complain(&error);
+        return Exit::Usage;
+    }
+    let runtime = match runtime::start(None) {
+        Ok(runtime) => runtime,
+        Err(exit) => return exit,
+    };
+    let exit = runtime.block_on(async {
+        let interrupts = Interrupts::watch();
+        let mut exit = Exit::Clean;
+        for scenario in scenarios {
+            warn_of_another_guest(scenario, program.as_ref());
+            exit = exit.and(one(args, scenario, &program, &interrupts).await);
+        }
+        exit
+    });
+    runtime.shutdown_background();
+    exit
+}
+
+async fn one(
+    args: &ReplayArgs,
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    interrupts: &Interrupts,
+) -> Exit {
+    let jobs = args.common.jobs.unwrap_or_else(all_cores);
+    let control = interrupts.next();
+    let (work, program) = (scenario.clone(), Arc::clone(program));
+    let (minimise, directory) = (args.minimise, args.failures.clone());
+    let outcome = tokio::task::spawn_blocking(move || {
+        if minimise {
+            shrink(&work, &program, jobs, &control, &directory)
+        } else {
+            blame::replay(&work, &program, jobs, &control).map(|report| (report, None))
+        }
+    });
+    match outcome.await {
+        Ok(Ok((report, size))) => show(args, &report, size),
+        Ok(Err(error)) => {
+            complain(&format!("error: {}: {error}", args.file.display()));
+            Exit::Usage
+        }
+        Err(error) => {
+            complain(&format!("internal error: kvsim panicked: {error}"));
+            Exit::Internal
+        }
+    }
+}
+
+fn shrink(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    jobs: NonZeroUsize,
+    control: &Control,
+    directory: &Path,
+) -> Outcome {
+    let small = minimise::minimise(scenario, program, Budget::default(), jobs, control)?;
+    let blame = small.blame(program, jobs, control)?;
+    let report = small.report(program.as_ref(), Some(directory), Some(blame));
+    Ok((report, Some(small.size())))
+}
+
+fn show(args: &ReplayArgs, failure: &FailureReport, size: Option<String>) -> Exit {
+    let exit = match &failure.unsaved {
+        Some(error) => {
+            complain(&format!("error: {error}"));
+            Exit::Internal
+        }
+        None => Exit::Violation,
+    };
+    let exit = exit.and(report::write(args.output.report.as_deref(), || {
+        failure_page(failure)
+    }));
+    if args.output.json {
+        match serde_json::to_string_pretty(&json::one_failure(failure, size, exit as u8)) {
+            Ok(document) => print(&format!("{document}\n")),
+            Err(error) => {
+                complain(&format!(
+                    "internal error: cannot write the results as JSON: {error}"
+                ));
+                return Exit::Internal;
+            }
+        }
+        return exit;
+    }
+    if let Some(size) = size {
+        print(&format!("{size}\n"));
+    }
+    print(&text::failure(failure, colour()));
+    exit
+}

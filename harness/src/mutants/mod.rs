@@ -1,0 +1,361 @@
+//! Planted bugs: does what crashes engines find the bug in an engine that has one?
+//!
+//! A [`Mutant`] is a bug that the guest's option `mutant` switches on. Each is [hunted](Hunt::hunt) through the scenarios of a
+//! [catalogue]: explored exhaustively, or run over seeds, one scenario after the other until a property is
+//! violated. That a scenario is violated by nothing else is shown by its [control](Hunt::control), the same guest without a mutant.
+//!
+//! Invariant: whether a mutant is caught, by which property and after how many states depends on guest and scenarios alone; the
+//! times do not.
+
+pub mod catalogue;
+pub mod host;
+pub mod json;
+pub mod text;
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use kvsim_engine::Mutant;
+use kvsim_sim::Program;
+
+use crate::campaign::CampaignError;
+use crate::control::Control;
+use crate::explore::Exploration;
+use crate::explore::parallel::map;
+use crate::failure;
+use crate::minimise::{Budget, minimise};
+use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
+use crate::scenario::{self, OptionText, Scenario};
+use crate::summary::{FailureReport, Verdict};
+use catalogue::{How, Trial};
+
+/// What hunts.
+#[derive(Clone)]
+pub struct Hunt {
+    /// The guest, which takes the option `mutant`.
+    pub program: Arc<dyn Program>,
+    /// Threads.
+    pub jobs: NonZeroUsize,
+    /// Where failing cases are saved; nowhere if absent.
+    pub failures: Option<PathBuf>,
+    /// Whether what was caught is shrunk, which takes a place to save it in.
+    pub minimise: bool,
+}
+
+/// What became of one scenario.
+#[derive(Debug, Clone)]
+pub struct Tried {
+    /// The scenario.
+    pub trial: Trial,
+    /// Crash states judged, or crashes done.
+    pub states: u64,
+    /// What was violated.
+    pub failure: Option<FailureReport>,
+    /// Why it says nothing.
+    pub remark: Option<String>,
+    /// Real time.
+    pub elapsed: Duration,
+}
+
+/// How small a failure became.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Small {
+    /// Requests that are left.
+    pub requests: usize,
+    /// Crashes that are left.
+    pub crashes: u64,
+    /// Decisions about what survives that are left.
+    pub survivors: usize,
+    /// What is missing in the guest.
+    pub blame: String,
+    /// Where it was saved.
+    pub file: Option<PathBuf>,
+    /// Real time.
+    pub elapsed: Duration,
+}
+
+/// What became of one mutant.
+#[derive(Debug, Clone)]
+pub struct Hunted {
+    /// The mutant.
+    pub mutant: Mutant,
+    /// The scenarios that were tried, in order; the last one caught it, or none did.
+    pub tried: Vec<Tried>,
+    /// How small the failure became, if that was asked for and can be done, or why not.
+    pub small: Option<Result<Small, String>>,
+}
+
+impl Hunted {
+    /// How it was caught, if it was.
+    #[must_use]
+    pub fn caught(&self) -> Option<&Tried> {
+        self.tried.last().filter(|tried| tried.failure.is_some())
+    }
+
+    /// States until it was caught, or all.
+    #[must_use]
+    pub fn states(&self) -> u64 {
+        self.tried.iter().map(|tried| tried.states).sum()
+    }
+
+    /// Real time until it was caught, or of all.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.tried.iter().map(|tried| tried.elapsed).sum()
+    }
+}
+
+/// All that there is to say.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The guest's name and hash.
+    pub guest: (String, String),
+    /// Threads.
+    pub jobs: usize,
+    /// The mutants, in order.
+    pub hunted: Vec<Hunted>,
+    /// The scenarios that were used, without any mutant.
+    pub controls: Vec<Tried>,
+    /// It was interrupted before all mutants were hunted.
+    pub interrupted: bool,
+}
+
+impl Report {
+    /// Mutants that no scenario caught.
+    pub fn missed(&self) -> impl Iterator<Item = &Hunted> {
+        self.hunted
+            .iter()
+            .filter(|hunted| hunted.caught().is_none())
+    }
+
+    /// Controls in which something is violated all the same.
+    pub fn spoilt(&self) -> impl Iterator<Item = &Tried> {
+        self.controls
+            .iter()
+            .filter(|control| control.failure.is_some() || control.remark.is_some())
+    }
+
+    /// Median and worst time until a mutant was caught.
+    #[must_use]
+    pub fn times(&self) -> Option<(Duration, Duration)> {
+        let caught = self
+            .hunted
+            .iter()
+            .filter(|hunted| hunted.caught().is_some());
+        let mut times: Vec<Duration> = caught.map(Hunted::elapsed).collect();
+        times.sort_unstable();
+        let median = *times.get(times.len().saturating_sub(1) / 2)?;
+        Some((median, *times.last()?))
+    }
+}
+
+impl Hunt {
+    /// Tries the scenarios in order until one catches the mutant.
+    ///
+    /// # Errors
+    /// Something of ours went wrong, or the guest knows no such mutant.
+    pub fn hunt(
+        &self,
+        mutant: Mutant,
+        trials: &[Trial],
+        control: &Control,
+    ) -> Result<Hunted, CampaignError> {
+        let mut hunted = Hunted {
+            mutant,
+            tried: Vec::new(),
+            small: None,
+        };
+        for trial in trials {
+            if control.stopped().is_some() {
+                break;
+            }
+            let tried = self.attempt(trial, Some(mutant), control)?;
+            let caught = tried.failure.is_some();
+            hunted.tried.push(tried);
+            if caught {
+                break;
+            }
+        }
+        if self.minimise {
+            hunted.small = hunted
+                .caught()
+                .and_then(|tried| tried.failure.as_ref())
+                .map(|failure| self.shrink(failure, control));
+        }
+        Ok(hunted)
+    }
+
+    /// Runs a scenario to its end without any mutant.
+    ///
+    /// # Errors
+    /// Something of ours went wrong.
+    pub fn control(&self, trial: &Trial, control: &Control) -> Result<Tried, CampaignError> {
+        self.attempt(trial, None, control)
+    }
+
+    fn attempt(
+        &self,
+        trial: &Trial,
+        mutant: Option<Mutant>,
+        control: &Control,
+    ) -> Result<Tried, CampaignError> {
+        let began = now();
+        let mut scenario = trial.load();
+        if let Some(mutant) = mutant {
+            mutant.name().clone_into(&mut scenario.name);
+            let name = OptionText(mutant.name().to_owned());
+            scenario.guest.options.insert("mutant".to_owned(), name);
+        }
+        let mut tried = Tried {
+            trial: *trial,
+            states: 0,
+            failure: None,
+            remark: None,
+            elapsed: Duration::ZERO,
+        };
+        match trial.how {
+            How::Explore => self.explore(scenario, control, &mut tried)?,
+            How::Seeds => self.seeds(&scenario, control, &mut tried)?,
+        }
+        tried.elapsed = began.elapsed();
+        Ok(tried)
+    }
+
+    fn explore(
+        &self,
+        scenario: Scenario,
+        control: &Control,
+        tried: &mut Tried,
+    ) -> Result<(), CampaignError> {
+        let exploration = Exploration {
+            seed: scenario.run.seeds.start,
+            scenario: Arc::new(scenario),
+            program: Arc::clone(&self.program),
+            jobs: self.jobs,
+            shard: None,
+            strict: false,
+            failures: self.failures.clone(),
+            skip_seen: true,
+            minimise: false,
+        };
+        match exploration.run(control) {
+            Ok(mut report) => {
+                tried.states = report.total().checked;
+                tried.failure = report.failures.drain(..).next();
+                if let Verdict::Inconclusive(why) = report.verdict {
+                    tried.remark = Some(why.join("; "));
+                }
+                Ok(())
+            }
+            Err(error) => excuse(error, tried),
+        }
+    }
+
+    /// So many seeds at a time as there are threads; the lowest failing one counts.
+    fn seeds(
+        &self,
+        scenario: &Scenario,
+        control: &Control,
+        tried: &mut Tried,
+    ) -> Result<(), CampaignError> {
+        let seeds: Vec<u64> = (scenario.run.seeds.start..scenario.run.seeds.end).collect();
+        for chunk in seeds.chunks(self.jobs.get()) {
+            let one =
+                |seed: &u64| run_seed(scenario, &self.program, *seed, control, Tracing::HashOnly);
+            for result in map(self.jobs, 1, chunk, one) {
+                tried.states += result.tally.crashes();
+                match &result.end {
+                    SeedEnd::Violation(_) => return self.confirm(scenario, &result, tried),
+                    SeedEnd::Rejected(message) => {
+                        return Err(CampaignError::Rejected {
+                            scenario: scenario.name.clone(),
+                            message: message.clone(),
+                        });
+                    }
+                    SeedEnd::InvalidRun(what) => tried.remark = Some(what.clone()),
+                    SeedEnd::OutOfEvents => {
+                        tried.remark = Some(format!("seed {} ran out of events", result.seed));
+                    }
+                    SeedEnd::Cancelled => {
+                        tried.remark = Some("interrupted".to_owned());
+                        return Ok(());
+                    }
+                    SeedEnd::Done | SeedEnd::DamageReported => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same seed once more: what is reported has to come again.
+    fn confirm(
+        &self,
+        scenario: &Scenario,
+        result: &SeedResult,
+        tried: &mut Tried,
+    ) -> Result<(), CampaignError> {
+        let (seed, control) = (result.seed, Control::default());
+        let again = run_seed(scenario, &self.program, seed, &control, Tracing::HashOnly);
+        if again.end != result.end || again.trace_hash != result.trace_hash {
+            return Err(CampaignError::Nondeterminism {
+                scenario: scenario.name.clone(),
+                seed,
+                difference: "it ended in two ways".to_owned(),
+            });
+        }
+        let mut scenario = scenario.clone();
+        scenario.run.seeds = scenario::SeedRange::one(seed);
+        let (program, directory) = (self.program.as_ref(), self.failures.as_deref());
+        let (failure, _) = failure::report(&scenario, program, result, directory);
+        tried.failure = Some(failure);
+        Ok(())
+    }
+
+    fn shrink(&self, failure: &FailureReport, control: &Control) -> Result<Small, String> {
+        let began = now();
+        let Some(file) = &failure.file else {
+            return Err("its case was not saved".to_owned());
+        };
+        let case = scenario::load(file, &[]).map_err(|error| error.to_string())?;
+        let budget = Budget::default();
+        let small = minimise(&case, &self.program, budget, self.jobs, control)?;
+        let case = small.scenario.case.clone().unwrap_or_default();
+        let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
+        let blame = small.blame(&self.program, self.jobs, control)?;
+        let said = blame.to_string();
+        let directory = self.failures.as_deref();
+        let report = small.report(self.program.as_ref(), directory, Some(blame));
+        if let Some(error) = report.unsaved {
+            return Err(error);
+        }
+        Ok(Small {
+            requests: case.lives.iter().map(|life| life.requests.len()).sum(),
+            crashes: case.crashes(),
+            survivors: crashes.map(|crash| crash.survivors.len()).sum(),
+            blame: said,
+            file: report.file,
+            elapsed: began.elapsed(),
+        })
+    }
+}
+
+/// A life that takes too long says nothing of the scenario; everything else is an error.
+fn excuse(error: CampaignError, tried: &mut Tried) -> Result<(), CampaignError> {
+    match error {
+        CampaignError::InvalidRun { what, .. } => {
+            tried.remark = Some(what);
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "reports of real time; nothing that a hunt decides depends on it"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
