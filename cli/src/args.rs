@@ -85,7 +85,7 @@ pub(crate) struct RunArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Exit 3 if a fault that was asked for never fired
+    /// Exit 3 if a fault that was asked for never fired, or a mark of the guest was never reached
     #[arg(long)]
     pub(crate) strict: bool,
     /// Where failing cases are saved
@@ -110,7 +110,10 @@ pub(crate) struct ExploreArgs {
     /// Show no progress, and only the verdict of what went well
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Exit 3 if a crash point had more states than are taken of one
+    /// Write the results as a page for a browser: the time line of each failure, the device at the cut, states by crash point
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
+    /// Exit 3 if a crash point had more states than are taken of one, or a mark of the guest was never reached
     #[arg(long)]
     pub(crate) strict: bool,
     /// Make each failure small, save that too, and say which single flush, write-through or later acknowledgement would mend it
@@ -165,6 +168,9 @@ pub(crate) struct MergeArgs {
     /// Print the results as JSON and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+    /// Exit 3 if a mark of the guest was reached by none of the parts
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// `kvsim replay`
@@ -390,6 +396,9 @@ pub(crate) struct OutputArgs {
     /// Write the results for a CI server
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) junit: Option<PathBuf>,
+    /// Write the results as a page for a browser: the time line of a failure, the device at the cut, faults, latencies
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
     /// Write every event of every seed, one a line; costs memory
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,

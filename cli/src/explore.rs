@@ -7,6 +7,7 @@ use std::sync::Arc;
 use kvsim_harness::campaign::CampaignError;
 use kvsim_harness::explore::{self, Exploration, ExploreReport, json, text};
 use kvsim_harness::guest::{self, Program};
+use kvsim_harness::report::explore_page;
 use kvsim_harness::scenario::Scenario;
 use kvsim_harness::summary::Verdict;
 
@@ -15,6 +16,7 @@ use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print};
 use crate::progress::States;
+use crate::report;
 use crate::run::load;
 use crate::runtime;
 
@@ -51,6 +53,10 @@ async fn all(
 ) -> Exit {
     let mut exit = Exit::Clean;
     let mut reports = Vec::new();
+    if let Err(error) = report::begin(args.report.as_deref()) {
+        complain(&error);
+        return Exit::Usage;
+    }
     let all_cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     for scenario in scenarios {
         let exploration = Exploration {
@@ -95,6 +101,9 @@ async fn all(
             break;
         }
     }
+    exit = exit.and(report::write(args.report.as_deref(), || {
+        explore_page(&reports)
+    }));
     if args.json {
         exit = print_json(&reports, exit);
     }
@@ -114,7 +123,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Exit {
             }
         }
     }
-    let reports = match explore::merge(parts) {
+    let reports = match explore::merge(parts, args.strict) {
         Ok(reports) => reports,
         Err(error) => {
             complain(&format!("error: {error}"));

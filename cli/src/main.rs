@@ -12,6 +12,7 @@ mod mutants;
 mod output;
 mod pages;
 mod progress;
+mod report;
 mod run;
 mod runtime;
 mod small;

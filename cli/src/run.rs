@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kvsim_harness::campaign::{Campaign, CampaignError};
 use kvsim_harness::guest::{self, Program};
+use kvsim_harness::report::run_page;
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
 use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
 
@@ -17,6 +18,7 @@ use crate::interrupts::Interrupts;
 use crate::junit;
 use crate::output::{colour, complain, print};
 use crate::progress::Progress;
+use crate::report;
 use crate::runtime;
 use crate::small;
 use crate::trace::TraceFile;
@@ -170,6 +172,7 @@ async fn all(
     let files = || {
         let (junit, trace) = (&job.output.junit, &job.output.trace);
         junit.as_deref().map(junit::begin).transpose()?;
+        report::begin(job.output.report.as_deref())?;
         trace.as_deref().map(TraceFile::create).transpose()
     };
     let mut trace = match files() {
@@ -295,6 +298,9 @@ fn finish(job: &Job<'_>, found: &Found, mut exit: Exit) -> Exit {
         complain(&error);
         exit = exit.and(Exit::Internal);
     }
+    exit = exit.and(report::write(job.output.report.as_deref(), || {
+        run_page(found)
+    }));
     if job.output.json {
         match serde_json::to_string_pretty(&json::document(found, exit as u8)) {
             Ok(document) => print(&format!("{document}\n")),

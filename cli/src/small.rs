@@ -8,6 +8,7 @@ use kvsim_harness::blame;
 use kvsim_harness::control::Control;
 use kvsim_harness::guest::{self, Program};
 use kvsim_harness::minimise::{self, Budget};
+use kvsim_harness::report::failure_page;
 use kvsim_harness::scenario::Scenario;
 use kvsim_harness::summary::{FailureReport, json, text};
 
@@ -15,6 +16,7 @@ use crate::args::ReplayArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print};
+use crate::report;
 use crate::run::{all_cores, warn_of_another_guest};
 use crate::runtime;
 
@@ -30,6 +32,10 @@ pub(crate) fn replay(args: &ReplayArgs, scenarios: &[Scenario], guest: Option<&P
             return Exit::Usage;
         }
     };
+    if let Err(error) = report::begin(args.output.report.as_deref()) {
+        complain(&error);
+        return Exit::Usage;
+    }
     let runtime = match runtime::start(None) {
         Ok(runtime) => runtime,
         Err(exit) => return exit,
@@ -90,16 +96,19 @@ fn shrink(
     Ok((report, Some(small.size())))
 }
 
-fn show(args: &ReplayArgs, report: &FailureReport, size: Option<String>) -> Exit {
-    let exit = match &report.unsaved {
+fn show(args: &ReplayArgs, failure: &FailureReport, size: Option<String>) -> Exit {
+    let exit = match &failure.unsaved {
         Some(error) => {
             complain(&format!("error: {error}"));
             Exit::Internal
         }
         None => Exit::Violation,
     };
+    let exit = exit.and(report::write(args.output.report.as_deref(), || {
+        failure_page(failure)
+    }));
     if args.output.json {
-        match serde_json::to_string_pretty(&json::one_failure(report, size, exit as u8)) {
+        match serde_json::to_string_pretty(&json::one_failure(failure, size, exit as u8)) {
             Ok(document) => print(&format!("{document}\n")),
             Err(error) => {
                 complain(&format!(
@@ -113,6 +122,6 @@ fn show(args: &ReplayArgs, report: &FailureReport, size: Option<String>) -> Exit
     if let Some(size) = size {
         print(&format!("{size}\n"));
     }
-    print(&text::failure(report, colour()));
+    print(&text::failure(failure, colour()));
     exit
 }

@@ -19,6 +19,7 @@ use crate::executor::{Handle, Io};
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
 use crate::index::{Place, Version};
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 use crate::segments::Use;
@@ -59,7 +60,10 @@ pub(crate) async fn checkpoint(handle: Handle) {
         core.maintenance.freeing = 0;
         core.activity += 1;
         match result {
-            Ok(true) => core.stats.checkpoints += 1,
+            Ok(true) => {
+                core.stats.checkpoints += 1;
+                core.mark(Mark::CheckpointPublished);
+            }
             // Its pages were never referred to.
             Ok(false) => {
                 core.log_line(

@@ -18,6 +18,7 @@ use crate::group::{Group, Waiter};
 use crate::index::{Index, Place, Version};
 use crate::log::Log;
 use crate::maintain::Maintenance;
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
 use crate::read::Reads;
@@ -31,6 +32,7 @@ enum Out {
     Submit(u64, DiskOp),
     Reply(RequestId, Reply),
     Log(Level, String),
+    Mark(Mark),
 }
 
 /// Who waits for an operation.
@@ -172,6 +174,11 @@ impl Core {
         self.out.push(Out::Log(level, text));
     }
 
+    /// Says that a named point was reached.
+    pub(crate) fn mark(&mut self, mark: Mark) {
+        self.out.push(Out::Mark(mark));
+    }
+
     /// Hands everything collected to the port.
     pub(crate) fn drain(&mut self, port: &mut impl Port) {
         for out in self.out.drain(..) {
@@ -179,6 +186,7 @@ impl Core {
                 Out::Submit(tag, op) => port.submit(tag, op),
                 Out::Reply(id, reply) => port.reply(id, reply),
                 Out::Log(level, text) => port.log(level, &text),
+                Out::Mark(mark) => port.mark(mark),
             }
         }
     }
@@ -217,6 +225,7 @@ impl Core {
         }
         self.poisoned = Some(error);
         self.activity += 1;
+        self.mark(Mark::Poisoned);
         self.log_line(Level::Error, format!("read-only from here on: {error}"));
         let status = if mutant(Mutant::FailedCommitReportedUndone) {
             Status::ReadOnly

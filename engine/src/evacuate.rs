@@ -28,6 +28,7 @@ use crate::format::superblock::Superblock;
 use crate::format::{len32, round_up, to_usize};
 use crate::index::Place;
 use crate::log::{Log, Tail};
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::DiskOp;
 use crate::replay::Recovered;
@@ -74,6 +75,7 @@ pub(crate) async fn evacuate(
     handle.with(|core| {
         core.segments.free(recovered.tail.next);
         core.stats.evacuated = true;
+        core.mark(Mark::Evacuated);
     });
     Ok(())
 }
@@ -172,6 +174,7 @@ async fn rewrite_extent(
         chunks: chunks.into(),
     }));
     handle.with(|core| {
+        core.mark(Mark::EvacuatedExtent);
         core.stats.evacuated_bytes += u64::from(old.total);
         core.add_live(record.key, &new);
         let old = core

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use crate::buffer::IoBuf;
 use crate::core::Core;
 use crate::error::Error;
+use crate::marks::Mark;
 use crate::port::{DiskError, DiskOp};
 
 /// How an operation ended: reads bring their buffer.
@@ -54,7 +55,10 @@ impl Handle {
     /// Reads, and once more if that fails.
     pub(crate) async fn read_retry(&self, offset: u64, len: u64) -> Result<IoBuf, Error> {
         let result = match self.read(offset, len).await {
-            Err(_) => self.read(offset, len).await,
+            Err(_) => {
+                self.with(|core| core.mark(Mark::ReadRetried));
+                self.read(offset, len).await
+            }
             ok => ok,
         };
         Ok(result?.expect("a read brings its buffer"))

@@ -35,6 +35,7 @@ mod key;
 mod loaded;
 mod log;
 mod maintain;
+mod marks;
 mod mutant;
 mod pool;
 mod port;
@@ -55,6 +56,7 @@ pub use config::{CommitMode, Config, DeviceInfo, Options};
 pub use engine::Engine;
 pub use error::{Corruption, Error, Mismatch};
 pub use key::Key;
+pub use marks::Mark;
 pub use mutant::Mutant;
 pub use port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,

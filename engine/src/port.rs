@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use crate::buffer::{IoBuf, Shared};
+use crate::marks::Mark;
 
 /// Virtual or real time in nanoseconds, from any fixed origin; it never goes backwards.
 pub type Nanos = u64;
@@ -27,6 +28,8 @@ pub trait Port {
     fn reply(&mut self, id: RequestId, reply: Reply);
     /// Says something to whoever runs the engine.
     fn log(&mut self, level: Level, text: &str);
+    /// A named point was reached. Only those who test the engine want to know.
+    fn mark(&mut self, _mark: Mark) {}
 }
 
 /// One operation on the disk.

@@ -15,12 +15,13 @@ use crate::create::create;
 use crate::error::{Error, Mismatch};
 use crate::evacuate::evacuate;
 use crate::executor::Handle;
-use crate::format::page::Tree;
+use crate::format::page::{PageRef, Tree};
 use crate::format::pointer::Pointer;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, get_u32, get_u64};
 use crate::index::{Place, Version};
 use crate::log::Log;
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::{Level, Reply};
 use crate::replay::{Recovered, replay};
@@ -40,6 +41,12 @@ pub(crate) async fn open(handle: Handle) {
             }
             Err(error) => {
                 core.phase = Phase::Closed;
+                match &error {
+                    Error::Corruption(_) => core.mark(Mark::RefusedDamaged),
+                    Error::Disk(_) | Error::Poisoned(_) => core.mark(Mark::RefusedDevice),
+                    Error::NoSpace(_) => core.mark(Mark::RefusedNoSpace),
+                    Error::Invalid(_) => {}
+                }
                 core.log_line(
                     Level::Error,
                     format!("the database could not be opened: {error}"),
@@ -65,7 +72,14 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
         }
         Choice::None { garbage } => {
             // What an interrupted creation left is overwritten first: the other half is blank, and stays so meanwhile.
-            handle.with(|core| core.first_half = garbage.first().map_or(0, |copy| half_of(*copy)));
+            handle.with(|core| {
+                core.first_half = garbage.first().map_or(0, |copy| half_of(*copy));
+                core.mark(if garbage.is_empty() {
+                    Mark::Created
+                } else {
+                    Mark::CreatedAgain
+                });
+            });
             (create(handle, &garbage).await?, true, true)
         }
     };
@@ -83,6 +97,12 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
     };
     handle.with(|core| {
         core.stats.cut_tail = recovered.cut;
+        if recovered.cut {
+            core.mark(Mark::ReplayTornTail);
+        }
+        if core.stats.replayed_frames > 0 {
+            core.mark(Mark::ReplayFrames);
+        }
         count_live(core)
     })?;
     let superblock = Superblock {
@@ -92,6 +112,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
     if recovered.unproven.is_empty() {
         let next = handle.with(|core| go_on(core, &superblock, &recovered))?;
         publish(handle, next).await?;
+        handle.with(|core| core.mark(Mark::EpochMade));
     } else {
         let superblock = if settled {
             superblock
@@ -121,6 +142,7 @@ async fn settle(handle: &Handle, superblock: Superblock) -> Result<Superblock, E
         ..superblock
     };
     publish(handle, settled).await?;
+    handle.with(|core| core.mark(Mark::SuperblockSettled));
     Ok(settled)
 }
 
@@ -157,6 +179,9 @@ fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
 
 /// Loads the table of log segments and the index.
 async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
+    if superblock.index_root != PageRef::NONE {
+        handle.with(|core| core.mark(Mark::CheckpointRead));
+    }
     read_tree(
         handle,
         Tree::Table,

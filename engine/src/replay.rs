@@ -23,6 +23,7 @@ use crate::format::superblock::Superblock;
 use crate::format::{Geometry, round_up, to_usize};
 use crate::loaded::Loaded;
 use crate::log::Tail;
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::Use;
 use crate::settle::Held;
@@ -106,8 +107,13 @@ impl Replay<'_> {
             return Err(damage.into());
         }
         self.durable = self.durable.max(evidence.unwrap_or(0));
+        if evidence.is_some() {
+            self.handle
+                .with(|core| core.mark(Mark::ReplayStrayEvidence));
+        }
         if let Some(unentered) = self.unentered.take() {
             self.tail = unentered;
+            self.handle.with(|core| core.mark(Mark::ReplayEmptySegment));
         }
         let (unproven, cut_extents) = self.settle().await?;
         let from = self.geometry.logical(self.tail.lsn.saturating_sub(1)) + 1;
@@ -233,6 +239,8 @@ impl Replay<'_> {
         let missing = self.enter(self.tail.next).await?;
         if missing.is_some() {
             self.tail.lsn = before;
+        } else {
+            self.handle.with(|core| core.mark(Mark::ReplayLink));
         }
         Ok(missing)
     }

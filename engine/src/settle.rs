@@ -18,6 +18,7 @@ use crate::format::record::{Record, RecordKind, Records, tag};
 use crate::format::round_up;
 use crate::index::{Place, Version};
 use crate::log::Tail;
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::claim_extents;
 use crate::replay::Replay;
@@ -60,14 +61,20 @@ impl Replay<'_> {
                 self.tail = held.tail;
                 unproven.truncate(at);
                 cut = true;
+                self.handle
+                    .with(|core| core.mark(Mark::ReplayExtentMissing));
                 break;
             }
         }
         if volatile && unproven.iter().all(|held| held.commits == 0) {
             if let Some(first) = unproven.first() {
                 self.tail = first.tail;
+                self.handle.with(|core| core.mark(Mark::ReplayMovesCut));
             }
             return Ok((Vec::new(), cut));
+        }
+        if volatile {
+            self.handle.with(|core| core.mark(Mark::ReplayUnproven));
         }
         for held in &unproven {
             self.apply(held, !volatile)?;
@@ -148,6 +155,8 @@ impl Replay<'_> {
                 }
             }
         }
+        self.handle
+            .with(|core| core.mark(Mark::ReplayExtentChecked));
         Ok(None)
     }
 }
@@ -172,10 +181,7 @@ fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
             Place::Extent(Box::new(pointer))
         }
     };
-    if record.kind.is_commit() {
-        core.index
-            .set(record.key, Version { sequence, place }, &mut Vec::new());
-    } else if mutant(Mutant::MoveOverwritesNewer) {
+    if record.kind.is_commit() || mutant(Mutant::MoveOverwritesNewer) {
         core.index
             .set(record.key, Version { sequence, place }, &mut Vec::new());
     } else if core

@@ -11,10 +11,12 @@
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
 use crate::buffer::IoBuf;
+use crate::core::Core;
 use crate::error::{Error, Mismatch};
 use crate::executor::{Handle, Io};
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::to_usize;
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 
@@ -74,9 +76,39 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
         copies[usize::from(copy)] = found;
     }
     let choice = choose(&copies)?;
+    handle.with(|core| mark_copies(core, &copies));
     match (choice, failed) {
         (Choice::None { .. }, Some(error)) => Err(error),
         (choice, _) => Ok(choice),
+    }
+}
+
+/// Says in which ways the copies differ, if any of them is valid.
+fn mark_copies(core: &mut Core, copies: &[Copy]) {
+    let valid = |copy: &Copy| match copy {
+        Copy::Valid(superblock, turn) => Some((superblock.generation, *turn)),
+        Copy::Blank | Copy::Garbage => None,
+    };
+    let Some(newest) = copies.iter().filter_map(valid).map(|(at, _)| at).max() else {
+        return;
+    };
+    let any = |what: &dyn Fn(&Copy) -> bool| copies.iter().any(what);
+    let of_newest = |turn| any(&|copy| valid(copy) == Some((newest, turn)));
+    for (is_so, mark) in [
+        (
+            any(&|copy| valid(copy).is_some_and(|(generation, _)| generation < newest)),
+            Mark::SuperblockHalfNewer,
+        ),
+        (any(&|copy| *copy == Copy::Blank), Mark::SuperblockBlankCopy),
+        (
+            any(&|copy| *copy == Copy::Garbage),
+            Mark::SuperblockTornCopy,
+        ),
+        (!of_newest(Turn::First), Mark::SuperblockSecondOnly),
+    ] {
+        if is_so {
+            core.mark(mark);
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_BYTES_TARGET, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page,
     PageRef, Tree,
 };
+use crate::marks::Mark;
 use crate::segments::Use;
 
 /// Finished pages are written when so many bytes have come together: a share of the write buffer, within bounds.
@@ -248,6 +249,9 @@ pub(crate) async fn read_tree(
                             expected: LEVELS_MAX.into(),
                             found: level.into(),
                         });
+                    }
+                    if level > 0 {
+                        core.mark(Mark::CheckpointInnerPage);
                     }
                     for (key, payload) in page.entries()? {
                         if level == 0 {

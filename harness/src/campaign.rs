@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::control::{Control, Stop};
+use crate::coverage::{Coverage, MarkCounts};
 use crate::failure;
 use crate::run::{SeedEnd, SeedResult, Tracing, first_difference, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
@@ -34,7 +35,7 @@ pub struct Campaign {
     pub duration: Option<Duration>,
     /// Seeds side by side.
     pub jobs: NonZeroUsize,
-    /// A fault that was asked for and never fired makes the run inconclusive.
+    /// A fault that was asked for and never fired, or a mark of the guest that was never reached, makes the run inconclusive.
     pub strict: bool,
     /// Where failing cases are saved; nowhere if absent.
     pub failures: Option<PathBuf>,
@@ -107,7 +108,7 @@ impl Campaign {
         let (failed, done) = merged.finish(control.first_failed());
         let mut report = self.report(done, control.stopped());
         if let Some(failed) = failed {
-            self.confirm(&failed).await?;
+            let failed = self.confirm(&failed).await?;
             let (failure, outcome) = self.failure(&failed);
             report.failure = Some(failure);
             report.verdict = outcome;
@@ -229,15 +230,15 @@ impl Campaign {
         }
     }
 
-    /// Runs a failing seed again: the same violation by the same trace, or the finding is worth nothing.
-    async fn confirm(&self, failed: &SeedResult) -> Result<(), CampaignError> {
+    /// Runs a failing seed again, and records it: the same violation by the same trace, or the finding is worth nothing.
+    async fn confirm(&self, failed: &SeedResult) -> Result<SeedResult, CampaignError> {
         let (seed, trace_hash, end) = (failed.seed, failed.trace_hash.clone(), failed.end.clone());
         let this = self.clone();
         let task = move || {
             let control = Control::default();
-            let again = this.run_one(seed, &control, Tracing::HashOnly)?;
+            let again = this.run_one(seed, &control, Tracing::Record)?;
             if again.trace_hash == trace_hash && again.end == end {
-                return Ok(());
+                return Ok(again);
             }
             let one = this.run_one(seed, &control, Tracing::Keep)?;
             let other = this.run_one(seed, &control, Tracing::Keep)?;
@@ -276,6 +277,19 @@ impl Campaign {
                 never_fired.join(", ")
             ));
         }
+        let coverage = if scenario.failure.is_some() {
+            Coverage::default()
+        } else {
+            Coverage::new(
+                self.program.as_ref(),
+                &scenario.coverage,
+                &done.tally.marks,
+                &MarkCounts::default(),
+            )
+        };
+        if self.strict {
+            reasons.extend(coverage.shortfall());
+        }
         match scenario.expect {
             Expect::DamageReported if done.tally.damage_reported == 0 => {
                 reasons.push("damage was expected to be reported, and none was".to_owned());
@@ -300,6 +314,7 @@ impl Campaign {
                 Verdict::Inconclusive(reasons)
             },
             never_fired,
+            coverage,
             failure: None,
             real: Real::default(),
         }

@@ -1,11 +1,13 @@
 //! A failing case: a whole scenario, pinned to the seed that failed, that fails again in the same way.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use kvsim_sim::Program;
 
 use crate::blame::Blame;
 use crate::oracle::{Property, Violation};
+use crate::report::Story;
 use crate::run::{SeedEnd, SeedResult};
 use crate::scenario::{FailureRecord, Scenario, SeedRange, explain};
 use crate::summary::{FailureReport, Reproduction};
@@ -46,13 +48,22 @@ pub(crate) fn report_blamed(
             .failure
             .as_ref()
             .map(|saved| reproduction(saved, violation, &failed.trace_hash)),
+        story: None,
         blame,
     };
+    let mut case = match &scenario.failure {
+        Some(_) => scenario.clone(),
+        None => case(scenario, program, failed, violation),
+    };
+    if let (Some(record), Some(blame)) = (&mut case.failure, &report.blame) {
+        record.blame = blame.to_string();
+    }
+    report.story = failed.recording.clone().map(|recording| Story {
+        recording: Arc::new(recording),
+        facts: violation.facts.clone(),
+        scenario: explain(&case),
+    });
     if let (Some(directory), None) = (directory, &scenario.failure) {
-        let mut case = case(scenario, program, failed, violation);
-        if let (Some(record), Some(blame)) = (&mut case.failure, &report.blame) {
-            record.blame = blame.to_string();
-        }
         match save(&case, directory, failed.seed, violation.property) {
             Ok(path) => {
                 report.replay = Some(format!("kvsim replay {}", quoted(&path)));

@@ -10,7 +10,9 @@
 //! - [`blame`]: what is missing in the guest, if it is a flush
 //! - [`explore`]: one run, and every state that a crash at any moment of it can leave
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
+//! - [`coverage`]: which of the guest's marks were reached
 //! - [`summary`]: what came of it, for people and for machines
+//! - [`report`]: runs and explorations as pages for a browser
 //! - [`timeline`]: what happened in one run, in words and in order
 //! - [`recorded`]: the native engine on a real disk, recorded and crashed
 //! - [`guest`]: which guest is crashed
@@ -22,13 +24,16 @@ pub mod blame;
 pub mod campaign;
 pub mod case;
 pub mod control;
+pub mod coverage;
 pub mod explore;
 mod failure;
 pub mod guest;
 pub mod minimise;
 pub mod mutants;
 pub mod oracle;
+mod page;
 pub mod recorded;
+pub mod report;
 pub mod run;
 pub mod scenario;
 mod setup;

@@ -35,7 +35,7 @@ pub enum GuestError {
     },
     /// It wants something that a guest cannot have.
     #[error(
-        "it imports `{module}.{name}`; a guest may import only disk_submit, reply, log and panic from `kvsim`"
+        "it imports `{module}.{name}`; a guest may import only disk_submit, reply, log, panic and mark from `kvsim`"
     )]
     ForbiddenImport {
         /// The module.

@@ -59,6 +59,10 @@ pub trait Program: Send + Sync {
     fn file(&self) -> Option<&Path> {
         None
     }
+    /// The names of the points that it may say it has reached; their places are their numbers.
+    fn marks(&self) -> &[String] {
+        &[]
+    }
     /// A fresh instance with nothing but its code.
     ///
     /// # Errors
@@ -74,6 +78,11 @@ pub trait Guest: Send {
     /// What the guest did wrong. It must not be called again then.
     fn call(&mut self, now: Nanos, call: Call<'_>, out: &mut Outbox)
     -> Result<CallEnd, GuestError>;
+
+    /// The numbers of the marks that the last call reached, in order; each is one of its program's.
+    fn reached(&self) -> &[u32] {
+        &[]
+    }
 }
 
 /// One event for a guest.

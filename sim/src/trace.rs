@@ -79,6 +79,8 @@ pub enum TraceEvent {
         status: Status,
         hash: u64,
     },
+    /// The guest reached a named point.
+    Mark { name: String },
     /// The guest logged a line.
     Log { level: LogLevel, text: String },
     /// The guest did what no guest may.
@@ -139,6 +141,7 @@ impl fmt::Display for TraceRecord {
             } => write!(f, "complete  op {op} with a {error:?} error"),
             TraceEvent::Tick => write!(f, "tick"),
             TraceEvent::Reply { id, status, .. } => write!(f, "reply     {id} {status:?}"),
+            TraceEvent::Mark { name } => write!(f, "mark      {name}"),
             TraceEvent::Log { level, text } => write!(f, "log       {level:?}: {text}"),
             TraceEvent::Fault { verdict } => write!(f, "fault     {verdict}"),
             TraceEvent::Crash(report) => {
@@ -285,6 +288,7 @@ impl Trace {
             TraceEvent::Reply { id, status, hash } => [7, *id, *status as u64, *hash, 0, 0],
             TraceEvent::Log { level, text: line } => [8, *level as u64, text(line), 0, 0, 0],
             TraceEvent::Fault { verdict } => [9, text(verdict), 0, 0, 0, 0],
+            TraceEvent::Mark { name } => [11, text(name), 0, 0, 0, 0],
             TraceEvent::Crash(report) => [
                 10,
                 report.kind as u64,

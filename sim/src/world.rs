@@ -79,6 +79,8 @@ pub struct World {
     events: u64,
     fuel: u64,
     incarnation: u64,
+    /// How often each mark of the guest was reached.
+    marks: Vec<u64>,
     trace: Trace,
     /// What the host does for the guest; nothing as a rule.
     mends: Vec<Mend>,
@@ -156,6 +158,7 @@ impl Moment {
             events: self.events,
             fuel: self.fuel,
             incarnation: self.incarnation,
+            marks: Vec::new(),
             trace: Trace::new(TraceMode::Off),
             mends: Vec::new(),
         })
@@ -186,6 +189,7 @@ impl World {
             events: 0,
             fuel: 0,
             incarnation: 0,
+            marks: Vec::new(),
             trace,
             mends: Vec::new(),
         })
@@ -231,6 +235,13 @@ impl World {
     #[must_use]
     pub fn trace(&self) -> &Trace {
         &self.trace
+    }
+
+    /// How often the guest has reached each of its marks, by their numbers, over all incarnations of this world. Marks beyond the
+    /// end were never reached.
+    #[must_use]
+    pub fn marks(&self) -> &[u64] {
+        &self.marks
     }
 
     /// Which incarnation this is, from 1; 0 before the first.
@@ -411,6 +422,7 @@ impl World {
             guest: None,
             arrivals: BTreeMap::new(),
             outbox: VecDeque::new(),
+            marks: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
             mends: Vec::new(),
             ..*self
@@ -521,6 +533,17 @@ impl World {
         let mut out = Outbox::from(std::mem::take(&mut self.outbox));
         let ended = guest.call(self.now, call, &mut out);
         self.outbox = out.into();
+        for &mark in guest.reached() {
+            let mark = mark as usize;
+            if self.marks.len() <= mark {
+                self.marks.resize(mark + 1, 0);
+            }
+            self.marks[mark] += 1;
+            if self.trace.is_on() {
+                let name = self.program.marks().get(mark).cloned().unwrap_or_default();
+                self.trace.push(self.now, TraceEvent::Mark { name });
+            }
+        }
         match ended {
             Ok(end) => {
                 self.fuel += end.fuel;

@@ -10,6 +10,8 @@ mod imports;
 mod limits;
 #[path = "bad_guests/load.rs"]
 mod load;
+#[path = "bad_guests/marks.rs"]
+mod marks;
 #[path = "bad_guests/replies.rs"]
 mod replies;
 #[path = "bad_guests/traps.rs"]
@@ -28,7 +30,7 @@ const LIMITS: GuestLimits = GuestLimits {
 };
 
 /// What a guest may import.
-const IMPORTS: [(&str, &str); 4] = [
+const IMPORTS: [(&str, &str); 5] = [
     (
         "disk_submit",
         r#"(import "kvsim" "disk_submit" (func $submit (param i64 i32 i64 i32 i32)))"#,
@@ -44,6 +46,10 @@ const IMPORTS: [(&str, &str); 4] = [
     (
         "panic",
         r#"(import "kvsim" "panic" (func $panic (param i32 i32)))"#,
+    ),
+    (
+        "mark",
+        r#"(import "kvsim" "mark" (func $mark (param i32)))"#,
     ),
 ];
 

@@ -84,3 +84,40 @@ fn a_bound_out_of_range_is_shown() {
         &["`explore.depth` is 4", "from 1 to 3"],
     );
 }
+
+/// Goal: what the states never reached is listed, and is exit 3 for the strict unless the scenario says that it cannot be reached.
+/// Method: a recording so short that nothing large is ever written.
+#[test]
+fn what_was_never_reached_is_said() {
+    let ended = ends(&arguments(&explore(&["--json"])), 0, &[]);
+    let marks = json(&ended.stdout)["explorations"][0]["marks"].clone();
+    let of = |name: &str| {
+        let marks = marks.as_array().expect("a list");
+        let found = marks.iter().find(|mark| mark["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}")).clone()
+    };
+    assert!(of("recovery.epoch_made")["reached"].as_u64() > Some(0));
+    assert_eq!(of("create.blank")["recorded"], 1);
+    assert_eq!(of("recovery.evacuated_extent")["reached"], 0);
+    let missed = "recovery.evacuated_extent";
+    ends(&arguments(&explore(&[])), 0, &["marks reached", missed]);
+    let strict = explore(&["--strict"]);
+    ends(
+        &arguments(&strict),
+        3,
+        &["INCONCLUSIVE", "never reached: ", missed],
+    );
+    let never: Vec<String> = marks
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|mark| mark["reached"] == 0 && mark["recorded"].is_null())
+        .map(|mark| mark["name"].to_string())
+        .collect();
+    let told = format!("coverage.unreachable=[{}]", never.join(","));
+    ends(
+        &arguments(&explore(&["--strict", "--set", &told])),
+        0,
+        &["PASS"],
+    );
+}

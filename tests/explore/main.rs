@@ -217,16 +217,17 @@ fn four_shards_merged_are_one_run() {
             checked(&whole),
             whole.points_asked
         );
-        let merged = merge(parts.clone()).unwrap_or_else(|error| panic!("{error}"));
+        let merged = merge(parts.clone(), false).unwrap_or_else(|error| panic!("{error}"));
         let [merged] = &merged[..] else {
             panic!("one exploration")
         };
         assert_eq!(merged.points, whole.points);
         assert_eq!(merged.levels, whole.levels);
+        assert_eq!(merged.coverage, whole.coverage);
         assert_eq!(merged.verdict, whole.verdict);
         assert_eq!((merged.requests, merged.shard), (whole.requests, None));
         parts.pop();
-        let missing = merge(parts).expect_err("one is missing");
+        let missing = merge(parts, false).expect_err("one is missing");
         assert!(missing.contains("shard 1/4 is missing"), "{missing}");
     }
 }
@@ -246,6 +247,40 @@ fn what_a_killed_process_leaves_in_the_cache_may_be_taken_back() {
     assert_eq!(deeper.failures[0].crash, 2);
 }
 
+/// Goal: what the guest says it reached is counted once for each recovery, whoever ran it, and what it never reached is a doubt for the
+/// strict. Method: the slate, which opens blank or with records and never otherwise, on one thread and on several.
+#[test]
+fn marks_are_counted_and_what_is_never_reached_is_said() {
+    let program = slate(Flaw::Nothing);
+    let of = |jobs: usize, sets: &[&str]| {
+        explore(&Exploration {
+            jobs: NonZeroUsize::new(jobs).expect("threads"),
+            strict: true,
+            ..exploration(slate_scenario(sets), &program)
+        })
+    };
+    let report = of(1, &["explore.operations=12"]);
+    let [blank, records, impossible] = &report.coverage.marks[..] else {
+        panic!("{:?}", report.coverage)
+    };
+    assert_eq!((blank.recorded, records.recorded), (1, 0));
+    assert!(blank.reached > 0 && records.reached > blank.reached);
+    assert_eq!(
+        blank.reached + records.reached,
+        report.total().recoveries,
+        "each recovery opens once"
+    );
+    assert!(impossible.is_missed());
+    let wanted = Verdict::Inconclusive(vec!["never reached: open.impossible".to_owned()]);
+    assert_eq!(report.verdict, wanted);
+    assert_eq!(of(4, &["explore.operations=12"]).coverage, report.coverage);
+    let told = [
+        "explore.operations=12",
+        "coverage.unreachable=[\"open.impossible\"]",
+    ];
+    assert_eq!(of(2, &told).verdict, Verdict::Pass);
+}
+
 /// Goal: what one shard finds, the whole has found. Method: the guest that answers too early, in three shards.
 #[test]
 fn a_violation_in_one_shard_is_one_of_the_whole() {
@@ -262,7 +297,7 @@ fn a_violation_in_one_shard_is_one_of_the_whole() {
         slate_scenario(&["explore.operations=20"]),
         &program,
     ));
-    let merged = merge(parts)
+    let merged = merge(parts, false)
         .unwrap_or_else(|error| panic!("{error}"))
         .remove(0);
     assert_eq!(merged.verdict, Verdict::Violation);

@@ -25,10 +25,19 @@ pub(crate) enum Flaw {
 
 /// The guest.
 pub(crate) fn slate(flaw: Flaw) -> Arc<dyn Program> {
-    Arc::new(SlateProgram(flaw))
+    Arc::new(SlateProgram {
+        flaw,
+        marks: MARKS.map(str::to_owned),
+    })
 }
 
-struct SlateProgram(Flaw);
+/// Opened with nothing there, with a record there, and with more than there can be.
+const MARKS: [&str; 3] = ["open.blank", "open.records", "open.impossible"];
+
+struct SlateProgram {
+    flaw: Flaw,
+    marks: [String; 3],
+}
 
 impl Program for SlateProgram {
     fn name(&self) -> &str {
@@ -36,12 +45,17 @@ impl Program for SlateProgram {
     }
 
     fn hash(&self) -> GuestHash {
-        GuestHash::of(format!("{:?}", self.0).as_bytes())
+        GuestHash::of(format!("{:?}", self.flaw).as_bytes())
+    }
+
+    fn marks(&self) -> &[String] {
+        &self.marks
     }
 
     fn start(&self, _: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
         Ok(Box::new(Slate {
-            flaw: self.0,
+            flaw: self.flaw,
+            reached: Vec::new(),
             records: 0,
             rows: BTreeMap::new(),
             doing: Doing::Opening,
@@ -51,6 +65,7 @@ impl Program for SlateProgram {
 
 struct Slate {
     flaw: Flaw,
+    reached: Vec<u32>,
     records: usize,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     doing: Doing,
@@ -93,6 +108,7 @@ fn parse(record: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
 
 impl Guest for Slate {
     fn call(&mut self, _: Nanos, call: Call<'_>, out: &mut Outbox) -> Result<CallEnd, GuestError> {
+        self.reached.clear();
         let mut submit = |op| out.push(OutItem::Submit { tag: 0, op });
         match (call, self.doing) {
             (Call::Open(_), _) => submit(Op::Read {
@@ -110,6 +126,7 @@ impl Guest for Slate {
                     self.rows.insert(key, value);
                     self.records += 1;
                 }
+                self.reached.push(u32::from(self.records > 0));
                 self.answer(0, Body::Empty, out);
             }
             (Call::Complete { .. }, Doing::Writing(id)) => {
@@ -128,6 +145,10 @@ impl Guest for Slate {
             fuel: 0,
             wake_at: None,
         })
+    }
+
+    fn reached(&self) -> &[u32] {
+        &self.reached
     }
 }
 

@@ -14,6 +14,8 @@
 
 use std::cell::RefCell;
 
+use kvsim_engine::Mark;
+
 use crate::guest::{ABI_VERSION, Guest};
 
 mod import {
@@ -23,6 +25,7 @@ mod import {
         pub(super) fn reply(request: i64, status: i32, ptr: i32, len: i32);
         pub(super) fn log(level: i32, ptr: i32, len: i32);
         pub(super) fn panic(ptr: i32, len: i32);
+        pub(super) fn mark(number: i32);
     }
 }
 
@@ -35,6 +38,7 @@ pub(crate) const KIND_GROW: i32 = 5;
 
 thread_local! {
     static GUEST: RefCell<Guest> = RefCell::new(Guest::default());
+    static MARKS: String = Mark::ALL.iter().flat_map(|mark| [mark.name(), "\n"]).collect();
     static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -77,6 +81,11 @@ pub(crate) fn log(level: u32, text: &str) {
     unsafe { import::log(level as i32, ptr, len) }
 }
 
+pub(crate) fn mark(number: u32) {
+    // SAFETY: no memory is passed.
+    unsafe { import::mark(number as i32) }
+}
+
 fn report_panic(info: &std::panic::PanicHookInfo<'_>) {
     let payload = info.payload();
     let message = payload
@@ -111,6 +120,15 @@ fn wish(at: Option<u64>) -> i64 {
 #[unsafe(no_mangle)]
 extern "C" fn kv_abi_version() -> i32 {
     ABI_VERSION as i32
+}
+
+// SAFETY: see `kv_abi_version`.
+#[unsafe(no_mangle)]
+extern "C" fn kv_marks() -> i64 {
+    MARKS.with(|names| {
+        let (ptr, len) = address(names.as_bytes());
+        i64::from(ptr) << 32 | i64::from(len)
+    })
 }
 
 // SAFETY: see `kv_abi_version`.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_engine::{DiskError, DiskOp, Engine, Entry, IoBuf, Level, Port, Reply, Request, Status};
+use kvsim_engine::{
+    DiskError, DiskOp, Engine, Entry, IoBuf, Level, Mark, Port, Reply, Request, Status,
+};
 
 use crate::abi;
 use crate::payload::{Parsed, parse_open, parse_request};
@@ -132,6 +134,10 @@ impl Port for HostPort {
 
     fn log(&mut self, level: Level, text: &str) {
         abi::log(level as u32, text);
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        abi::mark(mark as u32);
     }
 }
 

@@ -12,7 +12,6 @@
 
 pub mod amplification;
 pub mod calibrate;
-mod chart;
 pub mod counters;
 pub mod html;
 pub mod json;

@@ -144,7 +144,7 @@ pub fn replay(
 ) -> Result<FailureReport, String> {
     let blame = blame(scenario, program, jobs, control)?;
     let seed = scenario.run.seeds.start;
-    let result = run_seed(scenario, program, seed, control, Tracing::HashOnly);
+    let result = run_seed(scenario, program, seed, control, Tracing::Record);
     if !result.end.is_violation() {
         return Err("internal error: the case fails once and passes once".to_owned());
     }

@@ -20,6 +20,7 @@ use super::record::later_clients;
 use super::report::Found;
 use crate::case::{Case, Driven, Incarnation, Source, drive_mended};
 use crate::control::Control;
+use crate::coverage::MarkCounts;
 use crate::oracle::{Property, Symptom, Violation};
 use crate::scenario::{ExploreConfig, Scenario};
 
@@ -183,6 +184,7 @@ impl<'a> Around<'a> {
             seen: HashSet::default(),
             levels: Vec::new(),
             found: Vec::new(),
+            marks: MarkCounts::default(),
         };
         // Whether it ends early makes no difference: what was found before that counts.
         let _ = walk.points(&self.life, &self.points[points]);

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ExploreReport, Level, PointCount};
 use crate::blame::Said;
+use crate::coverage::Coverage;
 use crate::summary::{FailureReport, Verdict};
 
 /// The name and version of the schema.
@@ -33,6 +34,9 @@ struct Exploration {
     total: Level,
     depths: Vec<Level>,
     points: Vec<PointCount>,
+    /// Absent in documents of older versions.
+    #[serde(default)]
+    marks: Coverage,
     verdict: VerdictJson,
     failures: Vec<Failure>,
     real: Real,
@@ -121,6 +125,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
                 replay: failure.replay,
                 blame: failure.blame.map(|said| said.blame),
                 reproduced: None,
+                story: None,
             };
             (failure.crash_point, report)
         })
@@ -139,6 +144,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
         points_asked: exploration.recorded.crash_points,
         points: exploration.points,
         levels: exploration.depths,
+        coverage: exploration.marks,
         verdict: match exploration.verdict.kind.as_str() {
             "pass" => Verdict::Pass,
             "violation" => Verdict::Violation,
@@ -211,6 +217,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
         total: report.total(),
         depths: report.levels.clone(),
         points: report.points.clone(),
+        marks: report.coverage.clone(),
         verdict: VerdictJson {
             kind: kind.to_owned(),
             reasons,

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kvsim_sim::World;
 use kvsim_simdisk::{CrashKind, CrashState};
 
 use super::point::{Lived, Point, Recorder, Trail, crash};
@@ -10,6 +11,7 @@ use super::states::least;
 use crate::case::{
     Case, CaseCrash, CaseLife, Incarnation, Source, Stop, Transcript, blame_the_crash,
 };
+use crate::coverage::MarkCounts;
 use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, Violation};
 use crate::scenario::Scenario;
 
@@ -60,23 +62,27 @@ pub(super) enum Failed {
 }
 
 /// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well.
-pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<Judged> {
+/// Beside each: which marks the guest reached in the recoveries that it took.
+pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<(Judged, MarkCounts)> {
     let Some((first, others)) = tasks.split_first() else {
         return Vec::new();
     };
-    let (judged, transcript) = judge(scenario, first, !others.is_empty());
-    let mut all = vec![judged];
+    let mut marks = MarkCounts::default();
+    let (judged, transcript) = judge(scenario, first, !others.is_empty(), &mut marks);
+    let mut all = vec![(judged, marks)];
     for task in others {
         let by_transcript = transcript
             .as_ref()
             .filter(|transcript| is_legal(scenario, task, transcript));
-        all.push(match by_transcript {
+        let mut marks = MarkCounts::default();
+        let judged = match by_transcript {
             Some(_) => Judged::Legal {
                 deeper: None,
                 recoveries: 0,
             },
-            None => judge(scenario, task, false).0,
-        });
+            None => judge(scenario, task, false, &mut marks).0,
+        };
+        all.push((judged, marks));
     }
     all
 }
@@ -100,6 +106,7 @@ fn judge(
     scenario: &Scenario,
     task: &Task<'_>,
     keep_transcript: bool,
+    marks: &mut MarkCounts,
 ) -> (Judged, Option<Transcript>) {
     let Task {
         life,
@@ -128,6 +135,9 @@ fn judge(
         next.keep_transcript();
     }
     let shown = live(&mut next, point.twin(life, kind), then);
+    if shown.is_err() || then != Then::Again {
+        marks.add(next.world.marks());
+    }
     let log = std::mem::take(&mut next.log);
     let lived = |log, clients, shown| Lived {
         trail: Some(Arc::new(Trail {
@@ -168,7 +178,7 @@ fn judge(
                 survivors: least(next.world.device()).survivors,
             };
             let (world, oracle, _) = next.end();
-            let judged = match once_more(scenario, world, oracle, &crash, crashes) {
+            let judged = match once_more(scenario, (world, oracle), &crash, crashes, marks) {
                 Ok(()) => legal(None, 2),
                 Err(stop) => ended(stop, || {
                     let mut case = case(log, Some(crash));
@@ -204,10 +214,10 @@ fn live(
 /// One more cut, and one more recovery.
 fn once_more(
     scenario: &Scenario,
-    mut world: kvsim_sim::World,
-    mut oracle: Arc<Oracle>,
+    (mut world, mut oracle): (World, Arc<Oracle>),
     crash: &CaseCrash,
     crashes: u64,
+    marks: &mut MarkCounts,
 ) -> Result<(), Stop> {
     let now = world.now();
     world
@@ -217,8 +227,9 @@ fn once_more(
     Arc::make_mut(&mut oracle).stopped(now, Ending::Crash, &truth);
     let source = Source::listed(&[]);
     let mut last = Incarnation::new(world, oracle, source, &scenario.check, crashes + 1, ());
-    let shown = last.recover()?;
-    last.judge(&shown, None).map(drop)
+    let shown = last.recover();
+    marks.add(last.world.marks());
+    last.judge(&shown?, None).map(drop)
 }
 
 fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {

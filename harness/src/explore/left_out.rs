@@ -21,6 +21,7 @@ use super::record::{self, Recording};
 use super::{Exploration, now};
 use crate::campaign::CampaignError;
 use crate::control::Control;
+use crate::coverage::MarkCounts;
 use crate::summary::FailureReport;
 
 /// What an operation is that may be left out.
@@ -143,6 +144,7 @@ impl Exploration {
             seen: HashSet::default(),
             levels: Vec::new(),
             found: Vec::new(),
+            marks: MarkCounts::default(),
         };
         let walked = walk.points(&recording.life, &window);
         let sampled = walk.levels.iter().any(|level| level.left_out.sampled > 0);

@@ -22,6 +22,7 @@ use super::point::{Lived, Point};
 use super::report::{Found, LeftOutCounts, Level, PointCount};
 use super::states::{States, states};
 use crate::control::Control;
+use crate::coverage::MarkCounts;
 use crate::oracle::{Property, Symptom, Violation};
 use crate::scenario::Scenario;
 
@@ -46,6 +47,8 @@ pub(super) struct Walk<'a> {
     /// By depth, from 1.
     pub(super) levels: Vec<Level>,
     pub(super) found: Vec<Found>,
+    /// The guest's marks, of all states that were judged.
+    pub(super) marks: MarkCounts,
 }
 
 /// Why a walk ended before its end.
@@ -279,10 +282,11 @@ impl Walk<'_> {
             let mut lives = Vec::new();
             let mut stopped = false;
             for (new, judged) in part.iter().zip(judged) {
-                let Some(judged) = judged else {
+                let Some((judged, marks)) = judged else {
                     stopped = true;
                     continue;
                 };
+                self.marks.add_all(&marks);
                 counts[new.point].checked += 1;
                 match judged {
                     Judged::Legal { deeper, recoveries } => {
@@ -325,7 +329,11 @@ impl Walk<'_> {
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.
-    fn judge_part(&self, places: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<Judged>> {
+    fn judge_part(
+        &self,
+        places: &[Place<'_>],
+        part: &[New<'_>],
+    ) -> Vec<Option<(Judged, MarkCounts)>> {
         let mut alike: Vec<Vec<usize>> = Vec::new();
         let mut by_image: HashMap<u128, usize, Xxh3DefaultBuilder> = HashMap::default();
         for (at, new) in part.iter().enumerate() {
@@ -360,7 +368,7 @@ impl Walk<'_> {
             };
             let tasks: Vec<Task<'_>> = group.iter().map(task).collect();
             let judged = judge_alike(self.scenario, &tasks);
-            for (at, judged) in group.iter().zip(&judged) {
+            for (at, (judged, _)) in group.iter().zip(&judged) {
                 match judged {
                     Judged::Violation(violation, _) if one_is_enough && self.wants(violation) => {
                         first_violation.fetch_min(*at, Ordering::Relaxed);
@@ -370,7 +378,7 @@ impl Walk<'_> {
             }
             judged
         });
-        let mut in_order: Vec<Option<Judged>> = Vec::new();
+        let mut in_order: Vec<Option<(Judged, MarkCounts)>> = Vec::new();
         in_order.resize_with(part.len(), || None);
         for (group, judged) in alike.iter().zip(judged) {
             for (at, judged) in group.iter().zip(judged) {

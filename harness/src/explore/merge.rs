@@ -9,11 +9,12 @@ use std::collections::BTreeSet;
 use super::report::{ExploreReport, Level, PointCount};
 use crate::summary::{FailureReport, Verdict};
 
-/// Merges the parts of any number of explorations; these come out in the order of their first parts.
+/// Merges the parts of any number of explorations; these come out in the order of their first parts. `strict`: a mark of the guest that
+/// no part reached makes the whole inconclusive.
 ///
 /// # Errors
 /// What does not fit together, in a sentence.
-pub fn merge(parts: Vec<ExploreReport>) -> Result<Vec<ExploreReport>, String> {
+pub fn merge(parts: Vec<ExploreReport>, strict: bool) -> Result<Vec<ExploreReport>, String> {
     let mut groups: Vec<Vec<ExploreReport>> = Vec::new();
     for part in parts {
         let same = groups
@@ -24,7 +25,24 @@ pub fn merge(parts: Vec<ExploreReport>) -> Result<Vec<ExploreReport>, String> {
             None => groups.push(vec![part]),
         }
     }
-    groups.into_iter().map(merge_one).collect()
+    let mut wholes = groups
+        .into_iter()
+        .map(merge_one)
+        .collect::<Result<Vec<_>, _>>()?;
+    for whole in wholes.iter_mut().filter(|_| strict) {
+        let Some(shortfall) = whole.coverage.shortfall() else {
+            continue;
+        };
+        match &mut whole.verdict {
+            Verdict::Violation => {}
+            Verdict::Inconclusive(reasons) => reasons.push(shortfall),
+            Verdict::Pass if whole.failures.is_empty() => {
+                whole.verdict = Verdict::Inconclusive(vec![shortfall]);
+            }
+            Verdict::Pass => {}
+        }
+    }
+    Ok(wholes)
 }
 
 fn merge_one(mut parts: Vec<ExploreReport>) -> Result<ExploreReport, String> {
@@ -64,6 +82,7 @@ fn merge_one(mut parts: Vec<ExploreReport>) -> Result<ExploreReport, String> {
     for part in parts {
         add_points(&mut whole.points, part.points)?;
         add_levels(&mut whole.levels, part.levels);
+        whole.coverage.add(&part.coverage)?;
         whole.elapsed = whole.elapsed.max(part.elapsed);
         whole.cpu = whole.cpu.zip(part.cpu).map(|(one, other)| one + other);
         whole.jobs += part.jobs;

@@ -34,6 +34,7 @@ use kvsim_sim::Program;
 use crate::campaign::CampaignError;
 use crate::case::{Case, CaseRequest, Source};
 use crate::control::Control;
+use crate::coverage::{Coverage, MarkCounts};
 use crate::failure;
 use crate::minimise::{Budget, minimise};
 use crate::oracle::{Property, Symptom};
@@ -60,7 +61,7 @@ pub struct Exploration {
     pub jobs: NonZeroUsize,
     /// Which part of how many, counted from 0; all of it if absent.
     pub shard: Option<(u64, u64)>,
-    /// A state left out by sampling makes it inconclusive.
+    /// A state left out by sampling, or a mark of the guest that was never reached, makes it inconclusive.
     pub strict: bool,
     /// Where failing cases are saved; nowhere if absent.
     pub failures: Option<PathBuf>,
@@ -97,6 +98,7 @@ impl Exploration {
             seen: HashSet::default(),
             levels: Vec::new(),
             found: Vec::new(),
+            marks: MarkCounts::default(),
         };
         let (walked, cpu) = (now(), cpu::time());
         let (points, ended) = match walk.points(&recording.life, &recording.points) {
@@ -109,6 +111,12 @@ impl Exploration {
             .zip(cpu)
             .map(|(end, begin)| end.saturating_sub(begin));
         report.levels = std::mem::take(&mut walk.levels);
+        report.coverage = Coverage::new(
+            self.program.as_ref(),
+            &scenario.coverage,
+            &walk.marks,
+            &recording.marks,
+        );
         let mut reasons = Vec::new();
         match ended {
             Some(Ended::Failed(failed)) => return Err(self.error(failed)),
@@ -122,6 +130,10 @@ impl Exploration {
                 "{} crash points were sampled and not taken in full",
                 report.total().left_out.sampled
             ));
+        }
+        // A part sees a part of it: only the whole can fall short.
+        if self.strict && self.shard.is_none() {
+            reasons.extend(report.coverage.shortfall());
         }
         for found in walk.found {
             let failure = self.confirm(&found, control)?;
@@ -144,6 +156,7 @@ impl Exploration {
             points_asked: 0,
             points: Vec::new(),
             levels: Vec::new(),
+            coverage: Coverage::default(),
             verdict: Verdict::Pass,
             shard: self.shard,
             failures: Vec::new(),
@@ -218,16 +231,11 @@ impl Exploration {
         let mut scenario = Scenario::clone(&self.scenario);
         scenario.case = Some((*found.case).clone());
         scenario.run.seeds = SeedRange::one(self.seed);
-        let run = || {
-            run_seed(
-                &scenario,
-                &self.program,
-                self.seed,
-                &Control::default(),
-                Tracing::HashOnly,
-            )
+        let run = |tracing| {
+            let control = Control::default();
+            run_seed(&scenario, &self.program, self.seed, &control, tracing)
         };
-        let (one, other) = (run(), run());
+        let (one, other) = (run(Tracing::Record), run(Tracing::HashOnly));
         let shown = |end: &SeedEnd| match end {
             SeedEnd::Violation(violation) => violation.to_string(),
             other => format!("{other:?}"),
@@ -303,6 +311,7 @@ pub(crate) fn first_violation(
         seen: HashSet::default(),
         levels: Vec::new(),
         found: Vec::new(),
+        marks: MarkCounts::default(),
     };
     // Whether it ends early makes no difference: what was found before that counts.
     let _ = walk.points(&recording.life, &recording.points);

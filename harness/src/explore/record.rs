@@ -8,6 +8,7 @@ use super::judge::Failed;
 use super::point::{Lived, Point, Recorder};
 use super::report::Found;
 use crate::case::{Incarnation, Source, Stop};
+use crate::coverage::MarkCounts;
 use crate::oracle::{Observation, Oracle, OracleConfig};
 use crate::scenario::Scenario;
 use crate::setup;
@@ -19,6 +20,8 @@ pub(super) struct Recording {
     pub(super) points: Vec<Point>,
     /// World events.
     pub(super) events: u64,
+    /// The guest's marks.
+    pub(super) marks: MarkCounts,
 }
 
 /// Why there is nothing to explore.
@@ -82,6 +85,8 @@ pub(super) fn record_from(
         Source::Listed { .. } if scenario.explore.again_every == 0 => clients(scenario, seed)?,
         Source::Listed { .. } => later_clients(scenario, seed)?,
     };
+    let mut marks = MarkCounts::default();
+    marks.add(life.world.marks());
     let (_, _, recorder) = life.end();
     let lived = |shown| Lived {
         trail: None,
@@ -96,6 +101,7 @@ pub(super) fn record_from(
             life: Arc::new(lived(Some(Arc::new(shown)))),
             points: recorder.unwrap_or_default().points,
             events,
+            marks,
         }),
         Err(Stop::Violation(violation)) => {
             let life = lived(None);

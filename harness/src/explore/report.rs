@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::states::LeftOut;
 use crate::case::Case;
+use crate::coverage::Coverage;
 use crate::oracle::Violation;
 use crate::summary::{FailureReport, Verdict, as_f64};
 
@@ -150,6 +151,8 @@ pub struct ExploreReport {
     pub points: Vec<PointCount>,
     /// The sums of each depth.
     pub levels: Vec<Level>,
+    /// The guest's marks.
+    pub coverage: Coverage,
     /// How it ended.
     pub verdict: Verdict,
     /// Which part of several this is: its number, and how many there are.

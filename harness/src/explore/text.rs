@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{ExploreReport, Level};
 use crate::scenario::thousands;
 use crate::summary::Verdict;
-use crate::summary::text::{Colour, failure, rounded, short};
+use crate::summary::text::{Colour, failure, marks, rounded, short};
 
 /// Everything about one exploration.
 #[must_use]
@@ -75,6 +75,9 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
         ),
     );
     left_out(&total, &mut text);
+    marks(&report.coverage, |figure, note| {
+        let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "marks reached");
+    });
     let (word, why) = verdict(report);
     let _ = writeln!(
         text,

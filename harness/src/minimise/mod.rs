@@ -133,7 +133,7 @@ pub fn minimise(
         program,
         seed,
         &Control::default(),
-        Tracing::HashOnly,
+        Tracing::Record,
     );
     if !result.end.is_violation() {
         return Err("internal error: the small case does not fail as it did before".to_owned());

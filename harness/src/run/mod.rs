@@ -342,6 +342,7 @@ impl SeedRun<'_> {
         truth::count_device(&mut self.tally, world.device(), self.scenario);
         self.tally.events += world.events();
         self.tally.virtual_ns += world.now();
+        self.tally.marks.add(world.marks());
         self.tally.durable_writes_checked += counts.durable_checked;
         self.tally.relaxed_writes_checked += counts.relaxed_checked;
         self.tally.reads_checked += counts.reads_judged;

@@ -174,6 +174,12 @@ pub const FIELDS: &[(&str, &str)] = &[
         "relaxed writes acknowledged longer ago than this must survive",
     ),
     ("check.relaxed_slack_ns", "granted on top of that window"),
+    // [coverage]
+    ("coverage", "which of the guest's marks are to be reached"),
+    (
+        "coverage.unreachable",
+        "marks that this scenario cannot reach; of all others --strict wants to see each",
+    ),
     // [explore]
     ("explore", "how far `kvsim explore` goes"),
     (

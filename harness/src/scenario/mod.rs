@@ -36,6 +36,7 @@ pub use units::{
 };
 
 use crate::case::Case;
+use crate::coverage::CoverageConfig;
 use crate::oracle::{CheckConfig, Property};
 use crate::workload::WorkloadConfig;
 
@@ -62,6 +63,8 @@ pub struct Scenario {
     pub check: CheckConfig,
     /// How far `kvsim explore` goes.
     pub explore: ExploreConfig,
+    /// Which of the guest's marks are to be reached.
+    pub coverage: CoverageConfig,
     /// The device.
     pub device: DeviceConfig,
     /// What goes wrong with it.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{FailureReport, Found, Reproduction, RunReport, Tally, Times, Verdict};
 use crate::blame::Said;
+use crate::coverage::Coverage;
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "kvsim.run/1";
@@ -41,6 +42,7 @@ struct Run {
     operations: Operations,
     faults: Vec<Fault>,
     never_fired: Vec<String>,
+    marks: Coverage,
     recoveries: Recoveries,
     damage: Damage,
     predicted: Predicted,
@@ -219,6 +221,7 @@ fn run(report: &RunReport) -> Run {
         },
         faults: faults(tally),
         never_fired: report.never_fired.clone(),
+        marks: report.coverage.clone(),
         recoveries: Recoveries {
             count: tally.recoveries,
             twice: tally.recovered_twice,

@@ -11,6 +11,8 @@ pub(crate) use tally::as_f64;
 pub use tally::{Fired, Tally, Times};
 
 use crate::blame::Blame;
+use crate::coverage::Coverage;
+use crate::report::Story;
 use crate::scenario::SeedRange;
 
 /// Everything there is to say about one scenario that was run.
@@ -36,6 +38,8 @@ pub struct RunReport {
     pub verdict: Verdict,
     /// What had been asked for and never happened.
     pub never_fired: Vec<String>,
+    /// The guest's marks; none of a saved case, which is there for one failure and not for coverage.
+    pub coverage: Coverage,
     /// The violation, if there is one.
     pub failure: Option<FailureReport>,
     /// Real time, the only part that differs from one machine or moment to another.
@@ -105,6 +109,8 @@ pub struct FailureReport {
     pub reproduced: Option<Reproduction>,
     /// What is missing in the guest, if that was asked.
     pub blame: Option<Blame>,
+    /// The failing run itself, if it was recorded.
+    pub story: Option<Story>,
 }
 
 /// Whether a saved failing case failed again.

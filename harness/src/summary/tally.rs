@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
+use crate::coverage::MarkCounts;
+
 /// Counts of one seed, or of many added up.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
@@ -63,6 +65,8 @@ pub struct Tally {
     pub device_bytes_written: u64,
     /// Flushes that the guest asked of the device.
     pub device_flushes: u64,
+    /// How often each mark of the guest was reached.
+    pub marks: MarkCounts,
 }
 
 /// How often a fault could have happened and how often it did.
@@ -129,6 +133,7 @@ impl Tally {
             user_bytes_written,
             device_bytes_written,
             device_flushes,
+            marks,
         } = other;
         self.power_cuts += power_cuts;
         self.process_kills += process_kills;
@@ -166,6 +171,7 @@ impl Tally {
         self.user_bytes_written += user_bytes_written;
         self.device_bytes_written += device_bytes_written;
         self.device_flushes += device_flushes;
+        self.marks.add_all(marks);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{FailureReport, Reproduction, RunReport, Tally, Times, Verdict, as_f64};
+use crate::coverage::Coverage;
 use crate::scenario::{SeedRange, bytes, nanoseconds, thousands};
 
 /// Whether the text may be coloured.
@@ -76,6 +77,9 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
         );
     }
     page.faults(tally);
+    marks(&report.coverage, |figure, note| {
+        page.row("marks reached", figure, note);
+    });
     page.predicted(tally);
     page.row("simulated", &long_time(tally.virtual_ns), &real(report));
     page.row(
@@ -178,6 +182,19 @@ impl Page {
     }
 }
 
+/// How many of the guest's marks were reached, and which were not; nothing of a guest without marks.
+pub(crate) fn marks(coverage: &Coverage, mut row: impl FnMut(&str, &str)) {
+    if coverage.marks.is_empty() {
+        return;
+    }
+    let missed: Vec<&str> = coverage.missed().collect();
+    let mut note = format!("of {}", coverage.marks.len());
+    if !missed.is_empty() {
+        let _ = write!(note, "; never: {}", missed.join(", "));
+    }
+    row(&coverage.reached().to_string(), &note);
+}
+
 /// A violation and how to see it again.
 #[must_use]
 pub fn failure(failure: &FailureReport, colour: Colour) -> String {
@@ -245,7 +262,7 @@ fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
     }
 }
 
-fn seeds(report: &RunReport) -> String {
+pub(crate) fn seeds(report: &RunReport) -> String {
     let ranges: Vec<String> = report.seeds_done.iter().map(SeedRange::to_string).collect();
     match ranges.len() {
         0 => "none".to_owned(),
@@ -259,7 +276,7 @@ fn seeds(report: &RunReport) -> String {
     }
 }
 
-fn crashes(tally: &Tally) -> String {
+pub(crate) fn crashes(tally: &Tally) -> String {
     let mut parts = Vec::new();
     for (count, what) in [
         (tally.power_cuts, "power cuts"),
@@ -274,7 +291,7 @@ fn crashes(tally: &Tally) -> String {
     parts.join(" · ")
 }
 
-fn kinds_of_writes(tally: &Tally) -> String {
+pub(crate) fn kinds_of_writes(tally: &Tally) -> String {
     let (durable, relaxed) = (tally.durable_writes_checked, tally.relaxed_writes_checked);
     format!(
         "acknowledged: {} durable · {} relaxed",
@@ -283,7 +300,7 @@ fn kinds_of_writes(tally: &Tally) -> String {
     )
 }
 
-fn statuses(tally: &Tally) -> String {
+pub(crate) fn statuses(tally: &Tally) -> String {
     let parts = tally
         .by_status
         .iter()
@@ -291,7 +308,7 @@ fn statuses(tally: &Tally) -> String {
     parts.collect::<Vec<_>>().join(" · ")
 }
 
-fn recoveries(tally: &Tally) -> String {
+pub(crate) fn recoveries(tally: &Tally) -> String {
     let times = &tally.recovery_ns;
     let mut note = format!(
         "virtual time p50 {} · max {}",

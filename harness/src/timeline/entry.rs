@@ -74,6 +74,8 @@ pub enum Kind {
     Fate,
     /// The guest says something.
     Log,
+    /// The guest reached a named point.
+    Mark,
     /// The guest did what no guest may.
     Fault,
 }
@@ -227,6 +229,7 @@ impl<'a> Entries<'a> {
                 let level = format!("{level:?}").to_lowercase();
                 (Lane::Guest, format!("{level}: {text}"), Kind::Log)
             }
+            TraceEvent::Mark { name } => (Lane::Guest, format!("mark {name}"), Kind::Mark),
             TraceEvent::Fault { verdict } => (Lane::Guest, verdict.clone(), Kind::Fault),
             TraceEvent::Crash(report) => {
                 let what = match report.kind {

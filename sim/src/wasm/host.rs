@@ -1,4 +1,4 @@
-//! The host's side of the four imports, and how a failed call becomes a verdict.
+//! The host's side of the imports, and how a failed call becomes a verdict.
 //!
 //! Invariant: whatever a guest passes is checked before it is used; what is wrong ends the call and is kept as the verdict.
 
@@ -22,19 +22,25 @@ pub(super) struct HostState {
     /// Where the read of a tag goes; nothing for the other operations.
     pub(super) tags: BTreeMap<u64, Option<(u32, u32)>>,
     pub(super) requests: BTreeMap<RequestId, Expects>,
+    /// How many marks the guest has.
+    marks: u32,
+    /// Those that the call under way has reached.
+    pub(super) reached: Vec<u32>,
     /// What the call under way has let out, as the host has to hold it.
     let_out_bytes: u64,
     verdict: Option<GuestError>,
 }
 
 impl HostState {
-    pub(super) fn new(limits: &GuestLimits) -> Self {
+    pub(super) fn new(limits: &GuestLimits, marks: u32) -> Self {
         HostState {
             limiter: Limiter::new(limits),
             memory: None,
             out: Outbox::new(),
             tags: BTreeMap::new(),
             requests: BTreeMap::new(),
+            marks,
+            reached: Vec::new(),
             let_out_bytes: 0,
             verdict: None,
         }
@@ -44,29 +50,37 @@ impl HostState {
     pub(super) fn begin_call(&mut self) {
         self.limiter.refused = false;
         self.let_out_bytes = 0;
+        self.reached.clear();
     }
 
     /// Takes an item into the outbox. A call may burn a lot of fuel, and each item costs it little and the host much: so what a
     /// call lets out is bounded by what the guest may hold, and a loop around an import ends before the host's memory does.
     fn let_out(&mut self, item: OutItem, bytes: u64) -> Result<(), GuestError> {
+        self.count(ITEM_BYTES + bytes)?;
+        self.out.push(item);
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: u64) -> Result<(), GuestError> {
         let bound = self
             .limiter
             .max_bytes
             .saturating_mul(4)
             .max(LET_OUT_BYTES_MIN);
-        self.let_out_bytes += ITEM_BYTES + bytes;
+        self.let_out_bytes += bytes;
         if self.let_out_bytes > bound {
             return Err(GuestError::Abi(format!(
                 "one call let out more than {bound} bytes of operations, replies and log lines"
             )));
         }
-        self.out.push(item);
         Ok(())
     }
 }
 
 /// What an item costs the host beside its bytes.
 const ITEM_BYTES: u64 = 128;
+/// What a mark costs the host.
+const MARK_BYTES: u64 = 4;
 /// What a call may let out however little memory the guest has.
 const LET_OUT_BYTES_MIN: u64 = 64 << 20;
 
@@ -242,7 +256,20 @@ fn panic(caller: &mut Caller<'_, HostState>, ptr: i32, len: i32) -> GuestError {
     }
 }
 
-/// Defines the four imports.
+fn mark(caller: &mut Caller<'_, HostState>, number: i32) -> Result<(), GuestError> {
+    let (number, state) = (number.cast_unsigned(), caller.data_mut());
+    if number >= state.marks {
+        return Err(GuestError::Abi(format!(
+            "there is no mark {number}: kv_marks names {}",
+            state.marks
+        )));
+    }
+    state.count(MARK_BYTES)?;
+    state.reached.push(number);
+    Ok(())
+}
+
+/// Defines the imports.
 pub(super) fn link(linker: &mut Linker<HostState>) -> Result<(), Error> {
     linker.func_wrap(
         "kvsim",
@@ -278,6 +305,13 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> Result<(), Error> {
         |mut caller: Caller<'_, HostState>, ptr: i32, len: i32| -> Result<(), Error> {
             let verdict = panic(&mut caller, ptr, len);
             Err(stop(&mut caller, "panic", verdict))
+        },
+    )?;
+    linker.func_wrap(
+        "kvsim",
+        "mark",
+        |mut caller: Caller<'_, HostState>, number: i32| {
+            mark(&mut caller, number).map_err(|verdict| stop(&mut caller, "mark", verdict))
         },
     )?;
     Ok(())

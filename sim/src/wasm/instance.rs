@@ -63,6 +63,25 @@ impl WasmGuest {
         Ok(self.run::<(), i32>(&version, ())?.cast_unsigned())
     }
 
+    /// The text that a function without parameters points to: its address in the upper half, its length in the lower.
+    pub(super) fn text(&mut self, name: &str) -> Result<String, GuestError> {
+        let function = export(&mut self.store, &self.instance, name)?;
+        let place = self.run::<(), i64>(&function, ())?.cast_unsigned();
+        let (start, len) = (place >> 32, place & u64::from(u32::MAX));
+        let bytes = usize::try_from(start)
+            .ok()
+            .zip(usize::try_from(len).ok())
+            .and_then(|(start, len)| self.memory.data(&self.store).get(start..start + len))
+            .ok_or_else(|| {
+                GuestError::Abi(format!(
+                    "{name}: {len} bytes at {start} are outside its memory"
+                ))
+            })?;
+        std::str::from_utf8(bytes)
+            .map(str::to_owned)
+            .map_err(|_| GuestError::Abi(format!("{name}: a text is not UTF-8")))
+    }
+
     fn run<P: WasmParams, R: WasmResults>(
         &mut self,
         function: &TypedFunc<P, R>,
@@ -162,6 +181,10 @@ impl Guest for WasmGuest {
             fuel: fuel - left,
             wake_at: u64::try_from(wish).ok(),
         })
+    }
+
+    fn reached(&self) -> &[u32] {
+        &self.store.data().reached
     }
 }
 

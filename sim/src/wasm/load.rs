@@ -10,11 +10,12 @@ const I32: ValType = ValType::I32;
 const I64: ValType = ValType::I64;
 
 /// What a guest may import from `kvsim`, with parameters; none has results.
-const IMPORTS: [(&str, &[ValType]); 4] = [
+const IMPORTS: [(&str, &[ValType]); 5] = [
     ("disk_submit", &[I64, I32, I64, I32, I32]),
     ("reply", &[I64, I32, I32, I32]),
     ("log", &[I32, I32, I32]),
     ("panic", &[I32, I32]),
+    ("mark", &[I32]),
 ];
 
 /// What a guest must export, with parameters and result.
@@ -26,6 +27,16 @@ const EXPORTS: [(&str, &[ValType], ValType); 6] = [
     ("kv_complete", &[I64, I64, I32, I32], I64),
     ("kv_tick", &[I64], I64),
 ];
+
+/// What a guest may export, with parameters and result.
+const OPTIONAL: [(&str, &[ValType], ValType); 1] = [(MARKS, &[], I64)];
+
+/// The export that gives the names of marks.
+const MARKS: &str = "kv_marks";
+/// A guest has no more marks than that.
+const MARKS_MAX: usize = 4_096;
+/// Nor longer names.
+const MARK_BYTES_MAX: usize = 100;
 
 /// Enough to ask for the version; what a scenario allows comes later.
 const PROBE: GuestLimits = GuestLimits {
@@ -124,18 +135,47 @@ pub(super) fn check(module: &Module) -> Result<(), GuestError> {
             None => return Err(GuestError::MissingExport(name.to_owned())),
         }
     }
+    for (name, params, result) in OPTIONAL {
+        match module.get_export(name) {
+            Some(ExternType::Func(found)) => check_type(name, &found, params, &[result])?,
+            Some(other) => return Err(no_function(name, &other, params, &[result])),
+            None => {}
+        }
+    }
     Ok(())
 }
 
-/// Asks the module for its version of the ABI.
-pub(super) fn check_version(program: &WasmProgram) -> Result<(), GuestError> {
-    let found = program.instantiate(&PROBE)?.abi_version()?;
-    if found == ABI_VERSION {
-        Ok(())
-    } else {
-        Err(GuestError::AbiVersion {
+/// Asks the module for its version of the ABI, and for the names of its marks if it has any.
+pub(super) fn probe(program: &WasmProgram, module: &Module) -> Result<Vec<String>, GuestError> {
+    let mut guest = program.instantiate(&PROBE)?;
+    let found = guest.abi_version()?;
+    if found != ABI_VERSION {
+        return Err(GuestError::AbiVersion {
             found,
             expected: ABI_VERSION,
-        })
+        });
     }
+    if module.get_export(MARKS).is_none() {
+        return Ok(Vec::new());
+    }
+    marks(&guest.text(MARKS)?)
+}
+
+/// One name a line, each once.
+fn marks(text: &str) -> Result<Vec<String>, GuestError> {
+    let wrong = |what: String| Err(GuestError::Abi(format!("{MARKS}: {what}")));
+    let mut names: Vec<String> = Vec::new();
+    for name in text.lines() {
+        if name.is_empty() || name.len() > MARK_BYTES_MAX || name.chars().any(char::is_control) {
+            return wrong(format!("{name:?} is no name of a mark"));
+        }
+        if names.iter().any(|other| other == name) {
+            return wrong(format!("the mark {name} is there twice"));
+        }
+        if names.len() == MARKS_MAX {
+            return wrong(format!("there are more than {MARKS_MAX} marks"));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
 }

@@ -41,6 +41,7 @@ pub struct WasmProgram {
     hash: GuestHash,
     file: Option<PathBuf>,
     instance: InstancePre<HostState>,
+    marks: Vec<String>,
 }
 
 impl std::fmt::Debug for WasmProgram {
@@ -193,18 +194,21 @@ impl WasmProgram {
         let instance = linker
             .instantiate_pre(&module)
             .map_err(|error| GuestError::Host(format!("{error:#}")))?;
-        let program = Arc::new(WasmProgram {
+        let mut program = WasmProgram {
             name: name.to_owned(),
             hash: GuestHash::of(bytes),
             file,
             instance,
-        });
-        load::check_version(&program)?;
-        Ok(program)
+            marks: Vec::new(),
+        };
+        program.marks = load::probe(&program, &module)?;
+        Ok(Arc::new(program))
     }
 
     fn instantiate(&self, limits: &GuestLimits) -> Result<WasmGuest, GuestError> {
-        let mut store = Store::new(self.instance.module().engine(), HostState::new(limits));
+        let marks = u32::try_from(self.marks.len()).unwrap_or(u32::MAX);
+        let state = HostState::new(limits, marks);
+        let mut store = Store::new(self.instance.module().engine(), state);
         store.limiter(|state| &mut state.limiter);
         store
             .set_fuel(limits.fuel_per_call)
@@ -235,6 +239,10 @@ impl Program for WasmProgram {
 
     fn file(&self) -> Option<&Path> {
         self.file.as_deref()
+    }
+
+    fn marks(&self) -> &[String] {
+        &self.marks
     }
 
     fn start(&self, limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {

@@ -188,7 +188,7 @@ fn an_import_of_another_type_is_named() {
     }
 }
 
-/// Goal: a guest can have nothing but the four imports. Method: a clock, names of ours that are not there, a name of ours from
+/// Goal: a guest can have nothing but the five imports. Method: a clock, names of ours that are not there, a name of ours from
 /// elsewhere, things that are no functions.
 #[test]
 fn a_foreign_import_is_named() {

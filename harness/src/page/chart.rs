@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 /// How many colours the page's style has.
-pub(super) const COLOURS: usize = 8;
+pub(crate) const COLOURS: usize = 8;
 
 const WIDTH: f64 = 760.0;
 const LABEL_WIDTH: f64 = 150.0;
@@ -19,16 +19,16 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 40.0;
 
 /// A bar.
-pub(super) struct Bar {
-    pub(super) label: String,
-    pub(super) value: f64,
-    pub(super) least: f64,
-    pub(super) most: f64,
-    pub(super) text: String,
+pub(crate) struct Bar {
+    pub(crate) label: String,
+    pub(crate) value: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+    pub(crate) text: String,
 }
 
 /// Bars from the top down, each with a line from its least to its most.
-pub(super) fn bars(title: &str, bars: &[Bar]) -> Markup {
+pub(crate) fn bars(title: &str, bars: &[Bar]) -> Markup {
     let most = bars.iter().map(|bar| bar.most).fold(1.0, f64::max);
     let room = WIDTH - LABEL_WIDTH - VALUE_WIDTH;
     let x = |value: f64| LABEL_WIDTH + room * value / most;
@@ -50,14 +50,14 @@ pub(super) fn bars(title: &str, bars: &[Bar]) -> Markup {
 }
 
 /// A curve: latencies in nanoseconds by share of the operations.
-pub(super) struct Curve {
-    pub(super) label: String,
+pub(crate) struct Curve {
+    pub(crate) label: String,
     /// Shares below 1, rising, and what they are below.
-    pub(super) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// Both axes are logarithmic: the one across in the share that is left above, so that each further nine takes as much room.
-pub(super) fn curves(title: &str, curves: &[Curve]) -> Markup {
+pub(crate) fn curves(title: &str, curves: &[Curve]) -> Markup {
     let all = || curves.iter().flat_map(|curve| &curve.points);
     let nines = |share: f64| -(1.0 - share).max(1e-9).log10();
     let x_max = all().map(|(share, _)| nines(*share)).fold(1.0, f64::max);
@@ -101,7 +101,7 @@ pub(super) fn curves(title: &str, curves: &[Curve]) -> Markup {
 }
 
 /// The class of the `index`-th colour.
-pub(super) fn colour(what: &str, index: usize) -> String {
+pub(crate) fn colour(what: &str, index: usize) -> String {
     format!("{what}{}", index % COLOURS)
 }
 

@@ -1,0 +1,103 @@
+//! Marks: named points of the engine that a test wants to know were come to. Whoever tests the engine sees which of them were reached,
+//! and, more to the point, which never.
+//!
+//! Invariant: a mark changes nothing. It leaves through the port like a log line, and a port that does not care drops it.
+
+/// Declares the marks once: variant, name, meaning.
+macro_rules! marks {
+    ($($(#[doc = $meaning:literal])+ $mark:ident = $name:literal,)+) => {
+        /// A named point. The numbers are the places in [`Mark::ALL`].
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[repr(u32)]
+        pub enum Mark {
+            $($(#[doc = $meaning])+ $mark,)+
+        }
+
+        impl Mark {
+            /// All of them, in the order of their numbers.
+            pub const ALL: &'static [Mark] = &[$(Mark::$mark,)+];
+
+            /// Its name: the part of the engine, a full stop, and what happened there.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Mark::$mark => $name,)+
+                }
+            }
+        }
+    };
+}
+
+marks! {
+    /// A blank device was formatted.
+    Created = "create.blank",
+    /// What an interrupted creation had left was formatted over.
+    CreatedAgain = "create.interrupted",
+    /// One half of the superblock's copies is newer than the other.
+    SuperblockHalfNewer = "superblock.half_newer",
+    /// A copy of the superblock is blank, and another one is not.
+    SuperblockBlankCopy = "superblock.blank_copy",
+    /// A copy of the superblock is damaged or torn, and another one is not.
+    SuperblockTornCopy = "superblock.torn_copy",
+    /// Only the half that was written last has the newest superblock: the other was damaged later.
+    SuperblockSecondOnly = "superblock.second_half_only",
+    /// The superblock that was chosen is not proven, and was published once more before anything was written.
+    SuperblockSettled = "superblock.settled_again",
+    /// A checkpoint was read.
+    CheckpointRead = "recovery.checkpoint_read",
+    /// A checkpoint's tree had pages above its leaves.
+    CheckpointInnerPage = "recovery.checkpoint_inner_page",
+    /// Replay went on from one segment to the next.
+    ReplayLink = "replay.segment_link",
+    /// A segment was entered and no frame followed its header.
+    ReplayEmptySegment = "replay.empty_segment",
+    /// Replay applied frames of the log.
+    ReplayFrames = "replay.frames_applied",
+    /// A torn tail was cut off.
+    ReplayTornTail = "replay.torn_tail",
+    /// Beyond the end of the chain, a header of the present epoch states what was durable.
+    ReplayStrayEvidence = "replay.stray_evidence",
+    /// Frames that nothing proves held commits.
+    ReplayUnproven = "replay.unproven_commits",
+    /// Frames that nothing proves held no commit, only moves, and were cut off.
+    ReplayMovesCut = "replay.moves_cut",
+    /// The extents of a frame that nothing proves were read and found whole.
+    ReplayExtentChecked = "replay.extent_checked",
+    /// A frame points to an extent that is not there, and was cut off.
+    ReplayExtentMissing = "replay.extent_missing",
+    /// Unproven values were written anew, and a checkpoint refers to them.
+    Evacuated = "recovery.evacuated",
+    /// Among them was a large value.
+    EvacuatedExtent = "recovery.evacuated_extent",
+    /// A new epoch was made durable over a tail that is proven.
+    EpochMade = "recovery.epoch_made",
+    /// A read failed and was tried again.
+    ReadRetried = "read.retried",
+    /// The database was refused because it is damaged.
+    RefusedDamaged = "recovery.refused_damaged",
+    /// The database could not be opened because the device failed.
+    RefusedDevice = "recovery.refused_device_error",
+    /// The database could not be opened for want of space.
+    RefusedNoSpace = "recovery.refused_no_space",
+    /// A write or a flush failed, and the database became read-only.
+    Poisoned = "write.poisoned",
+    /// A checkpoint was published while clients were at work.
+    CheckpointPublished = "checkpoint.published",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mark;
+
+    /// Goal: a mark's number finds its name, and no two share one. Method: all of them.
+    #[test]
+    fn numbers_and_names_are_unique() {
+        for (number, mark) in (0..).zip(Mark::ALL) {
+            assert_eq!(*mark as u32, number);
+        }
+        let mut names: Vec<&str> = Mark::ALL.iter().map(|mark| mark.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Mark::ALL.len());
+    }
+}
