@@ -77,6 +77,9 @@ pub(crate) struct RunArgs {
     /// Go on with further seeds until the time is over: 60s, 5m, 1h30m
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "seed")]
     pub(crate) duration: Option<Duration>,
+    /// Run only part I of N of the seeds, counted from 0; `kvsim merge` puts the JSON of all parts together
+    #[arg(long, value_name = "I/N", value_parser = parse_shard, conflicts_with = "duration")]
+    pub(crate) shard: Option<(u64, u64)>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
@@ -120,7 +123,7 @@ pub(crate) struct ExploreArgs {
 /// `kvsim merge`
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// What `kvsim explore --shard I/N --json` printed, for each I
+    /// What `kvsim explore --shard I/N --json`, or `kvsim run` with the same, printed, for each I
     #[arg(required = true, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     /// Print the results as JSON and nothing else

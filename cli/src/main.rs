@@ -8,6 +8,7 @@ mod exit;
 mod explore;
 mod interrupts;
 mod junit;
+mod merge;
 mod output;
 mod pages;
 mod progress;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Replay(args) => run::replay(&args),
         Command::Explore(args) => explore::explore(&args),
-        Command::Merge(args) => explore::merge(&args),
+        Command::Merge(args) => merge::merge(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),
