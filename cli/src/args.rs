@@ -39,7 +39,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Run a workload once, and check every state that a crash at any moment of it can leave
     Explore(ExploreArgs),
-    /// Put the results of the shards of an exploration together
+    /// Put the results of the shards of a run or an exploration together
     Merge(MergeArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     Bench(BenchArgs),
