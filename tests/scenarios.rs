@@ -51,6 +51,7 @@ shipped! {
     crash_in_recovery: ["run.seeds=1..3", "run.crashes=60"];
     disk_full: ["run.seeds=1..3", "run.crashes=12"];
     durable_8_clients: ["run.seeds=1..2", "run.crashes=2", "run.events_per_crash=8000"];
+    explore_long: ["run.seeds=1..2", "run.crashes=40"];
     explore_small: ["run.seeds=1..3", "run.crashes=60"];
     flush_error: ["run.seeds=1..3", "run.crashes=40"];
     flush_lies: ["run.seeds=1..3", "run.crashes=30"];

@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Trace(TraceArgs),
     /// Run a workload once, and check every state that a crash at any moment of it can leave
     Explore(ExploreArgs),
-    /// Put the results of the shards of an exploration together
+    /// Put the results of the shards of a run or an exploration together
     Merge(MergeArgs),
     /// Plant bugs in the engine, one at a time, and say whether each is caught
     Mutants(MutantsArgs),
@@ -81,6 +81,9 @@ pub(crate) struct RunArgs {
     /// Go on with further seeds until the time is over: 60s, 5m, 1h30m
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "seed")]
     pub(crate) duration: Option<Duration>,
+    /// Run only part I of N of the seeds, counted from 0; `kvsim merge` puts the JSON of all parts together
+    #[arg(long, value_name = "I/N", value_parser = parse_shard, conflicts_with = "duration")]
+    pub(crate) shard: Option<(u64, u64)>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
@@ -162,13 +165,13 @@ pub(crate) struct MutantsArgs {
 /// `kvsim merge`
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
-    /// What `kvsim explore --shard I/N --json` printed, for each I
+    /// What `kvsim explore --shard I/N --json`, or `kvsim run` with the same, printed, for each I
     #[arg(required = true, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
     /// Print the results as JSON and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-    /// Exit 3 if a mark of the guest was reached by none of the parts
+    /// Exit 3 if a mark of the guest was reached by none of the parts, or a fault that was asked for fired in none
     #[arg(long)]
     pub(crate) strict: bool,
 }

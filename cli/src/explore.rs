@@ -1,17 +1,16 @@
-//! `kvsim explore`: loads everything first, then explores the scenarios one after the other, each on all cores. `kvsim merge`: puts
-//! the results of shards together.
+//! `kvsim explore`: loads everything first, then explores the scenarios one after the other, each on all cores.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kvsim_harness::campaign::CampaignError;
-use kvsim_harness::explore::{self, Exploration, ExploreReport, json, text};
+use kvsim_harness::explore::{Exploration, ExploreReport, json, text};
 use kvsim_harness::guest::{self, Program};
 use kvsim_harness::report::explore_page;
 use kvsim_harness::scenario::Scenario;
 use kvsim_harness::summary::Verdict;
 
-use crate::args::{ExploreArgs, MergeArgs};
+use crate::args::ExploreArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print};
@@ -110,39 +109,7 @@ async fn all(
     exit
 }
 
-/// `kvsim merge`
-pub(crate) fn merge(args: &MergeArgs) -> Exit {
-    let mut parts = Vec::new();
-    for file in &args.files {
-        let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
-        match read.and_then(|text| json::read(&text)) {
-            Ok(reports) => parts.extend(reports),
-            Err(error) => {
-                complain(&format!("error: {}: {error}", file.display()));
-                return Exit::Usage;
-            }
-        }
-    }
-    let reports = match explore::merge(parts, args.strict) {
-        Ok(reports) => reports,
-        Err(error) => {
-            complain(&format!("error: {error}"));
-            return Exit::Usage;
-        }
-    };
-    let exit = reports
-        .iter()
-        .fold(Exit::Clean, |exit, report| exit.and(exit_of(report)));
-    if args.json {
-        return print_json(&reports, exit);
-    }
-    for report in &reports {
-        show(report, false);
-    }
-    exit
-}
-
-fn print_json(reports: &[ExploreReport], exit: Exit) -> Exit {
+pub(crate) fn print_json(reports: &[ExploreReport], exit: Exit) -> Exit {
     match serde_json::to_string_pretty(&json::document(reports, exit as u8)) {
         Ok(document) => {
             print(&format!("{document}\n"));
@@ -157,7 +124,7 @@ fn print_json(reports: &[ExploreReport], exit: Exit) -> Exit {
     }
 }
 
-fn show(report: &ExploreReport, quiet: bool) {
+pub(crate) fn show(report: &ExploreReport, quiet: bool) {
     let colour = colour();
     if quiet && report.verdict == Verdict::Pass {
         print(&format!("{}\n", text::verdict_line(report, colour)));
@@ -166,7 +133,7 @@ fn show(report: &ExploreReport, quiet: bool) {
     }
 }
 
-fn exit_of(report: &ExploreReport) -> Exit {
+pub(crate) fn exit_of(report: &ExploreReport) -> Exit {
     match &report.verdict {
         Verdict::Pass => Exit::Clean,
         Verdict::Violation => Exit::Violation,

@@ -8,6 +8,7 @@ mod exit;
 mod explore;
 mod interrupts;
 mod junit;
+mod merge;
 mod mutants;
 mod output;
 mod pages;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => run::replay(&args),
         Command::Trace(args) => timeline::trace(&args),
         Command::Explore(args) => explore::explore(&args),
-        Command::Merge(args) => explore::merge(&args),
+        Command::Merge(args) => merge::merge(&args),
         Command::Mutants(args) => mutants::mutants(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),

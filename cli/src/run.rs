@@ -27,6 +27,7 @@ use crate::trace::TraceFile;
 struct Job<'a> {
     scenarios: Vec<Scenario>,
     seeds: Option<SeedRange>,
+    shard: Option<(u64, u64)>,
     duration: Option<Duration>,
     guest: Option<PathBuf>,
     common: &'a CommonArgs,
@@ -44,6 +45,7 @@ pub(crate) fn run(args: &RunArgs) -> Exit {
     execute(&Job {
         scenarios,
         seeds: args.seed.map(SeedRange::one).or(args.seeds),
+        shard: args.shard,
         duration: args.duration,
         guest: args.common.guest.clone(),
         common: &args.common,
@@ -75,6 +77,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
     execute(&Job {
         scenarios,
         seeds: None,
+        shard: None,
         duration: None,
         guest: common.guest.clone().or(saved),
         common,
@@ -109,6 +112,7 @@ pub(crate) fn predict(scenarios: &[Scenario], args: &BenchArgs) -> Exit {
     execute(&Job {
         scenarios,
         seeds: None,
+        shard: None,
         duration: None,
         guest: None,
         common: &common,
@@ -188,6 +192,7 @@ async fn all(
             scenario: Arc::new(scenario.clone()),
             program: Arc::clone(program),
             seeds: job.seeds.unwrap_or(scenario.run.seeds),
+            shard: job.shard,
             duration: job.duration,
             jobs,
             strict: job.strict,
@@ -215,7 +220,10 @@ async fn all(
             }
             Err(error) => {
                 complain(&error.to_string());
-                let ours = !matches!(error, CampaignError::Rejected { .. });
+                let ours = !matches!(
+                    error,
+                    CampaignError::Rejected { .. } | CampaignError::TooFewSeeds { .. }
+                );
                 exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
                 found.unreported.push(Unreported {
                     scenario: scenario.name.clone(),
@@ -230,7 +238,7 @@ async fn all(
     finish(job, &found, exit)
 }
 
-fn exit_of(report: &RunReport) -> Exit {
+pub(crate) fn exit_of(report: &RunReport) -> Exit {
     match &report.verdict {
         Verdict::Pass => Exit::Clean,
         Verdict::Violation => Exit::Violation,
@@ -238,7 +246,7 @@ fn exit_of(report: &RunReport) -> Exit {
     }
 }
 
-fn show(report: &RunReport, quiet: bool) {
+pub(crate) fn show(report: &RunReport, quiet: bool) {
     let colour = colour();
     if quiet && report.verdict == Verdict::Pass {
         print(&format!("{}\n", text::verdict_line(report, colour)));
@@ -302,15 +310,23 @@ fn finish(job: &Job<'_>, found: &Found, mut exit: Exit) -> Exit {
         run_page(found)
     }));
     if job.output.json {
-        match serde_json::to_string_pretty(&json::document(found, exit as u8)) {
-            Ok(document) => print(&format!("{document}\n")),
-            Err(error) => {
-                complain(&format!(
-                    "internal error: cannot write the results as JSON: {error}"
-                ));
-                exit = exit.and(Exit::Internal);
-            }
-        }
+        exit = print_json(found, exit);
     }
     exit
+}
+
+/// Prints all that was found as one document.
+pub(crate) fn print_json(found: &Found, exit: Exit) -> Exit {
+    match serde_json::to_string_pretty(&json::document(found, exit as u8)) {
+        Ok(document) => {
+            print(&format!("{document}\n"));
+            exit
+        }
+        Err(error) => {
+            complain(&format!(
+                "internal error: cannot write the results as JSON: {error}"
+            ));
+            exit.and(Exit::Internal)
+        }
+    }
 }

@@ -43,6 +43,7 @@ pub(crate) enum Owner {
     Chunk { lsn: u64 },
     CommitFlush,
     Value { read: u64, part: u32 },
+    Values { joined: u64 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,6 +210,7 @@ impl Core {
             (Owner::CommitFlush, Err(_)) if mutant(Mutant::FlushErrorIgnored) => {
                 self.commit_flushed();
             }
+            (Owner::Values { joined }, result) => self.values_read(joined, result),
             (_, Err(error)) => self.poison(error),
             (Owner::Frame { lsn, submitted_at }, Ok(_)) => self.frame_written(lsn, submitted_at),
             (Owner::Chunk { lsn }, Ok(_)) => self.chunk_written(lsn),

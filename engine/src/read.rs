@@ -4,6 +4,8 @@
 //! - bytes from the device are returned only after their checksum, key, sequence number and tag were verified;
 //! - a failed or mismatching read is tried once more; then it is a reply of its own and nothing else suffers;
 //! - a segment is not handed out anew while it is being read.
+//!
+//! Values that a scan wants together and that lie side by side, as those of one commit do, are read together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +24,9 @@ use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp, Reply, RequestId, SnapshotId, Status};
 use crate::scan::Scan;
 use crate::write::Verdict;
+
+/// Values that lie side by side are read together up to so many bytes.
+const JOINED_BYTES_MAX: u64 = 128 << 10;
 
 /// Where a value goes once it is read.
 #[derive(Debug, Clone, Copy)]
@@ -70,10 +75,33 @@ struct ValueRead {
     failed: Option<(Status, String)>,
 }
 
+/// A part of a value that is still to be asked for: the sectors that hold it.
+#[derive(Debug)]
+struct Wanted {
+    read: u64,
+    part: u32,
+    start: u64,
+    end: u64,
+}
+
+/// What a read from the device brought: bytes, and the offset of the first.
+type Piece = (Arc<IoBuf>, u64);
+
+/// Parts that one operation reads.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    start: u64,
+    parts: Vec<(u64, u32)>,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     next: u64,
     values: BTreeMap<u64, ValueRead>,
+    /// Parts that are asked for when all are known that are wanted at once.
+    wanted: Vec<Wanted>,
+    joined: BTreeMap<u64, Joined>,
+    next_joined: u64,
     pub(crate) scans: BTreeMap<u64, Scan>,
     pub(crate) next_scan: u64,
 }
@@ -108,6 +136,7 @@ impl Core {
                 None => {
                     let held = self.hold_place(&version.place);
                     self.start_read(Sink::Get(id), key, &version, held);
+                    self.submit_wanted();
                 }
             },
         }
@@ -209,7 +238,7 @@ impl Core {
         }
     }
 
-    /// Starts reading a value whose place is held.
+    /// Wants a value whose place is held; `submit_wanted` asks the device.
     pub(crate) fn start_read(&mut self, sink: Sink, key: &[u8], version: &Version, held: Held) {
         let read = self.reads.next;
         self.reads.next += 1;
@@ -244,7 +273,7 @@ impl Core {
         };
         for part in 0..value.offsets.len() {
             if !self.copy_from_memory(&mut value, part) {
-                self.submit_part(read, &mut value, part);
+                self.want_part(read, &mut value, part);
             }
         }
         assert!(
@@ -272,27 +301,79 @@ impl Core {
         true
     }
 
-    /// Reads the sectors that hold a part.
-    fn submit_part(&mut self, read: u64, value: &mut ValueRead, part: usize) {
+    /// Wants the sectors that hold a part.
+    fn want_part(&mut self, read: u64, value: &mut ValueRead, part: usize) {
         let sector = self.geometry.sector_bytes;
-        let start = value.offsets[part] / sector * sector;
-        let end = round_up(value.offsets[part] + value.part_bytes(part), sector);
         value.outstanding += 1;
+        self.reads.wanted.push(Wanted {
+            read,
+            part: crate::format::len32(part),
+            start: value.offsets[part] / sector * sector,
+            end: round_up(value.offsets[part] + value.part_bytes(part), sector),
+        });
+    }
+
+    /// Asks the device for all that is wanted, and for what lies side by side at once.
+    pub(crate) fn submit_wanted(&mut self) {
+        let mut wanted = std::mem::take(&mut self.reads.wanted);
+        wanted.sort_by_key(|part| part.start);
+        let mut from = 0;
+        while from < wanted.len() {
+            let start = wanted[from].start;
+            let (mut end, mut to) = (wanted[from].end, from + 1);
+            while let Some(next) = wanted.get(to).filter(|next| next.start <= end) {
+                let joined = end.max(next.end);
+                if joined - start > JOINED_BYTES_MAX {
+                    break;
+                }
+                (end, to) = (joined, to + 1);
+            }
+            self.submit_parts(start, end, &wanted[from..to]);
+            from = to;
+        }
+        wanted.clear();
+        self.reads.wanted = wanted;
+    }
+
+    fn submit_parts(&mut self, start: u64, end: u64, parts: &[Wanted]) {
+        let owner = if let [Wanted { read, part, .. }] = *parts {
+            Owner::Value { read, part }
+        } else {
+            let joined = self.reads.next_joined;
+            self.reads.next_joined += 1;
+            let parts = parts.iter().map(|one| (one.read, one.part)).collect();
+            self.reads.joined.insert(joined, Joined { start, parts });
+            Owner::Values { joined }
+        };
         let op = DiskOp::Read {
             offset: start,
             buffer: IoBuf::zeroed(to_usize(end - start)),
         };
-        self.submit(
-            Owner::Value {
-                read,
-                part: crate::format::len32(part),
-            },
-            op,
-        );
+        self.submit(owner, op);
     }
 
     /// A part was read, or not.
     pub(crate) fn value_read(&mut self, read: u64, part: u32, result: IoResult) {
+        let value = &self.reads.values[&read];
+        let sector = self.geometry.sector_bytes;
+        let start = value.offsets[part as usize] / sector * sector;
+        self.part_read(read, part, brought(result, start));
+    }
+
+    /// Parts of several values were read, or not: then each is tried once more by itself.
+    pub(crate) fn values_read(&mut self, joined: u64, result: IoResult) {
+        let Joined { start, parts } = self
+            .reads
+            .joined
+            .remove(&joined)
+            .expect("what was joined stays until it is read");
+        let result = brought(result, start);
+        for (read, part) in parts {
+            self.part_read(read, part, result.clone());
+        }
+    }
+
+    fn part_read(&mut self, read: u64, part: u32, result: Result<Piece, DiskError>) {
         let mut value = self
             .reads
             .values
@@ -301,18 +382,15 @@ impl Core {
         let part = part as usize;
         value.outstanding -= 1;
         let outcome = match result {
-            Ok(buffer) => self.take_part(
-                &mut value,
-                part,
-                Arc::new(buffer.expect("a read brings its buffer")),
-            ),
+            Ok(piece) => self.take_part(&mut value, part, &piece),
             Err(error) => Err(io_error(error)),
         };
         let done = match outcome {
             Ok(done) => done,
             Err(_) if !value.retried[part] && value.failed.is_none() => {
                 value.retried[part] = true;
-                self.submit_part(read, &mut value, part);
+                self.want_part(read, &mut value, part);
+                self.submit_wanted();
                 None
             }
             Err(failure) => {
@@ -338,10 +416,10 @@ impl Core {
         &mut self,
         value: &mut ValueRead,
         part: usize,
-        buffer: Arc<IoBuf>,
+        (buffer, start): &Piece,
     ) -> Result<Option<Shared>, (Status, String)> {
         let offset = value.offsets[part];
-        let lead = to_usize(offset % self.geometry.sector_bytes);
+        let lead = to_usize(offset - start);
         let end = lead + to_usize(value.part_bytes(part));
         let bytes = &buffer[lead..end];
         match &mut value.source {
@@ -423,6 +501,11 @@ pub(crate) fn verify_record(
         });
     }
     Ok(())
+}
+
+/// What a read from `start` on brought.
+fn brought(result: IoResult, start: u64) -> Result<Piece, DiskError> {
+    result.map(|buffer| (Arc::new(buffer.expect("a read brings its buffer")), start))
 }
 
 fn io_error(error: DiskError) -> (Status, String) {

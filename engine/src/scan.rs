@@ -121,6 +121,7 @@ impl Core {
                 );
             }
         }
+        self.submit_wanted();
         if scan.outstanding > 0 {
             self.reads.scans.insert(id, scan);
             return;

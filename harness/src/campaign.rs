@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 
 use kvsim_sim::Program;
 use tokio::task::JoinSet;
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::control::{Control, Stop};
 use crate::coverage::{Coverage, MarkCounts};
 use crate::failure;
 use crate::run::{SeedEnd, SeedResult, Tracing, first_difference, run_seed};
-use crate::scenario::{Expect, Scenario, SeedRange};
-use crate::summary::{FailureReport, Real, RunReport, Tally, Verdict};
+use crate::scenario::{Scenario, SeedRange};
+use crate::summary::part::{self, Done};
+use crate::summary::{FailureReport, Part, Real, RunReport, Terms, Verdict};
 
 /// What to run.
 #[derive(Clone)]
@@ -31,6 +31,8 @@ pub struct Campaign {
     pub program: Arc<dyn Program>,
     /// The seeds; with a duration only the first one counts, and they go on from there.
     pub seeds: SeedRange,
+    /// Which part of how many of them to run, counted from 0; all if absent.
+    pub shard: Option<(u64, u64)>,
     /// How long to go on with further seeds.
     pub duration: Option<Duration>,
     /// Seeds side by side.
@@ -75,6 +77,16 @@ pub enum CampaignError {
         /// What the guest says.
         message: String,
     },
+    /// There are fewer seeds than parts.
+    #[error("error: scenario {scenario}: {seeds} seeds are too few for {shards} shards")]
+    TooFewSeeds {
+        /// The scenario.
+        scenario: String,
+        /// How many seeds there are.
+        seeds: u64,
+        /// How many parts were asked for.
+        shards: u64,
+    },
     /// The host failed, so the run is not valid.
     #[error("internal error: scenario {scenario}, seed {seed}: {what}")]
     InvalidRun {
@@ -103,10 +115,12 @@ impl Campaign {
     /// Something of ours went wrong; nothing is said about the guest.
     pub async fn run(&self, control: &Arc<Control>) -> Result<Outcome, CampaignError> {
         let began = now();
-        let mut merged = Merged::new(self.seeds.start);
-        self.run_seeds(control, &mut merged).await?;
-        let (failed, done) = merged.finish(control.first_failed());
-        let mut report = self.report(done, control.stopped());
+        let seeds = self.own_seeds()?;
+        let mut merged = Merged::new(seeds.start);
+        self.run_seeds(seeds, control, &mut merged).await?;
+        let (failed, mut done) = merged.finish(control.first_failed());
+        done.interrupted = control.stopped() == Some(Stop::Interrupted);
+        let mut report = self.report(seeds, done);
         if let Some(failed) = failed {
             let failed = self.confirm(&failed).await?;
             let (failure, outcome) = self.failure(&failed);
@@ -123,8 +137,21 @@ impl Campaign {
         })
     }
 
+    /// The seeds of this part.
+    fn own_seeds(&self) -> Result<SeedRange, CampaignError> {
+        let Some(shard) = self.shard else {
+            return Ok(self.seeds);
+        };
+        part::stretch(self.seeds, shard).ok_or_else(|| CampaignError::TooFewSeeds {
+            scenario: self.scenario.name.clone(),
+            seeds: self.seeds.count(),
+            shards: shard.1,
+        })
+    }
+
     async fn run_seeds(
         &self,
+        seeds: SeedRange,
         control: &Arc<Control>,
         merged: &mut Merged,
     ) -> Result<(), CampaignError> {
@@ -138,9 +165,9 @@ impl Campaign {
         let end = if self.duration.is_some() {
             u64::MAX
         } else {
-            self.seeds.end
+            seeds.end
         };
-        let mut next = self.seeds.start;
+        let mut next = seeds.start;
         let mut running = JoinSet::new();
         let mut broken = None;
         loop {
@@ -163,7 +190,7 @@ impl Campaign {
                     merged.take(result);
                 }
                 Err(error) => {
-                    control.failed(self.seeds.start);
+                    control.failed(seeds.start);
                     broken.get_or_insert(error);
                 }
             }
@@ -256,80 +283,53 @@ impl Campaign {
             .unwrap_or_else(|error| Err(self.panic(seed, &error.to_string())))
     }
 
-    fn report(&self, done: Done, stopped: Option<Stop>) -> RunReport {
-        let scenario = &self.scenario;
-        let asked_and_missing = done
-            .tally
-            .faults
-            .iter()
-            .filter(|(_, fired)| fired.asked && fired.fired == 0);
-        let never_fired: Vec<String> = asked_and_missing.map(|(kind, _)| kind.clone()).collect();
-        let mut reasons = done.reasons;
-        if stopped == Some(Stop::Interrupted) {
-            reasons.push("interrupted; this is what is known so far".to_owned());
-        }
-        if done.seeds.is_empty() && reasons.is_empty() {
-            reasons.push("no seed was finished in the time given".to_owned());
-        }
-        if self.strict && !never_fired.is_empty() {
-            reasons.push(format!(
-                "asked for and never fired: {}",
-                never_fired.join(", ")
-            ));
-        }
-        let coverage = if scenario.failure.is_some() {
+    fn report(&self, seeds_asked: SeedRange, done: Done) -> RunReport {
+        let terms = Terms {
+            expect: self.scenario.expect,
+            strict: self.strict,
+        };
+        let coverage = if self.scenario.failure.is_some() {
             Coverage::default()
         } else {
             Coverage::new(
                 self.program.as_ref(),
-                &scenario.coverage,
+                &self.scenario.coverage,
                 &done.tally.marks,
                 &MarkCounts::default(),
             )
         };
-        if self.strict {
-            reasons.extend(coverage.shortfall());
-        }
-        match scenario.expect {
-            Expect::DamageReported if done.tally.damage_reported == 0 => {
-                reasons.push("damage was expected to be reported, and none was".to_owned());
-            }
-            Expect::Violation(property) => reasons.push(format!(
-                "{property} was expected to be violated, and was not"
-            )),
-            _ => {}
-        }
         RunReport {
-            scenario: scenario.name.clone(),
-            profile: scenario.profile_name().map(str::to_owned),
+            scenario: self.scenario.name.clone(),
+            profile: self.scenario.profile_name().map(str::to_owned),
             guest_name: self.program.name().to_owned(),
             guest_hash: self.program.hash().to_string(),
-            seeds_asked: self.seeds,
-            seeds_done: done.seeds,
-            tally: done.tally,
-            trace_hash: done.trace_hash,
-            verdict: if reasons.is_empty() {
-                Verdict::Pass
-            } else {
-                Verdict::Inconclusive(reasons)
-            },
-            never_fired,
+            seeds_asked,
+            seeds_done: done.seeds.clone(),
+            tally: done.tally.clone(),
+            trace_hash: done.trace_hash(),
+            verdict: done.verdict(&terms, &coverage),
+            never_fired: done.never_fired(),
             coverage,
             failure: None,
+            part: self.shard.map(|(number, count)| Part {
+                number,
+                count,
+                seeds: self.seeds,
+                done,
+                terms,
+            }),
             real: Real::default(),
         }
     }
 
     fn failure(&self, failed: &SeedResult) -> (FailureReport, Verdict) {
         let (scenario, program) = (&self.scenario, self.program.as_ref());
-        let (failure, property) =
-            failure::report(scenario, program, failed, self.failures.as_deref());
-        let expected = scenario.expect == Expect::Violation(property);
-        let verdict = if expected {
-            Verdict::Pass
-        } else {
-            Verdict::Violation
+        let (failure, _) = failure::report(scenario, program, failed, self.failures.as_deref());
+        let terms = Terms {
+            expect: scenario.expect,
+            strict: self.strict,
         };
+        let verdict = terms.verdict_of(&failure);
         (failure, verdict)
     }
 }
@@ -347,17 +347,7 @@ struct Merged {
     next: u64,
     waiting: BTreeMap<u64, SeedResult>,
     done: Done,
-    hasher: Xxh3,
     traces: Vec<(u64, Vec<String>)>,
-}
-
-/// The seeds that count.
-#[derive(Default)]
-struct Done {
-    seeds: Vec<SeedRange>,
-    tally: Tally,
-    trace_hash: String,
-    reasons: Vec<String>,
 }
 
 impl Merged {
@@ -366,7 +356,6 @@ impl Merged {
             next: first,
             waiting: BTreeMap::new(),
             done: Done::default(),
-            hasher: Xxh3::new(),
             traces: Vec::new(),
         }
     }
@@ -387,21 +376,10 @@ impl Merged {
 
     fn merge(&mut self, mut result: SeedResult) {
         self.next = result.seed + 1;
-        match self.done.seeds.last_mut() {
-            Some(last) if last.end == result.seed => last.end = self.next,
-            _ => self.done.seeds.push(SeedRange {
-                start: result.seed,
-                end: self.next,
-            }),
-        }
-        self.done.tally.add(&result.tally);
-        self.hasher.update(&result.seed.to_le_bytes());
-        self.hasher.update(result.trace_hash.as_bytes());
-        if result.end == SeedEnd::OutOfEvents && self.done.reasons.is_empty() {
-            self.done.reasons.push(format!(
-                "seed {} ran out of events before its crashes were done",
-                result.seed
-            ));
+        self.done
+            .add_seed(result.seed, &result.tally, &result.trace_hash);
+        if result.end == SeedEnd::OutOfEvents {
+            self.done.out_of_events.get_or_insert(result.seed);
         }
         if let Some(trace) = result.trace.take() {
             self.traces.push((result.seed, trace));
@@ -420,8 +398,6 @@ impl Merged {
             }
             self.merge(result);
         }
-        let mut done = std::mem::take(&mut self.done);
-        done.trace_hash = format!("{:032x}", self.hasher.digest128());
-        (failed, done)
+        (failed, std::mem::take(&mut self.done))
     }
 }

@@ -14,7 +14,8 @@ pub struct CoverageConfig {
 }
 
 /// How often each mark was reached, by the guest's numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct MarkCounts(Vec<u64>);
 
 impl MarkCounts {

@@ -9,6 +9,7 @@ mod interrupt;
 mod mistakes;
 mod outputs;
 mod reports;
+mod shards;
 mod timeline;
 
 use std::path::Path;

@@ -91,6 +91,7 @@ pub fn run(scenario: Scenario, program: &Arc<dyn Program>, jobs: NonZeroUsize) -
         seeds: scenario.run.seeds,
         scenario: Arc::new(scenario),
         program: Arc::clone(program),
+        shard: None,
         duration: None,
         jobs,
         strict: false,

@@ -13,3 +13,8 @@ mod guest;
     expect(dead_code, reason = "on a host only the parsing is tested")
 )]
 mod payload;
+
+/// The heap begins in the memory that the module has from its start, so that a short life never asks its host for more.
+#[cfg(target_family = "wasm")]
+#[global_allocator]
+static HEAP: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

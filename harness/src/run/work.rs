@@ -143,7 +143,7 @@ impl SeedRun<'_> {
         *self
             .tally
             .by_status
-            .entry(status_name(reply.status))
+            .entry(status_name(reply.status).into())
             .or_default() += 1;
         let well = matches!(reply.status, Status::Ok | Status::NotFound);
         if answered.last && well {

@@ -1,9 +1,11 @@
 //! The results as JSON, schema `kvsim.run/1`. Fields are only ever added to a version; anything else makes a new one.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::part::Part;
 use super::{FailureReport, Found, Reproduction, RunReport, Tally, Times, Verdict};
 use crate::blame::Said;
 use crate::coverage::Coverage;
@@ -51,13 +53,16 @@ struct Run {
     trace_hash: String,
     verdict: VerdictJson,
     failure: Option<Failure>,
+    /// Of a shard only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<Part>,
     real: RealJson,
 }
 
-#[derive(Debug, Serialize)]
-struct Guest {
-    name: String,
-    hash: String,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Guest {
+    pub(super) name: String,
+    pub(super) hash: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,7 +91,7 @@ struct Checked {
 #[derive(Debug, Serialize)]
 struct Operations {
     total: u64,
-    by_status: BTreeMap<&'static str, u64>,
+    by_status: BTreeMap<Cow<'static, str>, u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -141,27 +146,27 @@ struct VerdictJson {
     reasons: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
-struct Failure {
-    seed: u64,
-    property: String,
-    sentence: String,
-    details: Vec<String>,
-    crash: u64,
-    trace_hash: String,
-    file: Option<String>,
-    unsaved: Option<String>,
-    replay: Option<String>,
-    reproduced: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    blame: Option<Said>,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Failure {
+    pub(super) seed: u64,
+    pub(super) property: String,
+    pub(super) sentence: String,
+    pub(super) details: Vec<String>,
+    pub(super) crash: u64,
+    pub(super) trace_hash: String,
+    pub(super) file: Option<String>,
+    pub(super) unsaved: Option<String>,
+    pub(super) replay: Option<String>,
+    reproduced: Option<Cow<'static, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) blame: Option<Said>,
 }
 
-#[derive(Debug, Serialize)]
-struct RealJson {
-    seconds: f64,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RealJson {
+    pub(super) seconds: f64,
     crashes_per_second: f64,
-    jobs: usize,
+    pub(super) jobs: usize,
 }
 
 /// The document of all that was found, with the exit code that the process is about to end with.
@@ -253,6 +258,7 @@ fn run(report: &RunReport) -> Run {
         trace_hash: report.trace_hash.clone(),
         verdict: VerdictJson { kind, reasons },
         failure: report.failure.as_ref().map(failure),
+        part: report.part.clone(),
         real: RealJson {
             seconds: report.real.elapsed.as_secs_f64(),
             crashes_per_second: report.crashes_per_second(),
@@ -321,9 +327,9 @@ fn failure(failure: &FailureReport) -> Failure {
             .reproduced
             .as_ref()
             .map(|reproduction| match reproduction {
-                Reproduction::Exact => "exact",
-                Reproduction::SameProperty => "same_property",
-                Reproduction::OtherProperty { .. } => "other_property",
+                Reproduction::Exact => "exact".into(),
+                Reproduction::SameProperty => "same_property".into(),
+                Reproduction::OtherProperty { .. } => "other_property".into(),
             }),
         blame: failure.blame.as_ref().map(Said::from),
     }

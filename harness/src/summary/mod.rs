@@ -1,12 +1,15 @@
 //! What a run of a scenario found: as values, as JSON for machines ([`json`]), as text for people ([`text`]).
 
 pub mod json;
+pub mod part;
+pub mod read;
 mod tally;
 pub mod text;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use part::{Part, Terms};
 pub(crate) use tally::as_f64;
 pub use tally::{Fired, Tally, Times};
 
@@ -42,6 +45,8 @@ pub struct RunReport {
     pub coverage: Coverage,
     /// The violation, if there is one.
     pub failure: Option<FailureReport>,
+    /// Of a shard: what it takes to put it together with the others.
+    pub part: Option<Part>,
     /// Real time, the only part that differs from one machine or moment to another.
     pub real: Real,
 }

@@ -2,14 +2,16 @@
 //!
 //! Everything here follows from the seeds alone: no real time, nothing that depends on how many ran side by side.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::coverage::MarkCounts;
 
 /// Counts of one seed, or of many added up.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Tally {
     /// Power cuts, those during recovery included.
     pub power_cuts: u64,
@@ -40,7 +42,7 @@ pub struct Tally {
     /// Operations of clients that were answered, however they ended.
     pub operations: u64,
     /// Operations by how they ended.
-    pub by_status: BTreeMap<&'static str, u64>,
+    pub by_status: BTreeMap<Cow<'static, str>, u64>,
     /// Acknowledged durable writes that a recovery was checked against.
     pub durable_writes_checked: u64,
     /// Acknowledged relaxed writes that a recovery was checked against.
@@ -70,7 +72,7 @@ pub struct Tally {
 }
 
 /// How often a fault could have happened and how often it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Fired {
     /// The scenario asks for it.
     pub asked: bool,
@@ -150,7 +152,7 @@ impl Tally {
         self.devices_replaced += devices_replaced;
         self.operations += operations;
         for (status, count) in by_status {
-            *self.by_status.entry(status).or_default() += count;
+            *self.by_status.entry(status.clone()).or_default() += count;
         }
         self.durable_writes_checked += durable_writes_checked;
         self.relaxed_writes_checked += relaxed_writes_checked;
@@ -182,6 +184,25 @@ pub struct Times(Histogram<u64>);
 impl Default for Times {
     fn default() -> Self {
         Times(Histogram::new(3).expect("three significant figures are allowed"))
+    }
+}
+
+impl Serialize for Times {
+    /// As pairs of a time and how often it was seen.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let recorded = self.0.iter_recorded();
+        serializer.collect_seq(recorded.map(|it| (it.value_iterated_to(), it.count_at_value())))
+    }
+}
+
+impl<'de> Deserialize<'de> for Times {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Times, D::Error> {
+        let mut times = Times::default();
+        for (ns, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
+            let recorded = times.0.record_n(ns, count);
+            recorded.map_err(serde::de::Error::custom)?;
+        }
+        Ok(times)
     }
 }
 
@@ -246,7 +267,7 @@ mod tests {
             .entry("put".to_owned())
             .or_default()
             .record(1_000);
-        one.by_status.insert("ok", 100);
+        one.by_status.insert("ok".into(), 100);
         one.faults.insert(
             "torn_write".to_owned(),
             Fired {
@@ -270,6 +291,26 @@ mod tests {
             }
         );
         assert!((sum.operations_per_second() - 100.0).abs() < f64::EPSILON);
+    }
+
+    /// Goal: what was counted elsewhere counts as if it had been here. Method: to JSON and back, then every quantile of the sum.
+    #[test]
+    fn times_survive_being_written_down() {
+        let (mut one, mut other) = (Times::default(), Times::default());
+        for at in 0..2_000_u64 {
+            one.record(at * at * 37);
+            other.record(at * 911);
+        }
+        let text = serde_json::to_string(&other).expect("it can be written");
+        let read: Times = serde_json::from_str(&text).expect("it can be read");
+        let mut sum = one.clone();
+        sum.add(&read);
+        one.add(&other);
+        for percent in 0..=100_u32 {
+            let quantile = f64::from(percent) / 100.0;
+            assert_eq!(sum.quantile_ns(quantile), one.quantile_ns(quantile));
+        }
+        assert_eq!((sum.count(), sum.max_ns()), (one.count(), one.max_ns()));
     }
 
     #[test]

@@ -264,7 +264,7 @@ fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
 
 pub(crate) fn seeds(report: &RunReport) -> String {
     let ranges: Vec<String> = report.seeds_done.iter().map(SeedRange::to_string).collect();
-    match ranges.len() {
+    let mut text = match ranges.len() {
         0 => "none".to_owned(),
         1..=4 => ranges.join(", "),
         more => format!(
@@ -273,7 +273,12 @@ pub(crate) fn seeds(report: &RunReport) -> String {
             more - 2,
             ranges[more - 1]
         ),
+    };
+    if let Some(part) = &report.part {
+        let (number, count, all) = (part.number, part.count, part.seeds);
+        text.push_str(&format!("; shard {number}/{count} of {all}"));
     }
+    text
 }
 
 pub(crate) fn crashes(tally: &Tally) -> String {
