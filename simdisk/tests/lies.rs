@@ -75,6 +75,11 @@ fn a_lost_write_never_happens() {
         rig.device.made_durable_at().is_some(),
         "it was written through, as far as the host was told"
     );
+    assert_eq!(
+        rig.device.newest_durable(),
+        None,
+        "which is not so, and nobody will find it"
+    );
     assert_eq!(rig.read(0), Ok(1));
     assert_eq!(rig.device.pending().len(), 1);
     rig.flush();

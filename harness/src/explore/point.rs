@@ -157,6 +157,7 @@ impl Recorder {
 fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
     let counts = |truth: &DeviceTruth| DeviceTruth {
         last_flush_completed_ns: None,
+        newest_durable_ns: None,
         ..*truth
     };
     counts(one) == counts(other)
@@ -168,6 +169,7 @@ pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
     hash.update(&stopped.fingerprint().to_le_bytes());
     if !truth.is_clean() {
         let flushed = truth.last_flush_completed_ns.unwrap_or(u64::MAX);
+        let evident = truth.newest_durable_ns.unwrap_or(u64::MAX);
         for number in [
             truth.flush_lies,
             truth.lost_writes,
@@ -181,6 +183,7 @@ pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
             truth.flush_errors,
             truth.no_space,
             flushed,
+            evident,
         ] {
             hash.update(&number.to_le_bytes());
         }

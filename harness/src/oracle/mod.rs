@@ -14,8 +14,9 @@
 //!
 //! **When the device lies** no engine can keep every promise, so some loss is excused and counted:
 //! - a flush that did nothing: everything since may be gone, and what stood on it too: any older prefix of the history is legal;
-//! - damage to the medium: a bad last record is the same bytes as a torn one, so only writes whose durability rests on the last
-//!   flush before the cut may be silently gone (the ambiguity of the tail: Alagappan, Ganesan, Lee, Albarghouthi, Chidambaram,
+//! - damage to the medium: a bad last record is the same bytes as a torn one, unless something that was written later shows that it was
+//!   acknowledged. So a write may be silently gone if nothing that was submitted after its acknowledgement was durable at the
+//!   cut: no engine can have left a witness (the ambiguity of the tail: Alagappan, Ganesan, Lee, Albarghouthi, Chidambaram,
 //!   Arpaci-Dusseau and Arpaci-Dusseau, *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018);
 //! - a report of damage is always accepted.
 //!
@@ -125,8 +126,8 @@ impl OracleConfig {
 #[derive(Debug, Clone, Copy)]
 struct Cut {
     ns: Nanos,
-    /// The last flush that had completed by then.
-    last_flush_ns: Option<Nanos>,
+    /// When the newest of the writes was submitted that were durable then.
+    newest_durable_ns: Option<Nanos>,
 }
 
 /// Judges one guest on one device, over all its incarnations.
@@ -207,7 +208,7 @@ impl Oracle {
         }
         self.cut.get_or_insert(Cut {
             ns: now,
-            last_flush_ns: truth.last_flush_completed_ns,
+            newest_durable_ns: truth.newest_durable_ns,
         });
         self.outstanding.clear();
         self.snapshots.clear();

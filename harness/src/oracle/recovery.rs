@@ -109,7 +109,8 @@ impl Oracle {
             let lowest = if truth.flush_lies > self.base_flush_lies {
                 0
             } else {
-                self.owed(self.cut.and_then(|cut| cut.last_flush_ns)).pos
+                self.owed(self.cut.and_then(|cut| cut.newest_durable_ns))
+                    .pos
             };
             let fit = self.fit(seen, lowest.min(self.history.base_pos));
             let found = fit
@@ -319,9 +320,9 @@ impl Oracle {
         self.history.keeps_all() && (truth.damage() > 0 || truth.flush_lies > self.base_flush_lies)
     }
 
-    /// The shortest prefix that must be there; with `resting_on`, only what was durable before a flush that completed then.
-    pub(super) fn owed(&self, resting_on: Option<Nanos>) -> Owed {
-        let counts = |ns: Nanos| resting_on.is_none_or(|flush| ns < flush);
+    /// The shortest prefix that must be there; with `witness`, only what was acknowledged before a write that was submitted then.
+    pub(super) fn owed(&self, witness: Option<Nanos>) -> Owed {
+        let counts = |ns: Nanos| witness.is_none_or(|submitted| ns < submitted);
         let base = self.history.base_pos;
         let cut_ns = self.cut.map_or(0, |cut| cut.ns);
         let shown = counts(self.base_ns) || !self.history.keeps_all();

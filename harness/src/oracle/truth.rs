@@ -32,9 +32,11 @@ pub struct DeviceTruth {
     /// Operations refused for want of space.
     pub no_space: u64,
     /// When the device last made something durable: the last completion of a flush or a write-through, and of any write if
-    /// there is no volatile cache. For the ambiguity of the tail (where it
-    /// is absent, no loss at the tail is excused), and to tell writes acknowledged without any flush.
+    /// there is no volatile cache. Tells writes acknowledged without any flush.
     pub last_flush_completed_ns: Option<Nanos>,
+    /// When the newest of the writes was submitted that are durable. For the ambiguity of the tail; where it is absent, no loss
+    /// at the tail is excused.
+    pub newest_durable_ns: Option<Nanos>,
 }
 
 impl DeviceTruth {
@@ -55,6 +57,7 @@ impl DeviceTruth {
             flush_errors: fired(FaultKind::FlushError),
             no_space: fired(FaultKind::NoSpace),
             last_flush_completed_ns: device.made_durable_at(),
+            newest_durable_ns: device.newest_durable(),
         }
     }
 

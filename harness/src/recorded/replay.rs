@@ -130,6 +130,7 @@ impl<'a> Replay<'a> {
     fn truth(&self) -> DeviceTruth {
         DeviceTruth {
             last_flush_completed_ns: self.device.made_durable_at(),
+            newest_durable_ns: self.device.newest_durable(),
             ..DeviceTruth::default()
         }
     }
