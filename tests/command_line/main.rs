@@ -8,6 +8,7 @@ mod guests;
 mod interrupt;
 mod mistakes;
 mod outputs;
+mod small;
 
 use std::path::Path;
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kvsim_simdisk::{CrashKind, CrashState};
 
+use super::errors::{self, ErrorCounts};
 use super::point::{Lived, Point, Recorder, Trail, crash};
 use super::states::least;
 use crate::case::{
@@ -42,6 +43,8 @@ pub(super) enum Judged {
         deeper: Option<(Arc<Lived>, Vec<Point>)>,
         /// Recoveries that it took; 0 if the one of another state with the same bytes did.
         recoveries: u64,
+        /// Recoveries in which the device failed.
+        errors: ErrorCounts,
     },
     /// The guest reports damage or a device error, as it may.
     Reported,
@@ -65,20 +68,37 @@ pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<Judged
         return Vec::new();
     };
     let (judged, transcript) = judge(scenario, first, !others.is_empty());
-    let mut all = vec![judged];
+    let mut all = vec![failing(scenario, first, judged)];
     for task in others {
         let by_transcript = transcript
             .as_ref()
             .filter(|transcript| is_legal(scenario, task, transcript));
-        all.push(match by_transcript {
-            Some(_) => Judged::Legal {
-                deeper: None,
-                recoveries: 0,
-            },
+        let judged = match by_transcript {
+            Some(_) => legal(None, 0),
             None => judge(scenario, task, false).0,
-        });
+        };
+        all.push(failing(scenario, task, judged));
     }
     all
+}
+
+/// A state that is legal as long as the device does what it is told, judged with a device that fails in the recovery.
+fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged) -> Judged {
+    match judged {
+        Judged::Legal {
+            deeper, recoveries, ..
+        } if !scenario.explore.recovery_errors.is_empty() => {
+            match errors::judge_failing(scenario, task) {
+                Ok(errors) => Judged::Legal {
+                    deeper,
+                    recoveries,
+                    errors,
+                },
+                Err((stop, case)) => ended(stop, || *case),
+            }
+        }
+        judged => judged,
+    }
 }
 
 /// Whether what a recovery of the same bytes showed is legal here too. If not, or if it cannot be told, the state is judged by itself.
@@ -222,7 +242,11 @@ fn once_more(
 }
 
 fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {
-    Judged::Legal { deeper, recoveries }
+    Judged::Legal {
+        deeper,
+        recoveries,
+        errors: ErrorCounts::default(),
+    }
 }
 
 fn failed(why: Failed) -> Judged {
