@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
-    Nanos,
+    FaultKind, Nanos,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -193,6 +193,11 @@ impl World {
             trace,
             mends: Vec::new(),
         })
+    }
+
+    /// Lets the n-th operation that such a fault can befall fail, counted from 0 and from now.
+    pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
+        self.device.fail_nth(kind, n);
     }
 
     /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Twins and

@@ -300,6 +300,12 @@ impl Device {
         }
     }
 
+    /// Lets the n-th read, write or flush from now fail, counted from 0, once; a flush that fails so drops what it should have made
+    /// durable. Other kinds of faults: at their n-th opportunity.
+    pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
+        self.inject.fail_nth(kind, n);
+    }
+
     /// Makes durable, at once and without anybody being told, what has completed; with `submitted` also what is under way: what
     /// a host asks that tries where a flush is missing.
     pub fn settle_now(&mut self, submitted: bool) {

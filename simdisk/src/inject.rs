@@ -77,6 +77,18 @@ pub(crate) struct Injector {
     fired: Vec<ScriptedFault>,
     /// How many errors and lies fired; a stall is neither.
     spent: u64,
+    /// One more, at an opportunity that is counted from when it was asked for.
+    nth: Option<Nth>,
+}
+
+/// A fault at the n-th opportunity from now.
+#[derive(Debug, Clone, Copy)]
+struct Nth {
+    kind: FaultKind,
+    /// Opportunities that still pass by.
+    left: u64,
+    /// The operation that it befell.
+    befell: Option<OpId>,
 }
 
 impl Injector {
@@ -99,6 +111,35 @@ impl Injector {
             counts: FaultCounts::default(),
             fired: Vec::new(),
             spent: 0,
+            nth: None,
+        }
+    }
+
+    /// Lets a fault of this kind happen at the n-th opportunity from now, counted from 0; a flush that fails so drops what it covers.
+    pub(crate) fn fail_nth(&mut self, kind: FaultKind, n: u64) {
+        self.nth = Some(Nth {
+            kind,
+            left: n,
+            befell: None,
+        });
+    }
+
+    /// Whether this opportunity is the one that was asked for.
+    fn is_nth(&mut self, kind: FaultKind, op: OpId) -> bool {
+        let Some(nth) = &mut self.nth else {
+            return false;
+        };
+        match (nth.befell, nth.left) {
+            (Some(befell), _) => kind == FaultKind::DirtyDropped && befell == op,
+            (None, _) if kind != nth.kind => false,
+            (None, 0) => {
+                nth.befell = Some(op);
+                true
+            }
+            (None, _) => {
+                nth.left -= 1;
+                false
+            }
         }
     }
 
@@ -115,6 +156,15 @@ impl Injector {
     /// Counts an opportunity and decides. A strike that then turns out to change nothing is to be let go; one that does is
     /// to be handed to [`Injector::fired_as`].
     pub(crate) fn strikes(&mut self, kind: FaultKind, op: OpId) -> Option<Strike> {
+        if self.is_nth(kind, op) {
+            self.counts.possible(kind);
+            return Some(Strike {
+                op,
+                kind,
+                script: Some(ScriptedFault::new(op, kind)),
+                seed: self.seed,
+            });
+        }
         if !self.asked(kind) {
             return None;
         }

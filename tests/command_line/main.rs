@@ -10,6 +10,7 @@ mod mistakes;
 mod outputs;
 mod reports;
 mod shards;
+mod small;
 mod timeline;
 
 use std::path::Path;

@@ -8,6 +8,7 @@ mod case;
 mod machine;
 mod model;
 
+use kvsim_harness::minimise::fewer;
 use kvsim_harness::oracle::Property;
 use kvsim_simdisk::FaultConfig;
 use quickcheck::TestResult;
@@ -53,6 +54,15 @@ impl<F: Fn(Case) -> TestResult + 'static> ByCase<F> {
     /// The smallest case found that still fails, printed with what it violates.
     fn shrunk(&self, mut case: Case, mut failure: TestResult) -> TestResult {
         use quickcheck::Arbitrary;
+        // Whole steps first, as every failure is made small; then what is in them.
+        case.0 = fewer(case.0, &mut |steps| {
+            let result = (self.0)(Case(steps.to_vec()));
+            let fails = result.is_failure();
+            if fails {
+                failure = result;
+            }
+            fails
+        });
         'smaller: loop {
             for smaller in case.shrink() {
                 let result = (self.0)(smaller.clone());

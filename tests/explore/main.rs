@@ -4,6 +4,7 @@
 
 mod blame;
 mod slate;
+mod small;
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -394,6 +395,7 @@ fn a_failure_is_made_small() {
             },
             kvsim_harness::case::CaseLife::default(),
         ],
+        faults: Vec::new(),
     };
     let mut large = slate_scenario(&[]);
     large.case = Some(case);
@@ -428,6 +430,47 @@ fn a_failure_is_made_small() {
         "{blame}"
     );
     replays_exactly(saved, &program);
+}
+
+/// Goal: a flush that fails in a recovery is a state like any other: who refuses to open is right, who opens all the same shows what the
+/// next cut takes back. Method: three guests that differ in that only, and the counts; the case that
+/// is saved replays, and is made small.
+#[test]
+fn a_flush_error_in_a_recovery_is_not_to_be_ignored() {
+    let sets = [
+        "explore.operations=3",
+        r#"explore.recovery_errors=["flush"]"#,
+        "explore.recovery_errors_max=2",
+        // Else chance may drop what the script need not, and the case would say less.
+        "faults.drop_dirty=0.0",
+    ];
+    let right = explore(&exploration(
+        slate_scenario(&sets),
+        &slate(Flaw::SettlesFirst),
+    ));
+    assert_eq!(right.verdict, Verdict::Pass, "{:?}", right.failures);
+    let errors = right.total().errors;
+    // One flush in each recovery; the second that was asked for is never come to.
+    assert_eq!(errors.tried, right.total().checked);
+    assert_eq!((errors.refused, errors.opened), (errors.tried, 0));
+    // Who opens blindly fails by the failed flush alone; who tries once more by what it has dropped.
+    for (flaw, faults) in [(Flaw::SettlesBlindly, 1), (Flaw::SettlesAgain, 2)] {
+        let program = slate(flaw);
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut wrong = exploration(slate_scenario(&sets), &program);
+        wrong.failures = Some(directory.path().to_path_buf());
+        wrong.minimise = true;
+        let wrong = explore(&wrong);
+        assert_eq!(wrong.verdict, Verdict::Violation, "{flaw:?}");
+        assert_eq!(wrong.failures[0].property, "no_resurrection", "{flaw:?}");
+        let file = wrong.failures[0].file.as_deref().expect("it is saved");
+        let saved = load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let case = saved.case.clone().expect("its steps");
+        assert_eq!(case.faults.len(), faults, "{flaw:?}: {:?}", case.faults);
+        assert_eq!(case.lives[0].requests.len(), 1, "{flaw:?}");
+        is_whole(&saved, file);
+        replays_exactly(saved, &program);
+    }
 }
 
 /// Goal: what is passed over would have been judged as what was seen before. Method: with and without, all violations: the same

@@ -19,6 +19,12 @@ pub(crate) enum Flaw {
     Nothing,
     /// It acknowledges what is written and not flushed.
     AcknowledgesEarly,
+    /// It makes durable what it found before it shows it, and refuses to open if that fails: nothing is wrong with it.
+    SettlesFirst,
+    /// The same, but it opens whether that fails or not.
+    SettlesBlindly,
+    /// The same, but if that fails it tries once more and believes what it is told then.
+    SettlesAgain,
     /// It forgets the last record when it opens, however durable that is.
     ForgetsLast,
 }
@@ -74,6 +80,7 @@ struct Slate {
 #[derive(Clone, Copy)]
 enum Doing {
     Opening,
+    Settling,
     Writing(RequestId),
     Flushing(RequestId),
     Nothing,
@@ -127,8 +134,32 @@ impl Guest for Slate {
                     self.records += 1;
                 }
                 self.reached.push(u32::from(self.records > 0));
-                self.answer(0, Body::Empty, out);
+                if matches!(
+                    self.flaw,
+                    Flaw::SettlesFirst | Flaw::SettlesBlindly | Flaw::SettlesAgain
+                ) {
+                    submit(Op::Flush);
+                    self.doing = Doing::Settling;
+                } else {
+                    self.answer(0, Body::Empty, out);
+                }
             }
+            (Call::Complete { result: Err(_), .. }, Doing::Settling)
+                if self.flaw == Flaw::SettlesFirst =>
+            {
+                self.doing = Doing::Nothing;
+                out.push(OutItem::Reply(Reply {
+                    id: 0,
+                    status: Status::IoError,
+                    body: Body::Message("the flush failed".to_owned()),
+                }));
+            }
+            (Call::Complete { result: Err(_), .. }, Doing::Settling)
+                if self.flaw == Flaw::SettlesAgain =>
+            {
+                submit(Op::Flush);
+            }
+            (Call::Complete { .. }, Doing::Settling) => self.answer(0, Body::Empty, out),
             (Call::Complete { .. }, Doing::Writing(id)) => {
                 if self.flaw == Flaw::AcknowledgesEarly {
                     self.answer(id, Body::Empty, out);

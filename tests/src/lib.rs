@@ -87,6 +87,20 @@ pub fn properties() -> [&'static str; 9] {
 /// If something of kvsim's own fails.
 #[must_use]
 pub fn run(scenario: Scenario, program: &Arc<dyn Program>, jobs: NonZeroUsize) -> RunReport {
+    run_saving(scenario, program, jobs, None)
+}
+
+/// The same, and what fails is saved in a folder.
+///
+/// # Panics
+/// If something of kvsim's own fails.
+#[must_use]
+pub fn run_saving(
+    scenario: Scenario,
+    program: &Arc<dyn Program>,
+    jobs: NonZeroUsize,
+    failures: Option<PathBuf>,
+) -> RunReport {
     let campaign = Campaign {
         seeds: scenario.run.seeds,
         scenario: Arc::new(scenario),
@@ -95,7 +109,7 @@ pub fn run(scenario: Scenario, program: &Arc<dyn Program>, jobs: NonZeroUsize) -
         duration: None,
         jobs,
         strict: false,
-        failures: None,
+        failures,
         trace: false,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -25,7 +25,7 @@ use crate::scenario::Scenario;
 use crate::summary::FailureReport;
 
 /// Lists of states that are explored at most.
-const EXPLORATIONS_MAX: u64 = 1_500;
+const EXPLORATIONS_MAX: u64 = 400;
 
 /// What kind of thing is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -121,7 +121,10 @@ pub fn blame(
     control: &Control,
 ) -> Result<Blame, String> {
     let Some(case) = &scenario.case else {
-        return Err("it has no [case], whose steps are what is to blame".to_owned());
+        return Err(
+            "it was saved by `kvsim run` and has no [case] whose steps could be blamed; `--minimise` makes one, and blames it"
+                .to_owned(),
+        );
     };
     let setting = Setting {
         scenario,

@@ -242,6 +242,7 @@ impl Suspect<'_> {
         let works = next.is_some_and(|next: &CaseLife| !next.requests.is_empty());
         let reach = match works {
             true => Reach::Again,
+            false if life < self.last && !self.case.faults.is_empty() => Reach::Errors,
             false if life < self.last => Reach::Deeper,
             false => Reach::Recovery,
         };

@@ -95,11 +95,12 @@ pub(crate) fn drive_on(
     trace: TraceMode,
     course: Course<'_>,
 ) -> Result<Driven, Stop> {
-    let config = setup::world_config(scenario, seed, trace);
+    let mut config = setup::world_config(scenario, seed, trace);
+    config.faults.script.extend(&case.faults);
+    let lies = setup::lies(&config.faults);
     let mut world = World::new(Arc::clone(program), config)
         .map_err(|error| Stop::Invalid(error.to_string()))?;
     world.mend(course.mends);
-    let lies = setup::lies(&scenario.faults);
     let mut driven = Driven {
         end: Ok(()),
         world,

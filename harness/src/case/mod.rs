@@ -14,7 +14,7 @@ mod source;
 mod text;
 mod transcript;
 
-use kvsim_simdisk::{CrashKind, CrashState, Survivor};
+use kvsim_simdisk::{CrashKind, CrashState, ScriptedFault, Survivor};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use drive::{Course, Driven, Landmark, drive, drive_mended, drive_on};
@@ -29,6 +29,9 @@ pub(crate) use transcript::Transcript;
 pub struct Case {
     /// One after the other, on one device; the first finds it blank.
     pub lives: Vec<CaseLife>,
+    /// Faults that befall the device, beside those of `[faults]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<ScriptedFault>,
 }
 
 /// From a power on to the next cut.

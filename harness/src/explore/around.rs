@@ -36,6 +36,8 @@ pub(crate) enum Reach {
     Again,
     /// And every state of that recovery.
     Deeper,
+    /// One recovery after each state, and others in which the device fails.
+    Errors,
 }
 
 impl Reach {
@@ -46,6 +48,9 @@ impl Reach {
             (explore.depth, explore.work) = (2, 0);
         }
         explore.again_every = (self == Reach::Again).into();
+        if self != Reach::Errors {
+            explore.recovery_errors.clear();
+        }
         explore.states_per_point = explore.states_per_point.min(FEW_STATES);
     }
 }
@@ -91,6 +96,7 @@ impl<'a> Around<'a> {
         explore.states_per_point = explore.states_per_point.min(FEW_STATES);
         let before = Case {
             lives: case.lives.get(..life)?.to_vec(),
+            faults: case.faults.clone(),
         };
         let seed = scenario.run.seeds.start;
         let driven = drive_mended(&scenario, &before, program, seed, TraceMode::Off, mends).ok()?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kvsim_sim::World;
 use kvsim_simdisk::{CrashKind, CrashState};
 
+use super::errors::{self, ErrorCounts};
 use super::point::{Lived, Point, Recorder, Trail, crash};
 use super::states::least;
 use crate::case::{
@@ -44,6 +45,8 @@ pub(super) enum Judged {
         deeper: Option<(Arc<Lived>, Vec<Point>)>,
         /// Recoveries that it took; 0 if the one of another state with the same bytes did.
         recoveries: u64,
+        /// Recoveries in which the device failed.
+        errors: ErrorCounts,
     },
     /// The guest reports damage or a device error, as it may.
     Reported,
@@ -69,6 +72,7 @@ pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<(Judge
     };
     let mut marks = MarkCounts::default();
     let (judged, transcript) = judge(scenario, first, !others.is_empty(), &mut marks);
+    let judged = failing(scenario, first, judged, &mut marks);
     let mut all = vec![(judged, marks)];
     for task in others {
         let by_transcript = transcript
@@ -76,15 +80,32 @@ pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<(Judge
             .filter(|transcript| is_legal(scenario, task, transcript));
         let mut marks = MarkCounts::default();
         let judged = match by_transcript {
-            Some(_) => Judged::Legal {
-                deeper: None,
-                recoveries: 0,
-            },
+            Some(_) => legal(None, 0),
             None => judge(scenario, task, false, &mut marks).0,
         };
+        let judged = failing(scenario, task, judged, &mut marks);
         all.push((judged, marks));
     }
     all
+}
+
+/// A state that is legal as long as the device does what it is told, judged with a device that fails in the recovery.
+fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, marks: &mut MarkCounts) -> Judged {
+    match judged {
+        Judged::Legal {
+            deeper, recoveries, ..
+        } if !scenario.explore.recovery_errors.is_empty() => {
+            match errors::judge_failing(scenario, task, marks) {
+                Ok(errors) => Judged::Legal {
+                    deeper,
+                    recoveries,
+                    errors,
+                },
+                Err((stop, case)) => ended(stop, || *case),
+            }
+        }
+        judged => judged,
+    }
 }
 
 /// Whether what a recovery of the same bytes showed is legal here too. If not, or if it cannot be told, the state is judged by itself.
@@ -233,7 +254,11 @@ fn once_more(
 }
 
 fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {
-    Judged::Legal { deeper, recoveries }
+    Judged::Legal {
+        deeper,
+        recoveries,
+        errors: ErrorCounts::default(),
+    }
 }
 
 fn failed(why: Failed) -> Judged {

@@ -289,8 +289,13 @@ impl Walk<'_> {
                 self.marks.add_all(&marks);
                 counts[new.point].checked += 1;
                 match judged {
-                    Judged::Legal { deeper, recoveries } => {
+                    Judged::Legal {
+                        deeper,
+                        recoveries,
+                        errors,
+                    } => {
                         self.level(depth).recoveries += recoveries;
+                        self.level(depth).errors.add(&errors);
                         let origin = places[new.point].origin;
                         lives.extend(deeper.map(|(life, points)| (life, points, origin)));
                     }

@@ -10,6 +10,7 @@
 
 mod around;
 mod cpu;
+mod errors;
 pub mod json;
 mod judge;
 pub mod left_out;
@@ -42,6 +43,7 @@ use crate::run::{SeedEnd, Tracing, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
 use crate::summary::{FailureReport, Verdict};
 pub(crate) use around::{Around, Reach, Setting};
+pub use errors::ErrorCounts;
 use judge::Failed;
 use level::{Ended, Walk};
 pub use merge::merge;

@@ -81,7 +81,10 @@ impl Lived {
             trail = before.life.trail.as_ref();
         }
         lives.reverse();
-        Case { lives }
+        Case {
+            lives,
+            faults: Vec::new(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::errors::ErrorCounts;
 use super::states::LeftOut;
 use crate::case::Case;
 use crate::coverage::Coverage;
@@ -100,6 +101,9 @@ pub struct Level {
     pub reported: u64,
     /// Recoveries that were read back and judged.
     pub recoveries: u64,
+    /// Recoveries in which the device failed.
+    #[serde(default)]
+    pub errors: ErrorCounts,
     /// How many crash points had something left out by a bound.
     pub left_out: LeftOutCounts,
 }
@@ -124,6 +128,7 @@ impl Level {
         self.skipped += other.skipped;
         self.reported += other.reported;
         self.recoveries += other.recoveries;
+        self.errors.add(&other.errors);
         self.left_out.add(&other.left_out);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ExploreReport, Level};
+use super::{ErrorCounts, ExploreReport, Level};
 use crate::scenario::thousands;
 use crate::summary::Verdict;
 use crate::summary::text::{Colour, failure, marks, rounded, short};
@@ -123,6 +123,22 @@ fn level_rows(level: &Level, row: &mut impl FnMut(&str, u64, &str)) {
             "reported",
             level.reported,
             "of them damage or a device error that a fault explains",
+        );
+    }
+    let ErrorCounts {
+        tried,
+        refused,
+        opened,
+    } = level.errors;
+    if tried > 0 {
+        row(
+            "device errors",
+            tried,
+            &format!(
+                "recoveries in which a read, write or flush failed: {} refused, {} opened all the same",
+                thousands(refused),
+                thousands(opened)
+            ),
         );
     }
 }

@@ -1,10 +1,11 @@
 //! Cases of many crashes: the same failure from scratch with one or two, or else fewer of them; and fewer faults.
 
+use kvsim_sim::TraceMode;
+
 use super::steps::{DEEPER_REQUESTS_MAX, explorable};
 use super::{Shrinking, fewer};
 use crate::case::{Case, CaseRequest, Course, Landmark, drive, drive_on};
 use crate::explore::Reach;
-use kvsim_sim::TraceMode;
 
 /// Requests that are explored from scratch at most.
 const REQUESTS_MAX: usize = 160;
@@ -71,13 +72,21 @@ impl Shrinking<'_> {
     }
 
     /// Leaves out faults that the failure does not need.
-    pub(super) fn fewer_faults(&mut self, best: &Case) {
+    pub(super) fn fewer_faults(&mut self, mut best: Case) -> Case {
+        let faults = best.faults.clone();
+        best.faults = fewer(faults, &mut |rest| {
+            self.fails(&Case {
+                faults: rest.to_vec(),
+                ..best.clone()
+            })
+        });
         let script = self.scenario.faults.script.clone();
         let needed = fewer(script.clone(), &mut |rest| {
             self.scenario.faults.script = rest.to_vec();
-            self.fails(best)
+            self.fails(&best)
         });
         self.scenario.faults.script = needed;
+        best
     }
 
     /// Takes a smaller case for the best if it fails in the same way, as it stands or with its cuts found again; `gone` are the lives that

@@ -49,8 +49,8 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Budget {
-            runs: 2_000,
-            explorations: 200,
+            runs: 1_000,
+            explorations: 80,
         }
     }
 }
@@ -116,7 +116,7 @@ pub fn minimise(
         let before = best.clone();
         best = shrinking.fewer_lives(best);
         best = shrinking.fewer_requests(best);
-        shrinking.fewer_faults(&best);
+        best = shrinking.fewer_faults(best);
         best = shrinking.smaller_requests(best);
         best = shrinking.fewer_decisions(best);
         best = shrinking.earlier_cuts(best);

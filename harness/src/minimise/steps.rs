@@ -151,7 +151,11 @@ pub(super) fn explorable(case: &Case) -> Option<Reach> {
     {
         return None;
     }
+    let idle = |lives: &[CaseLife]| lives.iter().all(|life| life.requests.is_empty());
     match &case.lives[..] {
+        [_, after @ ..] if !case.faults.is_empty() => {
+            (after.len() <= 2 && idle(after)).then_some(Reach::Errors)
+        }
         [_, last] if last.crash.is_none() => Some(if last.requests.is_empty() {
             Reach::Recovery
         } else {

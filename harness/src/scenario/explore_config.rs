@@ -1,6 +1,7 @@
 //! `[explore]`: how far the exhaustive exploration of crash states goes. What a cut can leave at all is up to `[device]` and
 //! `[faults]`; these fields bound how much of that is taken.
 
+use kvsim_simdisk::FaultKind;
 use serde::{Deserialize, Serialize};
 
 /// How far an exploration goes.
@@ -27,8 +28,36 @@ pub struct ExploreConfig {
     pub work: u64,
     /// Of the states at the last depth, one in so many is also worked on, cut once more and recovered again; 0 for none.
     pub again_every: u64,
+    /// Each state is also recovered with one operation of the device failing: a read, write or flush of the recovery.
+    pub recovery_errors: Vec<RecoveryError>,
+    /// Of each of these kinds, the first so many operations of a recovery fail, one at a time.
+    pub recovery_errors_max: u64,
     /// The exploration ends after so many violations.
     pub violations_max: u64,
+}
+
+/// What fails in a recovery, once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoveryError {
+    /// A read.
+    Read,
+    /// A write; nothing of it is written.
+    Write,
+    /// A flush; what it should have made durable is dropped, some or all of it.
+    Flush,
+}
+
+impl RecoveryError {
+    /// The fault of the device.
+    #[must_use]
+    pub fn fault(self) -> FaultKind {
+        match self {
+            RecoveryError::Read => FaultKind::ReadError,
+            RecoveryError::Write => FaultKind::WriteError,
+            RecoveryError::Flush => FaultKind::FlushError,
+        }
+    }
 }
 
 impl Default for ExploreConfig {
@@ -44,6 +73,8 @@ impl Default for ExploreConfig {
             states_per_point: 20_000,
             work: 8,
             again_every: 32,
+            recovery_errors: Vec::new(),
+            recovery_errors_max: 4,
             violations_max: 1,
         }
     }
@@ -71,6 +102,7 @@ impl ExploreConfig {
         range("tear_sectors", self.tear_sectors.into(), 0, 16)?;
         range("states_per_point", self.states_per_point, 1, 100_000_000)?;
         range("work", self.work, 0, 10_000)?;
+        range("recovery_errors_max", self.recovery_errors_max, 1, 1_000)?;
         range("violations_max", self.violations_max, 1, 1_000)
     }
 }

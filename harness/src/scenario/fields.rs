@@ -216,6 +216,14 @@ pub const FIELDS: &[(&str, &str)] = &[
         "explore.again_every",
         "one in so many states is worked on and cut once more; 0 for none",
     ),
+    (
+        "explore.recovery_errors",
+        "read, write, flush: what also fails in a recovery, once",
+    ),
+    (
+        "explore.recovery_errors_max",
+        "the first so many of each in a recovery, one at a time",
+    ),
     ("explore.violations_max", "it ends after so many"),
     // [device]
     ("device", "the simulated device"),
@@ -408,6 +416,9 @@ pub const FIELDS: &[(&str, &str)] = &[
         "requests in the order of their clients' turns, then the crash",
     ),
     ("case.lives.requests", "CLIENT REQUEST"),
+    ("case.faults", "faults at named operations: [{ op, kind }]"),
+    ("case.faults.op", "number of the device operation, from 0"),
+    ("case.faults.kind", "what befalls it"),
     (
         "case.lives.close_after_event",
         "closed in good order from then on; none: not closed",

@@ -26,7 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub(crate) use error::nearest;
 pub use error::{Diagnostic, Place, ScenarioError};
 pub use explain::explain;
-pub use explore_config::ExploreConfig;
+pub use explore_config::{ExploreConfig, RecoveryError};
 pub use fields::FIELDS;
 pub use load::{load, parse};
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
