@@ -87,7 +87,7 @@ pub(crate) async fn clean(handle: Handle) {
         });
         match result {
             Ok(()) => handle.with(|core| {
-                if mutant(Mutant::VictimFreedAtOnce) && !core.maintenance.checkpointing {
+                if mutant(Mutant::VictimFreedAtOnce) {
                     core.segments.free(victim);
                 }
                 core.stats.cleaned_segments += 1;
@@ -207,10 +207,23 @@ impl Core {
                 self.move_record(&record);
                 self.stats.relocated_bytes += bytes as u64;
                 self.note_moved(bytes as u64);
+            } else if mutant(Mutant::MoveOverwritesNewer) && self.index.newest(record.key).is_some()
+            {
+                self.move_overwritten(&record);
             }
             records.next();
         }
         Ok(Moved::Some)
+    }
+
+    /// Appends a put anew although the index points elsewhere by now.
+    fn move_overwritten(&mut self, record: &Record<'_>) {
+        let bytes = record_bytes(record.key.len(), record.value.len());
+        if record.kind == RecordKind::Put && matches!(self.may_move(bytes, 0), Some(Ok(()))) {
+            self.log.make_room(&mut self.segments, bytes);
+            let (sequence, key, value) = (record.sequence, record.key, record.value);
+            self.log.append(RecordKind::MoveValue, sequence, key, value);
+        }
     }
 
     /// Whether the index points to this very record.

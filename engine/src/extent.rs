@@ -102,7 +102,7 @@ impl Core {
     /// Frees a segment of extents that holds nothing live, without asking what still refers to it.
     pub(crate) fn free_if_dead(&mut self, physical: u32) {
         let dead = self.segments.get(physical).live_bytes == 0;
-        if dead && !self.extents.needs(physical) && !self.maintenance.checkpointing {
+        if dead && !self.extents.needs(physical) {
             self.segments.free(physical);
         }
     }

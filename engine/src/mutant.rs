@@ -122,7 +122,7 @@ mutants! {
     TombstoneDropped = "tombstone_dropped" [37];
     /// 38: cleaning frees a victim when its survivors are appended elsewhere, before that is durable.
     VictimFreedAtOnce = "victim_freed_at_once" [38];
-    /// 39: a move applies in replay whether or not the key has a newer version.
+    /// 39: cleaning moves what was overwritten meanwhile, and replay applies the move over the newer value.
     MoveOverwritesNewer = "move_overwrites_newer" [39];
     /// 40: a batch is split over two frames.
     BatchSplitOverFrames = "batch_split_over_frames" [40];

@@ -40,6 +40,7 @@ pub const TRIALS: &[Trial] = trials! {
     "through" Explore;
     "torn" Explore;
     "extents" Explore;
+    "relaxed" Explore;
     "reuse" Explore;
     "recovery" Explore;
     "errors" Seeds;
@@ -107,7 +108,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | FlushErrorIgnored
         | UnprovenTailTrusted => &["errors"],
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
-        RelaxedFramesNotFlushed | RelaxedWindowForgotten | SyncDoesNotWait => &["through"],
+        RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
+        SyncDoesNotWait => &["through"],
         CloseDoesNotFlush
         | AbsorbedUnderSnapshot
         | AbsorbedIntoSealedFrame

@@ -117,6 +117,12 @@ impl WasmProgram {
             .clone()
     }
 
+    /// The bytes of the engine that ships with kvsim.
+    #[must_use]
+    pub fn builtin_bytes() -> &'static [u8] {
+        BUILTIN
+    }
+
     /// The engine with planted bugs, in a build that has it: the feature `mutants` is on. Instances take turns.
     ///
     /// # Errors
