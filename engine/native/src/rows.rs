@@ -217,12 +217,13 @@ impl Rows {
         shard.writes += 1;
     }
 
-    /// The database closes: from now on scans ask the engine.
+    /// The database closes: from now on scans ask the engine, which refuses them, as it does all that could bring more rows. So no
+    /// shard has to learn whose its rows are now.
     pub(crate) fn forget_ranges(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
         let left = self.ranges_mut().clear();
         self.ordered.store(false, Ordering::Relaxed);
-        self.unshare(&left);
+        drop(left);
     }
 
     /// A value was read that was the newest when `stamp` was taken.
