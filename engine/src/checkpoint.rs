@@ -8,10 +8,13 @@
 //!
 //! Invariants, in the order in which they are made true:
 //! 1. replay starts before the first record whose effect the pages may lack;
-//! 2. what will be freed was dead before the first page was filled, lies before the replay start, and can get no new reference;
+//! 2. what will be freed was dead before the first page was filled, lies before the replay start, and no record from there on refers to
+//!    it;
 //! 3. the log is durable beyond the newest state in any page and up to the replay start, and the pages are durable, before a
 //!    superblock says so;
 //! 4. nothing is freed before all four copies of the superblock are durable.
+
+use std::collections::BTreeSet;
 
 use crate::core::Core;
 use crate::error::Error;
@@ -161,7 +164,16 @@ fn begin(core: &mut Core) -> Plan {
     if mutant(Mutant::TableIncomplete) {
         table.pop();
     }
-    to_free.extend(core.dead_extents());
+    // Replay starts before the open frame. What a record in it refers to is met again, even if a later record in it has overwritten
+    // or moved that.
+    let referred: BTreeSet<u32> = core
+        .log
+        .open
+        .iter()
+        .flat_map(|open| &open.referred)
+        .map(|offset| core.geometry.locate(*offset).0)
+        .collect();
+    to_free.extend(core.dead_extents().filter(|it| !referred.contains(it)));
     core.maintenance.freeing = (to_free.len() - pages) as u64;
     Plan {
         replay,

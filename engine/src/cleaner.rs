@@ -436,6 +436,9 @@ impl Core {
         self.log
             .append(RecordKind::MoveExtent, sequence, key, &value);
         let open = self.log.open.as_mut().expect("room was made");
+        // The chunks that are still to be moved as well: the record refers to them.
+        open.referred
+            .extend(pointer.chunks.iter().map(|chunk| chunk.offset));
         for (chunk, data) in pieces {
             open.chunks.push(chunk.offset);
             self.log.volatile_bytes += data.len() as u64;

@@ -208,6 +208,7 @@ impl Core {
             self.stats.extent_bytes += data.len() as u64;
             let open = self.log.open.as_mut().expect("room was made");
             open.chunks.push(chunk.offset);
+            open.referred.push(chunk.offset);
             open.chunk_writes += 1;
             self.log.volatile_bytes += data.len() as u64;
             self.submit(

@@ -37,6 +37,8 @@ pub(crate) struct OpenFrame {
     first_sequence: u64,
     /// Offsets of chunks that records of this frame point to.
     pub(crate) chunks: Vec<u64>,
+    /// Chunks that its records refer to, dead ones and old ones too.
+    pub(crate) referred: Vec<u64>,
     pub(crate) chunk_writes: u32,
     has_extents: bool,
 }
@@ -279,6 +281,7 @@ impl Log {
             records: 0,
             first_sequence: self.next_sequence,
             chunks: Vec::new(),
+            referred: Vec::new(),
             chunk_writes: 0,
             has_extents: false,
         });
