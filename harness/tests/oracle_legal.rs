@@ -240,12 +240,13 @@ fn a_lying_flush_excuses_any_older_prefix() {
     assert!(lab.crash_showing(&state(&[("a", 1)])).is_err());
 }
 
-/// Goal: with damage, what rests on the last flush alone may be silently gone. Method: two writes, a flush after the first.
+/// Goal: with damage, what nothing durable witnesses may be silently gone. Method: two writes; after the first something is submitted that is
+/// durable at the cut.
 #[test]
 fn damage_excuses_the_tail() {
     let mut lab = Lab::lying();
     lab.done(put("a", 1));
-    lab.truth.last_flush_completed_ns = Some(lab.now + 5);
+    lab.truth.newest_durable_ns = Some(lab.now + 5);
     lab.done(put("b", 2));
     lab.truth.lost_writes = 1;
     assert_eq!(lab.clone().recover(&state(&[("a", 1)])).excused_losses(), 1);
@@ -263,13 +264,13 @@ fn the_first_cut_is_what_counts() {
     };
     let mut lab = Lab::with(window);
     lab.done(put("a", 1));
-    lab.truth.last_flush_completed_ns = Some(lab.now + 5);
+    lab.truth.newest_durable_ns = Some(lab.now + 5);
     lab.done(put("b", 2));
     lab.done(relaxed("c", 3));
     lab.truth.lost_writes = 1;
     lab.crash();
     lab.now += 1_000_000;
-    lab.truth.last_flush_completed_ns = Some(lab.now);
+    lab.truth.newest_durable_ns = Some(lab.now);
     assert_eq!(lab.recover(&state(&[("a", 1)])).excused_losses(), 1);
 }
 

@@ -170,7 +170,7 @@ fn an_export_of_another_type_is_named() {
 fn an_import_of_another_type_is_named() {
     for (name, _) in IMPORTS {
         for (found, text) in [
-            ("(i32) -> ()", "(func (param i32))"),
+            ("(f32) -> ()", "(func (param f32))"),
             ("() -> (i64)", "(func (result i64))"),
             ("a global", "(global i64)"),
         ] {
