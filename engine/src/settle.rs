@@ -172,10 +172,7 @@ fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
             Place::Extent(Box::new(pointer))
         }
     };
-    if record.kind.is_commit() {
-        core.index
-            .set(record.key, Version { sequence, place }, &mut Vec::new());
-    } else if mutant(Mutant::MoveOverwritesNewer) {
+    if record.kind.is_commit() || mutant(Mutant::MoveOverwritesNewer) {
         core.index
             .set(record.key, Version { sequence, place }, &mut Vec::new());
     } else if core
