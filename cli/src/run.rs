@@ -87,7 +87,11 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
 
 /// `kvsim replay --minimise`
 fn minimise(scenario: &Scenario, guest: Option<&Path>, args: &ReplayArgs) -> Exit {
-    let program = match guest::load_reused(guest) {
+    let loaded = match guest {
+        None if guest::wants_mutants(std::slice::from_ref(scenario)) => guest::load_mutants(None),
+        guest => guest::load_reused(guest),
+    };
+    let program = match loaded {
         Ok(program) => program,
         Err(error) => {
             complain(&format!("error: {error}"));
@@ -176,7 +180,11 @@ fn execute(job: &Job<'_>) -> Exit {
     let exit = runtime.block_on(async {
         // Before the guest is compiled, which takes a moment.
         let interrupts = Interrupts::watch();
-        match guest::load(job.guest.as_deref()) {
+        let loaded = match job.guest.as_deref() {
+            None if guest::wants_mutants(&job.scenarios) => guest::load_mutants(None),
+            guest => guest::load(guest),
+        };
+        match loaded {
             Ok(program) => all(job, &program, jobs, &interrupts).await,
             Err(error) => {
                 complain(&format!("error: {error}{}", help_with_guest(job)));
