@@ -32,7 +32,11 @@ pub(crate) fn explore(args: &ExploreArgs) -> Exit {
     let exit = runtime.block_on(async {
         // Before the guest is compiled, which takes a moment.
         let interrupts = Interrupts::watch();
-        match guest::load_reused(args.common.guest.as_deref()) {
+        let loaded = match args.common.guest.as_deref() {
+            None if guest::wants_mutants(&scenarios) => guest::load_mutants(None),
+            guest => guest::load_reused(guest),
+        };
+        match loaded {
             Ok(program) => all(args, &scenarios, &program, &interrupts).await,
             Err(error) => {
                 complain(&format!("error: {error}"));

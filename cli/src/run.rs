@@ -153,7 +153,11 @@ fn execute(job: &Job<'_>) -> Exit {
     let exit = runtime.block_on(async {
         // Before the guest is compiled, which takes a moment.
         let interrupts = Interrupts::watch();
-        match guest::load(job.guest.as_deref()) {
+        let loaded = match job.guest.as_deref() {
+            None if guest::wants_mutants(&job.scenarios) => guest::load_mutants(None),
+            guest => guest::load(guest),
+        };
+        match loaded {
             Ok(program) => all(job, &program, jobs, &interrupts).await,
             Err(error) => {
                 complain(&format!("error: {error}{}", help_with_guest(job)));

@@ -25,7 +25,11 @@ type Outcome = Result<(FailureReport, Option<String>), String>;
 
 /// Shrinks, or only blames; prints the failure.
 pub(crate) fn replay(args: &ReplayArgs, scenarios: &[Scenario], guest: Option<&Path>) -> Exit {
-    let program = match guest::load_reused(guest) {
+    let loaded = match guest {
+        None if guest::wants_mutants(scenarios) => guest::load_mutants(None),
+        guest => guest::load_reused(guest),
+    };
+    let program = match loaded {
         Ok(program) => program,
         Err(error) => {
             complain(&format!("error: {error}"));

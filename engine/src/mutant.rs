@@ -100,8 +100,8 @@ mutants! {
     GenerationReused = "generation_reused" [26];
     /// 27: a segment of large values is free as soon as the last of them is overwritten.
     ExtentFreedAtOnce = "extent_freed_at_once" [27];
-    /// 28: the superblock's checksum ends before the roots of its trees.
-    RootsOutsideChecksum = "roots_outside_checksum" [28];
+    /// 28: the superblock's generation lies outside its checksum.
+    GenerationOutsideChecksum = "generation_outside_checksum" [28];
     /// 29: sequence numbers start again at 1 after a recovery.
     SequencesStartAgain = "sequences_start_again" [29];
     /// 30: recovery reuses the pages of the checkpoint before while it is still the one in force.
@@ -126,8 +126,8 @@ mutants! {
     MoveOverwritesNewer = "move_overwrites_newer" [39];
     /// 40: a batch is split over two frames.
     BatchSplitOverFrames = "batch_split_over_frames" [40];
-    /// Both halves of the superblock's copies are written under one flush.
-    HalvesWrittenAtOnce = "halves_written_at_once" [];
+    /// The superblock has one copy, which is written in place.
+    SingleRootCopy = "single_root_copy" [];
     /// A publication overwrites first the half that may be the only one on the medium.
     ProvenHalfWrittenFirst = "proven_half_written_first" [];
     /// A commit's flush is submitted before its writes have completed.
@@ -156,8 +156,6 @@ mutants! {
     AbsorbedIntoSealedFrame = "absorbed_into_sealed_frame" [];
     /// A value that was absorbed stays in the cache in its older form.
     AbsorbedValueCached = "absorbed_value_cached" [];
-    /// A segment that is being read may be handed out anew.
-    ReadersNotHeld = "readers_not_held" [];
     /// What an evacuation has written is not flushed before the new epoch refers to it.
     EvacuationNotFlushed = "evacuation_not_flushed" [];
     /// Deletes are left out of what replay applies.

@@ -54,7 +54,9 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
     let mut copies = [Copy::Blank; COPIES as usize];
     let mut failed = None;
     for copy in 0..COPIES {
-        if mutant(Mutant::NoFallbackToOlderRoot) && half_of(copy) == 1 {
+        if (mutant(Mutant::NoFallbackToOlderRoot) && half_of(copy) == 1)
+            || (mutant(Mutant::SingleRootCopy) && copy != 0)
+        {
             continue;
         }
         let found = match handle.read_retry(copy_offset(copy), block).await {
@@ -180,9 +182,10 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
         let through = turn == Turn::Second
             && device.volatile_cache
             && device.write_through
-            && !(mutant(Mutant::HalvesWrittenAtOnce) || mutant(Mutant::NewEpochNotFlushed));
+            && !mutant(Mutant::NewEpochNotFlushed);
         let writes: Vec<Io> = HALVES[(first_half + at) % 2]
             .iter()
+            .filter(|copy| !mutant(Mutant::SingleRootCopy) || **copy == 0)
             .map(|copy| {
                 let mut data = IoBuf::zeroed(to_usize(block));
                 superblock.encode(*copy, turn, &mut data);
@@ -198,8 +201,8 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
         }
         written?;
         let written = handle.with(|core| core.now);
-        let unflushed = (turn == Turn::First && mutant(Mutant::HalvesWrittenAtOnce))
-            || (mutant(Mutant::NewEpochNotFlushed) && handle.with(|core| !core.is_serving()));
+        let unflushed =
+            mutant(Mutant::NewEpochNotFlushed) && handle.with(|core| !core.is_serving());
         if !through && !unflushed {
             handle.flush().await?;
         }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 pub use kvsim_sim::Program;
 use kvsim_sim::{Instances, WasmProgram};
 
+use crate::scenario::Scenario;
+
 /// The guest in `file`, or the built-in engine.
 ///
 /// # Errors
@@ -38,6 +40,13 @@ pub fn load_mutants(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
         ),
         Err(error) => Err(format!("the built-in guest with planted bugs: {error}")),
     }
+}
+
+/// Whether these scenarios switch a planted bug on, so that an ordinary engine would refuse them.
+#[must_use]
+pub fn wants_mutants(scenarios: &[Scenario]) -> bool {
+    let wants = |scenario: &Scenario| scenario.guest.options.contains_key("mutant");
+    scenarios.iter().any(wants)
 }
 
 fn load_as(file: Option<&Path>, instances: Instances) -> Result<Arc<dyn Program>, String> {

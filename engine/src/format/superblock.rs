@@ -103,12 +103,12 @@ pub(crate) enum Turn {
     Second = 2,
 }
 
-/// What the checksum covers: everything before it.
-fn covered() -> usize {
-    if mutant(Mutant::RootsOutsideChecksum) {
+/// Where what the checksum covers begins: with the first byte.
+fn covered_from() -> usize {
+    if mutant(Mutant::GenerationOutsideChecksum) {
         EPOCH
     } else {
-        CHECKSUM
+        MAGIC
     }
 }
 
@@ -139,7 +139,7 @@ impl Superblock {
             Kind::Superblock,
             0,
             u64::from(copy),
-            &out[..covered()],
+            &out[covered_from()..CHECKSUM],
         );
         put_u64(out, CHECKSUM, checksum);
     }
@@ -158,7 +158,7 @@ impl Superblock {
             Kind::Superblock,
             0,
             u64::from(copy),
-            &bytes[..covered()],
+            &bytes[covered_from()..CHECKSUM],
         );
         if !mutant(Mutant::TornRootMadeValid) {
             Mismatch::check("superblock checksum", get_u64(bytes, CHECKSUM), checksum)?;

@@ -45,6 +45,7 @@ pub const TRIALS: &[Trial] = trials! {
     "recovery" Explore;
     "errors" Seeds;
     "lies" Seeds;
+    "snapshots" Seeds;
     "everything" Seeds;
     "roots" Seeds;
 };
@@ -84,24 +85,22 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, CloseDoesNotFlush,
         EvacuationNotFlushed, ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone,
         FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored, FreedBeforeSuperblock,
-        GapIsTheEnd, GenerationReused, HalvesWrittenAtOnce, MoveOverwritesNewer,
+        GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, MoveOverwritesNewer,
         NoFallbackToOlderRoot, OldNeighbourTaken, PointerBeforeValue, ProvenHalfWrittenFirst,
-        ReadersNotHeld, RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        RootsOutsideChecksum, SyncDoesNotWait, TailNotFenced, TornRootMadeValid,
-        UnprovenTailTrusted, VictimFreedAtOnce,
+        RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten, SingleRootCopy,
+        SyncDoesNotWait, TailNotFenced, TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
-        FreedBeforeSuperblock | VictimFreedAtOnce | MoveOverwritesNewer | ReadersNotHeld => {
-            &["reuse"]
-        }
+        FreedBeforeSuperblock | VictimFreedAtOnce | MoveOverwritesNewer => &["reuse"],
         TailNotFenced
         | GenerationReused
         | NoFallbackToOlderRoot
         | RecoveryReclaimsTooEarly
         | EvacuationNotFlushed
         | ProvenHalfWrittenFirst => &["recovery"],
-        TornRootMadeValid | RootsOutsideChecksum | HalvesWrittenAtOnce => &["roots"],
+        SingleRootCopy => &["torn"],
+        TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
         FailedPublicationWipes
         | FailedFlushRetried
         | FailedCommitReportedUndone
@@ -110,10 +109,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
         SyncDoesNotWait => &["through"],
-        CloseDoesNotFlush
-        | AbsorbedUnderSnapshot
-        | AbsorbedIntoSealedFrame
-        | AbsorbedValueCached => &["everything"],
+        CloseDoesNotFlush => &["everything"],
+        AbsorbedUnderSnapshot | AbsorbedIntoSealedFrame | AbsorbedValueCached => &["snapshots"],
         _ => &[],
     }
 }
