@@ -150,7 +150,7 @@ impl Core {
     /// Serves what waits, as far as there is room now.
     pub(crate) fn serve_queue(&mut self) {
         if self.queue.is_empty() {
-            return;
+            return self.maintenance.note_progress();
         }
         while let Some((id, request)) = self.queue.pop_front() {
             if self.phase != Phase::Running {
