@@ -13,7 +13,7 @@ use kvsim_harness::summary::Verdict;
 use crate::args::ExploreArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
-use crate::output::{colour, complain, print};
+use crate::output::{self, colour, complain, print};
 use crate::progress::States;
 use crate::report;
 use crate::run::load;
@@ -114,18 +114,7 @@ async fn all(
 }
 
 pub(crate) fn print_json(reports: &[ExploreReport], exit: Exit) -> Exit {
-    match serde_json::to_string_pretty(&json::document(reports, exit as u8)) {
-        Ok(document) => {
-            print(&format!("{document}\n"));
-            exit
-        }
-        Err(error) => {
-            complain(&format!(
-                "internal error: cannot write the results as JSON: {error}"
-            ));
-            exit.and(Exit::Internal)
-        }
-    }
+    output::print_json(&json::document(reports, exit as u8), exit)
 }
 
 pub(crate) fn show(report: &ExploreReport, quiet: bool) {

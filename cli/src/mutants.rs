@@ -12,7 +12,7 @@ use kvsim_harness::mutants::{Hunt, Mutant, Report, json, text};
 use crate::args::MutantsArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
-use crate::output::{colour, complain, print};
+use crate::output::{colour, complain, print, print_json};
 use crate::runtime;
 
 /// `kvsim mutants`
@@ -157,21 +157,6 @@ fn finish_host(reports: &[HostReport], json: bool) -> Exit {
         return print_json(&json::host_document(reports, exit as u8), exit);
     }
     exit
-}
-
-fn print_json(document: &serde_json::Value, exit: Exit) -> Exit {
-    match serde_json::to_string_pretty(document) {
-        Ok(document) => {
-            print(&format!("{document}\n"));
-            exit
-        }
-        Err(error) => {
-            complain(&format!(
-                "internal error: cannot write the results as JSON: {error}"
-            ));
-            Exit::Internal
-        }
-    }
 }
 
 /// Hunts each mutant, then runs the scenarios that were used without any.

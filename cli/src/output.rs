@@ -4,6 +4,7 @@ use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use kvsim_harness::summary::text::Colour;
+use serde::Serialize;
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::Exit;
@@ -20,6 +21,22 @@ pub(crate) fn print(text: &str) {
         && !LOST.swap(true, Ordering::Relaxed)
     {
         complain(&format!("error: cannot write the results: {error}"));
+    }
+}
+
+/// Prints results as one JSON document; how the program ends then.
+pub(crate) fn print_json(document: &impl Serialize, exit: Exit) -> Exit {
+    match serde_json::to_string_pretty(document) {
+        Ok(document) => {
+            print(&format!("{document}\n"));
+            exit
+        }
+        Err(error) => {
+            complain(&format!(
+                "internal error: cannot write the results as JSON: {error}"
+            ));
+            exit.and(Exit::Internal)
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::args::{BenchArgs, CommonArgs, OutputArgs, ReplayArgs, RunArgs};
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::junit;
-use crate::output::{colour, complain, print};
+use crate::output::{self, colour, complain, print};
 use crate::progress::Progress;
 use crate::report;
 use crate::runtime;
@@ -321,16 +321,5 @@ fn finish(job: &Job<'_>, found: &Found, mut exit: Exit) -> Exit {
 
 /// Prints all that was found as one document.
 pub(crate) fn print_json(found: &Found, exit: Exit) -> Exit {
-    match serde_json::to_string_pretty(&json::document(found, exit as u8)) {
-        Ok(document) => {
-            print(&format!("{document}\n"));
-            exit
-        }
-        Err(error) => {
-            complain(&format!(
-                "internal error: cannot write the results as JSON: {error}"
-            ));
-            exit.and(Exit::Internal)
-        }
-    }
+    output::print_json(&json::document(found, exit as u8), exit)
 }

@@ -15,7 +15,7 @@ use kvsim_harness::summary::{FailureReport, json, text};
 use crate::args::ReplayArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
-use crate::output::{colour, complain, print};
+use crate::output::{colour, complain, print, print_json};
 use crate::report;
 use crate::run::{all_cores, warn_of_another_guest};
 use crate::runtime;
@@ -112,16 +112,7 @@ fn show(args: &ReplayArgs, failure: &FailureReport, size: Option<String>) -> Exi
         failure_page(failure)
     }));
     if args.output.json {
-        match serde_json::to_string_pretty(&json::one_failure(failure, size, exit as u8)) {
-            Ok(document) => print(&format!("{document}\n")),
-            Err(error) => {
-                complain(&format!(
-                    "internal error: cannot write the results as JSON: {error}"
-                ));
-                return Exit::Internal;
-            }
-        }
-        return exit;
+        return print_json(&json::one_failure(failure, size, exit as u8), exit);
     }
     if let Some(size) = size {
         print(&format!("{size}\n"));

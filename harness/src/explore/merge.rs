@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::report::{ExploreReport, Level, PointCount};
+use crate::summary::part::grouped;
 use crate::summary::{FailureReport, Verdict};
 
 /// Merges the parts of any number of explorations; these come out in the order of their first parts. `strict`: a mark of the guest that
@@ -15,17 +16,7 @@ use crate::summary::{FailureReport, Verdict};
 /// # Errors
 /// What does not fit together, in a sentence.
 pub fn merge(parts: Vec<ExploreReport>, strict: bool) -> Result<Vec<ExploreReport>, String> {
-    let mut groups: Vec<Vec<ExploreReport>> = Vec::new();
-    for part in parts {
-        let same = groups
-            .iter_mut()
-            .find(|group| group[0].scenario == part.scenario);
-        match same {
-            Some(group) => group.push(part),
-            None => groups.push(vec![part]),
-        }
-    }
-    let mut wholes = groups
+    let mut wholes = grouped(parts, |part| &part.scenario)
         .into_iter()
         .map(merge_one)
         .collect::<Result<Vec<_>, _>>()?;

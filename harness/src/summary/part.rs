@@ -172,20 +172,25 @@ pub fn stretch(seeds: SeedRange, (number, count): (u64, u64)) -> Option<SeedRang
 /// # Errors
 /// What does not fit together, in a sentence.
 pub fn merge(parts: Vec<RunReport>, strict: bool) -> Result<Vec<RunReport>, String> {
-    let mut groups: Vec<Vec<RunReport>> = Vec::new();
+    grouped(parts, |part| &part.scenario)
+        .into_iter()
+        .map(|group| merge_one(group, strict))
+        .collect()
+}
+
+/// Parts of the same name together, in the order in which each name first appears.
+pub(crate) fn grouped<T>(parts: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
     for part in parts {
         let same = groups
             .iter_mut()
-            .find(|group| group[0].scenario == part.scenario);
+            .find(|group| name(&group[0]) == name(&part));
         match same {
             Some(group) => group.push(part),
             None => groups.push(vec![part]),
         }
     }
     groups
-        .into_iter()
-        .map(|group| merge_one(group, strict))
-        .collect()
 }
 
 fn merge_one(reports: Vec<RunReport>, strict: bool) -> Result<RunReport, String> {
