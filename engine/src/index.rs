@@ -6,10 +6,10 @@
 //! Invariants:
 //! - a version is kept iff it is the newest (and no lone tombstone), or some snapshot lies in `[its sequence, the next
 //!   version's sequence)`;
+//! - every key that has an entry in the hash table has one in the order, and no other;
 //! - whatever stops being kept is reported to the caller, who accounts for its bytes.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
 use crate::format::page::PAGE_ENTRY_HEADER_BYTES;
@@ -17,6 +17,7 @@ use crate::format::pointer::Pointer;
 use crate::key::Key;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Direction;
+use crate::table::{Slot, Table};
 
 /// Where a value is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,7 +70,9 @@ pub(crate) struct Version {
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    newest: BTreeMap<Key, Version>,
+    newest: Table<Version>,
+    /// The same keys in order.
+    order: BTreeMap<Key, Slot>,
     /// Older versions, oldest first. Almost no key has any, so they do not lie in the way of looking up.
     history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
@@ -90,12 +93,12 @@ impl Index {
     }
 
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
-        self.newest.get(&Key::new(key))
+        self.newest.get(key)
     }
 
     /// The newest version, if it is of `since` or later and no snapshot reads it. Whoever changes its place accounts for it.
     pub(crate) fn newest_unheld(&mut self, key: &[u8], since: u64) -> Option<&mut Version> {
-        let version = self.newest.get_mut(&Key::new(key))?;
+        let version = self.newest.get_mut(key)?;
         let held = self.snapshots.range(version.sequence..).next().is_some()
             && !mutant(Mutant::AbsorbedUnderSnapshot);
         (version.sequence >= since && !held).then_some(version)
@@ -103,16 +106,14 @@ impl Index {
 
     /// The version visible at a sequence, if it is no tombstone.
     pub(crate) fn get(&self, key: &[u8], at: u64) -> Option<&Version> {
-        let key = Key::new(key);
-        let newest = self.newest.get(&key)?;
-        self.visible(&key, newest, at)
+        self.visible(key, self.newest.get(key)?, at)
     }
 
-    fn visible<'a>(&'a self, key: &Key, newest: &'a Version, at: u64) -> Option<&'a Version> {
+    fn visible<'a>(&'a self, key: &[u8], newest: &'a Version, at: u64) -> Option<&'a Version> {
         let version = if newest.sequence <= at {
             newest
         } else {
-            let older = self.history.get(key)?.iter().rev();
+            let older = self.history.get(&Key::new(key))?.iter().rev();
             older.into_iter().find(|version| version.sequence <= at)?
         };
         (version.place != Place::Tombstone).then_some(version)
@@ -122,17 +123,16 @@ impl Index {
     pub(crate) fn set(&mut self, key: &[u8], version: Version, dropped: &mut Vec<Version>) {
         let deleted = version.place == Place::Tombstone;
         self.entry_bytes += version.place.entry_bytes(key);
-        let mut occupied = match self.newest.entry(Key::new(key)) {
-            Entry::Occupied(occupied) => occupied,
-            Entry::Vacant(vacant) => {
-                if !deleted {
-                    self.entries += 1;
-                    vacant.insert(version);
-                }
-                return;
+        let Some(slot) = self.newest.find(key) else {
+            if !deleted {
+                self.entries += 1;
+                let key = Key::new(key);
+                let slot = self.newest.insert(key.clone(), version);
+                self.order.insert(key, slot);
             }
+            return;
         };
-        let newest = occupied.get_mut();
+        let newest = self.newest.value_mut(slot);
         self.entry_bytes -= newest.place.entry_bytes(key);
         self.entries += u64::from(!deleted);
         self.entries -= u64::from(newest.place != Place::Tombstone);
@@ -140,54 +140,52 @@ impl Index {
         let old = std::mem::replace(newest, version);
         let mut held = self.snapshots.range(old.sequence..sequence);
         if held.next().is_some() {
-            let history = self.history.entry(occupied.key().clone());
+            let history = self.history.entry(Key::new(key));
             history.or_default().push(old);
         } else {
             dropped.push(old);
-            if deleted && !self.history.contains_key(occupied.key()) {
-                occupied.remove();
+            if deleted && !self.history.contains_key(&Key::new(key)) {
+                self.newest.remove(slot);
+                self.order.remove(&Key::new(key));
             }
         }
     }
 
     /// Gives the version of `key` with this sequence another place; the old place is returned if there is such a version.
     pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) -> Option<Place> {
-        let key = Key::new(key);
-        let newest = self.newest.get_mut(&key)?;
+        let newest = self.newest.get_mut(key)?;
         if newest.sequence == sequence && newest.place != Place::Tombstone {
-            self.entry_bytes -= newest.place.entry_bytes(key.bytes());
-            self.entry_bytes += place.entry_bytes(key.bytes());
+            self.entry_bytes -= newest.place.entry_bytes(key);
+            self.entry_bytes += place.entry_bytes(key);
             return Some(std::mem::replace(&mut newest.place, place));
         }
-        let mut older = self.history.get_mut(&key)?.iter_mut();
+        let mut older = self.history.get_mut(&Key::new(key))?.iter_mut();
         let version = older.find(|version| version.sequence == sequence)?;
         (version.place != Place::Tombstone).then(|| std::mem::replace(&mut version.place, place))
     }
 
     /// The version of `key` with this sequence, newest or kept for a snapshot.
     pub(crate) fn version(&self, key: &[u8], sequence: u64) -> Option<&Version> {
-        let key = Key::new(key);
-        let newest = self.newest.get(&key)?;
+        let newest = self.newest.get(key)?;
         if newest.sequence == sequence {
             return Some(newest);
         }
-        let mut older = self.history.get(&key)?.iter();
+        let mut older = self.history.get(&Key::new(key))?.iter();
         older.find(|version| version.sequence == sequence)
     }
 
     /// All kept versions of a key.
     pub(crate) fn versions(&self, key: &[u8]) -> impl Iterator<Item = &Version> {
-        let key = Key::new(key);
-        let older = self.history.get(&key).into_iter().flatten();
-        older.chain(self.newest.get(&key))
+        let older = self.history.get(&Key::new(key)).into_iter().flatten();
+        older.chain(self.newest.get(key))
     }
 
     /// All kept versions of all keys.
     pub(crate) fn everything(&self) -> impl Iterator<Item = (&[u8], &Version)> {
         let older = self.history.iter();
         let older = older.flat_map(|(key, all)| all.iter().map(|version| (key.bytes(), version)));
-        let newest = self.newest.iter();
-        older.chain(newest.map(|(key, version)| (key.bytes(), version)))
+        let newest = self.order.iter();
+        older.chain(newest.map(|(key, slot)| (key.bytes(), self.newest.value(*slot))))
     }
 
     /// From now on versions visible at `sequence` are kept.
@@ -206,9 +204,12 @@ impl Index {
             return;
         }
         self.snapshots.remove(&sequence);
-        let (snapshots, newest) = (&self.snapshots, &mut self.newest);
+        let (snapshots, newest, order) = (&self.snapshots, &mut self.newest, &mut self.order);
         self.history.retain(|key, history| {
-            let now = newest.get(key).expect("what has a history has a newest");
+            let slot = newest.find(key.bytes());
+            let slot = slot.expect("what has a history has a newest");
+            let now = newest.value(slot);
+            let deleted = now.place == Place::Tombstone;
             let mut until = now.sequence;
             for at in (0..history.len()).rev() {
                 let from = history[at].sequence;
@@ -217,8 +218,9 @@ impl Index {
                 }
                 until = from;
             }
-            if history.is_empty() && now.place == Place::Tombstone {
-                newest.remove(key);
+            if history.is_empty() && deleted {
+                newest.remove(slot);
+                order.remove(key);
             }
             !history.is_empty()
         });
@@ -241,13 +243,13 @@ impl Index {
             key.map_or(Bound::Unbounded, |key| of(Key::new(key)))
         };
         let bounds = (bound(start, Bound::Included), bound(end, Bound::Excluded));
-        let visible = move |(key, newest): (&'a Key, &'a Version)| {
-            let version = self.visible(key, newest, at);
+        let visible = move |(key, slot): (&'a Key, &'a Slot)| {
+            let version = self.visible(key.bytes(), self.newest.value(*slot), at);
             version.map(|version| (key.bytes(), version))
         };
         match direction {
-            Direction::Forward => Box::new(self.newest.range(bounds).filter_map(visible)),
-            Direction::Reverse => Box::new(self.newest.range(bounds).rev().filter_map(visible)),
+            Direction::Forward => Box::new(self.order.range(bounds).filter_map(visible)),
+            Direction::Reverse => Box::new(self.order.range(bounds).rev().filter_map(visible)),
         }
     }
 
@@ -257,10 +259,10 @@ impl Index {
         after: Option<&'a [u8]>,
     ) -> impl Iterator<Item = (&'a [u8], &'a Version)> {
         let lower = after.map_or(Bound::Unbounded, |key| Bound::Excluded(Key::new(key)));
-        self.newest
+        self.order
             .range((lower, Bound::Unbounded))
+            .map(|(key, slot)| (key.bytes(), self.newest.value(*slot)))
             .filter(|(_, version)| version.place != Place::Tombstone)
-            .map(|(key, version)| (key.bytes(), version))
     }
 }
 

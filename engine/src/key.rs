@@ -3,6 +3,7 @@
 //! Invariant: keys are ordered as their bytes are.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 const PREFIX_BYTES: usize = 16;
 
@@ -12,8 +13,8 @@ pub struct Key {
     /// The first bytes, and zeroes where the key is shorter.
     prefix: [u8; PREFIX_BYTES],
     len: u16,
-    /// The whole key, if it is longer than the prefix.
-    long: Option<Box<[u8]>>,
+    /// The whole key, if it is longer than the prefix. Clones share it.
+    long: Option<Arc<[u8]>>,
 }
 
 impl Key {

@@ -47,6 +47,7 @@ mod segments;
 mod settle;
 mod stats;
 mod superblocks;
+mod table;
 mod tree;
 mod unproven;
 mod write;
