@@ -34,6 +34,12 @@ const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Entries that one step looks at.
 const ENTRIES_PER_STEP: usize = 128;
 
+/// Number of the segment in which a replay would begin: those before it are read by none.
+pub(crate) fn logical_start(core: &Core) -> u64 {
+    let superblock = core.superblock.as_ref();
+    superblock.map_or(0, |it| core.geometry.logical(it.replay.lsn))
+}
+
 /// What a checkpoint decides when it begins.
 struct Plan {
     replay: ReplayStart,
@@ -61,6 +67,9 @@ pub(crate) async fn checkpoint(handle: Handle) {
     handle.with(|core| {
         core.maintenance.checkpointing = false;
         core.maintenance.freeing = 0;
+        if !matches!(result, Ok(true)) {
+            core.segments.pardon();
+        }
         core.activity += 1;
         match result {
             Ok(true) => {
@@ -155,6 +164,9 @@ fn begin(core: &mut Core) -> Plan {
             to_free.push(physical);
         }
     }
+    for physical in &to_free[pages..] {
+        core.segments.get_mut(*physical).condemned = true;
+    }
     for (logical, physical) in core.segments.log.range(..first) {
         let segment = core.segments.get(*physical);
         if segment.live_bytes > 0 {
@@ -175,6 +187,7 @@ fn begin(core: &mut Core) -> Plan {
         .collect();
     to_free.extend(core.dead_extents().filter(|it| !referred.contains(it)));
     core.maintenance.freeing = (to_free.len() - pages) as u64;
+    core.maintenance.began_at_lsn = core.log.end();
     Plan {
         replay,
         to_free,

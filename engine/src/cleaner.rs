@@ -120,8 +120,9 @@ pub(crate) async fn clean(handle: Handle) {
 }
 
 impl Core {
-    fn cleaned_enough(&self) -> bool {
-        self.shortage() == 0 || self.reclaimable() >= self.worth_a_checkpoint()
+    /// Whether what is dead by now gives the clients their ease, or a checkpoint something to free.
+    pub(crate) fn cleaned_enough(&self) -> bool {
+        self.shortage() <= self.coming_free() || self.reclaimable() >= self.worth_a_checkpoint()
     }
 
     /// The segment with the least alive, if emptying any gains something.
@@ -160,7 +161,7 @@ impl Core {
             return Some(Err(Stop::NoRoom));
         }
         let wanted = segments + u64::from(self.log.needs_segment(record));
-        if wanted > 0 && self.segments.free_count() < wanted + self.cleaner_floor() {
+        if wanted > 0 && !self.leaves_free(self.cleaner_floor(), wanted) {
             return Some(Err(Stop::NoRoom));
         }
         let waiting = self.maintenance.is_stalled();
@@ -169,7 +170,7 @@ impl Core {
         }
         let written = self.log.written_bytes - self.maintenance.clean_began_at;
         let by_clients = written.saturating_sub(self.maintenance.cleaned_bytes);
-        let pace = if self.segments.free_count() < self.user_floor() + 1 {
+        let pace = if !self.leaves_free(self.user_floor(), 1) {
             8
         } else {
             2

@@ -124,6 +124,7 @@ impl Engine {
             }
             core.maintain(&mut self.executor, &handle);
             core.mark_if_idle();
+            core.hurry_release();
             core.pump();
             if let Some(id) = core.closing.take() {
                 self.executor.spawn(close(handle.clone(), id));

@@ -50,8 +50,11 @@ pub(crate) async fn evacuate(
             match record.kind {
                 RecordKind::Put => handle.with(|core| rewrite_record(core, &record, offset))?,
                 RecordKind::PutExtent => rewrite_extent(handle, &record, &mut writes).await?,
-                // A delete is in the checkpoint by its absence; moves were ignored.
-                RecordKind::Delete | RecordKind::MoveValue | RecordKind::MoveExtent => {}
+                // A delete is in the checkpoint by its absence; moves and releases were ignored.
+                RecordKind::Delete
+                | RecordKind::MoveValue
+                | RecordKind::MoveExtent
+                | RecordKind::Release => {}
             }
         }
     }

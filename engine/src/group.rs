@@ -507,11 +507,15 @@ impl Core {
     pub(crate) fn mark_if_idle(&mut self) {
         if self.group.mark_at.is_some_and(|at| at <= self.now) {
             self.group.mark_at = None;
-            let room = !self.log.needs_segment(0) || self.segments.free_count() > self.user_floor();
-            if self.poisoned.is_none() && room && self.log.mark(&mut self.segments) {
+            if self.poisoned.is_none() && self.may_mark() && self.log.mark(&mut self.segments) {
                 self.group.covered = self.log.end();
             }
         }
+    }
+
+    /// Whether there is room for a frame that only states what is durable.
+    pub(crate) fn may_mark(&self) -> bool {
+        !self.log.needs_segment(0) || self.leaves_free(self.user_floor(), 1)
     }
 
     /// When the commit path wants to be called again if nothing else happens.

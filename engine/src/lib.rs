@@ -41,6 +41,7 @@ mod pool;
 mod port;
 mod read;
 mod recovery;
+mod release;
 mod replay;
 mod scan;
 mod segments;

@@ -133,6 +133,8 @@ pub(crate) struct Log {
     /// Position of the record appended last; 0 if none was.
     pub(crate) last_record: u64,
     pub(crate) unproven: Unproven,
+    /// The highest durable position that something durable states, since the opening.
+    pub(crate) proven: u64,
 }
 
 /// Where appending goes on after recovery.
@@ -176,6 +178,7 @@ impl Log {
             written_bytes: 0,
             last_record: 0,
             unproven: Unproven::default(),
+            proven: 0,
         }
     }
 
@@ -446,6 +449,7 @@ impl Log {
     /// Something durable states this durable position.
     pub(crate) fn prove(&mut self, durable: u64) {
         self.unproven.prove(durable);
+        self.proven = self.proven.max(durable);
     }
 
     /// The bytes of a record that is not durable yet: in a sealed frame without copying, or in the open one.

@@ -10,8 +10,9 @@
 //! workload that overwrites for ever never fills the device. What would exceed the share is refused on arrival.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 
-use crate::checkpoint::checkpoint;
+use crate::checkpoint::{checkpoint, logical_start};
 use crate::cleaner::clean;
 use crate::core::{Core, Phase};
 use crate::executor::{Executor, Handle};
@@ -19,7 +20,8 @@ use crate::format::record::record_bytes;
 use crate::grow::grow;
 use crate::index::Place;
 use crate::port::Nanos;
-use crate::segments::Use;
+use crate::release::Leaving;
+use crate::segments::{Segment, Use};
 use crate::unproven::Burden;
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
@@ -36,6 +38,12 @@ pub(crate) struct Maintenance {
     /// Segments that the checkpoint under way will free, beside the pages of the one before.
     pub(crate) freeing: u64,
     pub(crate) cleaning: bool,
+    /// Released segments whose records are not proven, in the order of these.
+    pub(crate) leaving: VecDeque<Leaving>,
+    /// The log's end when the checkpoint under way began.
+    pub(crate) began_at_lsn: u64,
+    /// Changes of segments up to which everything that could be released was.
+    pub(crate) looked_at: u64,
     pub(crate) growing: bool,
     pub(crate) grow_failed: bool,
     /// A client waits for space.
@@ -184,10 +192,12 @@ impl Core {
         if known == key {
             return dead.saturating_sub(self.maintenance.freeing);
         }
+        let first = logical_start(self);
+        let needs_checkpoint = |it: &Segment| it.condemned || (first..now).contains(&it.logical);
         let log = self
             .segments
             .dead(Use::Log)
-            .filter(|(_, s)| s.logical != 0 && s.logical < now)
+            .filter(|(_, segment)| segment.logical != 0 && needs_checkpoint(segment))
             .count();
         let dead = (log + self.dead_extents().count()) as u64;
         self.maintenance.dead.set((key, dead));
@@ -199,7 +209,18 @@ impl Core {
         let comfort = (u64::from(self.segments.count()) / 8)
             .max(2)
             .max(self.maintenance.stalled_for);
-        (self.user_floor() + comfort).saturating_sub(self.segments.free_count())
+        let floor = self.user_floor();
+        match self.segments.free_above(floor) {
+            Some(free) => comfort.saturating_sub(free),
+            None => comfort + floor - self.segments.lasting_count(),
+        }
+    }
+
+    /// Whether so many segments may be taken so that an opening after a crash has so many.
+    pub(crate) fn leaves_free(&self, floor: u64, taken: u64) -> bool {
+        self.segments
+            .free_above(floor)
+            .is_some_and(|free| free >= taken)
     }
 
     /// A checkpoint writes the whole index, so it has to free so many segments to be worth that, and cleaning goes on until it
@@ -228,9 +249,9 @@ impl Core {
     }
 
     /// Whether clients may soon have to wait for space: they have what is free beyond their floor, less what a checkpoint takes.
-    fn is_pressed(&self) -> bool {
+    pub(crate) fn is_pressed(&self) -> bool {
         let lead = self.checkpoint_segments(self.index.entry_bytes());
-        self.maintenance.is_stalled() || self.segments.free_count() < self.user_floor() + lead
+        self.maintenance.is_stalled() || !self.leaves_free(self.user_floor(), lead)
     }
 
     /// Whether commits that go on are to be held up as little as can be by what makes space.
@@ -253,6 +274,7 @@ impl Core {
         if self.phase != Phase::Running || self.poisoned.is_some() {
             return;
         }
+        self.release();
         let shortage = self.shortage();
         if shortage > 0 && !self.maintenance.growing && self.should_grow() {
             self.maintenance.growing = true;
@@ -272,8 +294,12 @@ impl Core {
             let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
             due = reclaimable >= worth
                 || (self.is_pressed() && reclaimable >= worth.div_ceil(2))
-                || (reclaimable > 0 && stalled);
-            if !due && !self.maintenance.cleaning && !self.maintenance.clean_futile {
+                || (reclaimable > 0 && stalled)
+                // A checkpoint makes of what is released what an opening can use.
+                || (self.segments.released_count() > 0 && !self.leaves_free(self.user_floor(), 0));
+            let maintenance = &self.maintenance;
+            let idle = !maintenance.cleaning && !maintenance.clean_futile;
+            if !due && idle && !self.cleaned_enough() {
                 self.maintenance.cleaning = true;
                 self.maintenance.cleaned_bytes = 0;
                 self.maintenance.clean_began_at = self.log.written_bytes;

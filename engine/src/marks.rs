@@ -65,6 +65,8 @@ marks! {
     ReplayExtentChecked = "replay.extent_checked",
     /// A frame points to an extent that is not there, and was cut off.
     ReplayExtentMissing = "replay.extent_missing",
+    /// A segment was given back between checkpoints, by the log.
+    ReplayRelease = "replay.segment_released",
     /// Unproven values were written anew, and a checkpoint refers to them.
     Evacuated = "recovery.evacuated",
     /// Among them was a large value.

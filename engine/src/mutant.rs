@@ -120,6 +120,8 @@ mutants! {
     OldNeighbourTaken = "old_neighbour_taken" [36];
     /// 37: replay drops a delete whose key it has seen no put of, though an older version is in the checkpoint.
     TombstoneDropped = "tombstone_dropped" [37];
+    /// 38: a released segment is used again before the log is known to say that it is free.
+    ReleasedUnproven = "released_unproven" [38];
     /// 38: cleaning frees a victim when its survivors are appended elsewhere, before that is durable.
     VictimFreedAtOnce = "victim_freed_at_once" [38];
     /// 39: cleaning moves what was overwritten meanwhile, and replay applies the move over the newer value.

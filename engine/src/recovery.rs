@@ -123,6 +123,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
     }
     handle.with(|core| {
         core.through_is_faster = core.through_measured_faster;
+        core.segments.use_released();
         let keys = core.index.len();
         core.log_line(
             Level::Info,
@@ -174,6 +175,8 @@ fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
         .into());
     }
     core.segments = Segments::new(core.geometry, count);
+    let stated = superblock.durable.max(superblock.log_minimum);
+    core.segments.state(stated);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a segment is handed out only while it is free, and becomes free only by `free`, which the checkpoint calls after
-//!   every superblock copy that could refer to it has been replaced;
+//!   every superblock copy that could refer to it has been replaced, and `release.rs` when the log is proven to say so;
 //! - a segment with readers is not handed out: it waits until the last of them is done;
 //! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks.
 
@@ -33,6 +33,12 @@ pub(crate) struct Segment {
     pub(crate) readers: u32,
     /// Damage was met in it: it is never cleaned, and freed only when nothing in it lives.
     pub(crate) damaged: bool,
+    /// The checkpoint under way will free it.
+    pub(crate) condemned: bool,
+    /// A record of the log says that it is free.
+    pub(crate) leaving: bool,
+    /// Where the record is that gave it back when it was used before; 0 if none did.
+    released_at: u64,
 }
 
 impl Segment {
@@ -44,6 +50,9 @@ impl Segment {
             end: 0,
             readers: 0,
             damaged: false,
+            condemned: false,
+            leaving: false,
+            released_at: 0,
         }
     }
 }
@@ -53,6 +62,12 @@ pub(crate) struct Segments {
     pub(crate) geometry: Geometry,
     list: Vec<Segment>,
     free: BTreeSet<u32>,
+    /// Free as well, but only the log says so.
+    released: BTreeSet<u32>,
+    /// The durable position that the superblock states.
+    stated: u64,
+    /// Whether released segments may be used, which an opening must not: what proves its view of the log may vanish with it.
+    uses_released: bool,
     /// Log segments by their number.
     pub(crate) log: BTreeMap<u64, u32>,
     pub(crate) live_log_bytes: u64,
@@ -67,6 +82,9 @@ impl Segments {
             geometry,
             list: Vec::new(),
             free: BTreeSet::new(),
+            released: BTreeSet::new(),
+            stated: 0,
+            uses_released: false,
             log: BTreeMap::new(),
             live_log_bytes: 0,
             live_extent_bytes: 0,
@@ -90,7 +108,56 @@ impl Segments {
     }
 
     pub(crate) fn free_count(&self) -> u64 {
+        (self.free.len() + self.released.len()) as u64
+    }
+
+    /// How many may be taken so that so many are left for an opening after a crash; `None`: there are fewer now.
+    pub(crate) fn free_above(&self, floor: u64) -> Option<u64> {
+        let lasting = self.lasting_count().checked_sub(floor)?;
+        Some(lasting + self.released.len() as u64)
+    }
+
+    /// How many are free for an opening after a crash too.
+    pub(crate) fn lasting_count(&self) -> u64 {
         self.free.len() as u64
+    }
+
+    /// How many are free that an opening could not use yet.
+    pub(crate) fn released_count(&self) -> u64 {
+        self.released.len() as u64
+    }
+
+    /// A superblock that states this durable position is durable: an opening can rely on all that the log says before it.
+    pub(crate) fn state(&mut self, durable: u64) {
+        self.stated = self.stated.max(durable);
+        let (list, stated) = (&self.list, self.stated);
+        let lasting = |it: &u32| list[*it as usize].released_at < stated;
+        self.free.extend(self.released.extract_if(.., lasting));
+        self.changes += 1;
+    }
+
+    /// The opening is over.
+    pub(crate) fn use_released(&mut self) {
+        self.uses_released = true;
+    }
+
+    fn put_back(&mut self, physical: u32) {
+        let segment = &mut self.list[physical as usize];
+        segment.used_as = Use::Free;
+        if segment.released_at == 0 || segment.released_at < self.stated {
+            self.free.insert(physical);
+        } else {
+            self.released.insert(physical);
+        }
+    }
+
+    fn take(&mut self, physical: u32, used_as: Use) {
+        self.changes += 1;
+        let released_at = self.list[physical as usize].released_at;
+        self.list[physical as usize] = Segment {
+            released_at,
+            ..Segment::new(used_as)
+        };
     }
 
     pub(crate) fn get(&self, physical: u32) -> &Segment {
@@ -106,18 +173,18 @@ impl Segments {
         (0..).zip(self.list.iter())
     }
 
-    /// The lowest free segment: a device that is used little stays small.
+    /// The lowest free segment: a device that is used little stays small. Released ones come first: an opening may need the others.
     pub(crate) fn allocate(&mut self, used_as: Use) -> Option<u32> {
-        let physical = self.free.pop_first()?;
-        self.changes += 1;
-        self.list[physical as usize] = Segment::new(used_as);
+        let released = self.released.first().filter(|_| self.uses_released);
+        let physical = *released.or_else(|| self.free.first())?;
+        self.claim(physical, used_as);
         Some(physical)
     }
 
-    /// Marks a particular segment as used, at recovery. False if it is used as something else.
+    /// Marks a particular segment as used. False if it is used as something else.
     pub(crate) fn claim(&mut self, physical: u32, used_as: Use) -> bool {
-        if self.free.remove(&physical) {
-            self.list[physical as usize] = Segment::new(used_as);
+        if self.free.remove(&physical) || self.released.remove(&physical) {
+            self.take(physical, used_as);
         }
         self.list[physical as usize].used_as == used_as
     }
@@ -151,10 +218,16 @@ impl Segments {
         }
         if segment.readers > 0 {
             segment.used_as = Use::Draining;
+            segment.leaving = false;
         } else {
-            segment.used_as = Use::Free;
-            self.free.insert(physical);
+            self.put_back(physical);
         }
+    }
+
+    /// No checkpoint will free what it was to free.
+    pub(crate) fn pardon(&mut self) {
+        self.list.iter_mut().for_each(|it| it.condemned = false);
+        self.changes += 1;
     }
 
     /// Frees all pages, without asking what still refers to them.
@@ -176,8 +249,7 @@ impl Segments {
             .checked_sub(1)
             .expect("a reader leaves once");
         if segment.readers == 0 && segment.used_as == Use::Draining {
-            segment.used_as = Use::Free;
-            self.free.insert(physical);
+            self.put_back(physical);
         }
     }
 
@@ -225,9 +297,15 @@ impl Segments {
         }
     }
 
-    /// Segments of a kind that hold nothing live.
+    /// Gives a log segment back that the record at `lsn` releases.
+    pub(crate) fn release(&mut self, physical: u32, lsn: u64) {
+        self.list[physical as usize].released_at = lsn;
+        self.free(physical);
+    }
+
+    /// Segments of a kind that hold nothing live and are not on their way to be free.
     pub(crate) fn dead(&self, used_as: Use) -> impl Iterator<Item = (u32, &Segment)> {
-        self.iter()
-            .filter(move |(_, segment)| segment.used_as == used_as && segment.live_bytes == 0)
+        let dead = move |it: &Segment| it.used_as == used_as && it.live_bytes == 0 && !it.leaving;
+        self.iter().filter(move |(_, segment)| dead(segment))
     }
 }

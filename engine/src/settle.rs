@@ -161,8 +161,30 @@ impl Replay<'_> {
     }
 }
 
+/// Nothing before this record's position refers to the segment any more.
+fn release(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
+    let odd = |found: usize| Mismatch {
+        what: "length of a released segment's numbers",
+        expected: 12,
+        found: found as u64,
+    };
+    let bytes = record.key.len() + record.value.len();
+    let logical = record.key.try_into().map_err(|_| odd(bytes))?;
+    let physical = record.value.try_into().map_err(|_| odd(bytes))?;
+    let (logical, physical) = (u64::from_be_bytes(logical), u32::from_le_bytes(physical));
+    // The checkpoint may have known that it is none, or be so new that it uses the segment for something else.
+    if core.segments.log.get(&logical) == Some(&physical) {
+        core.segments.release(physical, record.lsn);
+    }
+    core.mark(Mark::ReplayRelease);
+    Ok(())
+}
+
 /// Applies one record in log order.
 fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
+    if record.kind == RecordKind::Release {
+        return release(core, record);
+    }
     let in_log = || Place::Log {
         lsn: record.lsn,
         value_bytes: crate::format::len32(record.value.len()),
@@ -180,6 +202,7 @@ fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
             claim_extents(core, &pointer)?;
             Place::Extent(Box::new(pointer))
         }
+        RecordKind::Release => unreachable!("it is no version"),
     };
     if record.kind.is_commit() || mutant(Mutant::MoveOverwritesNewer) {
         core.index

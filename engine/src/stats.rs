@@ -24,6 +24,8 @@ pub struct Stats {
     pub checkpoints: u64,
     /// Segments that cleaning emptied.
     pub cleaned_segments: u64,
+    /// Segments given back between checkpoints.
+    pub released_segments: u64,
     /// Reads of values from the device.
     pub value_reads: u64,
     /// Values found in the cache.

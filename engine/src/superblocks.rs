@@ -216,6 +216,7 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
         core.superblock = Some(superblock);
         core.first_half = 1 - (first_half ^ swapped);
         core.log.prove(superblock.durable);
+        core.segments.state(superblock.durable);
         core.stats.checkpoint_bytes += 4 * block;
         if device.volatile_cache && device.write_through {
             // Clearly faster, or it is not worth losing the larger groups.

@@ -329,8 +329,8 @@ impl Core {
         } else {
             self.cleaner_floor()
         };
-        let free = self.segments.free_count();
-        if wanted + evacuation > 0 && free < wanted + evacuation + floor {
+        let free = self.segments.free_above(floor + evacuation);
+        if wanted + evacuation > 0 && free.is_none_or(|free| free < wanted) {
             self.maintenance.note_stall(wanted + evacuation);
             return Verdict::Stall;
         }

@@ -1,14 +1,17 @@
-//! The record: one put, delete or relocation. Every record can be verified alone, so that a read of a value needs no frame.
+//! The record: one put, delete, relocation or release. Every record can be verified alone, so that a read of a value needs no frame.
 //!
 //! | offset | bytes | field |
 //! | ---: | ---: | --- |
 //! | 0 | 8 | checksum of the rest of the record, seeded by its LSN |
 //! | 8 | 8 | sequence number |
-//! | 16 | 1 | kind: 1 put, 2 delete, 3 put of a pointer to extents, 4 relocated value, 5 relocated pointer |
+//! | 16 | 1 | kind: 1 put, 2 delete, 3 put of a pointer to extents, 4 relocated value, 5 relocated pointer, 6 release |
 //! | 17 | 1 | zero |
 //! | 18 | 2 | key bytes |
 //! | 20 | 4 | value bytes (of the pointer, for kinds 3 and 5) |
 //! | 24 | | key, value |
+//!
+//! A release gives a segment of the log back: its key is the segment's number, big-endian, its value the physical one, little-endian, its sequence number
+//! zero. See `release.rs`.
 //!
 //! A relocation carries the sequence number of the version it moves, and applies in replay only if that version is still
 //! the key's newest: a sequence number names one version for ever, so this is the same as comparing positions, and
@@ -34,6 +37,7 @@ pub(crate) enum RecordKind {
     PutExtent = 3,
     MoveValue = 4,
     MoveExtent = 5,
+    Release = 6,
 }
 
 impl RecordKind {
@@ -44,6 +48,7 @@ impl RecordKind {
             3 => RecordKind::PutExtent,
             4 => RecordKind::MoveValue,
             5 => RecordKind::MoveExtent,
+            6 => RecordKind::Release,
             _ => return None,
         })
     }
