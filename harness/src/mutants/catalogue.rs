@@ -87,12 +87,15 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored, FreedBeforeSuperblock,
         GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, MoveOverwritesNewer,
         NoFallbackToOlderRoot, OldNeighbourTaken, PointerBeforeValue, ProvenHalfWrittenFirst,
-        RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten, SingleRootCopy,
-        SyncDoesNotWait, TailNotFenced, TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
+        RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
+        ReleasedUnproven, ReleasedUsedByOpening, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
+        TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
-        FreedBeforeSuperblock | VictimFreedAtOnce | MoveOverwritesNewer => &["reuse"],
+        FreedBeforeSuperblock | VictimFreedAtOnce | ReleasedUnproven | MoveOverwritesNewer => {
+            &["reuse"]
+        }
         TailNotFenced
         | GenerationReused
         | NoFallbackToOlderRoot
@@ -105,6 +108,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | FailedFlushRetried
         | FailedCommitReportedUndone
         | FlushErrorIgnored
+        | ReleasedUsedByOpening
         | UnprovenTailTrusted => &["errors"],
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
