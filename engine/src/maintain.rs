@@ -42,6 +42,8 @@ pub(crate) struct Maintenance {
     pub(crate) leaving: VecDeque<Leaving>,
     /// The log's end when the checkpoint under way began.
     pub(crate) began_at_lsn: u64,
+    /// There is no room for what would give dead segments back, so a checkpoint has to.
+    pub(crate) release_stuck: bool,
     /// Changes of segments up to which everything that could be released was.
     pub(crate) looked_at: u64,
     pub(crate) growing: bool,
@@ -50,6 +52,8 @@ pub(crate) struct Maintenance {
     stalled: bool,
     /// How many segments it asks for.
     stalled_for: u64,
+    /// How many more an opening would take with it.
+    stalled_evacuation: u64,
     /// Checkpoints since it began to wait that left no more free segments than there were before.
     futile_rounds: u32,
     most_free: u64,
@@ -64,14 +68,16 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(crate) fn note_stall(&mut self, segments: u64) {
+    pub(crate) fn note_stall(&mut self, segments: u64, evacuation: u64) {
         self.stalled = true;
         self.stalled_for = segments;
+        self.stalled_evacuation = evacuation;
     }
 
     pub(crate) fn note_progress(&mut self) {
         self.stalled = false;
         self.stalled_for = 0;
+        self.stalled_evacuation = 0;
         self.futile_rounds = 0;
         self.most_free = 0;
     }
@@ -209,11 +215,16 @@ impl Core {
         let comfort = (u64::from(self.segments.count()) / 8)
             .max(2)
             .max(self.maintenance.stalled_for);
-        let floor = self.user_floor();
+        let floor = self.wanted_floor();
         match self.segments.free_above(floor) {
             Some(free) => comfort.saturating_sub(free),
             None => comfort + floor - self.segments.lasting_count(),
         }
+    }
+
+    /// What an opening after a crash has to find, with what a client waits to write.
+    fn wanted_floor(&self) -> u64 {
+        self.user_floor() + self.maintenance.stalled_evacuation
     }
 
     /// Whether so many segments may be taken so that an opening after a crash has so many.
@@ -295,8 +306,9 @@ impl Core {
             due = reclaimable >= worth
                 || (self.is_pressed() && reclaimable >= worth.div_ceil(2))
                 || (reclaimable > 0 && stalled)
+                || self.maintenance.release_stuck
                 // A checkpoint makes of what is released what an opening can use.
-                || (self.segments.released_count() > 0 && !self.leaves_free(self.user_floor(), 0));
+                || (self.segments.released_count() > 0 && !self.leaves_free(self.wanted_floor(), 0));
             let maintenance = &self.maintenance;
             let idle = !maintenance.cleaning && !maintenance.clean_futile;
             if !due && idle && !self.cleaned_enough() {
@@ -311,6 +323,7 @@ impl Core {
         }
         if due && !checkpointing {
             self.maintenance.checkpointing = true;
+            self.maintenance.release_stuck = false;
             self.activity += 1;
             executor.spawn(checkpoint(handle.clone()));
         }

@@ -61,7 +61,8 @@ impl Core {
         }
         for (physical, logical) in self.releasable().collect::<Vec<_>>() {
             if self.log.needs_segment(RELEASE_BYTES) && !self.leaves_free(self.cleaner_floor(), 1) {
-                break;
+                self.maintenance.release_stuck = !self.maintenance.checkpointing;
+                return;
             }
             self.log.make_room(&mut self.segments, RELEASE_BYTES);
             let (key, value) = (logical.to_be_bytes(), physical.to_le_bytes());
@@ -95,6 +96,9 @@ impl Core {
         let idle = self.log.open.is_none() && self.log.frames.is_empty();
         if !idle || (self.may_mark() && self.log.mark(&mut self.segments)) {
             self.want_durable(self.log.end() - 1);
+        } else if !self.maintenance.checkpointing && !self.maintenance.release_stuck {
+            self.maintenance.release_stuck = true;
+            self.activity += 1;
         }
     }
 }

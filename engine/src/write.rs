@@ -331,7 +331,7 @@ impl Core {
         };
         let free = self.segments.free_above(floor + evacuation);
         if wanted + evacuation > 0 && free.is_none_or(|free| free < wanted) {
-            self.maintenance.note_stall(wanted + evacuation);
+            self.maintenance.note_stall(wanted, evacuation);
             return Verdict::Stall;
         }
         self.apply(mutations, &forms, bytes);

@@ -283,8 +283,14 @@ impl Case {
             if self.open.len() < clients && !self.failed && self.rng.chance(30) {
                 self.submit();
             }
-            if let Some(Some((id, reply))) = self.world.step() {
-                self.answered(id, reply);
+            match self.world.step() {
+                Some(Some((id, reply))) => self.answered(id, reply),
+                Some(None) => {}
+                None => assert!(
+                    self.open.is_empty(),
+                    "never answered; log {:#?}",
+                    self.world.log()
+                ),
             }
         }
     }
