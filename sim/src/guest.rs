@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use kvsim_simdisk::{Capabilities, DiskError, Nanos, Op};
+use kvsim_simdisk::{Capabilities, DiskError, Excerpt, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::GuestError;
@@ -102,7 +102,7 @@ pub enum Call<'a> {
         /// The tag it was submitted with.
         tag: u64,
         /// A read's bytes, nothing for the others, or the error.
-        result: Result<Option<&'a [u8]>, DiskError>,
+        result: Result<Option<&'a Excerpt>, DiskError>,
     },
     /// The wished-for time has come.
     Tick,

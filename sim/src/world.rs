@@ -200,6 +200,11 @@ impl World {
         self.device.fail_nth(kind, n);
     }
 
+    /// Lets the device note from now on where it is read.
+    pub fn note_reads(&mut self) {
+        self.device.note_reads();
+    }
+
     /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Twins and
     /// [moments](Moment) know nothing of it.
     pub fn mend(&mut self, mends: &[Mend]) {
@@ -511,7 +516,7 @@ impl World {
     fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
         self.mend_at(Place::Completed(completion.id));
         let hash = match &completion.result {
-            Ok(Some(bytes)) if self.trace.is_on() => xxh3_64(bytes),
+            Ok(Some(bytes)) if self.trace.is_on() => bytes.hash(),
             _ => 0,
         };
         let error = completion.result.as_ref().err().copied();
@@ -528,7 +533,7 @@ impl World {
         let result = completion
             .result
             .as_ref()
-            .map(Option::as_deref)
+            .map(Option::as_ref)
             .map_err(|&error| error);
         self.call(Call::Complete { tag, result })
     }

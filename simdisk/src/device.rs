@@ -16,8 +16,8 @@ use crate::persistence::{Mark, PendingKind, PendingWrite, Persistence};
 use crate::rng::happens;
 use crate::timing::{Kind, Timing};
 use crate::{
-    Cache, ConfigError, DeviceConfig, DeviceStats, FaultConfig, FaultCounts, FaultKind, Image,
-    Nanos, ScriptedFault,
+    Cache, ConfigError, DeviceConfig, DeviceStats, Excerpt, FaultConfig, FaultCounts, FaultKind,
+    Image, Nanos, ScriptedFault,
 };
 
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ struct InFlight {
     /// When the newest of the writes was submitted that had completed by then.
     completed_before: Option<Nanos>,
     effect: Effect,
-    result: Result<Option<Vec<u8>>, DiskError>,
+    result: Result<Option<Excerpt>, DiskError>,
 }
 
 /// What an operation does to what is pending when it completes.
@@ -69,7 +69,7 @@ struct Taken {
     kind: Kind,
     len_bytes: u64,
     effect: Effect,
-    result: Result<Option<Vec<u8>>, DiskError>,
+    result: Result<Option<Excerpt>, DiskError>,
 }
 
 /// A simulated device. Cloning is cheap: the content is shared until written.
@@ -94,6 +94,8 @@ pub struct Device {
     contents: u64,
     /// The flush or write-through that does nothing, as long as the power was never cut.
     left_out: Option<OpId>,
+    /// Where it was read, if somebody wants to know: offsets and lengths.
+    reads: Option<Vec<(u64, u64)>>,
 }
 
 impl Device {
@@ -152,6 +154,7 @@ impl Device {
             changes: 0,
             contents: 0,
             left_out: faults.left_out,
+            reads: None,
             stats: DeviceStats::default(),
         })
     }
@@ -300,6 +303,23 @@ impl Device {
         }
     }
 
+    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can befall one.
+    #[must_use]
+    pub fn is_faultless(&self) -> bool {
+        self.inject.is_idle() && self.medium.hash().is_none() && self.left_out.is_none()
+    }
+
+    /// Notes from now on where it is read.
+    pub fn note_reads(&mut self) {
+        self.reads = Some(Vec::new());
+    }
+
+    /// Where it was read since that was asked for: offsets and lengths, in order.
+    #[must_use]
+    pub fn reads(&self) -> &[(u64, u64)] {
+        self.reads.as_deref().unwrap_or_default()
+    }
+
     /// Lets the n-th read, write or flush from now fail, counted from 0, once; a flush that fails so drops what it should have made
     /// durable. Other kinds of faults: at their n-th opportunity.
     pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
@@ -431,6 +451,9 @@ impl Device {
         self.stats.reads += 1;
         self.stats.read_bytes += u64::from(len_bytes);
         let len = u64::from(len_bytes);
+        if let Some(reads) = &mut self.reads {
+            reads.push((offset, len));
+        }
         let mut failed = self.medium.is_unreadable(&self.persistence, offset, len);
         if let Some(strike) = self.inject.strikes(FaultKind::ReadError, id) {
             failed = true;
@@ -461,14 +484,14 @@ impl Device {
     }
 
     /// The bytes that a read returns. A lie counts only if it makes a difference.
-    fn read_or_lie(&mut self, id: OpId, offset: u64, len: u64) -> Vec<u8> {
-        let bytes = self.persistence.visible().read_vec(offset, len);
+    fn read_or_lie(&mut self, id: OpId, offset: u64, len: u64) -> Excerpt {
+        let bytes = self.persistence.visible().excerpt(offset, len);
         if let Some(strike) = self.inject.strikes(FaultKind::MisdirectedRead, id)
             && let Some(place) = self
                 .medium
                 .elsewhere(&strike, &self.persistence, offset, len)
         {
-            let other = self.persistence.visible().read_vec(place, len);
+            let other = self.persistence.visible().excerpt(place, len);
             if other != bytes {
                 let record = ScriptedFault {
                     at_bytes: Some(place),
@@ -481,10 +504,11 @@ impl Device {
         if self.medium.remembers(offset, len)
             && let Some(strike) = self.inject.strikes(FaultKind::StaleRead, id)
         {
+            let bytes = bytes.to_vec();
             let stale = self.medium.stale(offset, &bytes);
             if stale != bytes {
                 self.inject.fired_as(strike.record());
-                return stale;
+                return Excerpt::from(&stale[..]);
             }
         }
         bytes

@@ -9,7 +9,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use xxhash_rust::xxh3::xxh3_128_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128_with_seed};
 
 const BLOCK_BYTES: usize = 4096;
 const CHUNK_BLOCKS: usize = 64;
@@ -105,26 +105,45 @@ impl Image {
         }
     }
 
-    /// Bytes of their own.
+    /// What a range holds now, whatever is written to it later. Nothing is copied.
     ///
     /// # Panics
     /// If the range is not inside the image.
     #[must_use]
-    pub fn read_vec(&self, offset: u64, len_bytes: u64) -> Vec<u8> {
+    pub fn excerpt(&self, offset: u64, len_bytes: u64) -> Excerpt {
         let len = to_usize(len_bytes);
         self.check(offset, len);
+        let start = to_usize(offset);
+        let blocks = start / BLOCK_BYTES..(start + len).div_ceil(BLOCK_BYTES);
+        Excerpt {
+            blocks: blocks.map(|index| self.shared(index).cloned()).collect(),
+            start: start % BLOCK_BYTES,
+            len,
+        }
+    }
+
+    /// Takes over what another image holds in a range: whole blocks are shared, and the rest is copied.
+    ///
+    /// # Panics
+    /// If the range is not inside both.
+    pub fn take_over(&mut self, from: &Image, offset: u64, len_bytes: u64) {
+        let len = to_usize(len_bytes);
+        self.check(offset, len);
+        from.check(offset, len);
         let (mut at, end) = (to_usize(offset), to_usize(offset) + len);
-        let mut out = Vec::with_capacity(len);
         while at < end {
             let within = at % BLOCK_BYTES;
             let part = (BLOCK_BYTES - within).min(end - at);
-            match self.block(at / BLOCK_BYTES) {
-                Some(block) => out.extend_from_slice(&block.bytes[within..within + part]),
-                None => out.resize(out.len() + part, 0),
+            let index = at / BLOCK_BYTES;
+            match from.shared(index) {
+                Some(block) if part == BLOCK_BYTES => {
+                    *self.place(index) = Some(Arc::clone(block));
+                }
+                Some(block) => self.write(at as u64, &block.bytes[within..within + part]),
+                None => self.zero(at as u64, part as u64),
             }
             at += part;
         }
-        out
     }
 
     /// Copies bytes in.
@@ -138,9 +157,13 @@ impl Image {
         while !rest.is_empty() {
             let within = at % BLOCK_BYTES;
             let (part, tail) = rest.split_at((BLOCK_BYTES - within).min(rest.len()));
-            if self.block(at / BLOCK_BYTES).is_some() || part.iter().any(|&byte| byte != 0) {
-                self.block_mut(at / BLOCK_BYTES).bytes[within..within + part.len()]
-                    .copy_from_slice(part);
+            let index = at / BLOCK_BYTES;
+            if self.block(index).is_some() || !is_zero(part) {
+                match part.try_into() {
+                    Ok(whole) => self.replace(index, whole),
+                    Err(_) => self.block_mut(index).bytes[within..within + part.len()]
+                        .copy_from_slice(part),
+                }
             }
             at += part.len();
             rest = tail;
@@ -189,6 +212,25 @@ impl Image {
                 })
             });
         xxh3_128_with_seed(&sum.to_le_bytes(), self.len_bytes)
+    }
+
+    /// Whether the blocks that a range touches hold the same in both images. Blocks that the images share are not looked at.
+    ///
+    /// # Panics
+    /// If the range is not inside both.
+    #[must_use]
+    pub fn is_same_in(&self, other: &Image, offset: u64, len_bytes: u64) -> bool {
+        let len = to_usize(len_bytes);
+        self.check(offset, len);
+        other.check(offset, len);
+        let blocks = to_usize(offset) / BLOCK_BYTES..(to_usize(offset) + len).div_ceil(BLOCK_BYTES);
+        blocks
+            .into_iter()
+            .all(|index| match (self.block(index), other.block(index)) {
+                (None, None) => true,
+                (Some(one), Some(two)) => std::ptr::eq(one, two) || one.bytes == two.bytes,
+                (Some(block), None) | (None, Some(block)) => is_zero(&block.bytes),
+            })
     }
 
     /// How many bytes the blocks take that were ever written and not given back.
@@ -241,10 +283,15 @@ impl Image {
     }
 
     fn block(&self, index: usize) -> Option<&Block> {
-        self.chunks[index / CHUNK_BLOCKS].as_ref()?.blocks[index % CHUNK_BLOCKS].as_deref()
+        self.shared(index).map(Arc::as_ref)
     }
 
-    fn block_mut(&mut self, index: usize) -> &mut Block {
+    fn shared(&self, index: usize) -> Option<&Arc<Block>> {
+        self.chunks[index / CHUNK_BLOCKS].as_ref()?.blocks[index % CHUNK_BLOCKS].as_ref()
+    }
+
+    /// A place for a block, in a chunk whose hash is not known any more.
+    fn place(&mut self, index: usize) -> &mut Option<Arc<Block>> {
         let chunks = Arc::make_mut(&mut self.chunks);
         let chunk = chunks[index / CHUNK_BLOCKS].get_or_insert_with(|| {
             Arc::new(Chunk {
@@ -254,7 +301,26 @@ impl Image {
         });
         let chunk = Arc::make_mut(chunk);
         chunk.hash = OnceLock::new();
-        let block = chunk.blocks[index % CHUNK_BLOCKS].get_or_insert_with(|| {
+        &mut chunk.blocks[index % CHUNK_BLOCKS]
+    }
+
+    /// Gives a whole block other bytes. Of one that others have nothing is copied, since nothing of it stays.
+    fn replace(&mut self, index: usize, bytes: &[u8; BLOCK_BYTES]) {
+        let place = self.place(index);
+        let hash = OnceLock::new();
+        match place.as_mut().and_then(Arc::get_mut) {
+            Some(block) => (block.bytes, block.hash) = (*bytes, hash),
+            None => {
+                *place = Some(Arc::new(Block {
+                    bytes: *bytes,
+                    hash,
+                }));
+            }
+        }
+    }
+
+    fn block_mut(&mut self, index: usize) -> &mut Block {
+        let block = self.place(index).get_or_insert_with(|| {
             Arc::new(Block {
                 bytes: [0; BLOCK_BYTES],
                 hash: OnceLock::new(),
@@ -266,11 +332,99 @@ impl Image {
     }
 }
 
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+/// What a range of an image held at a moment. Whole blocks of it are those of the image, as long as nobody writes to them.
+#[derive(Debug, Clone)]
+pub struct Excerpt {
+    blocks: Vec<Option<Arc<Block>>>,
+    /// Where it begins in the first of them.
+    start: usize,
+    len: usize,
+}
+
+impl Excerpt {
+    /// How many bytes it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its bytes, in pieces that follow each other.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        const ZEROS: &[u8; BLOCK_BYTES] = &[0; BLOCK_BYTES];
+        let (mut within, mut left) = (self.start, self.len);
+        self.blocks.iter().map(move |block| {
+            let bytes = block.as_ref().map_or(ZEROS, |block| &block.bytes);
+            let part = &bytes[within..BLOCK_BYTES.min(within + left)];
+            left -= part.len();
+            within = 0;
+            part
+        })
+    }
+
+    /// Bytes of their own.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        self.parts().for_each(|part| bytes.extend_from_slice(part));
+        bytes
+    }
+
+    /// The hash that its bytes have in one piece.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        let mut parts = self.parts();
+        match (parts.next(), parts.next()) {
+            (Some(whole), None) => xxh3_64(whole),
+            _ => {
+                let mut hash = Xxh3::new();
+                self.parts().for_each(|part| hash.update(part));
+                hash.digest()
+            }
+        }
+    }
+}
+
+impl From<&[u8]> for Excerpt {
+    fn from(bytes: &[u8]) -> Excerpt {
+        let blocks = bytes.chunks(BLOCK_BYTES).map(|part| {
+            let mut block = Block {
+                bytes: [0; BLOCK_BYTES],
+                hash: OnceLock::new(),
+            };
+            block.bytes[..part.len()].copy_from_slice(part);
+            Some(Arc::new(block))
+        });
+        Excerpt {
+            blocks: blocks.collect(),
+            start: 0,
+            len: bytes.len(),
+        }
+    }
+}
+
+impl PartialEq for Excerpt {
+    fn eq(&self, other: &Excerpt) -> bool {
+        self.len == other.len && self.parts().flatten().eq(other.parts().flatten())
+    }
+}
+
+impl Eq for Excerpt {}
+
 impl Block {
     /// 0 for a block of zeros, which must hash like one never written.
     fn hash(&self) -> u128 {
         *self.hash.get_or_init(|| {
-            if self.bytes.iter().all(|&byte| byte == 0) {
+            if is_zero(&self.bytes) {
                 0
             } else {
                 xxh3_128_with_seed(&self.bytes, 1).max(1)
@@ -304,7 +458,9 @@ mod tests {
     fn bytes_of(image: &Image) -> Vec<u8> {
         let mut bytes = vec![1; to_usize(image.len_bytes())];
         image.read(0, &mut bytes);
-        assert_eq!(image.read_vec(0, image.len_bytes()), bytes);
+        let excerpt = image.excerpt(0, image.len_bytes());
+        assert_eq!(excerpt.to_vec(), bytes);
+        assert_eq!(excerpt.hash(), xxh3_64(&bytes));
         bytes
     }
 
@@ -317,6 +473,46 @@ mod tests {
         assert_eq!(&bytes_of(&clone)[5000..5006], b"before");
         assert_eq!(&bytes_of(&image)[5000..5006], b"after!");
         assert_ne!(image.hash(), clone.hash());
+    }
+
+    /// Goal: an excerpt is of its moment, wherever it begins and ends. Method: one across written and unwritten blocks, and writes after.
+    #[test]
+    fn an_excerpt_stays_what_it_was() {
+        let mut image = Image::new(1 << 20);
+        image.write(5000, &[3; 4000]);
+        for (offset, len) in [(0, 0), (4999, 2), (4096, 4096), (100, 20_000), (8999, 9000)] {
+            let mut bytes = vec![1; len];
+            image.read(offset, &mut bytes);
+            let excerpt = image.excerpt(offset, len as u64);
+            let mut later = image.clone();
+            later.write(4096, &[9; 8192]);
+            assert_eq!((excerpt.to_vec(), excerpt.len()), (bytes.clone(), len));
+            assert_eq!(excerpt.hash(), xxh3_64(&bytes));
+            assert_eq!(excerpt, Excerpt::from(&bytes[..]));
+            let differs = later.excerpt(offset, len as u64) != excerpt;
+            assert_eq!(differs, len > 0, "{offset}+{len}");
+        }
+    }
+
+    /// Goal: what is taken over is what the other has, and nothing else changes. Method: ranges that begin and end within blocks, over
+    /// blocks that only one of both has, held against bytes; then a write to one that the other must not see.
+    #[test]
+    fn taking_over_is_copying() {
+        let mut from = Image::new(1 << 20);
+        from.write(4096, &[3; 20_000]);
+        for (offset, len) in [(4096, 4096), (5000, 9000), (0, 1 << 20), (20_000, 300_000)] {
+            let mut image = Image::new(1 << 20);
+            image.write(0, &[5; 10_000]);
+            image.write(300_000, &[6; 9000]);
+            let mut expected = bytes_of(&image);
+            let (start, end) = (to_usize(offset), to_usize(offset + len));
+            expected[start..end].copy_from_slice(&bytes_of(&from)[start..end]);
+            image.take_over(&from, offset, len);
+            assert_eq!(bytes_of(&image), expected, "{offset}+{len}");
+            let before = bytes_of(&from);
+            image.write(4096, &[8; 30_000]);
+            assert_eq!(bytes_of(&from), before, "{offset}+{len}");
+        }
     }
 
     #[test]
@@ -332,6 +528,30 @@ mod tests {
         assert_eq!(one.hash(), two.hash());
         two.write(4096, &[7; 1]);
         assert_ne!(one.hash(), two.hash());
+    }
+
+    /// Goal: images are told apart where they differ and only there. Method: a clone, one byte changed in it, and a block of zeros
+    /// that one of them has written and the other never had.
+    #[test]
+    fn parts_are_the_same_where_nothing_differs() {
+        let mut one = Image::new(1 << 20);
+        one.write(0, &[7; 3 * BLOCK_BYTES]);
+        let mut two = one.clone();
+        two.write(BLOCK_BYTES as u64, &[7; 5]);
+        assert!(one.is_same_in(&two, 0, 1 << 20));
+        two.write(BLOCK_BYTES as u64 + 9, &[8]);
+        two.write(500_000, &[1]);
+        two.write(500_000, &[0]);
+        let block = BLOCK_BYTES as u64;
+        for (offset, len, same) in [
+            (0, block, true),
+            (0, block + 1, false),
+            (2 * block - 1, 1, false),
+            (2 * block, (1 << 20) - 2 * block, true),
+        ] {
+            assert_eq!(one.is_same_in(&two, offset, len), same, "{offset}+{len}");
+            assert_eq!(two.is_same_in(&one, offset, len), same, "{offset}+{len}");
+        }
     }
 
     #[test]

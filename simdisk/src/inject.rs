@@ -148,6 +148,13 @@ impl Injector {
         self.probabilities[kind as usize] > 0.0 || self.scripted_kinds[kind as usize]
     }
 
+    /// Whether no operation can be befallen by anything but a stall. What a failed flush drops is a fault only where a flush can fail.
+    pub(crate) fn is_idle(&self) -> bool {
+        let harmless = |kind| matches!(kind, FaultKind::Stall | FaultKind::DirtyDropped);
+        let mut kinds = FaultKind::ALL.into_iter();
+        self.nth.is_none() && kinds.all(|kind| harmless(kind) || !self.asked(kind))
+    }
+
     /// The faults that fired, as a script.
     pub(crate) fn fired(&self) -> &[ScriptedFault] {
         &self.fired

@@ -30,7 +30,7 @@ pub use config::{
 pub use counts::{DeviceStats, FaultCount, FaultCounts, FaultKind};
 pub use crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
 pub use device::Device;
-pub use image::Image;
+pub use image::{Excerpt, Image};
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};
 

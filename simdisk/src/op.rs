@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nanos;
+use crate::{Excerpt, Nanos};
 
 /// The number of an operation, from 0 over the life of a device.
 pub type OpId = u64;
@@ -107,7 +107,7 @@ pub struct Completion {
     /// When it was submitted.
     pub submitted_at: Nanos,
     /// A read's bytes; nothing for the others.
-    pub result: Result<Option<Vec<u8>>, DiskError>,
+    pub result: Result<Option<Excerpt>, DiskError>,
 }
 
 /// What a device says of itself.

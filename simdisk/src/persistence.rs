@@ -152,13 +152,13 @@ impl Persistence {
             "operation {id} comes after {last:?}"
         );
         if !matches!(kind, PendingKind::Grow { .. }) {
-            apply(
-                &mut self.visible,
-                &kind,
-                &Sectors::All,
-                &[],
-                self.sector_bytes,
-            );
+            let all = Applied {
+                kind: &kind,
+                sectors: &Sectors::All,
+                masked: &[],
+                latest: None,
+            };
+            all.apply(&mut self.visible, self.sector_bytes);
         }
         self.pending.push(PendingWrite {
             id,
@@ -188,7 +188,8 @@ impl Persistence {
         if durable {
             let write = self.pending.remove(at);
             mask_older(&mut self.pending, at, &write, self.sector_bytes);
-            self.settle(&write);
+            let latest = is_latest(&write, &self.pending);
+            self.settle(&write, latest);
         } else {
             self.pending[at].completed = true;
             self.pending[at].completed_at = completed_at;
@@ -204,11 +205,19 @@ impl Persistence {
     pub fn flush(&mut self, mark: Mark) {
         let mut before = std::mem::take(&mut self.pending);
         let mut rest = std::mem::take(&mut self.spare);
-        for write in before.drain(..) {
+        // Sharing is for small lists: each is held against each.
+        let latest: Vec<bool> = match before.len() {
+            0..=SHARED_MAX => before
+                .iter()
+                .map(|write| is_latest(write, &before))
+                .collect(),
+            _ => Vec::new(),
+        };
+        for (at, write) in before.drain(..).enumerate() {
             if write.is_covered(mark) {
                 let older = rest.len();
                 mask_older(&mut rest, older, &write, self.sector_bytes);
-                self.settle(&write);
+                self.settle(&write, latest.get(at).copied().unwrap_or(false));
             } else {
                 rest.push(write);
             }
@@ -324,31 +333,42 @@ impl Persistence {
         let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
         for growths in [true, false] {
             for (survivor, write) in survivors().filter(|(_, write)| is_growth(write) == growths) {
-                apply(
-                    image,
-                    &write.kind,
-                    &survivor.sectors,
-                    &write.masked,
-                    self.sector_bytes,
-                );
+                let latest = is_latest(write, &self.pending).then_some(&self.visible);
+                let survived = Applied {
+                    kind: &write.kind,
+                    sectors: &survivor.sectors,
+                    masked: &write.masked,
+                    latest,
+                };
+                survived.apply(image, self.sector_bytes);
             }
         }
     }
 
-    fn settle(&mut self, write: &PendingWrite) {
+    fn settle(&mut self, write: &PendingWrite, is_latest: bool) {
         let (offset, len_bytes) = write.range();
         if offset + len_bytes > self.durable.len_bytes() {
             // Synchronised data includes the size that is needed to reach it, as with O_DSYNC.
             self.durable.resize(offset + len_bytes);
         }
-        apply(
-            &mut self.durable,
-            &write.kind,
-            &Sectors::All,
-            &write.masked,
-            self.sector_bytes,
-        );
+        let all = Applied {
+            kind: &write.kind,
+            sectors: &Sectors::All,
+            masked: &write.masked,
+            latest: is_latest.then_some(&self.visible),
+        };
+        all.apply(&mut self.durable, self.sector_bytes);
     }
+}
+
+/// In lists of pending operations up to this long it is found out which of them are the latest at their places.
+const SHARED_MAX: usize = 64;
+
+/// Whether reads see all of this operation's data: nothing that was submitted later lies over it.
+fn is_latest(write: &PendingWrite, pending: &[PendingWrite]) -> bool {
+    let newer_first = pending.iter().rev();
+    let mut newer = newer_first.take_while(|other| other.id > write.id);
+    write.masked.is_empty() && !newer.any(|other| other.overlaps(write))
 }
 
 /// Where an operation stands among the pending ones, which are in the order of their numbers.
@@ -385,50 +405,64 @@ fn mask(older: &mut PendingWrite, newer: &PendingWrite, sector_bytes: u64) {
     }
 }
 
-/// Applies what survived of one operation. What lies beyond the end of the image (its growth was lost) is lost too.
-fn apply(
-    image: &mut Image,
-    kind: &PendingKind,
-    sectors: &Sectors,
-    masked: &[bool],
-    sector_bytes: u64,
-) {
-    let (offset, len_bytes, data) = match kind {
-        PendingKind::Grow { new_bytes } => {
-            image.resize((*new_bytes).max(image.len_bytes()));
+/// What survived of one operation.
+struct Applied<'a> {
+    kind: &'a PendingKind,
+    sectors: &'a Sectors,
+    /// Sectors that a later write has already made durable; empty for none.
+    masked: &'a [bool],
+    /// An image that holds all of the operation's data where that belongs: what is whole is shared with it.
+    latest: Option<&'a Image>,
+}
+
+impl Applied<'_> {
+    /// Applies it. What lies beyond the end of the image (its growth was lost) is lost too.
+    fn apply(&self, image: &mut Image, sector_bytes: u64) {
+        let (offset, len_bytes) = match self.kind {
+            PendingKind::Grow { new_bytes } => {
+                image.resize((*new_bytes).max(image.len_bytes()));
+                return;
+            }
+            PendingKind::Write { offset, data } => (*offset, data.len() as u64),
+            PendingKind::Discard { offset, len_bytes } => (*offset, *len_bytes),
+        };
+        let fits = image.len_bytes().saturating_sub(offset).min(len_bytes);
+        if fits == 0 {
             return;
         }
-        PendingKind::Write { offset, data } => (*offset, data.len() as u64, Some(data)),
-        PendingKind::Discard { offset, len_bytes } => (*offset, *len_bytes, None),
-    };
-    let fits = image.len_bytes().saturating_sub(offset).min(len_bytes);
-    if fits == 0 {
-        return;
-    }
-    if masked.is_empty() && *sectors == Sectors::All {
-        put(image, offset, data, 0, fits);
-        return;
-    }
-    for index in 0..fits / sector_bytes {
-        let at = offset + index * sector_bytes;
-        let is_masked = masked
-            .get(usize::try_from(index).expect("a sector's index"))
-            .copied()
-            .unwrap_or(false);
-        if is_masked {
-            continue;
+        if self.masked.is_empty() && *self.sectors == Sectors::All {
+            self.put(image, offset, 0, fits);
+            return;
         }
-        match sectors.fate(index) {
-            Fate::Old => {}
-            Fate::New => put(image, at, data, index * sector_bytes, sector_bytes),
-            Fate::Garbage(seed) => image.write(at, &noise(seed, sector_bytes)),
-            Fate::TornAt(bytes) => put(
-                image,
-                at,
-                data,
-                index * sector_bytes,
-                bytes.min(sector_bytes),
-            ),
+        for index in 0..fits / sector_bytes {
+            let at = offset + index * sector_bytes;
+            let is_masked = self
+                .masked
+                .get(usize::try_from(index).expect("a sector's index"))
+                .copied()
+                .unwrap_or(false);
+            if is_masked {
+                continue;
+            }
+            let within = index * sector_bytes;
+            match self.sectors.fate(index) {
+                Fate::Old => {}
+                Fate::New => self.put(image, at, within, sector_bytes),
+                Fate::Garbage(seed) => image.write(at, &noise(seed, sector_bytes)),
+                Fate::TornAt(bytes) => self.put(image, at, within, bytes.min(sector_bytes)),
+            }
+        }
+    }
+
+    /// Puts a part of it, `from` bytes after its beginning, where it belongs.
+    fn put(&self, image: &mut Image, at: u64, from: u64, len_bytes: u64) {
+        let bound = |bytes: u64| usize::try_from(bytes).expect("a write fits memory");
+        match (self.latest, self.kind) {
+            (Some(latest), _) => image.take_over(latest, at, len_bytes),
+            (None, PendingKind::Write { data, .. }) => {
+                image.write(at, &data[bound(from)..bound(from + len_bytes)]);
+            }
+            (None, _) => image.zero(at, len_bytes),
         }
     }
 }
@@ -442,14 +476,6 @@ pub(crate) enum Fate {
     Garbage(u64),
     /// New up to this byte, old after it.
     TornAt(u64),
-}
-
-fn put(image: &mut Image, at: u64, data: Option<&Arc<[u8]>>, from: u64, len_bytes: u64) {
-    let bound = |bytes: u64| usize::try_from(bytes).expect("a write fits memory");
-    match data {
-        Some(data) => image.write(at, &data[bound(from)..bound(from + len_bytes)]),
-        None => image.zero(at, len_bytes),
-    }
 }
 
 /// What nobody wrote: all zeros, all ones, or noise.

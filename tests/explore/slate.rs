@@ -124,6 +124,7 @@ impl Guest for Slate {
             }),
             (Call::Complete { result, .. }, Doing::Opening) => {
                 let bytes = result.expect("no read fails here").expect("a read");
+                let bytes = bytes.to_vec();
                 let records = bytes.chunks(RECORD_BYTES).map_while(parse);
                 let mut records: Vec<_> = records.collect();
                 if self.flaw == Flaw::ForgetsLast {

@@ -7,6 +7,7 @@ use kvsim_sim::World;
 use kvsim_simdisk::{CrashKind, CrashState};
 
 use super::errors::{self, ErrorCounts};
+use super::known::{Before, Number, Recoveries};
 use super::point::{Lived, Point, Recorder, Trail, crash};
 use super::states::least;
 use crate::case::{
@@ -43,7 +44,7 @@ pub(super) enum Judged {
     Legal {
         /// The life that followed and its points, if it was to go deeper.
         deeper: Option<(Arc<Lived>, Vec<Point>)>,
-        /// Recoveries that it took; 0 if the one of another state with the same bytes did.
+        /// Recoveries that it took; 0 if the one of another state did.
         recoveries: u64,
         /// Recoveries in which the device failed.
         errors: ErrorCounts,
@@ -64,24 +65,29 @@ pub(super) enum Failed {
     OutOfEvents,
 }
 
-/// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well.
+/// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well, and if it may
+/// one that is known does.
 /// Beside each: which marks the guest reached in the recoveries that it took.
-pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<(Judged, MarkCounts)> {
+pub(super) fn judge_alike(
+    scenario: &Scenario,
+    tasks: &[Task<'_>],
+    known: &mut Recoveries,
+) -> Vec<(Judged, MarkCounts)> {
     let Some((first, others)) = tasks.split_first() else {
         return Vec::new();
     };
     let mut marks = MarkCounts::default();
-    let (judged, transcript) = judge(scenario, first, !others.is_empty(), &mut marks);
+    let (judged, recovery) = judge(scenario, first, known, &mut marks);
     let judged = failing(scenario, first, judged, &mut marks);
     let mut all = vec![(judged, marks)];
     for task in others {
-        let by_transcript = transcript
-            .as_ref()
-            .filter(|transcript| is_legal(scenario, task, transcript));
+        let is_known =
+            recovery.is_some_and(|number| is_legal(scenario, task, known.transcript(number)));
         let mut marks = MarkCounts::default();
-        let judged = match by_transcript {
-            Some(_) => legal(None, 0),
-            None => judge(scenario, task, false, &mut marks).0,
+        let judged = if is_known {
+            legal(None, 0)
+        } else {
+            judge(scenario, task, known, &mut marks).0
         };
         let judged = failing(scenario, task, judged, &mut marks);
         all.push((judged, marks));
@@ -122,13 +128,13 @@ fn is_legal(scenario: &Scenario, task: &Task<'_>, transcript: &Transcript) -> bo
     same && oracle.judge(&seen, truth).is_ok()
 }
 
-/// Judges a state; what was read back, if that is wanted and all was well.
+/// Judges a state; and by which recovery, if it was a mere recovery and all was well.
 fn judge(
     scenario: &Scenario,
     task: &Task<'_>,
-    keep_transcript: bool,
+    known: &mut Recoveries,
     marks: &mut MarkCounts,
-) -> (Judged, Option<Transcript>) {
+) -> (Judged, Option<Number>) {
     let Task {
         life,
         point,
@@ -136,10 +142,21 @@ fn judge(
         state,
         then,
     } = *task;
-    let world = match point.moment.crashed(kind, state) {
+    let mut world = match point.moment.crashed(kind, state) {
         Ok(world) => world,
         Err(error) => return (failed(Failed::Invalid(error.to_string())), None),
     };
+    // A device that kept its power may still be at work, so its contents do not say all.
+    let is_mere = then == Then::Nothing && kind == CrashKind::Power;
+    let before = is_mere.then(|| Before::of(world.device())).flatten();
+    if let Some(before) = &before {
+        if let Some(number) = known.find(before)
+            && is_legal(scenario, task, known.transcript(number))
+        {
+            return (legal(None, 0), Some(number));
+        }
+        world.note_reads();
+    }
     let settled = world.device().pending().is_empty();
     let source = if then == Then::Nothing {
         Source::listed(&[])
@@ -152,7 +169,7 @@ fn judge(
     let crashes = life.crashes + 1;
     let oracle = Arc::clone(&point.oracle);
     let mut next = Incarnation::new(world, oracle, source, &scenario.check, crashes, recorder);
-    if keep_transcript {
+    if then == Then::Nothing {
         next.keep_transcript();
     }
     let shown = live(&mut next, point.twin(life, kind), then);
@@ -181,7 +198,12 @@ fn judge(
         Err(stop) => return (ended(stop, || case(log, None)), None),
     };
     match then {
-        Then::Nothing => (legal(None, 1), next.take_transcript()),
+        Then::Nothing => {
+            let transcript = next.take_transcript();
+            let reads = next.world.device().reads();
+            let kept = transcript.map(|transcript| known.keep(before, reads, transcript));
+            (legal(None, 1), kept)
+        }
         Then::Deeper => {
             let clients = match &next.source {
                 Source::Drawn { workload, .. } => (**workload).clone(),

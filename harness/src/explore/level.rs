@@ -17,6 +17,7 @@ use kvsim_simdisk::{CrashKind, CrashState, PendingKind};
 use xxhash_rust::xxh3::{Xxh3, Xxh3DefaultBuilder, xxh3_64, xxh3_128};
 
 use super::judge::{Failed, Judged, Task, Then, judge_alike};
+use super::known::Recoveries;
 use super::parallel::{STRIDE, map};
 use super::point::{Lived, Point};
 use super::report::{Found, LeftOutCounts, Level, PointCount};
@@ -28,6 +29,8 @@ use crate::scenario::Scenario;
 
 /// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
 const POINTS_AT_ONCE: [usize; 2] = [32, 1_024];
+/// So many images one after the other are judged by one thread, and share recoveries.
+const NEAR_AT_ONCE: usize = 64;
 /// States judged at once above the last depth, where each leaves a life behind with all its points.
 const LIVES_AT_ONCE: usize = 256;
 
@@ -355,7 +358,7 @@ impl Walk<'_> {
         // If one violation is enough, what comes after the first need not be judged.
         let first_violation = AtomicUsize::new(usize::MAX);
         let one_is_enough = self.scenario.explore.violations_max == 1;
-        let judged = map(self.jobs, STRIDE, &alike, |group| {
+        let judge = |group: &Vec<usize>, known: &mut Recoveries| {
             let is_late = group[0] > first_violation.load(Ordering::Relaxed);
             if is_late || self.control.stopped().is_some() {
                 return Vec::new();
@@ -372,7 +375,7 @@ impl Walk<'_> {
                 }
             };
             let tasks: Vec<Task<'_>> = group.iter().map(task).collect();
-            let judged = judge_alike(self.scenario, &tasks);
+            let judged = judge_alike(self.scenario, &tasks, known);
             for (at, (judged, _)) in group.iter().zip(&judged) {
                 match judged {
                     Judged::Violation(violation, _) if one_is_enough && self.wants(violation) => {
@@ -382,10 +385,17 @@ impl Walk<'_> {
                 }
             }
             judged
+        };
+        // Which recovery does for which states is found among those of a stretch, so that no thread waits for another.
+        let stretches: Vec<&[Vec<usize>]> = alike.chunks(NEAR_AT_ONCE).collect();
+        let judged = map(self.jobs, 1, &stretches, |stretch| {
+            let mut known = Recoveries::default();
+            let judged = stretch.iter().map(|group| judge(group, &mut known));
+            judged.collect::<Vec<_>>()
         });
         let mut in_order: Vec<Option<(Judged, MarkCounts)>> = Vec::new();
         in_order.resize_with(part.len(), || None);
-        for (group, judged) in alike.iter().zip(judged) {
+        for (group, judged) in alike.iter().zip(judged.into_iter().flatten()) {
             for (at, judged) in group.iter().zip(judged) {
                 in_order[*at] = Some(judged);
             }

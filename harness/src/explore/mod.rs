@@ -13,6 +13,7 @@ mod cpu;
 mod errors;
 pub mod json;
 mod judge;
+mod known;
 pub mod left_out;
 mod level;
 mod merge;

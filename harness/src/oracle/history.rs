@@ -9,8 +9,10 @@
 //! not show are removed from their keys.
 
 use super::keys::{Content, KeyId, KeyTable};
+use super::shared::SharedList;
 use kvsim_sim::api::{Durability, Status};
 use kvsim_simdisk::Nanos;
+use std::sync::Arc;
 
 /// A place in the commit order; 0 is before all writes.
 pub(super) type Pos = u32;
@@ -55,8 +57,8 @@ pub(super) struct WriteRecord {
     pub(super) durability: Durability,
     /// The device made nothing durable between its hand-in and its acknowledgement.
     pub(super) unflushed: bool,
-    /// Its keys, each once: a range of `History::write_keys`.
-    keys: (u32, u32),
+    /// Its keys, each once.
+    keys: Arc<[KeyId]>,
 }
 
 /// A content that a key had or may have had from a position on.
@@ -186,11 +188,11 @@ impl KeyState {
 #[derive(Debug, Clone)]
 pub(super) struct History {
     pub(super) keys: KeyTable,
-    states: Vec<KeyState>,
+    /// Like the writes shared between clones of an oracle, as far as nothing changes.
+    states: Vec<Arc<KeyState>>,
     /// The write at position `first` + i.
-    writes: Vec<WriteRecord>,
+    writes: SharedList<WriteRecord>,
     first: Pos,
-    write_keys: Vec<KeyId>,
     /// Keys with versions beyond `base_pos`, and those that the last recovery left open.
     touched: Vec<KeyId>,
     /// The position of what the last recovery showed.
@@ -203,9 +205,8 @@ impl History {
         History {
             keys: KeyTable::default(),
             states: Vec::new(),
-            writes: Vec::new(),
+            writes: SharedList::default(),
             first: 1,
-            write_keys: Vec::new(),
             touched: Vec::new(),
             base_pos: 0,
             keep,
@@ -226,7 +227,8 @@ impl History {
     }
 
     fn write_mut(&mut self, pos: Pos) -> &mut WriteRecord {
-        &mut self.writes[(pos - self.first) as usize]
+        let at = (pos - self.first) as usize;
+        self.writes.get_mut(at).expect("the write is still known")
     }
 
     /// The positions of all writes that are still known.
@@ -236,9 +238,7 @@ impl History {
 
     /// The keys of a write, each once.
     pub(super) fn keys_of(&self, pos: Pos) -> &[KeyId] {
-        self.write(pos).map_or(&[], |write| {
-            &self.write_keys[write.keys.0 as usize..write.keys.1 as usize]
-        })
+        self.write(pos).map_or(&[], |write| &write.keys)
     }
 
     pub(super) fn state(&self, key: KeyId) -> &KeyState {
@@ -257,7 +257,7 @@ impl History {
     pub(super) fn intern(&mut self, key: &[u8]) -> KeyId {
         let (id, new) = self.keys.intern(key);
         if new {
-            self.states.push(KeyState::default());
+            self.states.push(Arc::default());
         }
         id
     }
@@ -276,10 +276,10 @@ impl History {
         mutations: impl Iterator<Item = (&'a [u8], Content)>,
     ) -> Pos {
         let pos = self.last_pos() + 1;
-        let start = self.write_keys.len();
+        let mut keys = Vec::new();
         for (key, content) in mutations {
             let id = self.intern(key);
-            let state = &mut self.states[id as usize];
+            let state = Arc::make_mut(&mut self.states[id as usize]);
             match state.versions.last_mut() {
                 Some(last) if last.pos == pos => last.content = content,
                 last => {
@@ -291,18 +291,16 @@ impl History {
                         content,
                         optional: false,
                     });
-                    self.write_keys.push(id);
+                    keys.push(id);
                 }
             }
         }
-        let index = |at: usize| u32::try_from(at).expect("fewer than 2^32 mutations");
-        let keys = (index(start), index(self.write_keys.len()));
         self.writes.push(WriteRecord {
             origin,
             status: WriteStatus::Pending,
             durability,
             unflushed: false,
-            keys,
+            keys: keys.into(),
         });
         pos
     }
@@ -334,7 +332,7 @@ impl History {
             return;
         }
         for key in self.keys_of(pos).to_vec() {
-            let state = &mut self.states[key as usize];
+            let state = Arc::make_mut(&mut self.states[key as usize]);
             let Some(at) = state
                 .versions
                 .iter()
@@ -409,7 +407,6 @@ impl History {
         self.base_pos = last;
         if !self.keep {
             self.writes.clear();
-            self.write_keys.clear();
             self.first = last + 1;
         }
     }
@@ -436,7 +433,7 @@ impl History {
             Vec::new()
         };
         let shown = self.origin_of(key, settled);
-        let mut state = std::mem::take(&mut self.states[key as usize]);
+        let mut state = KeyState::clone(&self.states[key as usize]);
         let mut kept = Vec::new();
         let mut found = state.base() == settled
             && !state
@@ -497,7 +494,7 @@ impl History {
             optional: true,
         }));
         state.versions = kept;
-        self.states[key as usize] = state;
+        self.states[key as usize] = Arc::new(state);
     }
 
     /// Feeds whatever judging depends on.

@@ -32,6 +32,7 @@ mod property;
 mod recovery;
 mod running;
 mod sane;
+mod shared;
 mod truth;
 mod verify;
 mod violation;

@@ -237,7 +237,8 @@ fn at_rest(cut: &Cut, cell: u64, cell_bytes: u64) -> State {
     if len > 0
         && cut
             .durable
-            .read_vec(start, len)
+            .excerpt(start, len)
+            .to_vec()
             .iter()
             .any(|byte| *byte != 0)
     {

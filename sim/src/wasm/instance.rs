@@ -1,6 +1,6 @@
 //! A running instance: events in by the exports, operations and replies out by the imports.
 
-use kvsim_simdisk::{DiskError, Nanos};
+use kvsim_simdisk::{DiskError, Excerpt, Nanos};
 use wasmtime::{Instance, Memory, Store, TypedFunc, WasmParams, WasmResults};
 
 use super::host::{self, HostState};
@@ -119,7 +119,7 @@ impl WasmGuest {
     fn completed(
         &mut self,
         tag: u64,
-        result: Result<Option<&[u8]>, DiskError>,
+        result: Result<Option<&Excerpt>, DiskError>,
     ) -> Result<(i32, i32), GuestError> {
         let Some(buffer) = self.store.data_mut().tags.remove(&tag) else {
             return Err(GuestError::Host(format!(
@@ -134,11 +134,16 @@ impl WasmGuest {
                         len as usize,
                         "a read returns what was asked for"
                     );
-                    self.memory
-                        .write(&mut self.store, ptr as usize, bytes)
-                        .map_err(|_| {
-                            GuestError::Abi("its read buffer is outside its memory".to_owned())
-                        })?;
+                    let start = ptr as usize;
+                    let buffer = self.memory.data_mut(&mut self.store);
+                    let mut rest = buffer.get_mut(start..start + bytes.len()).ok_or_else(|| {
+                        GuestError::Abi("its read buffer is outside its memory".to_owned())
+                    })?;
+                    for part in bytes.parts() {
+                        let (place, after) = rest.split_at_mut(part.len());
+                        place.copy_from_slice(part);
+                        rest = after;
+                    }
                 }
                 0
             }

@@ -143,9 +143,9 @@ fn a_completion_has_the_status_and_length_of_the_page() {
         &format!("{} i64.const -1", submit(0, 0, 512)),
     );
     let bytes = module(&[("kv_open", &reads), ("kv_complete", complete)]);
-    let data = [9; 512];
+    let data = kvsim_simdisk::Excerpt::from(&[9; 512][..]);
     for (result, said) in [
-        (Ok(Some(&data[..])), 512 * 256 + 9),
+        (Ok(Some(&data)), 512 * 256 + 9),
         (Err(DiskError::Read), 1_000_000),
         (Err(DiskError::Write), 2_000_000),
         (Err(DiskError::Flush), 3_000_000),

@@ -82,7 +82,8 @@ impl Rig {
         let mut all = Vec::new();
         while self.device.in_flight() > 0 {
             let completion = self.complete();
-            all.push((completion.id, completion.result));
+            let result = completion.result;
+            all.push((completion.id, result.map(|read| read.map(|it| it.to_vec()))));
         }
         all
     }
