@@ -9,10 +9,10 @@ use kvsim_simdisk::{CrashKind, CrashState};
 use super::errors::{self, ErrorCounts};
 use super::point::{Lived, Point, Recorder, Trail, crash};
 use super::states::least;
+use super::toll::{Toll, work};
 use crate::case::{
     Case, CaseCrash, CaseLife, Incarnation, Source, Stop, Transcript, blame_the_crash,
 };
-use crate::coverage::MarkCounts;
 use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, Violation};
 use crate::scenario::Scenario;
 
@@ -65,37 +65,37 @@ pub(super) enum Failed {
 }
 
 /// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well.
-/// Beside each: which marks the guest reached in the recoveries that it took.
-pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<(Judged, MarkCounts)> {
+/// Beside each: what the recoveries took that it needed.
+pub(super) fn judge_alike(scenario: &Scenario, tasks: &[Task<'_>]) -> Vec<(Judged, Toll)> {
     let Some((first, others)) = tasks.split_first() else {
         return Vec::new();
     };
-    let mut marks = MarkCounts::default();
-    let (judged, transcript) = judge(scenario, first, !others.is_empty(), &mut marks);
-    let judged = failing(scenario, first, judged, &mut marks);
-    let mut all = vec![(judged, marks)];
+    let mut toll = Toll::default();
+    let (judged, transcript) = judge(scenario, first, !others.is_empty(), &mut toll);
+    let judged = failing(scenario, first, judged, &mut toll);
+    let mut all = vec![(judged, toll)];
     for task in others {
         let by_transcript = transcript
             .as_ref()
             .filter(|transcript| is_legal(scenario, task, transcript));
-        let mut marks = MarkCounts::default();
+        let mut toll = Toll::default();
         let judged = match by_transcript {
             Some(_) => legal(None, 0),
-            None => judge(scenario, task, false, &mut marks).0,
+            None => judge(scenario, task, false, &mut toll).0,
         };
-        let judged = failing(scenario, task, judged, &mut marks);
-        all.push((judged, marks));
+        let judged = failing(scenario, task, judged, &mut toll);
+        all.push((judged, toll));
     }
     all
 }
 
 /// A state that is legal as long as the device does what it is told, judged with a device that fails in the recovery.
-fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, marks: &mut MarkCounts) -> Judged {
+fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, toll: &mut Toll) -> Judged {
     match judged {
         Judged::Legal {
             deeper, recoveries, ..
         } if !scenario.explore.recovery_errors.is_empty() => {
-            match errors::judge_failing(scenario, task, marks) {
+            match errors::judge_failing(scenario, task, toll) {
                 Ok(errors) => Judged::Legal {
                     deeper,
                     recoveries,
@@ -127,7 +127,7 @@ fn judge(
     scenario: &Scenario,
     task: &Task<'_>,
     keep_transcript: bool,
-    marks: &mut MarkCounts,
+    toll: &mut Toll,
 ) -> (Judged, Option<Transcript>) {
     let Task {
         life,
@@ -140,7 +140,7 @@ fn judge(
         Ok(world) => world,
         Err(error) => return (failed(Failed::Invalid(error.to_string())), None),
     };
-    let settled = world.device().pending().is_empty();
+    let (settled, before) = (world.device().pending().is_empty(), work(&world));
     let source = if then == Then::Nothing {
         Source::listed(&[])
     } else {
@@ -157,7 +157,7 @@ fn judge(
     }
     let shown = live(&mut next, point.twin(life, kind), then);
     if shown.is_err() || then != Then::Again {
-        marks.add(next.world.marks());
+        toll.add(&next.world, before);
     }
     let log = std::mem::take(&mut next.log);
     let lived = |log, clients, shown| Lived {
@@ -199,7 +199,7 @@ fn judge(
                 survivors: least(next.world.device()).survivors,
             };
             let (world, oracle, _) = next.end();
-            let judged = match once_more(scenario, (world, oracle), &crash, crashes, marks) {
+            let judged = match once_more(scenario, (world, oracle, before), &crash, crashes, toll) {
                 Ok(()) => legal(None, 2),
                 Err(stop) => ended(stop, || {
                     let mut case = case(log, Some(crash));
@@ -235,10 +235,10 @@ fn live(
 /// One more cut, and one more recovery.
 fn once_more(
     scenario: &Scenario,
-    (mut world, mut oracle): (World, Arc<Oracle>),
+    (mut world, mut oracle, before): (World, Arc<Oracle>, u64),
     crash: &CaseCrash,
     crashes: u64,
-    marks: &mut MarkCounts,
+    toll: &mut Toll,
 ) -> Result<(), Stop> {
     let now = world.now();
     world
@@ -249,7 +249,7 @@ fn once_more(
     let source = Source::listed(&[]);
     let mut last = Incarnation::new(world, oracle, source, &scenario.check, crashes + 1, ());
     let shown = last.recover();
-    marks.add(last.world.marks());
+    toll.add(&last.world, before);
     last.judge(&shown?, None).map(drop)
 }
 
