@@ -206,6 +206,7 @@ fn finish(report: &Report, json: bool) -> Exit {
     let exit = if report.spoilt().any(|control| control.failure.is_some()) {
         Exit::Violation
     } else if report.missed().next().is_some()
+        || report.misblamed().next().is_some()
         || report.spoilt().next().is_some()
         || report.interrupted
     {

@@ -122,8 +122,6 @@ mutants! {
     TombstoneDropped = "tombstone_dropped" [37];
     /// 38: a released segment is used again before the log is known to say that it is free.
     ReleasedUnproven = "released_unproven" [38];
-    /// 38: an opening uses a segment again that only the log says is free, before a superblock says that it is right.
-    ReleasedUsedByOpening = "released_used_by_opening" [38];
     /// 38: cleaning frees a victim when its survivors are appended elsewhere, before that is durable.
     VictimFreedAtOnce = "victim_freed_at_once" [38];
     /// 39: cleaning moves what was overwritten meanwhile, and replay applies the move over the newer value.

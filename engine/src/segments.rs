@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::Geometry;
-use crate::mutant::{Mutant, mutant};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -176,8 +175,7 @@ impl Segments {
 
     /// The lowest free segment: a device that is used little stays small. Released ones come first: an opening may need the others.
     pub(crate) fn allocate(&mut self, used_as: Use) -> Option<u32> {
-        let may = self.uses_released || mutant(Mutant::ReleasedUsedByOpening);
-        let released = self.released.first().filter(|_| may);
+        let released = self.released.first().filter(|_| self.uses_released);
         let physical = *released.or_else(|| self.free.first())?;
         self.claim(physical, used_as);
         Some(physical)

@@ -1,4 +1,5 @@
-//! What a host may do for a guest that does too little: make a write durable, or all that is in the cache, at a named place.
+//! What a host may do for a guest that does too little: make a write durable, or all that is in the cache, at a named place; count an answer
+//! only later; put back what a write overwrites.
 //!
 //! That is how it is found out what is missing in a guest. A mend takes no time and tells nobody, so the course of events, the numbers of
 //! operations and requests, and what the guest sees stay the same; what changes is what a cut can leave.
@@ -20,7 +21,7 @@ pub enum Place {
     Replying(RequestId),
 }
 
-/// What is made durable.
+/// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {
     /// This write, when it completes. The place is its submission.
@@ -29,6 +30,13 @@ pub enum Effort {
     Flush,
     /// What was submitted: as if whatever happens here had been held back until all before it was durable.
     Barrier,
+    /// What this write overwrites is there again after the next power cut, as if it had gone elsewhere. The place is its submission.
+    Aside,
+    /// Where this write goes there are zeroes after the next power cut, if it overwrites anything: what was there is missed, or is not. The place is
+    /// its submission.
+    Erased,
+    /// Nothing, but this answer counts as given only when that operation has completed. The place is the answer.
+    Later(OpId),
 }
 
 /// Something done for the guest.
@@ -46,7 +54,9 @@ impl Mend {
     pub(crate) fn apply(&self, device: &mut Device) {
         match (self.effort, self.place) {
             (Effort::WriteThrough, Place::Submitted(op)) => device.harden(op),
-            (Effort::WriteThrough, _) => {}
+            (Effort::Aside, Place::Submitted(op)) => device.set_aside(op, false),
+            (Effort::Erased, Place::Submitted(op)) => device.set_aside(op, true),
+            (Effort::WriteThrough | Effort::Aside | Effort::Erased | Effort::Later(_), _) => {}
             (Effort::Flush, _) => device.settle_now(false),
             (Effort::Barrier, _) => device.settle_now(true),
         }

@@ -6,18 +6,18 @@
 //!   an event, so that a cut can fall between two submissions of one call;
 //! - after a crash nothing of the incarnation is left but the device.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
-    FaultKind, Nanos,
+    FaultKind, Nanos, OpId,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
-use crate::mend::{Mend, Place};
+use crate::mend::{Effort, Mend, Place};
 use crate::notes::{Asked, Cut};
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
@@ -84,6 +84,8 @@ pub struct World {
     trace: Trace,
     /// What the host does for the guest; nothing as a rule.
     mends: Vec<Mend>,
+    /// Operations that have completed and that answers wait for.
+    awaited: BTreeSet<OpId>,
 }
 
 impl std::fmt::Debug for World {
@@ -161,6 +163,7 @@ impl Moment {
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Off),
             mends: Vec::new(),
+            awaited: BTreeSet::new(),
         })
     }
 }
@@ -192,6 +195,7 @@ impl World {
             marks: Vec::new(),
             trace,
             mends: Vec::new(),
+            awaited: BTreeSet::new(),
         })
     }
 
@@ -209,6 +213,19 @@ impl World {
     /// [moments](Moment) know nothing of it.
     pub fn mend(&mut self, mends: &[Mend]) {
         self.mends = mends.to_vec();
+    }
+
+    /// Whether this answer counts as given only later, by something done for the guest ([`Effort::Later`]).
+    #[must_use]
+    pub fn holds(&self, answer: RequestId) -> bool {
+        self.mends.iter().any(|mend| match mend.effort {
+            Effort::Later(op) => {
+                mend.incarnation == self.incarnation
+                    && mend.place == Place::Replying(answer)
+                    && !self.awaited.contains(&op)
+            }
+            _ => false,
+        })
     }
 
     /// Virtual time.
@@ -435,6 +452,7 @@ impl World {
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
             mends: Vec::new(),
+            awaited: BTreeSet::new(),
             ..*self
         }
     }
@@ -515,6 +533,10 @@ impl World {
 
     fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
         self.mend_at(Place::Completed(completion.id));
+        let effort = Effort::Later(completion.id);
+        if self.mends.iter().any(|mend| mend.effort == effort) {
+            self.awaited.insert(completion.id);
+        }
         let hash = match &completion.result {
             Ok(Some(bytes)) if self.trace.is_on() => bytes.hash(),
             _ => 0,
@@ -574,6 +596,9 @@ impl World {
     }
 
     fn end(&mut self, verdict: GuestError) -> GuestError {
+        if let GuestError::OutOfFuel { fuel } = &verdict {
+            self.fuel += fuel;
+        }
         self.trace.push(self.now, fault(&verdict));
         self.guest = None;
         verdict

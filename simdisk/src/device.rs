@@ -320,6 +320,12 @@ impl Device {
         self.reads.as_deref().unwrap_or_default()
     }
 
+    /// Lets the next power cut leave what this write overwrites, as if it had gone elsewhere, or zeroes in its place: what a host asks
+    /// that tries whether that was still needed.
+    pub fn set_aside(&mut self, id: OpId, erased: bool) {
+        self.contents += u64::from(self.persistence.set_aside(id, erased));
+    }
+
     /// Lets the n-th read, write or flush from now fail, counted from 0, once; a flush that fails so drops what it should have made
     /// durable. Other kinds of faults: at their n-th opportunity.
     pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {

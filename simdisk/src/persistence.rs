@@ -96,6 +96,15 @@ pub struct Persistence {
     /// An empty list whose memory the next flush uses.
     spare: Vec<PendingWrite>,
     events: u64,
+    aside: Option<Aside>,
+}
+
+/// What a write has overwritten, to be there again after the next power cut.
+#[derive(Debug, Clone)]
+struct Aside {
+    before: Image,
+    offset: u64,
+    len_bytes: u64,
 }
 
 impl Persistence {
@@ -115,6 +124,7 @@ impl Persistence {
             pending: Vec::new(),
             spare: Vec::new(),
             events: 0,
+            aside: None,
         }
     }
 
@@ -239,6 +249,34 @@ impl Persistence {
         any
     }
 
+    /// Lets the next power cut leave what is durable now where this write goes, as if it had gone elsewhere; or zeroes, if it is
+    /// to be `erased`. Nothing if there is nothing to overwrite; says whether there is.
+    pub fn set_aside(&mut self, id: u64, erased: bool) -> bool {
+        let Some(at) = self.position(id) else {
+            return false;
+        };
+        let (offset, len_bytes) = self.pending[at].range();
+        let before = self.durable.clone();
+        let is_blank = before
+            .excerpt(offset, len_bytes)
+            .parts()
+            .flatten()
+            .all(|byte| *byte == 0);
+        if is_blank {
+            return false;
+        }
+        self.aside = Some(Aside {
+            before: if erased {
+                Image::new(before.len_bytes())
+            } else {
+                before
+            },
+            offset,
+            len_bytes,
+        });
+        true
+    }
+
     /// How many operations a flush of this mark covers.
     #[must_use]
     pub fn covered(&self, mark: Mark) -> usize {
@@ -301,6 +339,7 @@ impl Persistence {
         self.apply_state(&mut durable, state);
         self.durable = durable;
         self.pending.clear();
+        self.aside = None;
         self.visible = self.durable.clone();
     }
 
@@ -342,6 +381,9 @@ impl Persistence {
                 };
                 survived.apply(image, self.sector_bytes);
             }
+        }
+        if let Some(aside) = &self.aside {
+            image.take_over(&aside.before, aside.offset, aside.len_bytes);
         }
     }
 

@@ -53,4 +53,5 @@ small! {
     a_panic_of_a_run: sane_guest sane_guest_panic;
     a_recovery_of_a_run_that_differs: recovery_idempotent recovery_idempotent;
     work_of_a_run_that_is_lost: work_after_recovery work_after_recovery;
+    a_hang_of_a_run: sane_guest sane_guest_hang;
 }

@@ -18,6 +18,8 @@ fn program() -> Arc<dyn Program> {
     Arc::clone(PROGRAM.get_or_init(load))
 }
 
+mod small;
+
 fn hunt() -> Hunt {
     Hunt {
         program: program(),

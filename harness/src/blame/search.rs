@@ -1,14 +1,19 @@
 //! Tries one thing after the other, the least first.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use kvsim_sim::{Effort, Mend, Place, TraceMode};
+use kvsim_simdisk::{OpId, Sectors};
 
 use super::timeline::Timeline;
-use super::{Blame, Cure, Missing};
+use super::{Blame, Cure, Missing, faults};
 use crate::case::{Case, CaseLife, Stop, drive_mended};
 use crate::explore::{Around, Reach, Setting};
 use crate::oracle::{Property, Symptom};
+
+/// Operations after an answer whose end it is held back for, one after the other, at most.
+const AWAITED_MAX: usize = 12;
 
 /// A case under suspicion.
 struct Suspect<'a> {
@@ -16,10 +21,27 @@ struct Suspect<'a> {
     case: &'a Case,
     kind: (Property, Symptom),
     timeline: Timeline,
+    /// The same with the last cut left out: what the guest would have done.
+    uncut: Timeline,
     /// The life that ends with the last cut.
     last: usize,
     left: u64,
     tried: u64,
+    /// From which life on, and whether operations wait too: whether all that can be done of the kind helps.
+    all_help: BTreeMap<(usize, bool), bool>,
+}
+
+/// What is tried before what: the next only if nothing helps before.
+#[derive(Clone, Copy)]
+enum Tier {
+    /// Something is made durable that is not.
+    Durable,
+    /// Somebody is told later.
+    Told,
+    /// Space is used again later.
+    Reused,
+    /// A write is held back.
+    Ordered,
 }
 
 /// How much has to be well.
@@ -31,44 +53,64 @@ enum Scope {
     Here(Range<usize>),
 }
 
-pub(super) fn search(
-    setting: Setting<'_>,
-    case: &Case,
-    explorations_max: u64,
-) -> Result<Blame, String> {
+pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result<Blame, String> {
     let seed = setting.scenario.run.seeds.start;
-    let run = |trace| drive_mended(setting.scenario, case, setting.program, seed, trace, &[]);
-    let driven = run(TraceMode::Full).map_err(|stop| format!("it cannot be run: {stop:?}"))?;
-    let Err(Stop::Violation(violation)) = driven.end else {
+    let run = |case: &Case| {
+        let trace = TraceMode::Full;
+        drive_mended(setting.scenario, case, setting.program, seed, trace, &[])
+            .map_err(|stop| format!("it cannot be run: {stop:?}"))
+    };
+    let driven = run(case)?;
+    let Err(Stop::Violation(violation)) = &driven.end else {
         return Err("the case does not fail, so there is nothing to blame".to_owned());
     };
     let Some(last) = case.lives.iter().rposition(|life| life.crash.is_some()) else {
         // Without a cut nothing is lost that a flush could save.
         return Ok(Blame::default());
     };
+    let kind = (violation.property, violation.symptom);
+    if let Some(fault) = faults::needed(setting, case, kind, &driven) {
+        return Ok(Blame {
+            fault: Some(fault),
+            tried: 1,
+            ..Blame::default()
+        });
+    }
+    let mut whole = case.clone();
+    whole.lives.truncate(last + 1);
+    whole.lives[last].crash = None;
+    let whole = run(&whole)?;
     let mut suspect = Suspect {
         setting,
         case,
-        kind: (violation.property, violation.symptom),
+        kind,
         timeline: Timeline::new(driven.world.trace(), driven.sent),
+        uncut: Timeline::new(whole.world.trace(), whole.sent),
         last,
-        left: explorations_max,
+        left: work_max,
         tried: 0,
+        all_help: BTreeMap::new(),
     };
-    let mut cures = suspect.cures(&Scope::Everywhere);
-    let mut elsewhere_too = false;
-    if cures.is_empty()
-        && let Some(stretch) = suspect.stretch()
-    {
-        cures = suspect.cures(&Scope::Here(stretch));
-        elsewhere_too = !cures.is_empty();
+    let mut blame = Blame::default();
+    let stretch = suspect.stretch();
+    for tier in [Tier::Durable, Tier::Told, Tier::Ordered, Tier::Reused] {
+        blame.cures = suspect.cures(tier, &Scope::Everywhere);
+        // Mends of one cut are worth nothing if the same at all of them would not mend all.
+        if blame.cures.is_empty()
+            && let Some(stretch) = &stretch
+            && !matches!(tier, Tier::Reused)
+            && (!matches!(tier, Tier::Durable) || suspect.would_all_help(last, false))
+        {
+            blame.cures = suspect.cures(tier, &Scope::Here(stretch.clone()));
+            blame.elsewhere_too = !blame.cures.is_empty();
+        }
+        if !blame.cures.is_empty() {
+            break;
+        }
     }
-    Ok(Blame {
-        cures,
-        elsewhere_too,
-        tried: suspect.tried,
-        exhausted: suspect.is_over(),
-    })
+    blame.tried = suspect.tried;
+    blame.exhausted = suspect.is_over();
+    Ok(blame)
 }
 
 impl Suspect<'_> {
@@ -77,27 +119,101 @@ impl Suspect<'_> {
     }
 
     /// The points of the last cut's life around it at which the same failure is possible.
-    fn stretch(&self) -> Option<Range<usize>> {
+    fn stretch(&mut self) -> Option<Range<usize>> {
         let event = self.case.lives[self.last].crash.as_ref()?.after_event;
         let around = Around::new(self.setting, self.case, self.last, Reach::Recovery, &[])?;
-        around.stretch(event, self.kind)
+        let mut work = 0;
+        let stretch = around.stretch(event, self.kind, &mut work);
+        self.left = self.left.saturating_sub(work);
+        stretch
     }
 
-    /// What helps: writes written through and flushes, or else barriers.
-    fn cures(&mut self, scope: &Scope) -> Vec<Cure> {
-        let mut cures = Vec::new();
-        for life in 0..=self.last {
-            cures.extend(self.write_throughs(life, scope));
-        }
-        for life in 0..=self.last {
-            cures.extend(self.flushes(life, scope));
-        }
-        if cures.is_empty() {
-            for life in 0..=self.last {
-                cures.extend(self.barriers(life, scope));
+    fn cures(&mut self, tier: Tier, scope: &Scope) -> Vec<Cure> {
+        match tier {
+            Tier::Durable => {
+                let mut cures = Vec::new();
+                for life in self.hopeful(false) {
+                    cures.extend(self.write_throughs(life, scope));
+                }
+                for life in self.hopeful(false) {
+                    cures.extend(self.flushes(life, scope));
+                }
+                cures
+            }
+            Tier::Told => {
+                let mut cures = Vec::new();
+                for life in self.hopeful(false) {
+                    cures.extend(self.barriers(life, scope, Missing::LaterAnswer));
+                }
+                if cures.is_empty() {
+                    for life in 0..=self.last {
+                        cures.extend(self.later_answers(life, scope));
+                    }
+                }
+                cures
+            }
+            Tier::Reused => match scope {
+                Scope::Everywhere => self.reuses(),
+                Scope::Here(_) => Vec::new(),
+            },
+            Tier::Ordered => {
+                let lives = self.hopeful(true).into_iter();
+                lives
+                    .flat_map(|life| self.barriers(life, scope, Missing::Barrier))
+                    .collect()
             }
         }
-        cures
+    }
+
+    /// Whether the failure is gone from the last life if, from this life on, all writes are durable when they complete and answers wait for what was
+    /// submitted before them; if `ordered`, operations wait for that too. What is possible then is possible with any single mend of that kind: so if
+    /// that is not well, none of them can be.
+    fn would_all_help(&mut self, from: usize, ordered: bool) -> bool {
+        if let Some(known) = self.all_help.get(&(from, ordered)) {
+            return *known;
+        }
+        let mut mends = Vec::new();
+        for (life, places) in (1..).zip(&self.uncut.lives).skip(from) {
+            let mut mend = |place, effort| {
+                mends.push(Mend {
+                    incarnation: life,
+                    place,
+                    effort,
+                });
+            };
+            for place in places {
+                match *place {
+                    Place::Submitting(op) => {
+                        mend(Place::Submitted(op), Effort::WriteThrough);
+                        if ordered {
+                            mend(*place, Effort::Barrier);
+                        }
+                    }
+                    Place::Replying(_) => mend(*place, Effort::Barrier),
+                    Place::Submitted(_) | Place::Completed(_) => {}
+                }
+            }
+        }
+        self.tried += 1;
+        let kind = self.kind;
+        let mut work = 0;
+        let around = self.around(self.last, &mends);
+        // A case that does not lead there any more says nothing.
+        let helps = around.is_none_or(|around| {
+            let first = around.first(around.all(), Some(kind), &mut work);
+            first.is_none()
+        });
+        self.left = self.left.saturating_sub(work);
+        self.all_help.insert((from, ordered), helps);
+        helps
+    }
+
+    /// Lives in which something done of this kind may help.
+    fn hopeful(&mut self, ordered: bool) -> Vec<usize> {
+        let lives = 0..=self.last;
+        lives
+            .filter(|life| self.would_all_help(*life, ordered))
+            .collect()
     }
 
     fn cure(&self, missing: Missing, life: usize, sentence: &str) -> Cure {
@@ -179,16 +295,98 @@ impl Suspect<'_> {
         }
     }
 
-    fn barriers(&mut self, life: usize, scope: &Scope) -> Vec<Cure> {
+    /// Writes of the life that is cut last, not torn, of which it was too early to overwrite what was durable there: with that in place it passes,
+    /// and with zeroes there it fails in the same way. So it is what was there that is missed, and not the write that does harm.
+    fn reuses(&mut self) -> Vec<Cure> {
+        let life = self.last;
+        let torn = |op: OpId| {
+            let crash = self.case.lives[life].crash.as_ref();
+            let mut survivors = crash.into_iter().flat_map(|crash| &crash.survivors);
+            survivors.any(|survivor| survivor.id == op && survivor.sectors != Sectors::All)
+        };
+        let places = self.places(life).into_iter();
+        let writes: Vec<OpId> = places
+            .filter_map(|place| match place {
+                Place::Submitting(op) if self.timeline.changes(op) && !torn(op) => Some(op),
+                _ => None,
+            })
+            .collect();
+        let mut cures = Vec::new();
+        for op in writes {
+            let with = |effort| {
+                [Mend {
+                    incarnation: life as u64 + 1,
+                    place: Place::Submitted(op),
+                    effort,
+                }]
+            };
+            self.tried += 2;
+            let is_missed = matches!(self.end(&with(Effort::Aside)), Some(Ok(())))
+                && matches!(
+                    self.end(&with(Effort::Erased)),
+                    Some(Err(Stop::Violation(violation)))
+                        if (violation.property, violation.symptom) == self.kind
+                );
+            if !is_missed {
+                continue;
+            }
+            let sentence = format!(
+                "{} not yet, for what it overwrites is still needed",
+                self.timeline.operation(op)
+            );
+            cures.push(self.cure(Missing::LaterReuse, life, &sentence));
+        }
+        cures
+    }
+
+    /// Answers, or else operations, that have to wait for all that was submitted before them.
+    fn barriers(&mut self, life: usize, scope: &Scope, missing: Missing) -> Vec<Cure> {
         let mut cures = Vec::new();
         for place in self.places(life) {
-            if !matches!(place, Place::Completed(_))
-                && self.helps(life, place, Effort::Barrier, scope)
-            {
+            let fits = match place {
+                Place::Replying(_) => missing == Missing::LaterAnswer,
+                Place::Submitting(_) => missing == Missing::Barrier,
+                Place::Submitted(_) | Place::Completed(_) => false,
+            };
+            if fits && self.helps(life, place, Effort::Barrier, scope) {
                 let what = self.timeline.what(place);
                 let sentence =
                     format!("{what} held back until all that was submitted before it is durable");
-                cures.push(self.cure(Missing::Barrier, life, &sentence));
+                cures.push(self.cure(missing, life, &sentence));
+            }
+        }
+        cures
+    }
+
+    /// Answers that are given before anything is written for them, and have to wait for an operation that ends only afterwards: the first
+    /// one whose end is late enough; or for good, if what they promise is never written.
+    fn later_answers(&mut self, life: usize, scope: &Scope) -> Vec<Cure> {
+        let ends = self.uncut.ends.get(life).cloned().unwrap_or_default();
+        let mut cures = Vec::new();
+        for place in self.places(life) {
+            let Place::Replying(id) = place else {
+                continue;
+            };
+            if !self.timeline.is_rash(life, id) {
+                continue;
+            }
+            let after = ends.iter().skip_while(|end| **end != place);
+            let awaited = after.filter_map(|end| match end {
+                Place::Completed(op) => Some(*op),
+                _ => None,
+            });
+            let awaited: Vec<OpId> = awaited.take(AWAITED_MAX).chain([OpId::MAX]).collect();
+            let helps = |op: &&OpId| self.helps(life, place, Effort::Later(**op), scope);
+            if let Some(&op) = awaited.iter().find(helps) {
+                let what = self.timeline.what(place);
+                let sentence = match op {
+                    OpId::MAX => format!("{what} not given, since nothing is written for it"),
+                    op => format!(
+                        "{what} held back until {} has completed",
+                        self.uncut.operation(op)
+                    ),
+                };
+                cures.push(self.cure(Missing::LaterAnswer, life, &sentence));
             }
         }
         cures
@@ -209,35 +407,41 @@ impl Suspect<'_> {
             return false;
         }
         let kind = self.kind;
+        let mut work = 0;
         let helps = match scope {
-            Scope::Everywhere => (life..=self.last).all(|at| self.is_well(at, &mends)),
-            Scope::Here(points) => self
-                .around(self.last, &mends)
-                .is_some_and(|around| around.first(points.clone(), Some(kind)).is_none()),
+            Scope::Everywhere => (life..=self.last).all(|at| self.is_well(at, &mends, &mut work)),
+            Scope::Here(points) => self.around(self.last, &mends).is_some_and(|around| {
+                let first = around.first(points.clone(), Some(kind), &mut work);
+                first.is_none()
+            }),
         };
+        self.left = self.left.saturating_sub(work);
         // What was stopped on the way found nothing for want of looking.
         helps && self.setting.control.stopped().is_none()
     }
 
     fn case_passes(&self, mends: &[Mend]) -> bool {
+        matches!(self.end(mends), Some(Ok(())))
+    }
+
+    /// How the case ends; what cannot be run says nothing.
+    fn end(&self, mends: &[Mend]) -> Option<Result<(), Stop>> {
         let Setting {
             scenario, program, ..
         } = self.setting;
         let seed = scenario.run.seeds.start;
         let driven = drive_mended(scenario, self.case, program, seed, TraceMode::Off, mends);
-        // What cannot be run says nothing.
-        driven.is_ok_and(|driven| matches!(driven.end, Ok(())))
+        Some(driven.ok()?.end)
     }
 
     /// Whether no state of this life leads to the failure; of the last one that is cut, to no failure at all.
-    fn is_well(&mut self, life: usize, mends: &[Mend]) -> bool {
+    fn is_well(&self, life: usize, mends: &[Mend], work: &mut u64) -> bool {
         let kind = (life != self.last).then_some(self.kind);
         self.around(life, mends)
-            .is_some_and(|around| around.first(around.all(), kind).is_none())
+            .is_some_and(|around| around.first(around.all(), kind, work).is_none())
     }
 
-    fn around(&mut self, life: usize, mends: &[Mend]) -> Option<Around<'_>> {
-        self.left = self.left.checked_sub(1)?;
+    fn around(&self, life: usize, mends: &[Mend]) -> Option<Around<'_>> {
         let next = self.case.lives.get(life + 1);
         let works = next.is_some_and(|next: &CaseLife| !next.requests.is_empty());
         let reach = match works {

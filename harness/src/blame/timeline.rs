@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_sim::api::RequestId;
+use kvsim_sim::api::{Request, RequestId};
 use kvsim_sim::{Place, Trace, TraceEvent};
 use kvsim_simdisk::OpId;
 
@@ -21,6 +21,10 @@ struct Operation {
 pub(super) struct Timeline {
     /// By life, in order; without what cannot matter: reads, and the answers to what is read back after a recovery.
     pub(super) lives: Vec<Vec<Place>>,
+    /// By life, in order: answers, and the completions of whatever is not a read.
+    pub(super) ends: Vec<Vec<Place>>,
+    /// How many places of its life came before a request.
+    arrivals: BTreeMap<RequestId, usize>,
     operations: BTreeMap<OpId, Operation>,
     requests: BTreeMap<RequestId, CaseRequest>,
 }
@@ -33,7 +37,14 @@ impl Timeline {
         };
         for record in trace.events() {
             match record.event {
-                TraceEvent::Open { .. } => timeline.lives.push(Vec::new()),
+                TraceEvent::Open { .. } => {
+                    timeline.lives.push(Vec::new());
+                    timeline.ends.push(Vec::new());
+                }
+                TraceEvent::Request { id, .. } => {
+                    let before = timeline.lives.last().map_or(0, Vec::len);
+                    timeline.arrivals.insert(id, before);
+                }
                 TraceEvent::Submit {
                     op,
                     kind,
@@ -51,9 +62,15 @@ impl Timeline {
                 }
                 TraceEvent::Complete {
                     op, error: None, ..
-                } if timeline.changes(op) => timeline.push(Place::Completed(op)),
+                } if timeline.operations.contains_key(&op) => {
+                    if timeline.changes(op) {
+                        timeline.push(Place::Completed(op));
+                    }
+                    timeline.end(Place::Completed(op));
+                }
                 TraceEvent::Reply { id, .. } if id == 0 || timeline.requests.contains_key(&id) => {
                     timeline.push(Place::Replying(id));
+                    timeline.end(Place::Replying(id));
                 }
                 _ => {}
             }
@@ -67,8 +84,33 @@ impl Timeline {
         }
     }
 
+    fn end(&mut self, place: Place) {
+        if let Some(life) = self.ends.last_mut() {
+            life.push(place);
+        }
+    }
+
+    /// Whether a client is told by this answer that something is written or durable, and nothing was written for it since it asked.
+    pub(super) fn is_rash(&self, life: usize, id: RequestId) -> bool {
+        use Request::{Get, Release, Scan, Snapshot};
+        let Some(asked) = self.requests.get(&id) else {
+            return false;
+        };
+        if matches!(
+            asked.request,
+            Get { .. } | Scan(_) | Snapshot | Release { .. }
+        ) {
+            return false;
+        }
+        let places = self.lives.get(life).map_or(&[][..], Vec::as_slice);
+        let from = self.arrivals.get(&id).copied().unwrap_or(0);
+        let since = places.iter().skip(from);
+        let mut until = since.take_while(|place| **place != Place::Replying(id));
+        !until.any(|place| matches!(place, Place::Submitting(op) if self.changes(*op)))
+    }
+
     /// Whether an operation puts something into the cache.
-    fn changes(&self, op: OpId) -> bool {
+    pub(super) fn changes(&self, op: OpId) -> bool {
         let operation = self.operations.get(&op);
         operation.is_some_and(|operation| operation.kind != "flush")
     }

@@ -113,6 +113,8 @@ pub(crate) struct Incarnation<'a, W> {
     waiting: BTreeMap<RequestId, ClientId>,
     changes: u64,
     transcript: Option<Transcript>,
+    /// Answers that count as given only later, by what is done for the guest.
+    held: Vec<Reply>,
 }
 
 impl<'a, W: Watch> Incarnation<'a, W> {
@@ -144,6 +146,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             sent: BTreeMap::new(),
             waiting: BTreeMap::new(),
             transcript: None,
+            held: Vec::new(),
         }
     }
 
@@ -311,7 +314,10 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             self.check_end()?;
             match self.world.step() {
                 Ok(Step::Quiet) => break,
-                Ok(_) => self.look(None, false),
+                Ok(_) => {
+                    let late = self.no_longer_held()?;
+                    self.look(None, late);
+                }
                 Err(error) => return Err(guest_error(&error, self.crashes, "idle")),
             }
         }
@@ -329,11 +335,16 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     fn until_answered(&mut self, doing: &str) -> Result<(), Stop> {
         while self.unanswered() > 0 {
             let Some(reply) = self.step(doing)? else {
-                self.look(None, false);
+                let late = self.no_longer_held()?;
+                self.look(None, late);
                 continue;
             };
-            let (now, truth) = (self.world.now(), self.truth());
-            Arc::make_mut(&mut self.oracle).replied(now, &reply, &truth)?;
+            // The client goes on as it did, whenever the answer counts: the course of events stays the same.
+            if self.world.holds(reply.id) {
+                self.held.push(reply.clone());
+            } else {
+                self.count(&reply)?;
+            }
             if let Some(client) = self.waiting.remove(&reply.id) {
                 self.source.replied(client, &reply);
                 if client != PRELOAD_WRITER {
@@ -343,6 +354,26 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             self.look(None, true);
         }
         Ok(())
+    }
+
+    /// An answer counts as given.
+    fn count(&mut self, reply: &Reply) -> Result<(), Stop> {
+        let (now, truth) = (self.world.now(), self.truth());
+        let oracle = Arc::make_mut(&mut self.oracle);
+        Ok(oracle.replied(now, reply, &truth)?)
+    }
+
+    /// Answers that were held and count from now on; whether there were any.
+    fn no_longer_held(&mut self) -> Result<bool, Stop> {
+        let all = std::mem::take(&mut self.held);
+        let (held, given): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|reply| self.world.holds(reply.id));
+        self.held = held;
+        for reply in &given {
+            self.count(reply)?;
+        }
+        Ok(!given.is_empty())
     }
 
     fn send_next(&mut self, client: ClientId) {
@@ -368,7 +399,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     }
 
     fn unanswered(&self) -> u64 {
-        (self.oracle.outstanding() + self.coming.len()) as u64
+        (self.oracle.outstanding() + self.coming.len() - self.held.len()) as u64
     }
 
     fn check_end(&self) -> Result<(), Stop> {

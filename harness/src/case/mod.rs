@@ -72,6 +72,12 @@ impl CaseCrash {
 }
 
 impl Case {
+    /// How many requests it has.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.lives.iter().map(|life| life.requests.len()).sum()
+    }
+
     /// How many crashes it has.
     #[must_use]
     pub fn crashes(&self) -> u64 {

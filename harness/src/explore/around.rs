@@ -10,7 +10,6 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::HashSet;
 use kvsim_sim::{Mend, Program, TraceMode};
 
 use super::FEW_STATES;
@@ -20,7 +19,6 @@ use super::record::later_clients;
 use super::report::Found;
 use crate::case::{Case, Driven, Incarnation, Source, drive_mended};
 use crate::control::Control;
-use crate::coverage::MarkCounts;
 use crate::oracle::{Property, Symptom, Violation};
 use crate::scenario::{ExploreConfig, Scenario};
 
@@ -147,19 +145,25 @@ impl<'a> Around<'a> {
         0..self.points.len()
     }
 
-    /// The first violation at these points, of this kind if one is given.
+    /// The first violation at these points, of this kind if one is given. What work it took is added to `work`.
     pub(crate) fn first(
         &self,
         points: Range<usize>,
         kind: Option<(Property, Symptom)>,
+        work: &mut u64,
     ) -> Option<Box<Violation>> {
-        let found = self.walk(points, kind, 1, true);
+        let found = self.walk(points, kind, 1, true, work);
         found.into_iter().next().map(|found| found.violation)
     }
 
     /// The stretch of points around the one of this event at each of which a failure of this kind is possible.
-    pub(crate) fn stretch(&self, event: u64, kind: (Property, Symptom)) -> Option<Range<usize>> {
-        let found = self.walk(self.all(), Some(kind), FAILURES_LISTED_MAX, false);
+    pub(crate) fn stretch(
+        &self,
+        event: u64,
+        kind: (Property, Symptom),
+        work: &mut u64,
+    ) -> Option<Range<usize>> {
+        let found = self.walk(self.all(), Some(kind), FAILURES_LISTED_MAX, false, work);
         let fails = |at: usize| found.iter().any(|found| found.origin == at as u64);
         let here = self.points.iter().rposition(|point| point.event <= event)?;
         if !fails(here) {
@@ -176,24 +180,18 @@ impl<'a> Around<'a> {
         wanted: Option<(Property, Symptom)>,
         violations_max: u64,
         skip_seen: bool,
+        work: &mut u64,
     ) -> Vec<Found> {
         let mut scenario = self.scenario.clone();
         scenario.explore.violations_max = violations_max;
         let mut walk = Walk {
-            scenario: &scenario,
-            control: self.control,
-            jobs: self.jobs,
-            seed: scenario.run.seeds.start,
-            shard: (0, 1),
             skip_seen,
             wanted,
-            seen: HashSet::default(),
-            levels: Vec::new(),
-            found: Vec::new(),
-            marks: MarkCounts::default(),
+            ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };
         // Whether it ends early makes no difference: what was found before that counts.
         let _ = walk.points(&self.life, &self.points[points]);
+        *work += walk.work;
         walk.found
     }
 }

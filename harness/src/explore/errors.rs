@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::judge::Task;
 use super::point::crash;
 use super::states::least;
+use super::toll::{Toll, work};
 use crate::case::{Case, CaseCrash, CaseLife, Incarnation, Source, Stop};
-use crate::coverage::MarkCounts;
 use crate::oracle::{DeviceTruth, Ending};
 use crate::scenario::Scenario;
 
@@ -37,16 +37,16 @@ impl ErrorCounts {
     }
 }
 
-/// Recovers a state with each of the errors that the scenario asks for. Marks count that are reached while the device fails.
+/// Recovers a state with each of the errors that the scenario asks for. What was done while the device fails counts.
 pub(super) fn judge_failing(
     scenario: &Scenario,
     task: &Task<'_>,
-    marks: &mut MarkCounts,
+    toll: &mut Toll,
 ) -> Result<ErrorCounts, (Stop, Box<Case>)> {
     let mut counts = ErrorCounts::default();
     for error in &scenario.explore.recovery_errors {
         for n in 0..scenario.explore.recovery_errors_max {
-            match recover_failing(scenario, task, error.fault(), n, marks)? {
+            match recover_failing(scenario, task, error.fault(), n, toll)? {
                 Failed::Never => break,
                 Failed::Refused => counts.refused += 1,
                 Failed::Opened => counts.opened += 1,
@@ -70,7 +70,7 @@ fn recover_failing(
     task: &Task<'_>,
     fault: FaultKind,
     n: u64,
-    marks: &mut MarkCounts,
+    toll: &mut Toll,
 ) -> Result<Failed, (Stop, Box<Case>)> {
     let Task {
         life,
@@ -83,7 +83,7 @@ fn recover_failing(
     let invalid = |what: String| (Stop::Invalid(what), Box::new(Case::default()));
     let world = point.moment.crashed(kind, state);
     let mut world = world.map_err(|error| invalid(error.to_string()))?;
-    let first_op = world.device().next_op();
+    let (first_op, before) = (world.device().next_op(), work(&world));
     world.fail_nth(fault, n);
     let crashes = life.crashes + 1;
     let nothing = || Source::listed(&[]);
@@ -92,7 +92,7 @@ fn recover_failing(
     let recovered = failing.recover();
     let judged = recovered.and_then(|shown| failing.adopt(&shown, None));
     let events = failing.events();
-    marks.add(failing.world.marks());
+    toll.add(&failing.world, before);
     let (mut world, mut oracle, ()) = failing.end();
     let script = world.device().fired_script().iter();
     let script: Vec<ScriptedFault> = script.filter(|it| it.op >= first_op).copied().collect();

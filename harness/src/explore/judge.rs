@@ -10,10 +10,10 @@ use super::errors::{self, ErrorCounts};
 use super::known::{Before, Number, Recoveries};
 use super::point::{Lived, Point, Recorder, Trail, crash};
 use super::states::least;
+use super::toll::{Toll, work};
 use crate::case::{
     Case, CaseCrash, CaseLife, Incarnation, Source, Stop, Transcript, blame_the_crash,
 };
-use crate::coverage::MarkCounts;
 use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, Violation};
 use crate::scenario::Scenario;
 
@@ -67,41 +67,41 @@ pub(super) enum Failed {
 
 /// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well, and if it may
 /// one that is known does.
-/// Beside each: which marks the guest reached in the recoveries that it took.
+/// Beside each: what the recoveries took that it needed.
 pub(super) fn judge_alike(
     scenario: &Scenario,
     tasks: &[Task<'_>],
     known: &mut Recoveries,
-) -> Vec<(Judged, MarkCounts)> {
+) -> Vec<(Judged, Toll)> {
     let Some((first, others)) = tasks.split_first() else {
         return Vec::new();
     };
-    let mut marks = MarkCounts::default();
-    let (judged, recovery) = judge(scenario, first, known, &mut marks);
-    let judged = failing(scenario, first, judged, &mut marks);
-    let mut all = vec![(judged, marks)];
+    let mut toll = Toll::default();
+    let (judged, recovery) = judge(scenario, first, known, &mut toll);
+    let judged = failing(scenario, first, judged, &mut toll);
+    let mut all = vec![(judged, toll)];
     for task in others {
         let is_known =
             recovery.is_some_and(|number| is_legal(scenario, task, known.transcript(number)));
-        let mut marks = MarkCounts::default();
+        let mut toll = Toll::default();
         let judged = if is_known {
             legal(None, 0)
         } else {
-            judge(scenario, task, known, &mut marks).0
+            judge(scenario, task, known, &mut toll).0
         };
-        let judged = failing(scenario, task, judged, &mut marks);
-        all.push((judged, marks));
+        let judged = failing(scenario, task, judged, &mut toll);
+        all.push((judged, toll));
     }
     all
 }
 
 /// A state that is legal as long as the device does what it is told, judged with a device that fails in the recovery.
-fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, marks: &mut MarkCounts) -> Judged {
+fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, toll: &mut Toll) -> Judged {
     match judged {
         Judged::Legal {
             deeper, recoveries, ..
         } if !scenario.explore.recovery_errors.is_empty() => {
-            match errors::judge_failing(scenario, task, marks) {
+            match errors::judge_failing(scenario, task, toll) {
                 Ok(errors) => Judged::Legal {
                     deeper,
                     recoveries,
@@ -133,7 +133,7 @@ fn judge(
     scenario: &Scenario,
     task: &Task<'_>,
     known: &mut Recoveries,
-    marks: &mut MarkCounts,
+    toll: &mut Toll,
 ) -> (Judged, Option<Number>) {
     let Task {
         life,
@@ -148,16 +148,16 @@ fn judge(
     };
     // A device that kept its power may still be at work, so its contents do not say all.
     let is_mere = then == Then::Nothing && kind == CrashKind::Power;
-    let before = is_mere.then(|| Before::of(world.device())).flatten();
-    if let Some(before) = &before {
-        if let Some(number) = known.find(before)
+    let bytes = is_mere.then(|| Before::of(world.device())).flatten();
+    if let Some(bytes) = &bytes {
+        if let Some(number) = known.find(bytes)
             && is_legal(scenario, task, known.transcript(number))
         {
             return (legal(None, 0), Some(number));
         }
         world.note_reads();
     }
-    let settled = world.device().pending().is_empty();
+    let (settled, before) = (world.device().pending().is_empty(), work(&world));
     let source = if then == Then::Nothing {
         Source::listed(&[])
     } else {
@@ -174,7 +174,7 @@ fn judge(
     }
     let shown = live(&mut next, point.twin(life, kind), then);
     if shown.is_err() || then != Then::Again {
-        marks.add(next.world.marks());
+        toll.add(&next.world, before);
     }
     let log = std::mem::take(&mut next.log);
     let lived = |log, clients, shown| Lived {
@@ -201,7 +201,7 @@ fn judge(
         Then::Nothing => {
             let transcript = next.take_transcript();
             let reads = next.world.device().reads();
-            let kept = transcript.map(|transcript| known.keep(before, reads, transcript));
+            let kept = transcript.map(|transcript| known.keep(bytes, reads, transcript));
             (legal(None, 1), kept)
         }
         Then::Deeper => {
@@ -221,7 +221,7 @@ fn judge(
                 survivors: least(next.world.device()).survivors,
             };
             let (world, oracle, _) = next.end();
-            let judged = match once_more(scenario, (world, oracle), &crash, crashes, marks) {
+            let judged = match once_more(scenario, (world, oracle, before), &crash, crashes, toll) {
                 Ok(()) => legal(None, 2),
                 Err(stop) => ended(stop, || {
                     let mut case = case(log, Some(crash));
@@ -257,10 +257,10 @@ fn live(
 /// One more cut, and one more recovery.
 fn once_more(
     scenario: &Scenario,
-    (mut world, mut oracle): (World, Arc<Oracle>),
+    (mut world, mut oracle, before): (World, Arc<Oracle>, u64),
     crash: &CaseCrash,
     crashes: u64,
-    marks: &mut MarkCounts,
+    toll: &mut Toll,
 ) -> Result<(), Stop> {
     let now = world.now();
     world
@@ -271,7 +271,7 @@ fn once_more(
     let source = Source::listed(&[]);
     let mut last = Incarnation::new(world, oracle, source, &scenario.check, crashes + 1, ());
     let shown = last.recover();
-    marks.add(last.world.marks());
+    toll.add(&last.world, before);
     last.judge(&shown?, None).map(drop)
 }
 

@@ -13,15 +13,12 @@
 
 use std::time::Duration;
 
-use hashbrown::HashSet;
-
 use super::level::{Ended, Walk};
 use super::point::Point;
 use super::record::{self, Recording};
 use super::{Exploration, now};
 use crate::campaign::CampaignError;
 use crate::control::Control;
-use crate::coverage::MarkCounts;
 use crate::summary::FailureReport;
 
 /// What an operation is that may be left out.
@@ -133,19 +130,7 @@ impl Exploration {
         mutated.scenario = std::sync::Arc::new(scenario);
         let recording = mutated.recorded()?;
         let (window, ends) = window(&sites.clean.points, &recording.points);
-        let mut walk = Walk {
-            scenario: &mutated.scenario,
-            control,
-            jobs: self.jobs,
-            seed: self.seed,
-            shard: (0, 1),
-            skip_seen: true,
-            wanted: None,
-            seen: HashSet::default(),
-            levels: Vec::new(),
-            found: Vec::new(),
-            marks: MarkCounts::default(),
-        };
+        let mut walk = Walk::new(&mutated.scenario, control, self.jobs, self.seed);
         let walked = walk.points(&recording.life, &window);
         let sampled = walk.levels.iter().any(|level| level.left_out.sampled > 0);
         let states = walk.levels.iter().map(|level| level.checked).sum();

@@ -22,6 +22,7 @@ use super::parallel::{STRIDE, map};
 use super::point::{Lived, Point};
 use super::report::{Found, LeftOutCounts, Level, PointCount};
 use super::states::{States, states};
+use super::toll::{PER_POINT, PER_STATE, Toll};
 use crate::control::Control;
 use crate::coverage::MarkCounts;
 use crate::oracle::{Property, Symptom, Violation};
@@ -52,13 +53,17 @@ pub(super) struct Walk<'a> {
     pub(super) found: Vec<Found>,
     /// The guest's marks, of all states that were judged.
     pub(super) marks: MarkCounts,
+    /// Work so far.
+    pub(super) work: u64,
+    /// It ends after so much work, at the next end of a batch.
+    pub(super) work_max: u64,
 }
 
 /// Why a walk ended before its end.
 pub(super) enum Ended {
     /// Somebody asked for it.
     Stopped,
-    /// There are as many violations as are wanted.
+    /// There are as many violations as are wanted, or it took as much work as was granted.
     Enough,
     /// A state could not be judged.
     Failed(Failed),
@@ -134,7 +139,31 @@ static KILLED: CrashState = CrashState {
     survivors: Vec::new(),
 };
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    /// A walk through all states, each of them once, until its end.
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        control: &'a Control,
+        jobs: NonZeroUsize,
+        seed: u64,
+    ) -> Walk<'a> {
+        Walk {
+            scenario,
+            control,
+            jobs,
+            seed,
+            shard: (0, 1),
+            skip_seen: true,
+            wanted: None,
+            seen: HashSet::default(),
+            levels: Vec::new(),
+            found: Vec::new(),
+            marks: MarkCounts::default(),
+            work: 0,
+            work_max: u64::MAX,
+        }
+    }
+
     /// Walks the points of the recording. Gives the counts of each.
     pub(super) fn points(
         &mut self,
@@ -167,7 +196,12 @@ impl Walk<'_> {
         is_ours: bool,
         counts: &mut Vec<PointCount>,
     ) -> Result<(), Ended> {
+        if self.work >= self.work_max {
+            return Err(Ended::Enough);
+        }
         let groups = self.list(places)?;
+        let listed = groups.iter().map(|group| group.cuts.keys.len() as u64);
+        self.work += PER_STATE * listed.sum::<u64>() + PER_POINT * places.len() as u64;
         let mut new = Vec::new();
         let mut here = Vec::new();
         for group in &groups {
@@ -285,11 +319,12 @@ impl Walk<'_> {
             let mut lives = Vec::new();
             let mut stopped = false;
             for (new, judged) in part.iter().zip(judged) {
-                let Some((judged, marks)) = judged else {
+                let Some((judged, toll)) = judged else {
                     stopped = true;
                     continue;
                 };
-                self.marks.add_all(&marks);
+                self.marks.add_all(&toll.marks);
+                self.work += toll.work;
                 counts[new.point].checked += 1;
                 match judged {
                     Judged::Legal {
@@ -337,11 +372,7 @@ impl Walk<'_> {
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.
-    fn judge_part(
-        &self,
-        places: &[Place<'_>],
-        part: &[New<'_>],
-    ) -> Vec<Option<(Judged, MarkCounts)>> {
+    fn judge_part(&self, places: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<(Judged, Toll)>> {
         let mut alike: Vec<Vec<usize>> = Vec::new();
         let mut by_image: HashMap<u128, usize, Xxh3DefaultBuilder> = HashMap::default();
         for (at, new) in part.iter().enumerate() {
@@ -393,7 +424,7 @@ impl Walk<'_> {
             let judged = stretch.iter().map(|group| judge(group, &mut known));
             judged.collect::<Vec<_>>()
         });
-        let mut in_order: Vec<Option<(Judged, MarkCounts)>> = Vec::new();
+        let mut in_order: Vec<Option<(Judged, Toll)>> = Vec::new();
         in_order.resize_with(part.len(), || None);
         for (group, judged) in alike.iter().zip(judged.into_iter().flatten()) {
             for (at, judged) in group.iter().zip(judged) {

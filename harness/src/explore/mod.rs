@@ -24,19 +24,19 @@ mod report;
 mod states;
 mod tears;
 pub mod text;
+mod toll;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hashbrown::HashSet;
 use kvsim_sim::Program;
 
 use crate::campaign::CampaignError;
 use crate::case::{Case, CaseRequest, Source};
 use crate::control::Control;
-use crate::coverage::{Coverage, MarkCounts};
+use crate::coverage::Coverage;
 use crate::failure;
 use crate::minimise::{Budget, minimise};
 use crate::oracle::{Property, Symptom};
@@ -50,6 +50,7 @@ use level::{Ended, Walk};
 pub use merge::merge;
 use report::Found;
 pub use report::{ExploreReport, LeftOutCounts, Level, PointCount};
+pub(crate) use toll::work;
 
 /// What to explore.
 #[derive(Clone)]
@@ -91,17 +92,9 @@ impl Exploration {
         report.events = recording.events;
         report.points_asked = recording.points.len() as u64;
         let mut walk = Walk {
-            scenario,
-            control,
-            jobs: self.jobs,
-            seed: self.seed,
             shard: self.shard.unwrap_or((0, 1)),
             skip_seen: self.skip_seen,
-            wanted: None,
-            seen: HashSet::default(),
-            levels: Vec::new(),
-            found: Vec::new(),
-            marks: MarkCounts::default(),
+            ..Walk::new(scenario, control, self.jobs, self.seed)
         };
         let (walked, cpu) = (now(), cpu::time());
         let (points, ended) = match walk.points(&recording.life, &recording.points) {
@@ -276,13 +269,15 @@ impl Exploration {
     }
 }
 
-/// The first failure of this kind when a blank device is asked these requests and cut anywhere, as far as `reach` goes.
+/// The first failure of this kind when a blank device is asked these requests and cut anywhere, as far as `reach` goes, if it is found with
+/// about so much work; and the work that it took.
 pub(crate) fn first_violation(
     setting: Setting<'_>,
     requests: &[CaseRequest],
     kind: (Property, Symptom),
     reach: Reach,
-) -> Option<Case> {
+    work_max: u64,
+) -> (Option<Case>, u64) {
     let Setting {
         program,
         jobs,
@@ -295,30 +290,26 @@ pub(crate) fn first_violation(
     scenario.explore.violations_max = 1;
     let seed = scenario.run.seeds.start;
     let source = Source::listed(requests);
-    let recording = match record::record_from(&scenario, program, seed, source) {
+    let mut recorded = 0;
+    let recording = record::record_from(&scenario, program, seed, source, &mut recorded);
+    let recording = match recording {
         Ok(recording) => recording,
         Err(record::Stopped::Found(found)) => {
             let same = (found.violation.property, found.violation.symptom) == kind;
-            return same.then_some(*found.case);
+            return (same.then_some(*found.case), recorded);
         }
-        Err(_) => return None,
+        Err(_) => return (None, recorded),
     };
     let mut walk = Walk {
-        scenario: &scenario,
-        control,
-        jobs,
-        seed,
-        shard: (0, 1),
-        skip_seen: true,
         wanted: Some(kind),
-        seen: HashSet::default(),
-        levels: Vec::new(),
-        found: Vec::new(),
-        marks: MarkCounts::default(),
+        work: recorded,
+        work_max,
+        ..Walk::new(&scenario, control, jobs, seed)
     };
     // Whether it ends early makes no difference: what was found before that counts.
     let _ = walk.points(&recording.life, &recording.points);
-    walk.found.into_iter().next().map(|found| *found.case)
+    let found = walk.found.into_iter().next();
+    (found.map(|found| *found.case), walk.work)
 }
 
 /// States of one crash point when a small case is looked for: the simple ones come first.

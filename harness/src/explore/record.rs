@@ -7,6 +7,7 @@ use kvsim_sim::{Program, TraceMode, World};
 use super::judge::Failed;
 use super::point::{Lived, Point, Recorder};
 use super::report::Found;
+use super::toll;
 use crate::case::{Incarnation, Source, Stop};
 use crate::coverage::MarkCounts;
 use crate::oracle::{Observation, Oracle, OracleConfig};
@@ -41,7 +42,7 @@ pub(super) fn record(
     seed: u64,
 ) -> Result<Recording, Stopped> {
     let source = Source::drawn(clients(scenario, seed)?, scenario.explore.operations);
-    record_from(scenario, program, seed, source)
+    record_from(scenario, program, seed, source, &mut 0)
 }
 
 fn invalid(what: String) -> Stopped {
@@ -63,12 +64,13 @@ pub(super) fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, 
     Ok(clients)
 }
 
-/// Records a run of these requests.
+/// Records a run of these requests; says how much work it was.
 pub(super) fn record_from(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     seed: u64,
     source: Source,
+    work: &mut u64,
 ) -> Result<Recording, Stopped> {
     let config = setup::world_config(scenario, seed, TraceMode::Off);
     let world =
@@ -80,6 +82,7 @@ pub(super) fn record_from(
     let end = run(&mut life);
     let log = std::mem::take(&mut life.log);
     let events = life.events();
+    *work += toll::work(&life.world);
     let clients = match &life.source {
         Source::Drawn { workload, .. } => (**workload).clone(),
         Source::Listed { .. } if scenario.explore.again_every == 0 => clients(scenario, seed)?,

@@ -1,11 +1,13 @@
 //! Cases of many crashes: the same failure from scratch with one or two, or else fewer of them; and fewer faults.
 
 use kvsim_sim::TraceMode;
+use kvsim_sim::api::Request;
 
+use super::reshape::by_one_client;
 use super::steps::{DEEPER_REQUESTS_MAX, explorable};
 use super::{Shrinking, fewer};
-use crate::case::{Case, CaseRequest, Course, Landmark, drive, drive_on};
-use crate::explore::Reach;
+use crate::case::{Case, CaseRequest, Course, Landmark, drive_on};
+use crate::explore::{Reach, work};
 
 /// Requests that are explored from scratch at most.
 const REQUESTS_MAX: usize = 160;
@@ -17,34 +19,43 @@ impl Shrinking<'_> {
         if explorable(&case).is_some() || case.crashes() == 0 {
             return case;
         }
-        let mut requests: Vec<CaseRequest> = Vec::new();
-        let mut lives = case.lives.iter().rev();
-        let mut wanted = 1;
+        // Something is left for shrinking it as it stands.
+        self.granted = self.left / 2;
+        let found = self.on_a_blank_device(&case);
+        self.granted = self.left;
+        found.unwrap_or(case)
+    }
+
+    fn on_a_blank_device(&mut self, case: &Case) -> Option<Case> {
+        if !self.scenario.faults.script.is_empty() || !case.faults.is_empty() {
+            return self.aimed(case);
+        }
+        let lives = case.lives.iter();
+        let all: Vec<&CaseRequest> = lives.flat_map(|life| &life.requests).collect();
+        let is_closed = case
+            .lives
+            .iter()
+            .any(|life| life.close_after_event.is_some());
+        let mut count = 1;
         loop {
-            let mut taken = 0;
-            let mut is_all = false;
-            while taken < wanted {
-                let Some(life) = lives.next() else {
-                    is_all = true;
-                    break;
-                };
-                requests.splice(0..0, life.requests.iter().cloned());
-                taken += usize::from(!life.requests.is_empty());
-            }
-            wanted *= 2;
-            let excess = requests.len().saturating_sub(REQUESTS_MAX);
-            requests.drain(..excess);
+            let count_now = count.min(all.len()).min(REQUESTS_MAX);
+            let last = &all[all.len() - count_now..];
+            let requests: Vec<CaseRequest> = last.iter().copied().cloned().collect();
             for reach in [Reach::Recovery, Reach::Again, Reach::Deeper] {
                 if reach == Reach::Deeper && requests.len() > DEEPER_REQUESTS_MAX {
                     continue;
                 }
                 if let Some(found) = self.find(&requests, reach) {
-                    return found;
+                    return Some(found);
                 }
             }
-            if is_all || excess > 0 || self.is_over() {
-                return case;
+            if is_closed && let Some(found) = self.find(&and_closed(&requests), Reach::Recovery) {
+                return Some(found);
             }
+            if count_now < count || self.is_over() {
+                return None;
+            }
+            count *= 2;
         }
     }
 
@@ -112,7 +123,7 @@ impl Shrinking<'_> {
         if self.is_over() {
             return false;
         }
-        self.left.runs -= 1;
+        self.spent.runs += 1;
         let course = Course {
             mends: &[],
             landmarks: Some(&marks),
@@ -121,6 +132,7 @@ impl Shrinking<'_> {
         let (program, trace) = (self.program, TraceMode::Off);
         let driven = drive_on(&self.scenario, &smaller, program, seed, trace, course);
         let Ok(driven) = driven else { return false };
+        self.pay(work(&driven.world));
         let fails = driven.case != smaller && self.fails(&driven.case);
         if fails {
             *best = driven.case;
@@ -134,9 +146,20 @@ impl Shrinking<'_> {
         {
             return Some(marks.clone());
         }
-        let seed = self.scenario.run.seeds.start;
-        let driven = drive(&self.scenario, case, self.program, seed, TraceMode::Off).ok()?;
+        let driven = self.drive(case, TraceMode::Off)?;
         self.marks = Some((case.clone(), driven.landmarks.clone()));
         Some(driven.landmarks)
     }
+}
+
+/// The same asked by one client, which closes the guest when all is answered.
+fn and_closed(requests: &[CaseRequest]) -> Vec<CaseRequest> {
+    let mut all = by_one_client(requests);
+    let client = all.first().map_or(0, |request| request.client);
+    all.push(CaseRequest {
+        client,
+        think_ns: 0,
+        request: Request::Close,
+    });
+    all
 }

@@ -9,28 +9,36 @@
 //! the smaller case. Where it cannot (many crashes, faults), each cut falls as long after its recovery as before, and keeps the operations
 //! that have the same places among what is pending.
 //!
-//! Invariants: each accepted step fails in the same way when run as a case; no step makes a case larger; the work is bounded by a
-//! number of runs, not by a clock, so the same case shrinks to the same case everywhere.
+//! Few requests are not only those that are left when others are left out: several become one batch, all come from one client, smaller
+//! options of the guest bring about with two requests what took twenty, and a fault that is placed anew needs no history that leads up to it.
+//!
+//! Invariants: each accepted step fails in the same way when run as a case; no step takes more requests; the work is bounded by what
+//! it is for the guest and the world ([`Budget`]), not by a clock, so the same case shrinks to the same case everywhere.
 
+mod aim;
+mod few;
 mod halves;
 mod lives;
 mod noted;
+mod reshape;
+mod setup;
 mod steps;
 
 pub use halves::fewer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use kvsim_sim::Program;
+use kvsim_sim::{Program, TraceMode};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::blame::{self, Blame};
-use crate::case::{Case, CaseRequest, Landmark};
+use crate::case::{Case, CaseRequest, Driven, Landmark, Stop, drive};
 use crate::control::Control;
-use crate::explore::{Reach, Setting, first_violation};
+use crate::explore::{Reach, Setting, first_violation, work};
 use crate::failure;
 use crate::oracle::{Property, Symptom, Violation};
 use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
@@ -40,20 +48,33 @@ use crate::summary::FailureReport;
 /// How much a minimisation may cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Cases that are run.
-    pub runs: u64,
-    /// Lists of requests that are explored.
-    pub explorations: u64,
+    /// Work of guests and worlds: about one for each instruction of a guest. A core does some 2,500,000,000 in a second.
+    pub work: u64,
 }
 
 impl Default for Budget {
     fn default() -> Self {
         Budget {
-            runs: 1_000,
-            explorations: 80,
+            work: 40_000_000_000,
         }
     }
 }
+
+/// What a minimisation did cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Work, as the budget counts it.
+    pub work: u64,
+    /// Cases that were run.
+    pub runs: u64,
+    /// Lists of requests that were explored.
+    pub explorations: u64,
+}
+
+/// An exploration may take so much of the budget at most.
+const EXPLORATION_SHARE: u64 = 32;
+/// A case of at most so many requests is small: what costs much and gains little is left alone then.
+const SMALL_REQUESTS: usize = 4;
 
 /// What came of it.
 #[derive(Debug)]
@@ -63,7 +84,7 @@ pub struct Minimised {
     /// What it ends with.
     pub result: SeedResult,
     /// What was spent.
-    pub spent: Budget,
+    pub spent: Spent,
     /// The budget ended before the ideas did.
     pub exhausted: bool,
 }
@@ -75,9 +96,14 @@ struct Shrinking<'a> {
     control: &'a Control,
     jobs: NonZeroUsize,
     kind: (Property, Symptom),
-    left: Budget,
+    left: u64,
+    /// What all explorations together may still take, so that runs are left for the rest.
+    granted: u64,
+    spent: Spent,
     /// What was tried before, and whether it failed in the same way.
     tried: BTreeMap<u128, bool>,
+    /// What was explored before and came to nothing.
+    barren: BTreeSet<u128>,
     /// The landmarks of the case that was asked for last.
     marks: Option<(Case, Vec<Landmark>)>,
 }
@@ -106,28 +132,45 @@ pub fn minimise(
         control,
         jobs,
         kind: (violation.property, violation.symptom),
-        left: budget,
+        left: budget.work,
+        granted: budget.work,
+        spent: Spent::default(),
         tried: BTreeMap::new(),
+        barren: BTreeSet::new(),
         marks: None,
     };
     shrinking.scenario.failure = None;
+    let fuel = shrinking.shorten_hangs(&case);
+    let case = shrinking.fewer_faults(case);
     let mut best = shrinking.found_from_scratch(case);
+    best = shrinking.less_work(best);
     loop {
         let before = best.clone();
         best = shrinking.fewer_lives(best);
         best = shrinking.fewer_requests(best);
+        if best.requests() > SMALL_REQUESTS {
+            best = shrinking.smaller_setup(best);
+            best = shrinking.one_client(best);
+            best = shrinking.merged(best);
+        }
         best = shrinking.fewer_faults(best);
+        best = shrinking.fewer_mutations(best);
         best = shrinking.smaller_requests(best);
         best = shrinking.fewer_decisions(best);
         best = shrinking.earlier_cuts(best);
+        if best == before {
+            best = shrinking.few_of_them(best);
+        }
         if best == before || shrinking.is_over() {
             break;
         }
     }
+    shrinking.lengthen_hangs(fuel, &best);
     let exhausted = shrinking.is_over();
-    let left = shrinking.left;
+    let spent = shrinking.spent;
     let mut smallest = shrinking.scenario;
     smallest.case = Some(best);
+    let seed = smallest.run.seeds.start;
     let result = run_seed(
         &smallest,
         program,
@@ -141,17 +184,39 @@ pub fn minimise(
     Ok(Minimised {
         scenario: smallest,
         result,
-        spent: Budget {
-            runs: budget.runs - left.runs,
-            explorations: budget.explorations - left.explorations,
-        },
+        spent,
         exhausted,
     })
 }
 
 impl Shrinking<'_> {
     fn is_over(&self) -> bool {
-        self.left.runs == 0 || self.left.explorations == 0 || self.control.stopped().is_some()
+        self.left == 0 || self.control.stopped().is_some()
+    }
+
+    fn pay(&mut self, work: u64) {
+        self.left = self.left.saturating_sub(work);
+        self.spent.work += work;
+    }
+
+    /// What tells an attempt apart from others.
+    fn key(&self, what: &dyn fmt::Debug) -> u128 {
+        let Scenario {
+            faults,
+            guest,
+            device,
+            run,
+            ..
+        } = &self.scenario;
+        let work = self.scenario.explore.work;
+        let setup = (
+            &faults.script,
+            guest,
+            device.capacity_bytes,
+            run.seeds,
+            work,
+        );
+        xxh3_128(format!("{what:?}{setup:?}").as_bytes())
     }
 
     fn is_same(&self, violation: &Violation) -> bool {
@@ -160,45 +225,70 @@ impl Shrinking<'_> {
 
     /// Whether this case fails in the same way.
     fn fails(&mut self, case: &Case) -> bool {
-        let key = xxh3_128(format!("{case:?}{:?}", self.scenario.faults.script).as_bytes());
+        let key = self.key(case);
         if let Some(known) = self.tried.get(&key) {
             return *known;
         }
         if self.is_over() {
             return false;
         }
-        self.left.runs -= 1;
-        let seed = self.scenario.run.seeds.start;
-        self.scenario.case = Some(case.clone());
-        let result = run_seed(
-            &self.scenario,
-            self.program,
-            seed,
-            self.control,
-            Tracing::HashOnly,
-        );
-        let same = match &result.end {
-            SeedEnd::Violation(violation) => self.is_same(violation),
+        self.spent.runs += 1;
+        let driven = self.drive(case, TraceMode::Off);
+        let same = match driven.map(|driven| driven.end) {
+            Some(Err(Stop::Violation(violation))) => self.is_same(&violation),
             _ => false,
         };
         self.tried.insert(key, same);
         same
     }
 
+    /// Runs a case as it stands.
+    fn drive(&mut self, case: &Case, trace: TraceMode) -> Option<Driven> {
+        let seed = self.scenario.run.seeds.start;
+        let driven = drive(&self.scenario, case, self.program, seed, trace).ok()?;
+        self.pay(work(&driven.world));
+        Some(driven)
+    }
+
     /// A case of these requests that fails in the same way, cut anywhere.
     fn find(&mut self, requests: &[CaseRequest], reach: Reach) -> Option<Case> {
-        if self.is_over() {
+        let key = self.key(&(requests, reach));
+        if self.is_over() || self.granted == 0 || self.barren.contains(&key) {
             return None;
         }
-        self.left.explorations -= 1;
+        self.spent.explorations += 1;
+        let share = (self.left / EXPLORATION_SHARE).max(1).min(self.granted);
         let setting = Setting {
             scenario: &self.scenario,
             program: self.program,
             jobs: self.jobs,
             control: self.control,
         };
-        let found = first_violation(setting, requests, self.kind, reach)?;
-        self.fails(&found).then_some(found)
+        let (found, work) = first_violation(setting, requests, self.kind, reach, share);
+        self.pay(work);
+        self.granted = self.granted.saturating_sub(work);
+        let found = found.filter(|found| self.fails(found));
+        if found.is_none() {
+            self.barren.insert(key);
+        }
+        found
+    }
+
+    /// Changes the scenario if a case is found then that fails in the same way; else it stays as it is.
+    fn with(
+        &mut self,
+        change: impl FnOnce(&mut Scenario),
+        attempt: impl FnOnce(&mut Self) -> Option<Case>,
+    ) -> Option<Case> {
+        let before = self.scenario.clone();
+        change(&mut self.scenario);
+        self.marks = None;
+        let found = attempt(self);
+        if found.is_none() {
+            self.scenario = before;
+            self.marks = None;
+        }
+        found
     }
 }
 
@@ -235,7 +325,7 @@ impl Minimised {
     #[must_use]
     pub fn size(&self) -> String {
         let case = self.scenario.case.clone().unwrap_or_default();
-        let requests: usize = case.lives.iter().map(|life| life.requests.len()).sum();
+        let requests = case.requests();
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
         let survivors: usize = crashes.map(|crash| crash.survivors.len()).sum();
         format!(

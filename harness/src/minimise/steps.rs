@@ -63,10 +63,22 @@ impl Shrinking<'_> {
 
     /// Takes mutations out of batches and makes values as short as those that describe themselves can be.
     pub(super) fn smaller_requests(&mut self, mut best: Case) -> Case {
-        for life in 0..best.lives.len() {
+        if let Some(reach) = explorable(&best) {
+            let mut asked = best.lives[0].requests.clone();
+            asked.iter_mut().for_each(make_short);
+            if asked != best.lives[0].requests
+                && let Some(found) = self.find(&asked, reach)
+                && found.requests() <= best.requests()
+            {
+                best = found;
+            }
+        }
+        let mut life = 0;
+        while life < best.lives.len() {
             let mut at = 0;
-            while at < best.lives[life].requests.len() {
-                let smaller = smaller(&best.lives[life].requests[at]);
+            // What is found anew may have fewer lives.
+            while let Some(request) = best.lives.get(life).and_then(|it| it.requests.get(at)) {
+                let smaller = smaller(request);
                 let accepted = smaller.into_iter().find_map(|request| {
                     let mut case = best.clone();
                     case.lives[life].requests[at] = request;
@@ -83,6 +95,7 @@ impl Shrinking<'_> {
                     None => at += 1,
                 }
             }
+            life += 1;
         }
         best
     }
@@ -271,6 +284,27 @@ fn smaller(request: &CaseRequest) -> Vec<CaseRequest> {
                 .collect()
         }
         _ => Vec::new(),
+    }
+}
+
+/// Makes all values of a request as short as they can be, and does not think before it.
+fn make_short(request: &mut CaseRequest) {
+    request.think_ns = 0;
+    let short = |value: &mut Vec<u8>| {
+        if let Some(shorter) = shorter(value) {
+            *value = shorter;
+        }
+    };
+    match &mut request.request {
+        Request::Put { value, .. } => short(value),
+        Request::Batch { mutations, .. } => {
+            for mutation in mutations {
+                if let Mutation::Put { value, .. } = mutation {
+                    short(value);
+                }
+            }
+        }
+        _ => {}
     }
 }
 

@@ -88,8 +88,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, MoveOverwritesNewer,
         NoFallbackToOlderRoot, OldNeighbourTaken, PointerBeforeValue, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedUnproven, ReleasedUsedByOpening, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
-        TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
+        ReleasedUnproven, SingleRootCopy, SyncDoesNotWait, TailNotFenced, TornRootMadeValid,
+        UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -108,7 +108,6 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | FailedFlushRetried
         | FailedCommitReportedUndone
         | FlushErrorIgnored
-        | ReleasedUsedByOpening
         | UnprovenTailTrusted => &["errors"],
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::catalogue::How;
 use super::host::HostReport;
-use super::{Hunted, Report, Small, Tried};
+use super::{Hunted, Mutant, Report, Small, Tried};
 use crate::explore::left_out::{LeftOutSite, SiteEnd};
 
 /// The name and version of the form.
@@ -25,6 +25,7 @@ pub fn document(report: &Report, exit_code: u8) -> Value {
         "controls": report.controls.iter().map(tried).collect::<Vec<_>>(),
         "total": report.hunted.len(),
         "missed": report.missed().map(|it| it.mutant.name()).collect::<Vec<_>>(),
+        "blamed_wrong": report.misblamed().map(Mutant::name).collect::<Vec<_>>(),
         "median_s": median.map(|time| time.as_secs_f64()),
         "worst_s": worst.map(|time| time.as_secs_f64()),
     })
@@ -115,6 +116,9 @@ fn small(small: &Small) -> Value {
         "crashes": small.crashes,
         "survivors": small.survivors,
         "blame": small.blame,
+        "blame_wanted": small.fix.wanted(),
+        "blame_is_right": small.is_blamed_right,
         "elapsed_s": small.elapsed.as_secs_f64(),
+        "blamed_in_s": small.blamed_in.as_secs_f64(),
     })
 }

@@ -8,6 +8,7 @@
 //! times do not.
 
 pub mod catalogue;
+pub mod fix;
 pub mod host;
 pub mod json;
 pub mod text;
@@ -30,6 +31,7 @@ use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
 use crate::scenario::{self, OptionText, Scenario};
 use crate::summary::{FailureReport, Verdict};
 use catalogue::{How, Trial};
+use fix::Fix;
 
 /// What hunts.
 #[derive(Clone)]
@@ -70,10 +72,24 @@ pub struct Small {
     pub survivors: usize,
     /// What is missing in the guest.
     pub blame: String,
+    /// What mends it, read off its site.
+    pub fix: Fix,
+    /// Whether blame names that.
+    pub is_blamed_right: bool,
     /// Where it was saved.
     pub file: Option<PathBuf>,
-    /// Real time.
+    /// Real time of shrinking.
     pub elapsed: Duration,
+    /// Real time of looking for what is to blame.
+    pub blamed_in: Duration,
+}
+
+impl Small {
+    /// Whether a person can take it in at a glance: at most five requests, and three decisions about what survives.
+    #[must_use]
+    pub fn is_small(&self) -> bool {
+        self.requests <= 5 && self.survivors <= 3
+    }
 }
 
 /// What became of one mutant.
@@ -130,6 +146,24 @@ impl Report {
             .filter(|hunted| hunted.caught().is_none())
     }
 
+    /// What was shrunk.
+    pub fn shrunk(&self) -> impl Iterator<Item = (Mutant, &Small)> {
+        self.hunted.iter().filter_map(|hunted| {
+            let small = hunted.small.as_ref()?.as_ref().ok()?;
+            Some((hunted.mutant, small))
+        })
+    }
+
+    /// Mutants that blame is wrong about, of those that were shrunk. Space that is used again too early does not count: no flush mends it, and
+    /// where several writes go to such space, none of them alone is named.
+    pub fn misblamed(&self) -> impl Iterator<Item = Mutant> {
+        let counts = |small: &Small| small.fix != Fix::LaterReuse;
+        let wrong = self
+            .shrunk()
+            .filter(move |(_, small)| !small.is_blamed_right && counts(small));
+        wrong.map(|(mutant, _)| mutant)
+    }
+
     /// Controls in which something is violated all the same.
     pub fn spoilt(&self) -> impl Iterator<Item = &Tried> {
         self.controls
@@ -182,7 +216,7 @@ impl Hunt {
             hunted.small = hunted
                 .caught()
                 .and_then(|tried| tried.failure.as_ref())
-                .map(|failure| self.shrink(failure, control));
+                .map(|failure| self.shrink(mutant, failure, control));
         }
         Ok(hunted)
     }
@@ -313,7 +347,12 @@ impl Hunt {
         Ok(())
     }
 
-    fn shrink(&self, failure: &FailureReport, control: &Control) -> Result<Small, String> {
+    fn shrink(
+        &self,
+        mutant: Mutant,
+        failure: &FailureReport,
+        control: &Control,
+    ) -> Result<Small, String> {
         let began = now();
         let Some(file) = &failure.file else {
             return Err("its case was not saved".to_owned());
@@ -323,20 +362,25 @@ impl Hunt {
         let small = minimise(&case, &self.program, budget, self.jobs, control)?;
         let case = small.scenario.case.clone().unwrap_or_default();
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
+        let (elapsed, blaming) = (began.elapsed(), now());
         let blame = small.blame(&self.program, self.jobs, control)?;
-        let said = blame.to_string();
+        let (said, fix) = (blame.to_string(), fix::fix(mutant));
+        let is_blamed_right = fix.is_named_by(&blame);
         let directory = self.failures.as_deref();
         let report = small.report(self.program.as_ref(), directory, Some(blame));
         if let Some(error) = report.unsaved {
             return Err(error);
         }
         Ok(Small {
-            requests: case.lives.iter().map(|life| life.requests.len()).sum(),
+            requests: case.requests(),
             crashes: case.crashes(),
             survivors: crashes.map(|crash| crash.survivors.len()).sum(),
             blame: said,
+            fix,
+            is_blamed_right,
             file: report.file,
-            elapsed: began.elapsed(),
+            elapsed,
+            blamed_in: blaming.elapsed(),
         })
     }
 }

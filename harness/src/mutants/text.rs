@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use super::fix::Fix;
 use super::host::HostReport;
-use super::{Hunted, Report, Small, Tried};
+use super::{Hunted, Mutant, Report, Small, Tried};
 use crate::explore::left_out::{LeftOutSite, SiteEnd, SiteKind};
 use crate::scenario::thousands;
 use crate::summary::text::Colour;
@@ -57,14 +58,18 @@ pub fn line(hunted: &Hunted, colour: Colour) -> String {
 }
 
 fn smaller(small: &Small) -> String {
-    format!(
+    let mut text = format!(
         "  {} requests, {} crashes, {} survivors, {}\n    blame: {}",
         small.requests,
         small.crashes,
         small.survivors,
         milliseconds(small.elapsed),
         small.blame
-    )
+    );
+    if !small.is_blamed_right {
+        let _ = write!(text, "\n    WRONG: it should be {}", small.fix.wanted());
+    }
+    text
 }
 
 /// The controls and the score.
@@ -88,6 +93,7 @@ pub fn score(report: &Report, colour: Colour) -> String {
         );
     }
     text.push('\n');
+    text.push_str(&shrunk(report, colour));
     if missed > 0 {
         let names: Vec<&str> = report.missed().map(|hunted| hunted.mutant.name()).collect();
         let _ = writeln!(
@@ -99,6 +105,47 @@ pub fn score(report: &Report, colour: Colour) -> String {
     }
     if report.interrupted {
         text.push_str("interrupted; this is what is known so far\n");
+    }
+    text
+}
+
+/// How small they became, and what blame says of them; nothing if that was not asked for.
+fn shrunk(report: &Report, colour: Colour) -> String {
+    let mut times: Vec<Duration> = report.shrunk().map(|(_, small)| small.elapsed).collect();
+    times.sort_unstable();
+    let (Some(worst), Some(median)) = (times.last(), times.get(times.len().saturating_sub(1) / 2))
+    else {
+        return String::new();
+    };
+    let count =
+        |is: &dyn Fn(&Small) -> bool| report.shrunk().filter(|(_, small)| is(small)).count();
+    let is_order = |small: &Small| matches!(small.fix, Fix::Durable | Fix::LaterAnswer);
+    let is_reuse = |small: &Small| small.fix == Fix::LaterReuse;
+    let is_none = |small: &Small| small.fix == Fix::NoOrder;
+    let mut text = format!(
+        "{} shrunk, {} of them to at most 5 requests and 3 survivors; median {}, worst {}\n\
+         blame is right for {} of them: {} of {} in which a flush or an answer is misplaced, {} of {} that use space again too early, and {} of \
+         {} that are not of order\n",
+        times.len(),
+        count(&Small::is_small),
+        milliseconds(*median),
+        milliseconds(*worst),
+        count(&|small| small.is_blamed_right),
+        count(&|small| small.is_blamed_right && is_order(small)),
+        count(&is_order),
+        count(&|small| small.is_blamed_right && is_reuse(small)),
+        count(&is_reuse),
+        count(&|small| small.is_blamed_right && is_none(small)),
+        count(&is_none),
+    );
+    let wrong: Vec<&str> = report.misblamed().map(Mutant::name).collect();
+    if !wrong.is_empty() {
+        let _ = writeln!(
+            text,
+            "{}: {}",
+            colour.paint("31", "WRONG BLAME"),
+            wrong.join(", ")
+        );
     }
     text
 }

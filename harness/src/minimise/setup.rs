@@ -1,0 +1,112 @@
+//! A smaller setup: options of the guest, the device, the work after a recovery, the fuel of a call. What takes a long history in large segments takes a short one in small
+//! ones. Nothing is known of what an option means: it is a number, and smaller ones are tried; one that the guest refuses does not fail.
+
+use kvsim_sim::TraceMode;
+
+use super::Shrinking;
+use super::steps::explorable;
+use crate::case::{Case, Stop};
+use crate::explore::Reach;
+use crate::oracle::Symptom;
+use crate::scenario::{OptionText, Scenario};
+
+/// What a number is divided by, the smallest result first.
+const DIVISORS: [u64; 6] = [64, 16, 8, 4, 2, 1];
+/// A call that has not returned with a hundredth of its fuel is taken for one that hangs, until the case is small.
+const HANG_SHARE: u64 = 100;
+
+impl Shrinking<'_> {
+    /// Makes numbers among the options smaller, and the device, as far as the same failure is found then.
+    pub(super) fn smaller_setup(&mut self, mut best: Case) -> Case {
+        let numbers = |scenario: &Scenario| -> Vec<(String, u64)> {
+            let options = scenario.guest.options.iter();
+            options
+                .filter_map(|(name, text)| Some((name.clone(), text.0.parse().ok()?)))
+                .collect()
+        };
+        for (name, number) in numbers(&self.scenario) {
+            best = self.smaller_number(best, number, &|scenario, smaller| {
+                let text = OptionText(smaller.to_string());
+                scenario.guest.options.insert(name.clone(), text);
+            });
+        }
+        let device = &self.scenario.device;
+        let (bytes, can_grow) = (device.capacity_bytes, device.max_capacity_bytes > 0);
+        let block = device.sector_bytes.max(device.physical_block_bytes);
+        if !can_grow {
+            best = self.smaller_number(best, bytes, &|scenario, smaller| {
+                scenario.device.capacity_bytes = smaller.next_multiple_of(block.into());
+            });
+        }
+        self.less_work(best)
+    }
+
+    /// Lets clients ask less after a recovery.
+    pub(super) fn less_work(&mut self, best: Case) -> Case {
+        if explorable(&best) != Some(Reach::Again) {
+            return best;
+        }
+        let work = self.scenario.explore.work;
+        self.smaller_number(best, work, &|scenario, smaller| {
+            scenario.explore.work = smaller;
+        })
+    }
+
+    /// The smallest number with which the same failure is found, by no more requests.
+    fn smaller_number(
+        &mut self,
+        best: Case,
+        number: u64,
+        set: &dyn Fn(&mut Scenario, u64),
+    ) -> Case {
+        let Some(reach) = explorable(&best) else {
+            return best;
+        };
+        let (requests, before) = (&best.lives[0].requests, best.requests());
+        let smaller = DIVISORS.iter().map(|divisor| number / divisor);
+        for smaller in smaller.filter(|smaller| (1..number).contains(smaller)) {
+            let found = self.with(
+                |scenario| set(scenario, smaller),
+                |this| {
+                    let found = this.find(requests, reach);
+                    // What fails without a cut in a smaller setup, and did not before, is something else.
+                    let is_cut = |case: &Case| case.crashes() > 0;
+                    found.filter(|found| {
+                        found.requests() <= before && is_cut(found) == is_cut(&best)
+                    })
+                },
+            );
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        best
+    }
+
+    /// Lets a guest that hangs do so sooner. Gives the fuel that a call had.
+    pub(super) fn shorten_hangs(&mut self, case: &Case) -> u64 {
+        let fuel = self.scenario.guest.fuel_per_call;
+        if self.kind.1 == Symptom::OutOfFuel {
+            self.scenario.guest.fuel_per_call = fuel / HANG_SHARE;
+            if !self.fails(case) {
+                self.scenario.guest.fuel_per_call = fuel;
+            }
+        }
+        fuel
+    }
+
+    /// Gives back the fuel to calls, unless the case needs them to have less.
+    pub(super) fn lengthen_hangs(&mut self, fuel: u64, case: &Case) {
+        let less = std::mem::replace(&mut self.scenario.guest.fuel_per_call, fuel);
+        if less == fuel {
+            return;
+        }
+        // Not `fails`: the budget may be spent, and this one has to be known.
+        let end = self.drive(case, TraceMode::Off).map(|driven| driven.end);
+        let fails =
+            matches!(end, Some(Err(Stop::Violation(violation))) if self.is_same(&violation));
+        if !fails {
+            self.scenario.guest.fuel_per_call = less;
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What is left of a mutant's failure, and what is blamed for it: one of each way to mend one, each shrunk by a move that no other needs.
+//! All of them: `kvsim mutants --minimise`, which fails if blame is wrong about any.
+
+use kvsim_harness::control::Control;
+use kvsim_harness::mutants::catalogue::trials_for;
+use kvsim_harness::mutants::fix::Fix;
+use kvsim_harness::mutants::{Hunt, Mutant, Small};
+use kvsim_harness::run::{Tracing, run_seed};
+use kvsim_harness::scenario::{Scenario, load};
+
+use super::{hunt, program};
+
+/// The mutant's failure made small, and the scenario that is saved of it, which replays by itself.
+fn small(mutant: Mutant) -> (Small, Scenario) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hunt = Hunt {
+        failures: Some(directory.path().to_path_buf()),
+        minimise: true,
+        ..hunt()
+    };
+    let hunted = hunt
+        .hunt(mutant, &trials_for(mutant)[..1], &Control::default())
+        .unwrap_or_else(|error| panic!("{mutant:?}: {error}"));
+    let small = hunted.small.expect("it was caught and asked for");
+    let small = small.unwrap_or_else(|error| panic!("{mutant:?}: {error}"));
+    let saved = load(small.file.as_deref().expect("it is saved"), &[]).expect("it loads");
+    let (seed, control) = (saved.run.seeds.start, Control::default());
+    let result = run_seed(&saved, &program(), seed, &control, Tracing::HashOnly);
+    let failure = saved.failure.as_ref().expect("it says what failed");
+    assert_eq!(result.trace_hash, failure.trace_hash, "{mutant:?}");
+    assert!(small.is_small(), "{mutant:?}: {small:#?}");
+    assert!(small.is_blamed_right, "{mutant:?}: {small:#?}");
+    (small, saved)
+}
+
+fn option(scenario: &Scenario, name: &str) -> u64 {
+    let text = &scenario.guest.options[name].0;
+    text.parse().expect("a number")
+}
+
+/// Goal: a bug of checkpoints takes one or two requests, since a smaller option lets the first ones bring one about; and the flush of its pages is named.
+/// Method: the option of the saved case beside that of the scenario.
+#[test]
+fn smaller_options_bring_a_checkpoint_about() {
+    let mutant = Mutant::CheckpointPagesNotFlushed;
+    let (small, saved) = small(mutant);
+    let scenario = trials_for(mutant)[0].load();
+    let name = "checkpoint_bytes";
+    assert!(option(&saved, name) < option(&scenario, name), "{small:#?}");
+    assert_eq!(small.fix, Fix::Durable);
+}
+
+/// Goal: many writes become few batches where it takes many bytes, not many requests. Method: a segment has to be full, which takes more puts of a kilobyte than there
+/// are requests in the end.
+#[test]
+fn several_writes_become_a_batch() {
+    let (small, saved) = small(Mutant::BadFrameSkipped);
+    let case = saved.case.expect("its steps");
+    let lines: Vec<String> = case.lives[0]
+        .requests
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        lines.iter().any(|line| line.contains(" batch ")),
+        "{lines:#?}"
+    );
+    assert_eq!(small.fix, Fix::NoOrder);
+}
+
+/// Goal: a fault that is moved to one of the first operations needs no history, and what is done about it is no matter of order. Method: a flush that fails once, by
+/// chance in a long run.
+#[test]
+fn a_fault_is_placed_anew() {
+    let (small, saved) = small(Mutant::FailedFlushRetried);
+    assert!(!saved.faults.script.is_empty(), "{small:#?}");
+    assert!(
+        small.blame.contains("it passes without the "),
+        "{}",
+        small.blame
+    );
+}
+
+/// Goal: an answer that is given before anything is written has no flush that would mend it, and is named itself. Method: writes that are acknowledged at once.
+#[test]
+fn an_answer_before_the_write_is_named() {
+    let (small, _) = small(Mutant::FlushOnATimer);
+    assert_eq!(small.fix, Fix::LaterAnswer);
+    assert!(
+        small.blame.contains("the acknowledgement of"),
+        "{}",
+        small.blame
+    );
+}
+
+/// Goal: space that is used again before what replaces it is durable is no matter of a flush, and is named. Method: the log's segments freed when a checkpoint begins.
+#[test]
+fn space_used_again_too_early_is_named() {
+    let (small, _) = small(Mutant::LogReusedBeforePagesFlushed);
+    assert_eq!(small.fix, Fix::LaterReuse);
+    assert!(small.blame.contains("still needed"), "{}", small.blame);
+}
