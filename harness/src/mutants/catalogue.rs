@@ -44,6 +44,7 @@ pub const TRIALS: &[Trial] = trials! {
     "reuse" Explore;
     "recovery" Explore;
     "errors" Seeds;
+    "released" Seeds;
     "lies" Seeds;
     "snapshots" Seeds;
     "everything" Seeds;
