@@ -5,7 +5,7 @@
 //!
 //! - *data plane*: `log` (append), `index` and `cache` (look up), `write`, `read`, `scan`;
 //! - *control plane*: `group` (commit), `recovery` (`replay`, `settle`, `evacuate`), `checkpoint` and `tree`, `cleaner`,
-//!   `maintain`, `grow`, `close`, as `async` procedures on the small `executor`;
+//!   `release`, `maintain`, `grow`, `close`, as `async` procedures on the small `executor`;
 //! - `format`: the bytes on the device, which the book's chapter "The file format" describes.
 //!
 //! What is acknowledged as durable survives a power cut at any point; what was not acknowledged is wholly there or wholly
