@@ -76,6 +76,13 @@ impl Database {
         let mut device = DeviceReport::probe(&file, options);
         device.driver = driver.name();
         device.driver_note = note;
+        if !device.flush_needed {
+            file.go_flush_free().map_err(|source| OpenError::Io {
+                path: path.to_owned(),
+                what: "cannot be written in full",
+                source,
+            })?;
+        }
         let config = Config {
             device: device.info(&file),
             memory_bytes_max: ENGINE_MEMORY_BYTES,

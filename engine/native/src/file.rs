@@ -2,8 +2,10 @@
 //!
 //! Invariants:
 //! - one opening at a time: an exclusive lock is held as long as the file is open, and goes with it, however the process ends;
-//! - every byte within [`DataFile::len_bytes`] was written once, so that its extents are allocated and marked as written: then
-//!   an overwrite changes no metadata, and write-through of data is all that durability takes;
+//! - every byte within [`DataFile::len_bytes`] is allocated. Where commits do without a flush it was written once as well, so that its
+//!   extents are marked as written: then an overwrite changes no metadata, and a completed write is all that durability takes.
+//!   Where commits flush or write through, that spares them the file system's metadata, and so it is done as well while there are
+//!   commits that wait; space for what is acknowledged before it is durable is allocated only, and written once and not twice;
 //! - a new length is durable before anybody is told of it; a new file gets its name when it is whole, and the directory that names
 //!   it is durable before anything is written that somebody may be told of.
 
@@ -11,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kvsim_engine::IoBuf;
@@ -29,8 +31,21 @@ const BLOCK_BYTES: u64 = 4096;
 /// How long the lock of a process that has just ended is waited for: so many pauses of this length.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// With more than one of so many writes waited for until it is durable, what the file grows by is written at once.
+const THROUGH_SHARE: u64 = 8;
+#[cfg(target_os = "linux")]
+const OPNOTSUPP: i32 = rustix::io::Errno::OPNOTSUPP.raw_os_error();
 /// What is left free on the file system, for the file system's own sake.
 const SPARE_BYTES: u64 = 64 << 20;
+
+/// How a file is made longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// Written with zeroes.
+    Written,
+    /// Allocated only, where the file system can do that; written as far as it cannot.
+    Allocated,
+}
 
 /// An open and locked database file.
 #[derive(Debug)]
@@ -43,6 +58,12 @@ pub(crate) struct DataFile {
     pub(crate) is_block_device: bool,
     len_bytes: AtomicU64,
     grown_bytes: AtomicU64,
+    /// Writes since the file grew last.
+    writes: AtomicU64,
+    /// Those of them that were durable when they ended.
+    through_writes: AtomicU64,
+    /// A completed write has to be durable without a flush.
+    flush_free: AtomicBool,
     max_bytes: u64,
     pub(crate) recorder: Option<Recorder>,
 }
@@ -112,7 +133,7 @@ impl DataFile {
             .map_err(error(path, "cannot be created"))
             .and_then(|()| DataFile::found(file, bypassed, path, options))
             .and_then(|made| {
-                made.grow(options.size_bytes.min(made.max_bytes))
+                made.grow(options.size_bytes.min(made.max_bytes), Growth::Written)
                     .and_then(|()| made.take_name(&unnamed))
                     .map_err(error(path, "cannot be written in full"))?;
                 Ok(made)
@@ -168,6 +189,9 @@ impl DataFile {
             is_block_device,
             len_bytes: AtomicU64::new(len),
             grown_bytes: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            through_writes: AtomicU64::new(0),
+            flush_free: AtomicBool::new(false),
             max_bytes,
             recorder: options.recorder.clone(),
         })
@@ -202,8 +226,35 @@ impl DataFile {
         self.max_bytes
     }
 
-    /// Makes it longer, to a multiple of a piece: allocates, writes, syncs the file. Nothing is lost if that fails half way.
-    pub(crate) fn grow(&self, new_bytes: u64) -> io::Result<()> {
+    /// A write is about to begin.
+    pub(crate) fn note_write(&self, through: bool) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        if through {
+            self.through_writes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// From here on a completed write has to be durable without a flush: what was allocated and never written, or left out by who copied
+    /// the file, is written first.
+    pub(crate) fn go_flush_free(&self) -> io::Result<()> {
+        self.flush_free.store(true, Ordering::Relaxed);
+        self.fill_holes()
+    }
+
+    /// How what is added next is made, after what was asked of the file since it grew last.
+    pub(crate) fn next_growth(&self) -> Growth {
+        let writes = self.writes.swap(0, Ordering::Relaxed);
+        let through = self.through_writes.swap(0, Ordering::Relaxed);
+        let waited_for = through > writes / THROUGH_SHARE;
+        if self.flush_free.load(Ordering::Relaxed) || waited_for || self.is_block_device {
+            Growth::Written
+        } else {
+            Growth::Allocated
+        }
+    }
+
+    /// Makes it longer, to a multiple of a piece, and syncs the file. Nothing is lost if that fails half way.
+    pub(crate) fn grow(&self, new_bytes: u64, growth: Growth) -> io::Result<()> {
         let now = self.len_bytes();
         if new_bytes <= now {
             return Ok(());
@@ -212,20 +263,92 @@ impl DataFile {
         if new_bytes > self.max_bytes {
             return Err(rustix::io::Errno::NOSPC.into());
         }
-        self.allocate(now, new_bytes)?;
+        if growth == Growth::Written || !self.extend(now, new_bytes)? {
+            self.allocate(now, new_bytes)?;
+            self.write_zeroes(now, new_bytes)?;
+        }
+        self.sync()?;
+        self.len_bytes.store(new_bytes, Ordering::Release);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let recorder = self.recorder.as_ref();
+        noted(recorder, || Call::Flush, || self.file.sync_all())
+    }
+
+    fn write_zeroes(&self, from: u64, to: u64) -> io::Result<()> {
         let zeroes = IoBuf::zeroed(usize::try_from(PIECE_BYTES).expect("a piece is small"));
-        let mut at = now;
-        while at < new_bytes {
-            let len = PIECE_BYTES.min(new_bytes - at);
+        let mut at = from;
+        while at < to {
+            let len = PIECE_BYTES.min(to - at);
             let piece = &zeroes[..usize::try_from(len).expect("a piece is small")];
             blocking::write_all(self, piece, at)?;
             self.grown_bytes.fetch_add(len, Ordering::Relaxed);
             at += len;
         }
-        let recorder = self.recorder.as_ref();
-        noted(recorder, || Call::Flush, || self.file.sync_all())?;
-        self.len_bytes.store(new_bytes, Ordering::Release);
         Ok(())
+    }
+
+    /// Writes zeroes where the file system has nothing written, which is what is read there.
+    #[cfg(target_os = "linux")]
+    fn fill_holes(&self) -> io::Result<()> {
+        use rustix::fs::SeekFrom;
+        if self.is_block_device {
+            return Ok(());
+        }
+        let len = self.len_bytes();
+        let (mut at, mut filled) = (0, false);
+        while at < len {
+            let hole = rustix::fs::seek(&self.file, SeekFrom::Hole(at))?.min(len);
+            let from = hole / BLOCK_BYTES * BLOCK_BYTES;
+            let to = match rustix::fs::seek(&self.file, SeekFrom::Data(hole)) {
+                Ok(data) => data.min(len),
+                Err(rustix::io::Errno::NXIO) => len,
+                Err(errno) => return Err(errno.into()),
+            };
+            if from < to {
+                self.write_zeroes(from, to)?;
+                filled = true;
+            }
+            at = to;
+        }
+        if filled { self.sync() } else { Ok(()) }
+    }
+
+    /// Nowhere else is a device known to have no volatile cache; who vouches for one vouches for the file as well.
+    #[cfg(not(target_os = "linux"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the other version needs it"
+    )]
+    fn fill_holes(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Allocates what is added, which then reads as zeroes; false if the file system cannot.
+    #[cfg(target_os = "linux")]
+    fn extend(&self, from: u64, to: u64) -> io::Result<bool> {
+        let call = || Call::Grow { new_bytes: to };
+        let extended = noted(self.recorder.as_ref(), call, || {
+            let flags = rustix::fs::FallocateFlags::empty();
+            Ok(rustix::fs::fallocate(&self.file, flags, from, to - from)?)
+        });
+        match extended {
+            Err(error) if error.raw_os_error() == Some(OPNOTSUPP) => Ok(false),
+            extended => extended.map(|()| true),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the other version needs it"
+    )]
+    fn extend(&self, _from: u64, _to: u64) -> io::Result<bool> {
+        Ok(false)
     }
 
     /// Finds out early that there is no room, and asks for extents in one piece.

@@ -81,6 +81,11 @@ pub enum Call {
     },
     /// `fdatasync`, `fsync` or `F_FULLFSYNC`: what has ended before is durable when this ends.
     Flush,
+    /// The file becomes longer, if it is shorter; what is added reads as zeroes.
+    Grow {
+        /// Its new length.
+        new_bytes: u64,
+    },
     /// The file gets its name, which until then no file had.
     Rename,
     /// The directory's own flush: the file's name is durable.
@@ -92,7 +97,7 @@ impl Call {
         match self {
             Call::Read { len_bytes, .. } => *len_bytes,
             Call::Write { data, .. } => data.len() as u64,
-            Call::Flush | Call::Rename | Call::FlushDirectory => 0,
+            Call::Flush | Call::Grow { .. } | Call::Rename | Call::FlushDirectory => 0,
         }
     }
 }

@@ -192,6 +192,57 @@ fn the_file_grows() {
     }
 }
 
+/// Whether all of a file was written, as its file system has it.
+#[cfg(target_os = "linux")]
+fn is_written_in_full(path: &std::path::Path) -> bool {
+    let file = std::fs::File::open(path).expect("it is there");
+    let len = file.metadata().expect("it is there").len();
+    let hole = rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(0));
+    hole.expect("a file has an end") == len
+}
+
+/// Goal: what a file grows by is written twice only where commits are waited for, and where they do without a flush nothing was left
+/// unwritten. Method: growth by relaxed and by durable writes, looked at through the eyes of the file system; then an opening that takes the
+/// drive's word, of a file that was allocated only.
+#[test]
+#[cfg(target_os = "linux")]
+fn space_is_written_ahead_for_those_who_wait() {
+    for driver in DRIVERS {
+        for (durability, ahead) in [(Durability::Relaxed, false), (Durability::Durable, true)] {
+            let place = place();
+            let mut small = options(driver);
+            small.size_bytes = 8 << 20;
+            let database = Database::open(&place.path, &small).expect("a new database");
+            let created = database.counts().io.grown_bytes;
+            for n in 0..3000 {
+                let put = database.put(&key(n), &[9; 8000], durability);
+                put.expect("there is room");
+            }
+            let written = database.counts().io.grown_bytes - created;
+            drop(database);
+            assert_eq!(written > 0, ahead, "{durability:?}: {written} bytes");
+            if ahead {
+                assert!(is_written_in_full(&place.path));
+                continue;
+            }
+            if is_written_in_full(&place.path) {
+                // The file system does not tell, or cannot allocate.
+                continue;
+            }
+            let trusting = OpenOptions {
+                assume_power_loss_protection: true,
+                ..small
+            };
+            let database = Database::open(&place.path, &trusting).expect("the same database");
+            assert!(database.device().flush_needed || is_written_in_full(&place.path));
+            for n in 0..3000 {
+                let found = database.get(&key(n)).expect("a get");
+                assert_eq!(found.expect("it was put")[..], [9; 8000]);
+            }
+        }
+    }
+}
+
 /// Goal: nothing opens what is open, and nothing but a file is opened. Method: a second opening, a directory, a wrong option.
 #[test]
 fn a_wrong_opening_says_why() {

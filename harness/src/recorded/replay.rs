@@ -153,7 +153,9 @@ impl<'a> Replay<'a> {
     /// Whether a cut before and one after it differ.
     fn moves_the_device(&self, what: &What) -> bool {
         match what {
-            What::Begun(_, call) => matches!(call, Call::Write { .. } | Call::Rename),
+            What::Begun(_, call) => {
+                matches!(call, Call::Write { .. } | Call::Grow { .. } | Call::Rename)
+            }
             What::Ended(id, _) => self.calls.contains_key(id),
             What::Opening(_) | What::HandedIn(..) | What::Answered(..) => false,
         }
@@ -220,6 +222,12 @@ impl<'a> Replay<'a> {
             }
             Call::Flush if left_out => return Ok(()),
             Call::Flush => self.submit(now, Op::Flush)?,
+            Call::Grow { new_bytes } => self.submit(
+                now,
+                Op::Grow {
+                    new_bytes: *new_bytes,
+                },
+            )?,
             Call::Write {
                 offset,
                 data,

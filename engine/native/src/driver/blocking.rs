@@ -25,6 +25,7 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
             data,
             through,
         } => {
+            file.note_write(through);
             let written = if through {
                 write_through(file, &data, offset)
             } else {
@@ -36,7 +37,7 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
         // Nothing is promised of what a discard leaves; a hole would have to be allocated anew.
         DiskOp::Discard { .. } => Ok(None),
         DiskOp::Grow { new_bytes } => file
-            .grow(new_bytes)
+            .grow(new_bytes, file.next_growth())
             .map(|()| None)
             .map_err(|error| write_error(&error)),
     }

@@ -427,11 +427,14 @@ impl Ring {
                 offset,
                 data,
                 through,
-            } => Work::Write {
-                offset,
-                data,
-                through,
-            },
+            } => {
+                self.file.note_write(through);
+                Work::Write {
+                    offset,
+                    data,
+                    through,
+                }
+            }
             DiskOp::Flush => Work::Flush,
             DiskOp::Discard { .. } | DiskOp::Grow { .. } => return self.elsewhere(tag, op),
         };

@@ -21,7 +21,7 @@ use kvsim_engine::{DiskOp, IoBuf};
 use crate::device::DeviceReport;
 use crate::driver::{self, Completion, Driver};
 use crate::error::OpenError;
-use crate::file::DataFile;
+use crate::file::{DataFile, Growth};
 use crate::options::OpenOptions;
 
 pub use returns::Returns;
@@ -316,7 +316,7 @@ impl Gauge {
             let step = now();
             let new_bytes = self.file.len_bytes() + GROWTH_BYTES;
             self.file
-                .grow(new_bytes)
+                .grow(new_bytes, Growth::Written)
                 .map_err(|error| self.failed(error.to_string()))?;
             latencies_ns.push(nanos(step.elapsed()));
         }
