@@ -8,7 +8,7 @@
 //! Invariants:
 //! - whenever operations are under way or the engine has a wish, there is a leader, or the database's own thread has a timer set;
 //! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
-//! - replies are put down in the order in which the engine gave them.
+//! - who finds the lock held may leave a request to whoever holds it (see `inbox`), where it would not wait for the disk.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -16,10 +16,12 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{
-    DiskOp, Engine, Level, Mutation, Nanos, Port, Reply, Request, RequestId, ScanRange, Status,
+    Durability, Engine, Mutation, Nanos, Port as _, Reply, Request, ScanRange, Status,
 };
 
 use crate::driver::{Completion, Driver};
+use crate::effects::{Effects, IoCounts};
+use crate::inbox::{Inbox, Parcel};
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Call, Receiver, Seat, Ticket};
@@ -32,7 +34,9 @@ const LOOK_NS: Nanos = 1_000_000;
 /// How often a thread looks again for the lock before it gives way: whoever holds it and runs is done within a microsecond or two.
 const LOCK_LOOKS: u32 = 100;
 /// How often a thread then gives way, to a holder that does not run, before it sleeps for the lock.
-const LOCK_TURNS: u32 = 16;
+const LOCK_TURNS: u32 = 100;
+/// How many requests of others a thread serves before it goes on with its own.
+const INBOX_SERVED_MAX: usize = 16;
 
 /// The engine, which may move between threads as a whole.
 struct Movable(Engine);
@@ -45,130 +49,6 @@ struct Movable(Engine);
 // alone and never handed out: what leaves it through the port owns its memory. So the whole can be moved, and the lock that it
 // lies in lets one thread at it at a time.
 unsafe impl Send for Movable {}
-
-/// A request under way.
-struct Pending {
-    receiver: Receiver,
-    /// A read whose value may be kept, and when it began.
-    fill: Option<(Box<[u8]>, Stamp)>,
-    /// Keys that are fenced until the reply.
-    fenced: Vec<Box<[u8]>>,
-}
-
-/// Where the engine's effects go.
-struct Effects {
-    driver: Arc<dyn Driver>,
-    rows: Arc<Rows>,
-    pending: Vec<Option<Pending>>,
-    free: Vec<usize>,
-    /// Operations under way.
-    in_flight: usize,
-    /// Some of them were queued and not begun.
-    queued: bool,
-    told: Vec<Arc<Seat>>,
-    wakers: Vec<Waker>,
-    /// The request that was refused last.
-    refused: Option<RequestId>,
-    counts: IoCounts,
-    recorder: Option<Recorder>,
-}
-
-/// What was asked of the disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IoCounts {
-    /// Reads.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Writes, write-through ones included.
-    pub writes: u64,
-    /// Writes that were durable when they ended.
-    pub through_writes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
-    /// Flushes.
-    pub flushes: u64,
-    /// Bytes of zeroes that a new file, or a longer one, was filled with.
-    pub grown_bytes: u64,
-}
-
-impl Port for Effects {
-    fn submit(&mut self, tag: u64, op: DiskOp) {
-        match &op {
-            DiskOp::Read { buffer, .. } => {
-                self.counts.reads += 1;
-                self.counts.read_bytes += buffer.len() as u64;
-            }
-            DiskOp::Write { data, through, .. } => {
-                self.counts.writes += 1;
-                self.counts.through_writes += u64::from(*through);
-                self.counts.written_bytes += data.len() as u64;
-            }
-            DiskOp::Flush => self.counts.flushes += 1,
-            DiskOp::Discard { .. } | DiskOp::Grow { .. } => {}
-        }
-        self.in_flight += 1;
-        self.queued = true;
-        self.driver.queue(tag, op);
-    }
-
-    fn reply(&mut self, id: RequestId, reply: Reply) {
-        if let Some(recorder) = &self.recorder {
-            recorder.answered(id, &reply);
-        }
-        let index = usize::try_from(id).expect("ids are indices");
-        let pending = self.pending[index].take().expect("a reply comes once");
-        self.free.push(index);
-        for key in pending.fenced {
-            self.rows.unfence(&key);
-        }
-        if let (Some((key, stamp)), Reply::Value(value)) = (pending.fill, &reply) {
-            self.rows.fill(&key, value, stamp);
-        }
-        if matches!(reply, Reply::Failed(..)) {
-            self.refused = Some(id);
-        }
-        match pending.receiver {
-            Receiver::Thread(seat) => {
-                seat.put(reply);
-                self.told.push(seat);
-            }
-            Receiver::Task(ticket) => self.wakers.extend(ticket.put(reply)),
-        }
-    }
-
-    fn log(&mut self, level: Level, text: &str) {
-        match level {
-            Level::Error => tracing::error!(target: "kvsim_engine", "{text}"),
-            Level::Warn => tracing::warn!(target: "kvsim_engine", "{text}"),
-            Level::Info => tracing::info!(target: "kvsim_engine", "{text}"),
-            Level::Debug => tracing::debug!(target: "kvsim_engine", "{text}"),
-        }
-    }
-}
-
-impl Effects {
-    /// A place for the reply to a new request.
-    fn expect(&mut self, receiver: Receiver) -> RequestId {
-        let pending = Some(Pending {
-            receiver,
-            fill: None,
-            fenced: Vec::new(),
-        });
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.pending[index] = pending;
-                index
-            }
-            None => {
-                self.pending.push(pending);
-                self.pending.len() - 1
-            }
-        };
-        index as RequestId
-    }
-}
 
 /// Who waits for the disk.
 #[derive(Clone)]
@@ -216,6 +96,8 @@ struct Errands {
 /// What threads, tasks and the database's own thread share.
 pub(crate) struct Shared {
     inside: Mutex<Inside>,
+    /// Requests of threads that found the lock held.
+    inbox: Inbox,
     driver: Arc<dyn Driver>,
     pub(crate) rows: Arc<Rows>,
     began: Instant,
@@ -262,19 +144,7 @@ impl Shared {
         recorder: Option<Recorder>,
     ) -> Shared {
         let rows = Arc::new(Rows::new(cache_bytes));
-        let effects = Effects {
-            driver: Arc::clone(&driver),
-            rows: Arc::clone(&rows),
-            pending: Vec::new(),
-            free: Vec::new(),
-            in_flight: 0,
-            queued: false,
-            told: Vec::new(),
-            wakers: Vec::new(),
-            refused: None,
-            counts: IoCounts::default(),
-            recorder,
-        };
+        let effects = Effects::new(Arc::clone(&driver), Arc::clone(&rows), recorder);
         Shared {
             inside: Mutex::new(Inside {
                 engine: None,
@@ -286,6 +156,7 @@ impl Shared {
                 alarm: None,
                 stopping: false,
             }),
+            inbox: Inbox::default(),
             driver,
             rows,
             began: instant(),
@@ -307,6 +178,14 @@ impl Shared {
             }
         }
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Inside>> {
+        match self.inside.try_lock() {
+            Ok(inside) => Some(inside),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     fn now(&self) -> Nanos {
@@ -343,7 +222,13 @@ impl Shared {
     pub(crate) fn call(&self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
         let seat = Seat::mine();
         seat.sit();
-        let mut inside = self.lock();
+        let mut inside = match self.try_lock() {
+            Some(inside) => inside,
+            None if is_answered_at_once(&request) => {
+                return self.leave_to_others(&Parcel::new(request, beside, seat));
+            }
+            None => self.lock(),
+        };
         self.hand_in(
             &mut inside,
             request,
@@ -404,6 +289,67 @@ impl Shared {
         self.rows.apply(beside.rows);
     }
 
+    /// Somebody is at work in the engine, who has what it needs at hand: it is quicker to be served by them than to wait for the lock.
+    fn leave_to_others(&self, parcel: &Parcel<'_>) -> Reply {
+        self.inbox.put(parcel);
+        for turn in 0..LOCK_LOOKS + LOCK_TURNS {
+            if parcel.is_open() {
+                return self.fetch(parcel);
+            }
+            if turn < LOCK_LOOKS {
+                std::hint::spin_loop();
+                continue;
+            }
+            if let Some(inside) = self.try_lock() {
+                self.leave(inside);
+                break;
+            }
+            std::thread::yield_now();
+        }
+        while !parcel.is_open() {
+            let inside = self.lock();
+            self.leave(inside);
+        }
+        self.fetch(parcel)
+    }
+
+    /// What became of a request that somebody else has handed in.
+    fn fetch(&self, parcel: &Parcel<'_>) -> Reply {
+        if parcel.is_answered() {
+            return parcel.seat.take().expect("it was put down");
+        }
+        self.await_call(&parcel.seat)
+    }
+
+    /// Hands in what others have left.
+    fn serve_inbox(&self, inside: &mut Inside, errands: &mut Errands) {
+        for _ in 0..INBOX_SERVED_MAX {
+            let Some(parcel) = self.inbox.take() else {
+                return;
+            };
+            let seat = &parcel.seat;
+            self.hand_in(
+                inside,
+                parcel.request,
+                parcel.beside,
+                Receiver::Thread(Arc::clone(seat)),
+            );
+            if seat.is_answered() {
+                // It looks for its reply, and is not told.
+                inside.effects.told.retain(|told| !Arc::ptr_eq(told, seat));
+                parcel.answered();
+                continue;
+            }
+            if matches!(inside.leader, Leader::Nobody) && errands.next.is_none() {
+                inside.leader = Leader::Seat(Arc::clone(seat));
+                errands.next = Some(Arc::clone(seat));
+            } else {
+                inside.seated.push(Arc::clone(seat));
+            }
+            parcel.seated();
+        }
+    }
+
     fn await_reply<'a>(&'a self, mut inside: MutexGuard<'a, Inside>, seat: &Arc<Seat>) -> Reply {
         if let Some(reply) = seat.take() {
             self.leave(inside);
@@ -427,6 +373,11 @@ impl Shared {
             self.take_completions(&mut inside, &mut Vec::new());
             work = self.let_go(inside, !seat.is_answered());
         }
+        self.await_call(seat)
+    }
+
+    /// Waits until the reply is there, or the lead is to be taken and then the reply is.
+    fn await_call(&self, seat: &Arc<Seat>) -> Reply {
         match seat.wait() {
             Call::Ready => seat.take().expect("it was put down"),
             Call::Lead => {
@@ -446,6 +397,10 @@ impl Shared {
 
     /// Collects what has to be done after the lock was let go.
     fn errands(&self, inside: &mut Inside) -> Errands {
+        let mut errands = Errands::default();
+        if !self.inbox.is_empty() {
+            self.serve_inbox(inside, &mut errands);
+        }
         let told = std::mem::take(&mut inside.effects.told);
         let wakers = std::mem::take(&mut inside.effects.wakers);
         if !told.is_empty() {
@@ -454,7 +409,7 @@ impl Shared {
         Errands {
             told,
             wakers,
-            ..Errands::default()
+            ..errands
         }
     }
 
@@ -667,6 +622,17 @@ impl Shared {
             helper.tell(Call::Lead);
         }
     }
+}
+
+/// Only what nobody has to wait for at the disk is left to others: whoever waits there may be the one who leads.
+fn is_answered_at_once(request: &Request<'_>) -> bool {
+    matches!(
+        request,
+        Request::Write {
+            durability: Durability::Relaxed,
+            ..
+        }
+    )
 }
 
 fn is_among(told: &[Arc<Seat>], seat: &Arc<Seat>) -> bool {

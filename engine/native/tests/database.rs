@@ -131,6 +131,56 @@ fn many_threads_write_at_once() {
     }
 }
 
+/// Goal: who finds the engine at work is served by others, and gets what is theirs: an acceptance, the end of a wait for room, a refusal.
+/// Method: threads that write without waiting for the disk, into a write buffer that is soon full, each reads what it wrote; then one
+/// closes the database under the others.
+#[test]
+fn threads_are_served_by_others() {
+    const PUTS: u32 = 4000;
+    for driver in DRIVERS {
+        let place = place();
+        let mut narrow = options(driver);
+        narrow.engine.push_str("write_buffer_bytes=131072\n");
+        let database = Database::open(&place.path, &narrow).expect("a new database");
+        let refused = AtomicBool::new(false);
+        let all_wrote = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for thread in 0..8_u32 {
+                let (database, refused, all_wrote) = (&database, &refused, &all_wrote);
+                scope.spawn(move || {
+                    let value =
+                        |n: u32| [n.to_le_bytes(), thread.to_le_bytes()].concat().repeat(64);
+                    for n in 0..PUTS {
+                        let key = key((thread << 16) | (n % 100));
+                        let put = database.put(&key, &value(n), Durability::Relaxed);
+                        put.expect("there is room in the end");
+                        let found = database.get(&key).expect("a get").expect("it was put");
+                        assert_eq!(found[..], value(n)[..], "{thread} {n}");
+                    }
+                    all_wrote.wait();
+                    for n in 0.. {
+                        if thread == 0 && n == 200 {
+                            return database.clone().close().expect("all is durable");
+                        }
+                        let put = database.put(&key(thread << 16), &value(n), Durability::Relaxed);
+                        if put.is_err() {
+                            return refused.store(true, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(
+            refused.load(Ordering::Relaxed),
+            "it was closed under the others"
+        );
+        assert!(
+            database.counts().engine.stalls > 0,
+            "nobody waited for room"
+        );
+    }
+}
+
 /// Goal: a batch is one write, and a snapshot does not move. Method: a batch after a snapshot, read both ways.
 #[test]
 fn a_snapshot_does_not_see_a_later_batch() {

@@ -1,0 +1,158 @@
+//! Where the engine's effects go: operations to the driver, replies to whoever waits for them, messages to the log.
+//!
+//! Invariants: replies are put down in the order in which the engine gave them; a row is filled, and a fence goes, with the reply that
+//! allows it and before anybody sees that reply.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId};
+
+use crate::driver::Driver;
+use crate::record::Recorder;
+use crate::rows::{Rows, Stamp};
+use crate::waiter::{Receiver, Seat};
+
+/// A request under way.
+pub(crate) struct Pending {
+    receiver: Receiver,
+    /// A read whose value may be kept, and when it began.
+    pub(crate) fill: Option<(Box<[u8]>, Stamp)>,
+    /// Keys that are fenced until the reply.
+    pub(crate) fenced: Vec<Box<[u8]>>,
+}
+
+/// Where the engine's effects go.
+pub(crate) struct Effects {
+    driver: Arc<dyn Driver>,
+    rows: Arc<Rows>,
+    pub(crate) pending: Vec<Option<Pending>>,
+    free: Vec<usize>,
+    /// Operations under way.
+    pub(crate) in_flight: usize,
+    /// Some of them were queued and not begun.
+    pub(crate) queued: bool,
+    pub(crate) told: Vec<Arc<Seat>>,
+    pub(crate) wakers: Vec<Waker>,
+    /// The request that was refused last.
+    pub(crate) refused: Option<RequestId>,
+    pub(crate) counts: IoCounts,
+    pub(crate) recorder: Option<Recorder>,
+}
+
+/// What was asked of the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct IoCounts {
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes, write-through ones included.
+    pub writes: u64,
+    /// Writes that were durable when they ended.
+    pub through_writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Bytes of zeroes that a new file, or a longer one, was filled with.
+    pub grown_bytes: u64,
+}
+
+impl Port for Effects {
+    fn submit(&mut self, tag: u64, op: DiskOp) {
+        match &op {
+            DiskOp::Read { buffer, .. } => {
+                self.counts.reads += 1;
+                self.counts.read_bytes += buffer.len() as u64;
+            }
+            DiskOp::Write { data, through, .. } => {
+                self.counts.writes += 1;
+                self.counts.through_writes += u64::from(*through);
+                self.counts.written_bytes += data.len() as u64;
+            }
+            DiskOp::Flush => self.counts.flushes += 1,
+            DiskOp::Discard { .. } | DiskOp::Grow { .. } => {}
+        }
+        self.in_flight += 1;
+        self.queued = true;
+        self.driver.queue(tag, op);
+    }
+
+    fn reply(&mut self, id: RequestId, reply: Reply) {
+        if let Some(recorder) = &self.recorder {
+            recorder.answered(id, &reply);
+        }
+        let index = usize::try_from(id).expect("ids are indices");
+        let pending = self.pending[index].take().expect("a reply comes once");
+        self.free.push(index);
+        for key in pending.fenced {
+            self.rows.unfence(&key);
+        }
+        if let (Some((key, stamp)), Reply::Value(value)) = (pending.fill, &reply) {
+            self.rows.fill(&key, value, stamp);
+        }
+        if matches!(reply, Reply::Failed(..)) {
+            self.refused = Some(id);
+        }
+        match pending.receiver {
+            Receiver::Thread(seat) => {
+                seat.put(reply);
+                self.told.push(seat);
+            }
+            Receiver::Task(ticket) => self.wakers.extend(ticket.put(reply)),
+        }
+    }
+
+    fn log(&mut self, level: Level, text: &str) {
+        match level {
+            Level::Error => tracing::error!(target: "kvsim_engine", "{text}"),
+            Level::Warn => tracing::warn!(target: "kvsim_engine", "{text}"),
+            Level::Info => tracing::info!(target: "kvsim_engine", "{text}"),
+            Level::Debug => tracing::debug!(target: "kvsim_engine", "{text}"),
+        }
+    }
+}
+
+impl Effects {
+    pub(crate) fn new(
+        driver: Arc<dyn Driver>,
+        rows: Arc<Rows>,
+        recorder: Option<Recorder>,
+    ) -> Effects {
+        Effects {
+            driver,
+            rows,
+            pending: Vec::new(),
+            free: Vec::new(),
+            in_flight: 0,
+            queued: false,
+            told: Vec::new(),
+            wakers: Vec::new(),
+            refused: None,
+            counts: IoCounts::default(),
+            recorder,
+        }
+    }
+
+    /// A place for the reply to a new request.
+    pub(crate) fn expect(&mut self, receiver: Receiver) -> RequestId {
+        let pending = Some(Pending {
+            receiver,
+            fill: None,
+            fenced: Vec::new(),
+        });
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.pending[index] = pending;
+                index
+            }
+            None => {
+                self.pending.push(pending);
+                self.pending.len() - 1
+            }
+        };
+        index as RequestId
+    }
+}
