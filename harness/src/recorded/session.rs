@@ -49,6 +49,8 @@ pub struct Calls {
     pub write_throughs: u64,
     /// Flushes of the file.
     pub flushes: u64,
+    /// Times that the file was made longer by allocating, and not by writing.
+    pub allocations: u64,
     /// Reads.
     pub reads: u64,
     /// Bytes of all writes.
@@ -67,6 +69,7 @@ impl Calls {
                     self.written_bytes += data.len() as u64;
                 }
                 What::Begun(_, Call::Flush) => self.flushes += 1,
+                What::Begun(_, Call::Grow { .. }) => self.allocations += 1,
                 What::Begun(_, Call::Read { .. }) => self.reads += 1,
                 What::Answered(_, Ok(())) => self.acknowledged += 1,
                 _ => {}
