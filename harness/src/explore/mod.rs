@@ -43,14 +43,14 @@ use crate::oracle::{Property, Symptom};
 use crate::run::{SeedEnd, Tracing, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
 use crate::summary::{FailureReport, Verdict};
-pub(crate) use around::{Around, Reach, Setting};
+pub(crate) use around::{Around, Purse, Reach, Setting};
 pub use errors::ErrorCounts;
 use judge::Failed;
 use level::{Ended, Walk};
 pub use merge::merge;
 use report::Found;
 pub use report::{ExploreReport, LeftOutCounts, Level, PointCount};
-pub(crate) use toll::work;
+pub(crate) use toll::{patience, work};
 
 /// What to explore.
 #[derive(Clone)]

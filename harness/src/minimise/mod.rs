@@ -38,7 +38,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::blame::{self, Blame};
 use crate::case::{Case, CaseRequest, Driven, Landmark, Stop, drive};
 use crate::control::Control;
-use crate::explore::{Reach, Setting, first_violation, work};
+use crate::explore::{Reach, Setting, first_violation, patience, work};
 use crate::failure;
 use crate::oracle::{Property, Symptom, Violation};
 use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
@@ -140,6 +140,10 @@ pub fn minimise(
         marks: None,
     };
     shrinking.scenario.failure = None;
+    let events_max = shrinking.scenario.run.events_max;
+    if let Some(driven) = shrinking.drive(&case, TraceMode::Off) {
+        shrinking.scenario.run.events_max = patience(&shrinking.scenario, &driven.world);
+    }
     let fuel = shrinking.shorten_hangs(&case);
     let case = shrinking.fewer_faults(case);
     let mut best = shrinking.found_from_scratch(case);
@@ -170,6 +174,7 @@ pub fn minimise(
     let spent = shrinking.spent;
     let mut smallest = shrinking.scenario;
     smallest.case = Some(best);
+    smallest.run.events_max = events_max;
     let seed = smallest.run.seeds.start;
     let result = run_seed(
         &smallest,

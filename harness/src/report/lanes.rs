@@ -1,8 +1,9 @@
 //! The time line of a failure as a picture: a lane for each client, one each for the device's writes, flushes and reads, and the cut as a
 //! line through all of them.
 //!
-//! Time runs from left to right and is true to scale but for long pauses, which are shortened. What lies far before the cut is
-//! summed up in words, so the picture stays readable however long the run was.
+//! Time runs from left to right and is not true to scale: a pause takes room as the square root of what it lasts, so that a flush of milliseconds leaves
+//! some to the writes of microseconds beside it. What lies far before the cut is summed up in words, so the picture stays readable however long the
+//! run was.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,7 @@ pub(super) fn picture(scene: &Scene<'_>) -> Markup {
     }
     let height = y + BOTTOM;
     html! {
-        svg.lanes viewBox=(format!("0 0 {WIDTH} {height}")) role="img" {
+        svg.lanes viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label="What happened, on one time line" {
             title { "Requests, operations of the device, answers and cuts in virtual time" }
             @for (index, lane) in lanes.iter().enumerate() {
                 @let top = tops[lane];
@@ -267,10 +268,7 @@ impl Scale {
         moments.sort_unstable();
         moments.dedup();
         let gaps: Vec<Nanos> = moments.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let all: Nanos = gaps.iter().sum();
-        // A pause takes no more room than a twentieth of the picture, or so.
-        let longest = (all / (gaps.len() as u64).clamp(1, 12)).max(1);
-        let lengths: Vec<f64> = gaps.iter().map(|gap| float((*gap).min(longest))).collect();
+        let lengths: Vec<f64> = gaps.iter().map(|gap| float(*gap).sqrt()).collect();
         let whole: f64 = lengths.iter().sum::<f64>().max(1.0);
         let mut at = 0.0;
         let mut stops = Vec::new();
