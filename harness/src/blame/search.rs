@@ -69,7 +69,7 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         // Without a cut nothing is lost that a flush could save.
         return Ok(Blame::default());
     };
-    let kind = (violation.property, violation.symptom);
+    let kind = violation.kind();
     if let Some(fault) = faults::needed(setting, case, kind, &driven) {
         return Ok(Blame {
             fault: Some(fault),
@@ -297,19 +297,15 @@ impl<'a> Suspect<'a> {
         }
     }
 
-    /// Writes of the life that is cut last, not torn, of which it was too early to overwrite what was durable there: with that in place it passes,
-    /// and with zeroes there it fails in the same way. So it is what was there that is missed, and not the write that does harm.
+    /// Writes of the life that is cut last of which it was too early to overwrite what was durable there: with that in place it passes,
+    /// and with zeroes there it fails in the same way. So it is what was there that is missed, and not the write that does harm. One that is torn
+    /// would do harm whole as well: else it is the tear that is not endured.
     fn reuses(&mut self) -> Vec<Cure> {
         let life = self.last;
-        let torn = |op: OpId| {
-            let crash = self.case.lives[life].crash.as_ref();
-            let mut survivors = crash.into_iter().flat_map(|crash| &crash.survivors);
-            survivors.any(|survivor| survivor.id == op && survivor.sectors != Sectors::All)
-        };
         let places = self.places(life).into_iter();
         let writes: Vec<OpId> = places
             .filter_map(|place| match place {
-                Place::Submitting(op) if self.timeline.changes(op) && !torn(op) => Some(op),
+                Place::Submitting(op) if self.timeline.changes(op) => Some(op),
                 _ => None,
             })
             .collect();
@@ -330,9 +326,9 @@ impl<'a> Suspect<'a> {
                 && matches!(
                     self.end(&with(Effort::Erased)),
                     Some(Err(Stop::Violation(violation)))
-                        if (violation.property, violation.symptom) == self.kind
+                        if violation.kind() == self.kind
                 );
-            if !is_missed {
+            if !is_missed || !self.harms_whole(op) {
                 continue;
             }
             let sentence = format!(
@@ -342,6 +338,20 @@ impl<'a> Suspect<'a> {
             cures.push(self.cure(Missing::LaterReuse, life, &sentence));
         }
         cures
+    }
+
+    /// Whether what the last cut keeps of a write in part, if it does, ends in a failure of whatever kind if it is kept whole.
+    fn harms_whole(&mut self, op: OpId) -> bool {
+        let mut case = self.case.clone();
+        let crash = case.lives[self.last].crash.as_mut();
+        let survivors = crash.into_iter().flat_map(|crash| &mut crash.survivors);
+        let mut torn = survivors.filter(|own| own.id == op && own.sectors != Sectors::All);
+        let Some(torn) = torn.next() else {
+            return true;
+        };
+        torn.sectors = Sectors::All;
+        self.tried += 1;
+        matches!(self.end_of(&case, &[]), Some(Err(Stop::Violation(_))))
     }
 
     /// Answers, or else operations, that have to wait for all that was submitted before them.
@@ -429,11 +439,15 @@ impl<'a> Suspect<'a> {
 
     /// How the case ends; what cannot be run says nothing.
     fn end(&mut self, mends: &[Mend]) -> Option<Result<(), Stop>> {
+        self.end_of(self.case, mends)
+    }
+
+    fn end_of(&mut self, case: &Case, mends: &[Mend]) -> Option<Result<(), Stop>> {
         let Setting {
             scenario, program, ..
         } = self.setting;
         let seed = scenario.run.seeds.start;
-        let driven = drive_mended(scenario, self.case, program, seed, TraceMode::Off, mends);
+        let driven = drive_mended(scenario, case, program, seed, TraceMode::Off, mends);
         let driven = driven.ok()?;
         self.purse.pay(work(&driven.world));
         Some(driven.end)

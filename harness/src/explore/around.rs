@@ -29,6 +29,8 @@ const FAILURES_LISTED_MAX: u64 = 1_000;
 /// How far a neighbourhood goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
+    /// No cut at all: what a guest does wrong while it runs.
+    Uncut,
     /// One recovery after each state.
     Recovery,
     /// And work after it, one more cut and one more recovery.

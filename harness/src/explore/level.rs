@@ -374,8 +374,7 @@ impl<'a> Walk<'a> {
     }
 
     fn wants(&self, violation: &Violation) -> bool {
-        self.wanted
-            .is_none_or(|kind| kind == (violation.property, violation.symptom))
+        self.wanted.is_none_or(|kind| kind == violation.kind())
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.

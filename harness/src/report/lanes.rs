@@ -21,6 +21,8 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 30.0;
 const ROW: f64 = 20.0;
 const BOTTOM: f64 = 26.0;
+/// What was pending at a cut is drawn so wide at least.
+const CAUGHT: f64 = 9.0;
 /// Rows that one lane takes at most, where things overlap.
 const ROWS_MAX: usize = 6;
 /// Lanes of clients that are drawn.
@@ -103,7 +105,10 @@ fn draw(bar: &Bar, top: f64, scale: &Scale, end_ns: Nanos) -> Markup {
     let (from, to) = (scale.x(bar.from), scale.x(bar.to.unwrap_or(end_ns)));
     let y = top + ROW * number(bar.row) + 3.0;
     let height = ROW - 6.0;
-    let width = (to - from).max(2.0);
+    // What a cut caught is what matters, be it ever so short.
+    let least = if bar.fate.is_some() { CAUGHT } else { 2.0 };
+    let width = (to - from).max(least);
+    let from = if bar.fate.is_some() { to - width } else { from };
     let mut class = format!("span {}", bar.class);
     if bar.to.is_none() {
         class.push_str(" open");
