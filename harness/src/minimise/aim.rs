@@ -106,6 +106,17 @@ impl Shrinking<'_> {
                 shapes.push(shape);
             }
         }
+        // A guest that is asked little may write through the cache what it flushes when it is asked more.
+        let flush_errors: Vec<ScriptedFault> = shapes
+            .iter()
+            .filter(|shape| shape[0].kind == FaultKind::FlushError)
+            .map(|shape| ScriptedFault {
+                kind: FaultKind::WriteError,
+                written: Some(true),
+                ..shape[0]
+            })
+            .collect();
+        shapes.extend(flush_errors.into_iter().map(|fault| vec![fault]));
         shapes
     }
 

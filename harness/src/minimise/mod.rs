@@ -35,6 +35,7 @@ use std::sync::Arc;
 use kvsim_sim::{Program, TraceMode};
 use xxhash_rust::xxh3::xxh3_128;
 
+use self::steps::explorable;
 use crate::blame::{self, Blame};
 use crate::case::{Case, CaseRequest, Driven, Landmark, Stop, drive};
 use crate::control::Control;
@@ -153,7 +154,7 @@ pub fn minimise(
     loop {
         let before = best.clone();
         best = shrinking.fewer_lives(best);
-        if best.requests() > FEW_REQUESTS {
+        if best.requests() > FEW_REQUESTS && explorable(&best) != Some(Reach::Uncut) {
             // A few steps that may take many requests out at once, before many that take out few.
             best = shrinking.smaller_setup(best);
             best = shrinking.one_client(best);
