@@ -100,3 +100,24 @@ fn space_used_again_too_early_is_named() {
     assert_eq!(small.fix, Fix::LaterReuse);
     assert!(small.blame.contains("still needed"), "{}", small.blame);
 }
+
+/// Goal: a close in good order that makes nothing durable comes down to a write and the close, whose answer is named. Method: relaxed writes and then a close, over and over.
+#[test]
+fn a_close_that_makes_nothing_durable_is_named() {
+    let (small, _) = small(Mutant::CloseDoesNotFlush);
+    assert_eq!(small.fix, Fix::LaterAnswer);
+    assert!(
+        small.blame.contains("the acknowledgement of `0 close`"),
+        "{}",
+        small.blame
+    );
+}
+
+/// Goal: a read that goes astray is placed anew with the place that it goes to, on few requests of one key. Method: a bug that shows after many requests, when a read by
+/// chance finds an older value of its own key.
+#[test]
+fn a_read_that_goes_astray_is_placed_anew() {
+    let (small, saved) = small(Mutant::OldNeighbourTaken);
+    assert_eq!(saved.faults.script.len(), 1, "{small:#?}");
+    assert!(small.blame.contains("misdirected read"), "{}", small.blame);
+}
