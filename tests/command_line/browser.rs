@@ -3,12 +3,12 @@
 //! Where there is no Chromium, nothing is looked at and that is said; with `KVSIM_REQUIRE_BROWSER=1` that is a failure.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use zune_png::PngDecoder;
+use zune_png::zune_core::bytestream::ZCursor;
 
 use crate::bench::brief;
 use crate::{SHORT, ends};
@@ -148,21 +148,20 @@ struct Picture {
 
 impl Picture {
     fn load(path: &Path) -> Picture {
-        let file = File::open(path).expect("a picture was made");
-        let mut reader = png::Decoder::new(BufReader::new(file))
-            .read_info()
-            .expect("a PNG");
-        let size = reader.output_buffer_size().expect("it fits into memory");
-        let mut bytes = vec![0; size];
-        let info = reader.next_frame(&mut bytes).expect("a whole PNG");
-        assert_eq!(info.bit_depth, png::BitDepth::Eight);
-        let samples = info.color_type.samples();
-        assert!(samples >= 3, "it is in colour");
-        let pixels = bytes[..info.buffer_size()].chunks_exact(samples);
+        let bytes = std::fs::read(path).expect("a picture was made");
+        let mut decoder = PngDecoder::new(ZCursor::new(bytes));
+        let bytes = decoder.decode_raw().expect("a whole PNG");
+        let (width, height) = decoder.dimensions().expect("it has a size");
+        let samples = bytes.len() / (width * height);
+        assert!((3..=4).contains(&samples), "it is in colour");
+        let size = |pixels: usize| u32::try_from(pixels).expect("it is no giant");
         Picture {
-            width: info.width,
-            height: info.height,
-            pixels: pixels.map(|it| [it[0], it[1], it[2]]).collect(),
+            width: size(width),
+            height: size(height),
+            pixels: bytes
+                .chunks_exact(samples)
+                .map(|it| [it[0], it[1], it[2]])
+                .collect(),
         }
     }
 

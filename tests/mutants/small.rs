@@ -1,9 +1,9 @@
-//! What is left of a mutant's failure, and what is blamed for it: one of each way to mend one, each shrunk by a move that no other needs.
+//! What is left of a mutant's failure, and what is blamed for it: every misplaced flush, and one of each other way to mend one, each shrunk by a move that no other needs.
 //! All of them: `kvsim mutants --minimise`, which fails if blame is wrong about any.
 
 use kvsim_harness::control::Control;
 use kvsim_harness::mutants::catalogue::trials_for;
-use kvsim_harness::mutants::fix::Fix;
+use kvsim_harness::mutants::fix::{Fix, fix};
 use kvsim_harness::mutants::{Hunt, Mutant, Small};
 use kvsim_harness::run::{Tracing, run_seed};
 use kvsim_harness::scenario::{Scenario, load};
@@ -99,6 +99,17 @@ fn space_used_again_too_early_is_named() {
     let (small, _) = small(Mutant::LogReusedBeforePagesFlushed);
     assert_eq!(small.fix, Fix::LaterReuse);
     assert!(small.blame.contains("still needed"), "{}", small.blame);
+}
+
+/// Goal: what is blamed is right for every mutant that leaves out or misplaces a flush, a write-through, a wait for one or an answer, and its case is small. Method: all of them.
+#[test]
+fn whatever_is_misplaced_is_named() {
+    let misplaced = |mutant: &&Mutant| matches!(fix(**mutant), Fix::Durable | Fix::LaterAnswer);
+    let all: Vec<Mutant> = Mutant::ALL.iter().filter(misplaced).copied().collect();
+    assert!(all.len() > 14, "{all:?}");
+    for mutant in all {
+        small(mutant);
+    }
 }
 
 /// Goal: a close in good order that makes nothing durable comes down to a write and the close, whose answer is named. Method: relaxed writes and then a close, over and over.
