@@ -43,7 +43,9 @@ impl Shrinking<'_> {
         let operations = self.operations(asked);
         let befallen = operations
             .iter()
-            .filter(|operation| befalls(shape[0].kind, operation.kind));
+            .filter(|operation| befalls(shape[0].kind, operation.kind))
+            // What is not durable any more after an error is what clients wrote; what reads wrong may be what is read back.
+            .filter(|operation| operation.kind == "read" || !operation.is_of_recovery);
         for operation in befallen {
             let op = operation.id;
             // What goes astray may go to anywhere that was written before.
@@ -143,7 +145,7 @@ impl Shrinking<'_> {
         let Some(driven) = driven else {
             return Vec::new();
         };
-        let mut open = false;
+        let (mut open, mut cut) = (false, false);
         let mut operations = Vec::new();
         for record in driven.world.trace().events() {
             match record.event {
@@ -154,7 +156,9 @@ impl Shrinking<'_> {
                     id: op,
                     kind,
                     offset,
+                    is_of_recovery: cut,
                 }),
+                TraceEvent::Crash(_) => cut = true,
                 _ => {}
             }
         }
@@ -167,6 +171,8 @@ struct Operation {
     id: OpId,
     kind: &'static str,
     offset: u64,
+    /// After the cut.
+    is_of_recovery: bool,
 }
 
 /// The same requests, all of the key that the last of them is of.
