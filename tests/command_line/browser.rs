@@ -54,6 +54,10 @@ struct Browser {
 
 impl Browser {
     /// Nothing if there is none, and none is required.
+    #[expect(
+        clippy::print_stderr,
+        reason = "a test that looks at nothing has to say so"
+    )]
     fn find() -> Option<Browser> {
         let works = |name: &&str| {
             let output = Command::new(name).arg("--version").output();
