@@ -50,10 +50,17 @@ enum Copy {
 
 /// Reads all copies and chooses.
 pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
-    let block = handle.with(|core| core.geometry.block_bytes);
+    let (block, size) = handle.with(|core| {
+        let size = core.settings.device.capacity_bytes;
+        (core.geometry.block_bytes, size)
+    });
     let mut copies = [Copy::Blank; COPIES as usize];
     let mut failed = None;
     for copy in 0..COPIES {
+        if copy_offset(copy) + block > size {
+            // Nothing can be there. What is read of the others is refused for want of room, or for what is missing of the segments.
+            continue;
+        }
         if (mutant(Mutant::NoFallbackToOlderRoot) && half_of(copy) == 1)
             || (mutant(Mutant::SingleRootCopy) && copy != 0)
         {

@@ -499,6 +499,26 @@ fn a_wrong_configuration_is_invalid() {
     );
 }
 
+/// Goal: a device that ends among the superblocks or before the first segment is refused, and nothing is asked of it beyond its end: a blank one for want of
+/// room, one that a database was on for what it lacks. Method: such sizes, on a test device that asserts where it is read; the last with the beginning of a database.
+#[test]
+fn a_device_that_ends_among_the_superblocks_is_refused() {
+    for capacity_bytes in [4_096, 32_768, 69_632, 200_704, 299_008] {
+        let (status, message) = world(capacity_bytes, "").open().expect_err("too small");
+        assert_eq!(status, Status::NoSpace, "{capacity_bytes}: {message}");
+    }
+    let mut whole = world(1 << 20, "");
+    whole.open().expect("opens");
+    for capacity_bytes in [4_096, 32_768, 200_704] {
+        let mut cut = world(capacity_bytes, "");
+        let beginning = &whole.disk.durable[..capacity_bytes as usize];
+        cut.disk.durable.copy_from_slice(beginning);
+        cut.disk.power_cut();
+        let (status, message) = cut.open().expect_err("the rest is missing");
+        assert_eq!(status, Status::Corruption, "{capacity_bytes}: {message}");
+    }
+}
+
 /// Goal: wrong requests are refused with nothing changed; after close everything is closed. Method: each kind.
 #[test]
 fn wrong_requests_are_refused() {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::ends;
 
 /// A tenth of a second of a few records, on the disk that holds the sources.
-fn brief<'a>(scenario: &'a str, directory: &'a str) -> Vec<&'a str> {
+pub(crate) fn brief<'a>(scenario: &'a str, directory: &'a str) -> Vec<&'a str> {
     let brief = [
         "bench",
         "--real-disk",

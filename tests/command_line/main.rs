@@ -2,6 +2,7 @@
 #![allow(missing_docs, reason = "a test")]
 
 mod bench;
+mod browser;
 mod crash_disk;
 mod explore;
 mod guests;

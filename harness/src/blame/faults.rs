@@ -37,8 +37,7 @@ pub(super) fn needed(
     let seed = scenario.run.seeds.start;
     let program = setting.program;
     let ended = drive_on(&scenario, &without, program, seed, TraceMode::Off, course).ok()?;
-    if matches!(ended.end, Err(Stop::Violation(violation)) if (violation.property, violation.symptom) == kind)
-    {
+    if matches!(ended.end, Err(Stop::Violation(violation)) if violation.kind() == kind) {
         return None;
     }
     let faults: BTreeSet<String> = fired

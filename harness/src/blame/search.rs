@@ -9,8 +9,9 @@ use kvsim_simdisk::{OpId, Sectors};
 use super::timeline::Timeline;
 use super::{Blame, Cure, Missing, faults};
 use crate::case::{Case, CaseLife, Stop, drive_mended};
-use crate::explore::{Around, Reach, Setting};
+use crate::explore::{Around, Purse, Reach, Setting, patience, work};
 use crate::oracle::{Property, Symptom};
+use crate::scenario::Scenario;
 
 /// Operations after an answer whose end it is held back for, one after the other, at most.
 const AWAITED_MAX: usize = 12;
@@ -25,7 +26,7 @@ struct Suspect<'a> {
     uncut: Timeline,
     /// The life that ends with the last cut.
     last: usize,
-    left: u64,
+    purse: Purse,
     tried: u64,
     /// From which life on, and whether operations wait too: whether all that can be done of the kind helps.
     all_help: BTreeMap<(usize, bool), bool>,
@@ -55,12 +56,12 @@ enum Scope {
 
 pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result<Blame, String> {
     let seed = setting.scenario.run.seeds.start;
-    let run = |case: &Case| {
+    let run = |scenario: &Scenario, case: &Case| {
         let trace = TraceMode::Full;
-        drive_mended(setting.scenario, case, setting.program, seed, trace, &[])
+        drive_mended(scenario, case, setting.program, seed, trace, &[])
             .map_err(|stop| format!("it cannot be run: {stop:?}"))
     };
-    let driven = run(case)?;
+    let driven = run(setting.scenario, case)?;
     let Err(Stop::Violation(violation)) = &driven.end else {
         return Err("the case does not fail, so there is nothing to blame".to_owned());
     };
@@ -68,7 +69,7 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         // Without a cut nothing is lost that a flush could save.
         return Ok(Blame::default());
     };
-    let kind = (violation.property, violation.symptom);
+    let kind = violation.kind();
     if let Some(fault) = faults::needed(setting, case, kind, &driven) {
         return Ok(Blame {
             fault: Some(fault),
@@ -76,10 +77,16 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
             ..Blame::default()
         });
     }
+    let mut scenario = setting.scenario.clone();
+    scenario.run.events_max = patience(&scenario, &driven.world);
+    let setting = Setting {
+        scenario: &scenario,
+        ..setting
+    };
     let mut whole = case.clone();
     whole.lives.truncate(last + 1);
     whole.lives[last].crash = None;
-    let whole = run(&whole)?;
+    let whole = run(&scenario, &whole)?;
     let mut suspect = Suspect {
         setting,
         case,
@@ -87,7 +94,7 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         timeline: Timeline::new(driven.world.trace(), driven.sent),
         uncut: Timeline::new(whole.world.trace(), whole.sent),
         last,
-        left: work_max,
+        purse: Purse { left: work_max },
         tried: 0,
         all_help: BTreeMap::new(),
     };
@@ -113,19 +120,17 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
     Ok(blame)
 }
 
-impl Suspect<'_> {
+impl<'a> Suspect<'a> {
     fn is_over(&self) -> bool {
-        self.left == 0 || self.setting.control.stopped().is_some()
+        self.purse.left == 0 || self.setting.control.stopped().is_some()
     }
 
     /// The points of the last cut's life around it at which the same failure is possible.
     fn stretch(&mut self) -> Option<Range<usize>> {
         let event = self.case.lives[self.last].crash.as_ref()?.after_event;
         let around = Around::new(self.setting, self.case, self.last, Reach::Recovery, &[])?;
-        let mut work = 0;
-        let stretch = around.stretch(event, self.kind, &mut work);
-        self.left = self.left.saturating_sub(work);
-        stretch
+        self.purse.pay(around.work);
+        around.stretch(event, self.kind, &mut self.purse)
     }
 
     fn cures(&mut self, tier: Tier, scope: &Scope) -> Vec<Cure> {
@@ -195,15 +200,12 @@ impl Suspect<'_> {
             }
         }
         self.tried += 1;
-        let kind = self.kind;
-        let mut work = 0;
-        let around = self.around(self.last, &mends);
+        let kind = Some(self.kind);
         // A case that does not lead there any more says nothing.
-        let helps = around.is_none_or(|around| {
-            let first = around.first(around.all(), Some(kind), &mut work);
+        let helps = self.around(self.last, &mends).is_none_or(|around| {
+            let first = around.first(around.all(), kind, &mut self.purse);
             first.is_none()
         });
-        self.left = self.left.saturating_sub(work);
         self.all_help.insert((from, ordered), helps);
         helps
     }
@@ -295,24 +297,23 @@ impl Suspect<'_> {
         }
     }
 
-    /// Writes of the life that is cut last, not torn, of which it was too early to overwrite what was durable there: with that in place it passes,
-    /// and with zeroes there it fails in the same way. So it is what was there that is missed, and not the write that does harm.
+    /// Writes of the life that is cut last of which it was too early to overwrite what was durable there: with that in place it passes,
+    /// and with zeroes there it fails in the same way. So it is what was there that is missed, and not the write that does harm. One that is torn
+    /// would do harm whole as well: else it is the tear that is not endured.
     fn reuses(&mut self) -> Vec<Cure> {
         let life = self.last;
-        let torn = |op: OpId| {
-            let crash = self.case.lives[life].crash.as_ref();
-            let mut survivors = crash.into_iter().flat_map(|crash| &crash.survivors);
-            survivors.any(|survivor| survivor.id == op && survivor.sectors != Sectors::All)
-        };
         let places = self.places(life).into_iter();
         let writes: Vec<OpId> = places
             .filter_map(|place| match place {
-                Place::Submitting(op) if self.timeline.changes(op) && !torn(op) => Some(op),
+                Place::Submitting(op) if self.timeline.changes(op) => Some(op),
                 _ => None,
             })
             .collect();
         let mut cures = Vec::new();
         for op in writes {
+            if self.is_over() {
+                break;
+            }
             let with = |effort| {
                 [Mend {
                     incarnation: life as u64 + 1,
@@ -325,9 +326,9 @@ impl Suspect<'_> {
                 && matches!(
                     self.end(&with(Effort::Erased)),
                     Some(Err(Stop::Violation(violation)))
-                        if (violation.property, violation.symptom) == self.kind
+                        if violation.kind() == self.kind
                 );
-            if !is_missed {
+            if !is_missed || !self.harms_whole(op) {
                 continue;
             }
             let sentence = format!(
@@ -337,6 +338,20 @@ impl Suspect<'_> {
             cures.push(self.cure(Missing::LaterReuse, life, &sentence));
         }
         cures
+    }
+
+    /// Whether what the last cut keeps of a write in part, if it does, ends in a failure of whatever kind if it is kept whole.
+    fn harms_whole(&mut self, op: OpId) -> bool {
+        let mut case = self.case.clone();
+        let crash = case.lives[self.last].crash.as_mut();
+        let survivors = crash.into_iter().flat_map(|crash| &mut crash.survivors);
+        let mut torn = survivors.filter(|own| own.id == op && own.sectors != Sectors::All);
+        let Some(torn) = torn.next() else {
+            return true;
+        };
+        torn.sectors = Sectors::All;
+        self.tried += 1;
+        matches!(self.end_of(&case, &[]), Some(Err(Stop::Violation(_))))
     }
 
     /// Answers, or else operations, that have to wait for all that was submitted before them.
@@ -406,42 +421,48 @@ impl Suspect<'_> {
         if !self.case_passes(&mends) {
             return false;
         }
-        let kind = self.kind;
-        let mut work = 0;
+        let kind = Some(self.kind);
         let helps = match scope {
-            Scope::Everywhere => (life..=self.last).all(|at| self.is_well(at, &mends, &mut work)),
+            Scope::Everywhere => (life..=self.last).all(|at| self.is_well(at, &mends)),
             Scope::Here(points) => self.around(self.last, &mends).is_some_and(|around| {
-                let first = around.first(points.clone(), Some(kind), &mut work);
+                let first = around.first(points.clone(), kind, &mut self.purse);
                 first.is_none()
             }),
         };
-        self.left = self.left.saturating_sub(work);
-        // What was stopped on the way found nothing for want of looking.
-        helps && self.setting.control.stopped().is_none()
+        // What ended on the way found nothing for want of looking.
+        helps && !self.is_over()
     }
 
-    fn case_passes(&self, mends: &[Mend]) -> bool {
+    fn case_passes(&mut self, mends: &[Mend]) -> bool {
         matches!(self.end(mends), Some(Ok(())))
     }
 
     /// How the case ends; what cannot be run says nothing.
-    fn end(&self, mends: &[Mend]) -> Option<Result<(), Stop>> {
+    fn end(&mut self, mends: &[Mend]) -> Option<Result<(), Stop>> {
+        self.end_of(self.case, mends)
+    }
+
+    fn end_of(&mut self, case: &Case, mends: &[Mend]) -> Option<Result<(), Stop>> {
         let Setting {
             scenario, program, ..
         } = self.setting;
         let seed = scenario.run.seeds.start;
-        let driven = drive_mended(scenario, self.case, program, seed, TraceMode::Off, mends);
-        Some(driven.ok()?.end)
+        let driven = drive_mended(scenario, case, program, seed, TraceMode::Off, mends);
+        let driven = driven.ok()?;
+        self.purse.pay(work(&driven.world));
+        Some(driven.end)
     }
 
     /// Whether no state of this life leads to the failure; of the last one that is cut, to no failure at all.
-    fn is_well(&self, life: usize, mends: &[Mend], work: &mut u64) -> bool {
+    fn is_well(&mut self, life: usize, mends: &[Mend]) -> bool {
         let kind = (life != self.last).then_some(self.kind);
-        self.around(life, mends)
-            .is_some_and(|around| around.first(around.all(), kind, work).is_none())
+        self.around(life, mends).is_some_and(|around| {
+            let first = around.first(around.all(), kind, &mut self.purse);
+            first.is_none()
+        })
     }
 
-    fn around(&self, life: usize, mends: &[Mend]) -> Option<Around<'_>> {
+    fn around(&mut self, life: usize, mends: &[Mend]) -> Option<Around<'a>> {
         let next = self.case.lives.get(life + 1);
         let works = next.is_some_and(|next: &CaseLife| !next.requests.is_empty());
         let reach = match works {
@@ -450,6 +471,8 @@ impl Suspect<'_> {
             false if life < self.last => Reach::Deeper,
             false => Reach::Recovery,
         };
-        Around::new(self.setting, self.case, life, reach, mends)
+        let around = Around::new(self.setting, self.case, life, reach, mends)?;
+        self.purse.pay(around.work);
+        Some(around)
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn drive_on(
         let mark = course.landmarks.and_then(|marks| marks.get(at));
         let world = driven.world;
         let oracle = driven.oracle;
-        let mut incarnation = Incarnation::new(world, oracle, source, &scenario.check, crashes, ());
+        let mut incarnation = Incarnation::new(world, oracle, source, scenario, crashes, ());
         cut(&mut incarnation, life, mark);
         let mut end = live(&mut incarnation, twin.take());
         let is_closed = life.close_after_event.is_some()
@@ -185,8 +185,7 @@ pub(crate) fn drive_on(
             && (settled || crash.kind == CrashKind::Process)
         {
             let source = Source::listed(&[]);
-            let mut undisturbed =
-                Incarnation::new(world, oracle, source, &scenario.check, crashes, ());
+            let mut undisturbed = Incarnation::new(world, oracle, source, scenario, crashes, ());
             twin = undisturbed.recover().ok();
         }
     }

@@ -16,6 +16,7 @@ use crate::oracle::{
     CheckConfig, DeviceTruth, GuestFault, Observation, Opening, Oracle, Property, Recovery,
     Symptom, Token, Verification, Violation, insane,
 };
+use crate::scenario::Scenario;
 use crate::timeline::words;
 use crate::workload::{ClientId, PRELOAD_WRITER};
 
@@ -23,8 +24,6 @@ use crate::workload::{ClientId, PRELOAD_WRITER};
 const OPENING: RequestId = 0;
 /// Events that are waited for once all is answered: work of the guest's own that goes on behind.
 const IDLE_EVENTS: u64 = 256;
-/// Events after which a life is given up as endless.
-const EVENTS_MAX: u64 = 50_000_000;
 
 /// Why a life ended early.
 #[derive(Debug)]
@@ -97,6 +96,8 @@ pub(crate) struct Incarnation<'a, W> {
     /// By what numbers the guest knows them.
     ids: Vec<RequestId>,
     check: &'a CheckConfig,
+    /// Events after which it is given up as endless.
+    events_max: u64,
     /// Crashes before it.
     crashes: u64,
     /// The world's events when it began.
@@ -118,12 +119,12 @@ pub(crate) struct Incarnation<'a, W> {
 }
 
 impl<'a, W: Watch> Incarnation<'a, W> {
-    /// A life of the device in `world`, which has no guest, after so many crashes.
+    /// A life of the device in `world`, which has no guest, after so many crashes: judged as the scenario says, and for as many events as it grants.
     pub(crate) fn new(
         world: World,
         oracle: Arc<Oracle>,
         source: Source,
-        check: &'a CheckConfig,
+        scenario: &'a Scenario,
         crashes: u64,
         watch: W,
     ) -> Self {
@@ -136,7 +137,8 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             watch,
             log: Vec::new(),
             ids: Vec::new(),
-            check,
+            check: &scenario.check,
+            events_max: scenario.run.events_max,
             crashes,
             until: u64::MAX,
             work_events: None,
@@ -405,7 +407,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     fn check_end(&self) -> Result<(), Stop> {
         match self.events() {
             events if events >= self.until => Err(Stop::Cut),
-            events if events >= EVENTS_MAX => Err(Stop::OutOfEvents),
+            events if events >= self.events_max => Err(Stop::OutOfEvents),
             _ => Ok(()),
         }
     }

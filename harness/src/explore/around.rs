@@ -17,6 +17,7 @@ use super::level::Walk;
 use super::point::{Lived, Point, Recorder};
 use super::record::later_clients;
 use super::report::Found;
+use super::toll::work;
 use crate::case::{Case, Driven, Incarnation, Source, drive_mended};
 use crate::control::Control;
 use crate::oracle::{Property, Symptom, Violation};
@@ -28,6 +29,8 @@ const FAILURES_LISTED_MAX: u64 = 1_000;
 /// How far a neighbourhood goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
+    /// No cut at all: what a guest does wrong while it runs.
+    Uncut,
     /// One recovery after each state.
     Recovery,
     /// And work after it, one more cut and one more recovery.
@@ -69,6 +72,22 @@ pub(crate) struct Around<'a> {
     jobs: NonZeroUsize,
     life: Arc<Lived>,
     points: Vec<Point>,
+    /// What it took to come here.
+    pub(crate) work: u64,
+}
+
+/// What judging points may take, and took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Purse {
+    /// Work that is left; where there is none, what was not seen yet was not looked at.
+    pub(crate) left: u64,
+}
+
+impl Purse {
+    /// Takes so much out of it.
+    pub(crate) fn pay(&mut self, work: u64) {
+        self.left = self.left.saturating_sub(work);
+    }
 }
 
 impl<'a> Around<'a> {
@@ -112,7 +131,7 @@ impl<'a> Around<'a> {
         let crashes = crashes.iter().sum();
         let source = Source::listed(&case.lives.get(life)?.requests);
         let recorder = Some(Recorder::default());
-        let mut lived = Incarnation::new(world, oracle, source, &scenario.check, crashes, recorder);
+        let mut lived = Incarnation::new(world, oracle, source, &scenario, crashes, recorder);
         let shown = lived.recover().ok();
         if let Some(shown) = &shown
             && lived.adopt(shown, None).is_ok()
@@ -121,7 +140,7 @@ impl<'a> Around<'a> {
             let _ = lived.work();
         }
         let log = std::mem::take(&mut lived.log);
-        let (_, _, recorder) = lived.end();
+        let (world, _, recorder) = lived.end();
         let clients = later_clients(&scenario, seed).ok()?;
         let life = Arc::new(Lived {
             trail: None,
@@ -137,6 +156,7 @@ impl<'a> Around<'a> {
             jobs,
             life,
             points: recorder.unwrap_or_default().points,
+            work: work(&world),
         })
     }
 
@@ -145,14 +165,14 @@ impl<'a> Around<'a> {
         0..self.points.len()
     }
 
-    /// The first violation at these points, of this kind if one is given. What work it took is added to `work`.
+    /// The first violation at these points, of this kind if one is given, as far as the purse reaches.
     pub(crate) fn first(
         &self,
         points: Range<usize>,
         kind: Option<(Property, Symptom)>,
-        work: &mut u64,
+        purse: &mut Purse,
     ) -> Option<Box<Violation>> {
-        let found = self.walk(points, kind, 1, true, work);
+        let found = self.walk(points, kind, 1, true, purse);
         found.into_iter().next().map(|found| found.violation)
     }
 
@@ -161,9 +181,9 @@ impl<'a> Around<'a> {
         &self,
         event: u64,
         kind: (Property, Symptom),
-        work: &mut u64,
+        purse: &mut Purse,
     ) -> Option<Range<usize>> {
-        let found = self.walk(self.all(), Some(kind), FAILURES_LISTED_MAX, false, work);
+        let found = self.walk(self.all(), Some(kind), FAILURES_LISTED_MAX, false, purse);
         let fails = |at: usize| found.iter().any(|found| found.origin == at as u64);
         let here = self.points.iter().rposition(|point| point.event <= event)?;
         if !fails(here) {
@@ -180,18 +200,19 @@ impl<'a> Around<'a> {
         wanted: Option<(Property, Symptom)>,
         violations_max: u64,
         skip_seen: bool,
-        work: &mut u64,
+        purse: &mut Purse,
     ) -> Vec<Found> {
         let mut scenario = self.scenario.clone();
         scenario.explore.violations_max = violations_max;
         let mut walk = Walk {
             skip_seen,
             wanted,
+            work_max: purse.left,
             ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };
         // Whether it ends early makes no difference: what was found before that counts.
         let _ = walk.points(&self.life, &self.points[points]);
-        *work += walk.work;
+        purse.pay(walk.work);
         walk.found
     }
 }

@@ -88,7 +88,7 @@ fn recover_failing(
     let crashes = life.crashes + 1;
     let nothing = || Source::listed(&[]);
     let oracle = Arc::clone(&point.oracle);
-    let mut failing = Incarnation::new(world, oracle, nothing(), &scenario.check, crashes, ());
+    let mut failing = Incarnation::new(world, oracle, nothing(), scenario, crashes, ());
     let recovered = failing.recover();
     let judged = recovered.and_then(|shown| failing.adopt(&shown, None));
     let events = failing.events();
@@ -125,7 +125,7 @@ fn recover_failing(
     let truth = DeviceTruth::of(world.device());
     Arc::make_mut(&mut oracle).stopped(now, ending, &truth);
     let crashes = crashes + u64::from(!is_refused);
-    let mut last = Incarnation::new(world, oracle, nothing(), &scenario.check, crashes, ());
+    let mut last = Incarnation::new(world, oracle, nothing(), scenario, crashes, ());
     let shown = last.recover();
     match shown.and_then(|shown| last.judge(&shown, None)) {
         Ok(_) if is_refused => Ok(Failed::Refused),

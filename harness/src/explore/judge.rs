@@ -168,7 +168,7 @@ fn judge(
     let recorder = (then == Then::Deeper).then(Recorder::default);
     let crashes = life.crashes + 1;
     let oracle = Arc::clone(&point.oracle);
-    let mut next = Incarnation::new(world, oracle, source, &scenario.check, crashes, recorder);
+    let mut next = Incarnation::new(world, oracle, source, scenario, crashes, recorder);
     if then == Then::Nothing {
         next.keep_transcript();
     }
@@ -269,7 +269,7 @@ fn once_more(
     let truth = DeviceTruth::of(world.device());
     Arc::make_mut(&mut oracle).stopped(now, Ending::Crash, &truth);
     let source = Source::listed(&[]);
-    let mut last = Incarnation::new(world, oracle, source, &scenario.check, crashes + 1, ());
+    let mut last = Incarnation::new(world, oracle, source, scenario, crashes + 1, ());
     let shown = last.recover();
     toll.add(&last.world, before);
     last.judge(&shown?, None).map(drop)

@@ -34,6 +34,8 @@ const POINTS_AT_ONCE: [usize; 2] = [32, 1_024];
 const NEAR_AT_ONCE: usize = 64;
 /// States judged at once above the last depth, where each leaves a life behind with all its points.
 const LIVES_AT_ONCE: usize = 256;
+/// States judged at once where work is bounded.
+const JUDGED_AT_ONCE: usize = 256;
 
 /// A walk through all levels.
 pub(super) struct Walk<'a> {
@@ -55,7 +57,7 @@ pub(super) struct Walk<'a> {
     pub(super) marks: MarkCounts,
     /// Work so far.
     pub(super) work: u64,
-    /// It ends after so much work, at the next end of a batch.
+    /// It ends after so much work, or some states later.
     pub(super) work_max: u64,
 }
 
@@ -311,10 +313,15 @@ impl<'a> Walk<'a> {
         let goes_deeper = depth < self.scenario.explore.depth;
         let at_once = if goes_deeper {
             LIVES_AT_ONCE
+        } else if self.work_max < u64::MAX {
+            JUDGED_AT_ONCE
         } else {
             new.len().max(1)
         };
         for part in new.chunks(at_once) {
+            if self.work >= self.work_max {
+                return Err(Ended::Enough);
+            }
             let judged = self.judge_part(places, part);
             let mut lives = Vec::new();
             let mut stopped = false;
@@ -367,8 +374,7 @@ impl<'a> Walk<'a> {
     }
 
     fn wants(&self, violation: &Violation) -> bool {
-        self.wanted
-            .is_none_or(|kind| kind == (violation.property, violation.symptom))
+        self.wanted.is_none_or(|kind| kind == violation.kind())
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.

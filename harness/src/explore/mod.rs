@@ -43,14 +43,15 @@ use crate::oracle::{Property, Symptom};
 use crate::run::{SeedEnd, Tracing, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
 use crate::summary::{FailureReport, Verdict};
-pub(crate) use around::{Around, Reach, Setting};
+pub(crate) use around::{Around, Purse, Reach, Setting};
 pub use errors::ErrorCounts;
 use judge::Failed;
 use level::{Ended, Walk};
 pub use merge::merge;
+use point::Point;
 use report::Found;
 pub use report::{ExploreReport, LeftOutCounts, Level, PointCount};
-pub(crate) use toll::work;
+pub(crate) use toll::{patience, work};
 
 /// What to explore.
 #[derive(Clone)]
@@ -295,23 +296,41 @@ pub(crate) fn first_violation(
     let recording = match recording {
         Ok(recording) => recording,
         Err(record::Stopped::Found(found)) => {
-            let same = (found.violation.property, found.violation.symptom) == kind;
+            let same = found.violation.kind() == kind;
             return (same.then_some(*found.case), recorded);
         }
         Err(_) => return (None, recorded),
     };
+    if reach == Reach::Uncut {
+        return (None, recorded);
+    }
     let mut walk = Walk {
         wanted: Some(kind),
         work: recorded,
         work_max,
         ..Walk::new(&scenario, control, jobs, seed)
     };
-    // Whether it ends early makes no difference: what was found before that counts.
-    let _ = walk.points(&recording.life, &recording.points);
+    let points = &recording.points;
+    let stretches: Vec<&[Point]> = if requests.len() > FEW_REQUESTS {
+        points.rchunks(POINTS_FROM_THE_END).collect()
+    } else {
+        vec![points]
+    };
+    for stretch in stretches {
+        // Whether it ends early makes no difference: what was found before that counts.
+        if walk.points(&recording.life, stretch).is_err() {
+            break;
+        }
+    }
     let found = walk.found.into_iter().next();
     (found.map(|found| *found.case), walk.work)
 }
 
+/// So many requests are searched from their first crash point on, for the earliest is the smallest. Where there are more, the last of them are what the
+/// failure was waiting for, so the end is searched first.
+pub(crate) const FEW_REQUESTS: usize = 12;
+/// Crash points at once that are searched from the end.
+const POINTS_FROM_THE_END: usize = 16;
 /// States of one crash point when a small case is looked for: the simple ones come first.
 const FEW_STATES: u64 = 500;
 

@@ -78,7 +78,7 @@ pub(super) fn record_from(
     let lies = setup::lies(&scenario.faults);
     let oracle = Arc::new(Oracle::new(OracleConfig::new(&scenario.check, lies)));
     let recorder = Some(Recorder::default());
-    let mut life = Incarnation::new(world, oracle, source, &scenario.check, 0, recorder);
+    let mut life = Incarnation::new(world, oracle, source, scenario, 0, recorder);
     let end = run(&mut life);
     let log = std::mem::take(&mut life.log);
     let events = life.events();

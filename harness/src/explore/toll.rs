@@ -6,6 +6,7 @@
 use kvsim_sim::World;
 
 use crate::coverage::MarkCounts;
+use crate::scenario::Scenario;
 
 /// What an event of a world costs beside the guest's own work.
 const PER_EVENT: u64 = 3_000;
@@ -19,6 +20,19 @@ pub(super) const PER_STATE: u64 = 10_000;
 /// Work in a world so far.
 pub(crate) fn work(world: &World) -> u64 {
     world.fuel() + PER_EVENT * world.events()
+}
+
+/// So many times the events of a case are waited for in another that is like it, and so many more.
+const PATIENCE: (u64, u64) = (4, 20_000);
+
+/// Events after which a life of a case that is like the one of this world is given up. A guest that was asked for something else, or has other options, may
+/// work for ever and never answer; nothing is to be found there.
+pub(crate) fn patience(scenario: &Scenario, world: &World) -> u64 {
+    let (times, more) = PATIENCE;
+    scenario
+        .run
+        .events_max
+        .min(world.events().saturating_mul(times).saturating_add(more))
 }
 
 /// What judging one state took.

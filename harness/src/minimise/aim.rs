@@ -1,13 +1,15 @@
 //! A fault placed anew: where a device fails once or lies once, a blank one is asked a few requests, and the same fault befalls each of its operations
 //! in turn. Few requests are enough then, since nothing has to lead up to the operation that it befell by chance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use kvsim_sim::api::Request;
 use kvsim_sim::{TraceEvent, TraceMode};
-use kvsim_simdisk::{FaultKind, OpId, ScriptedFault};
+use kvsim_simdisk::{CrashKind, FaultKind, OpId, ScriptedFault};
 
 use super::Shrinking;
-use crate::case::{Case, CaseLife, CaseRequest};
+use super::reshape::by_one_client;
+use crate::case::{Case, CaseCrash, CaseLife, CaseRequest};
 use crate::explore::Reach;
 use crate::scenario::Scenario;
 
@@ -24,9 +26,12 @@ impl Shrinking<'_> {
         while count <= REQUESTS_MAX.min(all.len()) {
             let last = &all[all.len() - count..];
             let asked: Vec<CaseRequest> = last.iter().copied().cloned().collect();
-            for shape in &shapes {
-                if let Some(found) = self.aimed_at_each(&asked, shape) {
-                    return Some(found);
+            // Of a few requests hardly two are of the same key by chance.
+            for asked in [on_one_key(&asked), asked] {
+                for shape in &shapes {
+                    if let Some(found) = self.aimed_at_each(&asked, shape) {
+                        return Some(found);
+                    }
                 }
             }
             count *= 2;
@@ -35,14 +40,41 @@ impl Shrinking<'_> {
     }
 
     fn aimed_at_each(&mut self, asked: &[CaseRequest], shape: &[ScriptedFault]) -> Option<Case> {
-        for op in self.operations(asked, shape[0].kind) {
-            let script = shape.iter().map(|fault| ScriptedFault { op, ..*fault });
-            let script: Vec<ScriptedFault> = script.collect();
-            for reach in [Reach::Recovery, Reach::Again] {
-                let change = |scenario: &mut Scenario| scenario.faults.script.clone_from(&script);
-                let found = self.with(change, |this| this.find(asked, reach));
-                if found.is_some() {
-                    return found;
+        let operations = self.operations(asked);
+        let befallen = operations
+            .iter()
+            .filter(|operation| befalls(shape[0].kind, operation.kind))
+            // What is not durable any more after an error is what clients wrote; what reads wrong may be what is read back.
+            .filter(|operation| operation.kind == "read" || !operation.is_of_recovery);
+        for operation in befallen {
+            let op = operation.id;
+            // What goes astray may go to anywhere that was written before.
+            let is_astray = matches!(
+                shape[0].kind,
+                FaultKind::MisdirectedRead | FaultKind::MisdirectedWrite
+            );
+            let places = operations.iter().filter(|other| {
+                is_astray
+                    && other.id < op
+                    && other.offset != operation.offset
+                    && befalls(FaultKind::LostWrite, other.kind)
+            });
+            let places: BTreeSet<u64> = places.map(|other| other.offset).collect();
+            let as_it_was = std::iter::once(shape[0].at_bytes);
+            for at_bytes in as_it_was.chain(places.into_iter().map(Some)) {
+                let script = shape.iter().map(|fault| ScriptedFault {
+                    op,
+                    at_bytes,
+                    ..*fault
+                });
+                let script: Vec<ScriptedFault> = script.collect();
+                for reach in [Reach::Recovery, Reach::Again] {
+                    let change =
+                        |scenario: &mut Scenario| scenario.faults.script.clone_from(&script);
+                    let found = self.with(change, |this| this.find(asked, reach));
+                    if found.is_some() {
+                        return found;
+                    }
                 }
             }
         }
@@ -76,16 +108,35 @@ impl Shrinking<'_> {
                 shapes.push(shape);
             }
         }
+        // A guest that is asked little may write through the cache what it flushes when it is asked more.
+        let flush_errors: Vec<ScriptedFault> = shapes
+            .iter()
+            .filter(|shape| shape[0].kind == FaultKind::FlushError)
+            .map(|shape| ScriptedFault {
+                kind: FaultKind::WriteError,
+                written: Some(true),
+                ..shape[0]
+            })
+            .collect();
+        shapes.extend(flush_errors.into_iter().map(|fault| vec![fault]));
         shapes
     }
 
-    /// The operations of a run of these requests that such a fault can befall, once the guest is open.
-    fn operations(&mut self, asked: &[CaseRequest], fault: FaultKind) -> Vec<OpId> {
+    /// The operations of a run of these requests once the guest is open, and those of reading back after a cut at its end.
+    fn operations(&mut self, asked: &[CaseRequest]) -> Vec<Operation> {
         let case = Case {
-            lives: vec![CaseLife {
-                requests: asked.to_vec(),
-                ..CaseLife::default()
-            }],
+            lives: vec![
+                CaseLife {
+                    requests: asked.to_vec(),
+                    crash: Some(CaseCrash {
+                        after_event: u64::MAX,
+                        kind: CrashKind::Power,
+                        survivors: Vec::new(),
+                    }),
+                    ..CaseLife::default()
+                },
+                CaseLife::default(),
+            ],
             faults: Vec::new(),
         };
         let script = std::mem::take(&mut self.scenario.faults.script);
@@ -94,19 +145,60 @@ impl Shrinking<'_> {
         let Some(driven) = driven else {
             return Vec::new();
         };
-        let mut open = false;
+        let (mut open, mut cut) = (false, false);
         let mut operations = Vec::new();
         for record in driven.world.trace().events() {
             match record.event {
                 TraceEvent::Request { .. } => open = true,
-                TraceEvent::Submit { op, kind, .. } if open && befalls(fault, kind) => {
-                    operations.push(op);
-                }
+                TraceEvent::Submit {
+                    op, kind, offset, ..
+                } if open => operations.push(Operation {
+                    id: op,
+                    kind,
+                    offset,
+                    is_of_recovery: cut,
+                }),
+                TraceEvent::Crash(_) => cut = true,
                 _ => {}
             }
         }
         operations
     }
+}
+
+/// An operation of the device.
+struct Operation {
+    id: OpId,
+    kind: &'static str,
+    offset: u64,
+    /// After the cut.
+    is_of_recovery: bool,
+}
+
+/// The same requests, all of the key that the last of them is of.
+fn on_one_key(requests: &[CaseRequest]) -> Vec<CaseRequest> {
+    let mut keys = requests
+        .iter()
+        .rev()
+        .filter_map(|request| match &request.request {
+            Request::Put { key, .. } | Request::Delete { key, .. } | Request::Get { key, .. } => {
+                Some(key.clone())
+            }
+            _ => None,
+        });
+    let Some(one) = keys.next() else {
+        return requests.to_vec();
+    };
+    let mut asked = requests.to_vec();
+    for request in &mut asked {
+        match &mut request.request {
+            Request::Put { key, .. } | Request::Delete { key, .. } | Request::Get { key, .. } => {
+                key.clone_from(&one);
+            }
+            _ => {}
+        }
+    }
+    by_one_client(&asked)
 }
 
 /// Whether such a fault befalls operations of this kind.

@@ -1,5 +1,5 @@
 //! Shrinks a failing case: fewer crashes, requests, clients and faults, smaller values, an earlier cut, fewer decisions about what survives.
-//! What is kept is the *kind* of the failure: which property does not hold, and in what shape.
+//! What is kept is the *kind* of the failure: which property does not hold, and in what shape; whatever is back that should be gone is of one shape.
 //!
 //! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each life was cut,
 //! what survived, which faults befell the device. From there on all failures are alike.
@@ -35,10 +35,11 @@ use std::sync::Arc;
 use kvsim_sim::{Program, TraceMode};
 use xxhash_rust::xxh3::xxh3_128;
 
+use self::steps::explorable;
 use crate::blame::{self, Blame};
 use crate::case::{Case, CaseRequest, Driven, Landmark, Stop, drive};
 use crate::control::Control;
-use crate::explore::{Reach, Setting, first_violation, work};
+use crate::explore::{FEW_REQUESTS, Reach, Setting, first_violation, patience, work};
 use crate::failure;
 use crate::oracle::{Property, Symptom, Violation};
 use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
@@ -73,6 +74,8 @@ pub struct Spent {
 
 /// An exploration may take so much of the budget at most.
 const EXPLORATION_SHARE: u64 = 32;
+/// One of many requests is searched from its end, where what there is to find is found soon; and there are many of them.
+const LONG_EXPLORATION_SHARE: u64 = 128;
 /// A case of at most so many requests is small: what costs much and gains little is left alone then.
 const SMALL_REQUESTS: usize = 4;
 
@@ -131,7 +134,7 @@ pub fn minimise(
         program,
         control,
         jobs,
-        kind: (violation.property, violation.symptom),
+        kind: violation.kind(),
         left: budget.work,
         granted: budget.work,
         spent: Spent::default(),
@@ -140,6 +143,10 @@ pub fn minimise(
         marks: None,
     };
     shrinking.scenario.failure = None;
+    let events_max = shrinking.scenario.run.events_max;
+    if let Some(driven) = shrinking.drive(&case, TraceMode::Off) {
+        shrinking.scenario.run.events_max = patience(&shrinking.scenario, &driven.world);
+    }
     let fuel = shrinking.shorten_hangs(&case);
     let case = shrinking.fewer_faults(case);
     let mut best = shrinking.found_from_scratch(case);
@@ -147,6 +154,12 @@ pub fn minimise(
     loop {
         let before = best.clone();
         best = shrinking.fewer_lives(best);
+        if best.requests() > FEW_REQUESTS && explorable(&best) != Some(Reach::Uncut) {
+            // A few steps that may take many requests out at once, before many that take out few.
+            best = shrinking.smaller_setup(best);
+            best = shrinking.one_client(best);
+            best = shrinking.merged(best);
+        }
         best = shrinking.fewer_requests(best);
         if best.requests() > SMALL_REQUESTS {
             best = shrinking.smaller_setup(best);
@@ -170,6 +183,7 @@ pub fn minimise(
     let spent = shrinking.spent;
     let mut smallest = shrinking.scenario;
     smallest.case = Some(best);
+    smallest.run.events_max = events_max;
     let seed = smallest.run.seeds.start;
     let result = run_seed(
         &smallest,
@@ -220,7 +234,7 @@ impl Shrinking<'_> {
     }
 
     fn is_same(&self, violation: &Violation) -> bool {
-        (violation.property, violation.symptom) == self.kind
+        violation.kind() == self.kind
     }
 
     /// Whether this case fails in the same way.
@@ -257,7 +271,12 @@ impl Shrinking<'_> {
             return None;
         }
         self.spent.explorations += 1;
-        let share = (self.left / EXPLORATION_SHARE).max(1).min(self.granted);
+        let share = if requests.len() > FEW_REQUESTS {
+            self.left / LONG_EXPLORATION_SHARE
+        } else {
+            self.left / EXPLORATION_SHARE
+        };
+        let share = share.max(1).min(self.granted);
         let setting = Setting {
             scenario: &self.scenario,
             program: self.program,

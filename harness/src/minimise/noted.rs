@@ -53,7 +53,7 @@ pub(super) fn with_steps(
 
 fn kind(result: &SeedResult) -> Option<(Property, Symptom)> {
     match &result.end {
-        SeedEnd::Violation(violation) => Some((violation.property, violation.symptom)),
+        SeedEnd::Violation(violation) => Some(violation.kind()),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@ use kvsim_sim::api::{Durability, Mutation, Request};
 use super::steps::explorable;
 use super::{Shrinking, fewer};
 use crate::case::{Case, CaseRequest};
+use crate::explore::FEW_REQUESTS;
 use crate::value::{self, Reading, Stamp};
 use crate::workload::{ClientId, PRELOAD_WRITER};
 
@@ -28,19 +29,23 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Several writes become one batch: all of them, halves, thirds, then neighbours.
+    /// Several writes become one batch: all of them, halves, thirds, then neighbours. A batch writes a key once; where it takes many bytes to bring the
+    /// failure about, and not few of them, its value is as long as all those that it stands for.
     pub(super) fn merged(&mut self, mut best: Case) -> Case {
         let Some(reach) = explorable(&best) else {
             return best;
         };
         let mut together = best.lives[0].requests.len();
         while together > 1 {
-            let requests = &best.lives[0].requests;
-            let mut asked: Vec<CaseRequest> = Vec::new();
-            for chunk in requests.chunks(together) {
-                asked.extend(in_batches(chunk));
-            }
-            if !self.takes(&mut best, asked, reach) {
+            let taken = [Weight::Light, Weight::Heavy].into_iter().any(|weight| {
+                let requests = &best.lives[0].requests;
+                let mut asked: Vec<CaseRequest> = Vec::new();
+                for chunk in requests.chunks(together) {
+                    asked.extend(in_batches(chunk, weight));
+                }
+                self.takes(&mut best, asked, reach)
+            });
+            if !taken {
                 together = if together > 3 {
                     together.div_ceil(2)
                 } else {
@@ -48,11 +53,14 @@ impl Shrinking<'_> {
                 };
             }
         }
+        if best.lives[0].requests.len() > FEW_REQUESTS {
+            return best;
+        }
         let mut at = 0;
         while at + 1 < best.lives[0].requests.len() {
             let requests = &best.lives[0].requests;
             let mut asked = requests.clone();
-            let pair = in_batches(&requests[at..at + 2]);
+            let pair = in_batches(&requests[at..at + 2], Weight::Light);
             asked.splice(at..at + 2, pair);
             if !self.takes(&mut best, asked, reach) {
                 at += 1;
@@ -128,14 +136,26 @@ pub(super) fn by_one_client(requests: &[CaseRequest]) -> Vec<CaseRequest> {
     asked
 }
 
+/// How long the value of a key is in a batch that stands for several writes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weight {
+    /// As long as the last.
+    Light,
+    /// As long as all of them.
+    Heavy,
+}
+
 /// Neighbours that write as durably become one batch.
-fn in_batches(requests: &[CaseRequest]) -> Vec<CaseRequest> {
+fn in_batches(requests: &[CaseRequest], weight: Weight) -> Vec<CaseRequest> {
     let mut all: Vec<CaseRequest> = Vec::new();
     for request in requests {
         let joined = match (all.last(), writes(request)) {
-            (Some(last), Some((durability, more))) if last.client != PRELOAD_WRITER => {
+            (Some(last), Some((durability, mut more))) if last.client != PRELOAD_WRITER => {
                 writes(last).filter(|(other, _)| *other == durability).map(
                     |(durability, mut mutations)| {
+                        if weight == Weight::Heavy {
+                            more.iter_mut().for_each(|new| add_length(new, &mutations));
+                        }
                         // A key is written once in a batch: what came last counts.
                         mutations.retain(|old| more.iter().all(|new| key(new) != key(old)));
                         mutations.extend(more);
@@ -178,6 +198,21 @@ fn writes(request: &CaseRequest) -> Option<(Durability, Vec<Mutation>)> {
             durability,
         } => Some((*durability, mutations.clone())),
         _ => None,
+    }
+}
+
+/// Makes a value longer by those of the same key among these.
+fn add_length(mutation: &mut Mutation, others: &[Mutation]) {
+    let Mutation::Put { key, value } = mutation else {
+        return;
+    };
+    let of_same_key = others.iter().filter_map(|other| match other {
+        Mutation::Put { key: own, value } if own == key => Some(value.len()),
+        _ => None,
+    });
+    let more: usize = of_same_key.sum();
+    if let (Reading::Whole(stamp), true) = (value::read(value), more > 0) {
+        *value = value::generate(stamp, value.len() + more, 0);
     }
 }
 
@@ -233,15 +268,18 @@ mod tests {
     /// Goal: neighbours become one batch, a key in it once; what writes less durably, reads or loads stays by itself. Method: a list with each.
     #[test]
     fn neighbours_become_a_batch() {
-        let mut requests = in_batches(&asked(&[
-            "preload put a 1:64",
-            "0 put a 1:64",
-            "1 batch put b 1:64, put a 2:64",
-            "0 delete c",
-            "0 put d 3:64 relaxed",
-            "1 get a",
-            "1 put e 4:64 relaxed",
-        ]));
+        let mut requests = in_batches(
+            &asked(&[
+                "preload put a 1:64",
+                "0 put a 1:64",
+                "1 batch put b 1:64, put a 2:64",
+                "0 delete c",
+                "0 put d 3:64 relaxed",
+                "1 get a",
+                "1 put e 4:64 relaxed",
+            ]),
+            Weight::Light,
+        );
         written_anew(&mut requests);
         assert_eq!(
             said(&requests),
@@ -253,6 +291,21 @@ mod tests {
                 "1 put e 5:64 relaxed".to_owned(),
             ]
         );
+    }
+
+    /// Goal: a batch can be as heavy as what it stands for. Method: a key that is written three times, and one that is deleted in between.
+    #[test]
+    fn a_batch_is_as_heavy_as_its_parts() {
+        let lines = [
+            "0 put a 1:64",
+            "0 put b 1:64",
+            "0 put a 1:100",
+            "0 delete b",
+            "0 put a 1:64",
+        ];
+        let mut requests = in_batches(&asked(&lines), Weight::Heavy);
+        written_anew(&mut requests);
+        assert_eq!(said(&requests), ["0 batch delete b, put a 1:228"]);
     }
 
     /// Goal: a value that is written anew says who wrote it, so that the line of its request stays short. Method: a request given to another client.

@@ -11,7 +11,7 @@ use crate::oracle::Symptom;
 use crate::scenario::{OptionText, Scenario};
 
 /// What a number is divided by, the smallest result first.
-const DIVISORS: [u64; 6] = [64, 16, 8, 4, 2, 1];
+const DIVISORS: [u64; 5] = [64, 16, 8, 4, 2];
 /// A call that has not returned with a hundredth of its fuel is taken for one that hangs, until the case is small.
 const HANG_SHARE: u64 = 100;
 
@@ -64,6 +64,9 @@ impl Shrinking<'_> {
         };
         let (requests, before) = (&best.lives[0].requests, best.requests());
         let smaller = DIVISORS.iter().map(|divisor| number / divisor);
+        // Where half is too little, there may be something in between.
+        let little_less = [number / 4 * 3, number / 8 * 7];
+        let smaller = smaller.chain(little_less);
         for smaller in smaller.filter(|smaller| (1..number).contains(smaller)) {
             let found = self.with(
                 |scenario| set(scenario, smaller),

@@ -166,6 +166,7 @@ pub(super) fn explorable(case: &Case) -> Option<Reach> {
     }
     let idle = |lives: &[CaseLife]| lives.iter().all(|life| life.requests.is_empty());
     match &case.lives[..] {
+        [only] if case.faults.is_empty() && only.crash.is_none() => Some(Reach::Uncut),
         [_, after @ ..] if !case.faults.is_empty() => {
             (after.len() <= 2 && idle(after)).then_some(Reach::Errors)
         }

@@ -49,6 +49,7 @@ pub const TRIALS: &[Trial] = trials! {
     "snapshots" Seeds;
     "everything" Seeds;
     "roots" Seeds;
+    "closes" Seeds;
 };
 
 /// Those whose flushes and write-throughs are left out in turn.
@@ -113,7 +114,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
         SyncDoesNotWait => &["through"],
-        CloseDoesNotFlush => &["everything"],
+        CloseDoesNotFlush => &["closes"],
         AbsorbedUnderSnapshot | AbsorbedIntoSealedFrame | AbsorbedValueCached => &["snapshots"],
         _ => &[],
     }

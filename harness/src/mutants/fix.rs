@@ -44,7 +44,13 @@ impl Fix {
             Fix::LaterAnswer => {
                 names(&[Missing::LaterAnswer, Missing::WriteThrough, Missing::Flush])
             }
-            Fix::LaterReuse => names(&[Missing::LaterReuse, Missing::WriteThrough, Missing::Flush]),
+            // A write that has to wait until what was submitted before it is durable goes to space that is used again too early: said of the write, the same.
+            Fix::LaterReuse => names(&[
+                Missing::LaterReuse,
+                Missing::Barrier,
+                Missing::WriteThrough,
+                Missing::Flush,
+            ]),
             Fix::NoOrder => !blame.is_ordering() && !blame.exhausted,
         }
     }

@@ -113,7 +113,24 @@ pub struct Violation {
     pub facts: Facts,
 }
 
+impl Symptom {
+    /// The shape of a failure by which it is known again in a smaller case. What is back that should be gone is called by what is still known of it: a write
+    /// that failed, or was overwritten, or was lost once, and of long ago only that it is old. That is one shape.
+    fn shape(self) -> Symptom {
+        use Symptom::{DeadWriteBack, DeletedKeyBack, FailedWriteApplied, StaleValue};
+        match self {
+            DeadWriteBack | DeletedKeyBack | FailedWriteApplied => StaleValue,
+            other => other,
+        }
+    }
+}
+
 impl Violation {
+    /// What it is: the property, and its shape.
+    pub(crate) fn kind(&self) -> (Property, Symptom) {
+        (self.property, self.symptom.shape())
+    }
+
     pub(crate) fn new(
         property: Property,
         symptom: Symptom,

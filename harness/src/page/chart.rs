@@ -14,7 +14,7 @@ const BAR_STEP: f64 = 32.0;
 
 const CURVE_HEIGHT: f64 = 360.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 34.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 40.0;
 

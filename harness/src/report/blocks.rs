@@ -103,13 +103,13 @@ fn table(cut: &Cut, killed: bool) -> Markup {
     html! {
         @if cut.pending.is_empty() { p { "Nothing was pending: the cut took nothing but what was in memory." } }
         @else {
-            div.wide { table {
+            div.wide { table.texts {
                 thead { tr { th { "operation" } th { "what" } th { "when the plug was pulled" } th { "what became of it" } } }
                 tbody { @for op in cut.pending.iter().take(OPERATIONS_MAX) { tr {
                     td { "io " (op.op) }
-                    td.how { (words::operation(op)) }
-                    td.how { (standing(op)) }
-                    td.how { @if killed { "pending: the device kept its power" } @else { (words::fate(op, cut.sector_bytes)) } }
+                    td { (words::operation(op)) }
+                    td { (standing(op)) }
+                    td { @if killed { "pending: the device kept its power" } @else { (words::fate(op, cut.sector_bytes)) } }
                 } } }
             } }
             @if cut.pending.len() > OPERATIONS_MAX {
@@ -186,7 +186,7 @@ impl Map {
         let width = LEFT + SIZE * number(CELLS_PER_ROW) + 4.0;
         html! {
             div.wide {
-                svg.blocks viewBox=(format!("0 0 {width} {height}")) role="img" {
+                svg.blocks viewBox=(format!("0 0 {width} {height}")) role="img" aria-label="Blocks of the device at the cut" {
                     title { "Blocks of the device at the cut" }
                     @for (index, row) in rows.iter().enumerate() {
                         @let y = SIZE * number(index) + 2.0;

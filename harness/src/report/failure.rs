@@ -16,6 +16,7 @@ pub(super) fn section(failure: &FailureReport) -> Markup {
     html! {
         h3 { strong.violation { (failure.property) } " does not hold" }
         p.sentence { (failure.sentence) }
+        @if let Some(blame) = &failure.blame { p.blame { strong { "Blame: " } (blame.to_string()) } }
         (facts(failure))
         @match &failure.story {
             Some(story) => (told(story)),
@@ -42,19 +43,27 @@ fn facts(failure: &FailureReport) -> Markup {
                     })) }
                     @if facts.keys_wrong > 1 { (row("keys wrong", html! { (thousands(facts.keys_wrong)) })) }
                     @if facts.acknowledged_lost > 0 {
-                        (row("lost", html! { (thousands(facts.acknowledged_lost)) " acknowledged durable writes" }))
+                        (row("lost", html! { (counted(facts.acknowledged_lost, "acknowledged durable write", "acknowledged durable writes")) }))
                     }
                 }
                 None => @for line in &failure.details { tr { td colspan="2" { (line) } } }
             }
-            (row("seed", html! { (failure.seed) ", after " (failure.crash) " crashes" }))
+            (row("seed", html! { (failure.seed) ", after " (counted(failure.crash, "crash", "crashes")) }))
             (row("trace", html! { code { (failure.trace_hash) } }))
-            @if let Some(blame) = &failure.blame { (row("blame", html! { (blame.to_string()) })) }
             @if let Some(replay) = &failure.replay { (row("replay", html! { code { (replay) } })) }
             @if let Some(file) = &failure.file { (row("case", html! { (file.display().to_string()) })) }
             @if let Some(reproduced) = &failure.reproduced { (row("saved failure", html! { (again(reproduced)) })) }
         } }
     }
+}
+
+/// A number of things, with the word for them.
+fn counted(count: u64, one: &str, more: &str) -> String {
+    format!(
+        "{} {}",
+        thousands(count),
+        if count == 1 { one } else { more }
+    )
 }
 
 fn again(reproduced: &Reproduction) -> String {
@@ -84,16 +93,16 @@ fn told(story: &Story) -> Markup {
         }
         figure {
             figcaption {
-                span.key.ask style="background: #3366cc" {} "writes " span.key style="background: #4aa3c7" {} "reads and checks "
-                span.key style="background: #7a7f87" {} "operations of the device " span.key style="background: #a05195" {} "flushes. "
+                span.key.fill0 {} "writes " span.key.fill5 {} "reads and checks "
+                span.key.fill7 {} "operations of the device " span.key.fill3 {} "flushes. "
                 "A dot at the end of a request is its answer; a square one that is not ok. What was pending at the cut is marked as in the map below. "
-                "Long pauses are shortened."
+                "Time is not to scale: long pauses are drawn short. Point at a bar to read what it is. "
                 @if earlier.lines > 0 {
-                    " Before this: " (thousands(earlier.lines)) " lines, with " (thousands(earlier.requests)) " requests, "
-                    (thousands(earlier.writes)) " writes, " (thousands(earlier.flushes)) " flushes and "
-                    (thousands(earlier.cuts)) " cuts."
+                    " Before this: " (counted(earlier.lines, "line", "lines")) ", with " (counted(earlier.requests, "request", "requests")) ", "
+                    (counted(earlier.writes, "write", "writes")) ", " (counted(earlier.flushes, "flush", "flushes")) " and "
+                    (counted(earlier.cuts, "cut", "cuts")) "."
                 }
-                @if telling.later > 0 { " After it: " (thousands(telling.later)) " lines." }
+                @if telling.later > 0 { " After it: " (counted(telling.later, "line", "lines")) "." }
             }
             div.wide { (lanes::picture(&scene)) }
         }
@@ -115,7 +124,7 @@ fn told(story: &Story) -> Markup {
 
 fn lines(entries: &[Entry]) -> Markup {
     html! {
-        pre {
+        pre.told {
             @for entry in entries {
                 @if matches!(entry.kind, Kind::Cut(_)) { strong.violation { (entry.to_string()) } }
                 @else { (entry.to_string()) }

@@ -1,8 +1,9 @@
 //! The time line of a failure as a picture: a lane for each client, one each for the device's writes, flushes and reads, and the cut as a
 //! line through all of them.
 //!
-//! Time runs from left to right and is true to scale but for long pauses, which are shortened. What lies far before the cut is
-//! summed up in words, so the picture stays readable however long the run was.
+//! Time runs from left to right and is not true to scale: a pause takes room as the square root of what it lasts, so that a flush of milliseconds leaves
+//! some to the writes of microseconds beside it. What lies far before the cut is summed up in words, so the picture stays readable however long the
+//! run was.
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ const RIGHT: f64 = 12.0;
 const TOP: f64 = 30.0;
 const ROW: f64 = 20.0;
 const BOTTOM: f64 = 26.0;
+/// What was pending at a cut is drawn so wide at least.
+const CAUGHT: f64 = 9.0;
 /// Rows that one lane takes at most, where things overlap.
 const ROWS_MAX: usize = 6;
 /// Lanes of clients that are drawn.
@@ -59,7 +62,7 @@ pub(super) fn picture(scene: &Scene<'_>) -> Markup {
     }
     let height = y + BOTTOM;
     html! {
-        svg.lanes viewBox=(format!("0 0 {WIDTH} {height}")) role="img" {
+        svg.lanes viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label="What happened, on one time line" {
             title { "Requests, operations of the device, answers and cuts in virtual time" }
             @for (index, lane) in lanes.iter().enumerate() {
                 @let top = tops[lane];
@@ -102,7 +105,10 @@ fn draw(bar: &Bar, top: f64, scale: &Scale, end_ns: Nanos) -> Markup {
     let (from, to) = (scale.x(bar.from), scale.x(bar.to.unwrap_or(end_ns)));
     let y = top + ROW * number(bar.row) + 3.0;
     let height = ROW - 6.0;
-    let width = (to - from).max(2.0);
+    // What a cut caught is what matters, be it ever so short.
+    let least = if bar.fate.is_some() { CAUGHT } else { 2.0 };
+    let width = (to - from).max(least);
+    let from = if bar.fate.is_some() { to - width } else { from };
     let mut class = format!("span {}", bar.class);
     if bar.to.is_none() {
         class.push_str(" open");
@@ -267,10 +273,7 @@ impl Scale {
         moments.sort_unstable();
         moments.dedup();
         let gaps: Vec<Nanos> = moments.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let all: Nanos = gaps.iter().sum();
-        // A pause takes no more room than a twentieth of the picture, or so.
-        let longest = (all / (gaps.len() as u64).clamp(1, 12)).max(1);
-        let lengths: Vec<f64> = gaps.iter().map(|gap| float((*gap).min(longest))).collect();
+        let lengths: Vec<f64> = gaps.iter().map(|gap| float(*gap).sqrt()).collect();
         let whole: f64 = lengths.iter().sum::<f64>().max(1.0);
         let mut at = 0.0;
         let mut stops = Vec::new();

@@ -34,9 +34,11 @@ fn whole(title: &str, body: &Markup) -> String {
     document(title, &body)
 }
 
-fn verdict(verdict: &Verdict, why: &str) -> Markup {
+/// The line that a terminal ends with, its first word told by colour too.
+fn verdict(verdict: &Verdict, line: &str) -> Markup {
+    let why = line.split_once(' ').map_or(line, |(_, why)| why);
     html! {
-        p {
+        p.verdict {
             @match verdict {
                 Verdict::Pass => strong.pass { "PASS" },
                 Verdict::Violation => strong.violation { "VIOLATION" },
@@ -60,16 +62,17 @@ fn coverage(coverage: &Coverage) -> Markup {
     if coverage.marks.is_empty() {
         return html! {};
     }
+    let is_recorded = coverage.marks.iter().any(|mark| mark.recorded > 0);
     html! {
         h3 { "Marks of the guest: " (coverage.reached()) " of " (coverage.marks.len()) " reached" }
         div.wide { table {
-            thead { tr { th { "mark" } th { "reached" } th { "before any crash" } } }
+            thead { tr { th { "mark" } th { "reached" } @if is_recorded { th { "before any crash" } } } }
             tbody { @for mark in &coverage.marks { tr {
                 td { (mark.name) }
                 @if mark.is_missed() { td.failed { "never" } }
-                @else if mark.unreachable && mark.reached == 0 { td { "cannot be" } }
+                @else if mark.unreachable && mark.reached == 0 { td { "cannot be here" } }
                 @else { td { (thousands(mark.reached)) } }
-                td { @if mark.recorded > 0 { (thousands(mark.recorded)) } }
+                @if is_recorded { td { @if mark.recorded > 0 { (thousands(mark.recorded)) } } }
             } } }
         } }
     }
@@ -192,7 +195,7 @@ mod tests {
             ],
         };
         let parsed = parse(&whole("marks", &coverage(&all)));
-        for wanted in ["1 of 3 reached", "1,234", "never", "cannot be"] {
+        for wanted in ["1 of 3 reached", "1,234", "never", "cannot be here"] {
             assert!(parsed.has(wanted), "{wanted:?}");
         }
         let none = parse(&whole("marks", &coverage(&Coverage::default())));
