@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use kvsim_native::record::{Recorder, What};
 use kvsim_native::{Database, Durability, OpenOptions};
 use kvsim_sim::api::{Durability as SimDurability, Request, Status};
 use kvsim_sim::{GuestLimits, Step, TraceMode, World, WorldConfig};
@@ -32,7 +33,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const FUEL_PER_CALL: u64 = 20_000_000_000;
 
 /// The worth of fuel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpu {
     /// A write natively, in nanoseconds.
     pub put_ns: u64,
@@ -43,6 +44,8 @@ pub struct Cpu {
     /// Natively the engine commits by write-through on this disk, not by write and flush. It decides that itself, by a measurement of
     /// its own at each checkpoint; where the two are close, the simulated one may come to the other result.
     pub commits_through: bool,
+    /// The options that the native engine opens a database with, by their names.
+    pub options: BTreeMap<String, String>,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a measurement is about time")]
@@ -90,6 +93,7 @@ pub fn measure(path: &Path, program: &Arc<dyn Program>) -> Result<Cpu, String> {
         fuel_per_put,
         ps_per_fuel: (put_ns * 1_000).div_ceil(fuel_per_put.max(1)),
         commits_through,
+        options: options(path)?,
     })
 }
 
@@ -135,6 +139,27 @@ fn natively(path: &Path, writes: &Writes) -> Result<(u64, bool), String> {
     )]
     let put_ns = (batches_ns[BATCHES / 4] / BATCH as f64).round() as u64;
     Ok((put_ns, commits_through))
+}
+
+/// What the native engine tells itself: the options that it opened the database with.
+fn options(path: &Path) -> Result<BTreeMap<String, String>, String> {
+    let recorder = Recorder::new();
+    let options = OpenOptions {
+        recorder: Some(recorder.clone()),
+        ..OpenOptions::default()
+    };
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let database = Database::open(path, &options).map_err(|error| failed(&error))?;
+    database.close().map_err(|error| failed(&error))?;
+    let mut found = BTreeMap::new();
+    for event in recorder.take() {
+        if let What::Opening(config) = event.what {
+            let lines = config.options.lines();
+            let pairs = lines.filter_map(|line| line.split_once('='));
+            found.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        }
+    }
+    Ok(found)
 }
 
 fn sandboxed(program: &Arc<dyn Program>, writes: &Writes) -> Result<u64, String> {

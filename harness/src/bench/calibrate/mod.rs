@@ -7,6 +7,8 @@
 //!   fuel of the same write in the sandbox;
 //! - [`turns`]: what it takes to bring a client that slept back onto a processor: a bare group commit with nothing of the engine.
 //!
+//! And what the native engine tells itself about this disk is read from one that is opened there.
+//!
 //! [`fit`] makes latencies, limits and rates of the first; [`profile`] writes everything down.
 
 pub mod cpu;
