@@ -57,7 +57,9 @@ fn a_measured_disk_is_one_to_simulate_on() {
     assert_eq!(scenario.guest.client_turn, machine.turns.turn);
     assert_eq!(scenario.host.client, machine.turns.client);
     assert_eq!(scenario.host.processors, machine.turns.processors);
-    assert!(scenario.host.processors > 0);
+    assert_eq!(scenario.host.commit_ns, machine.cpu.commit_beyond_fuel_ns());
+    assert!(scenario.host.processors > 0 && machine.cpu.commit_ns > 0);
+    assert!(machine.cpu.fuel_per_commit > machine.cpu.fuel_per_put);
     for (name, value) in &machine.cpu.options {
         assert_eq!(&scenario.host.options[name].0, value);
     }

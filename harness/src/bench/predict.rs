@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use kvsim_sim::api::{Durability as Acknowledged, Reply, Request, RequestId, Status};
 use kvsim_sim::{Program, Step, TraceMode, World};
-use kvsim_simdisk::{CrashKind, FaultConfig, Nanos};
+use kvsim_simdisk::{Cache, CrashKind, FaultConfig, LatencyConfig, Nanos};
 
 use super::host::{Client, Host};
 use super::native::file_bytes;
@@ -81,9 +81,35 @@ fn as_natively(scenario: &Scenario, data_bytes: u64) -> Scenario {
     let device = &mut scenario.device;
     device.capacity_bytes = file_bytes(data_bytes).next_multiple_of(BLOCK_BYTES);
     device.max_capacity_bytes = device.capacity_bytes * GROWTH;
+    let timing = &mut device.timing;
+    let commit_ns = scenario.host.commit_ns;
+    // A commit ends with a write-through or with a flush, and where there is no volatile cache with a write.
+    if device.cache == Cache::Volatile {
+        later(&mut timing.write_through, commit_ns);
+        later(&mut timing.flush, commit_ns);
+    } else {
+        later(&mut timing.write, commit_ns);
+    }
     let options = scenario.host.options.clone();
     scenario.guest.options.extend(options);
     scenario
+}
+
+/// The same latency and so much more.
+fn later(latency: &mut LatencyConfig, by_ns: Nanos) {
+    let LatencyConfig {
+        min_ns,
+        p50_ns,
+        p90_ns,
+        p99_ns,
+        p999_ns,
+        max_ns,
+        means_ns,
+    } = latency;
+    let named = [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns];
+    for ns in named.into_iter().chain(means_ns.iter_mut().flatten()) {
+        *ns += by_ns;
+    }
 }
 
 /// Predicts.
@@ -109,7 +135,7 @@ pub fn predict(
     load(&mut world, &script).map_err(failed)?;
     let note = (scenario.host.processors == 0).then_some(NO_HOST);
     let (processors, cost) = match (course.tasks, note) {
-        (true, _) => (1, kvsim_simdisk::LatencyConfig::fixed(0)),
+        (true, _) => (1, LatencyConfig::fixed(0)),
         (false, None) => (scenario.host.processors, scenario.host.client),
         (false, Some(_)) => (1, scenario.guest.client_turn),
     };

@@ -163,6 +163,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "host.client",
         "processor time of a client from its answer to its next request",
     ),
+    (
+        "host.commit_ns",
+        "processor time of a commit beyond the engine's calls",
+    ),
     ("host.options", "what the engine is told natively"),
     ("host.options.*", "the engine's own"),
     // [check]

@@ -97,6 +97,9 @@ pub struct HostConfig {
     pub processors: u32,
     /// Processor time of a client that slept, from when it is told its answer until it hands in its next request.
     pub client: LatencyConfig,
+    /// What a commit takes of the client that waits for the disk, beyond the calls of the engine: until the kernel has the write, and
+    /// after it. A prediction adds it to what the device takes.
+    pub commit_ns: u64,
     /// What the engine is told natively, beside the options of the guest.
     pub options: BTreeMap<String, OptionText>,
 }
@@ -106,6 +109,7 @@ impl Default for HostConfig {
         HostConfig {
             processors: 0,
             client: LatencyConfig::fixed(0),
+            commit_ns: 0,
             options: BTreeMap::new(),
         }
     }

@@ -10,6 +10,9 @@ use crate::workload::ValueBytes;
 /// More processors than this are a slip of the pen.
 const PROCESSORS_MAX: u32 = 4096;
 
+/// No commit takes this much of a processor.
+const COMMIT_NS_MAX: u64 = 1_000_000_000;
+
 /// What is wrong, and the fields to point at, the likeliest culprit first.
 #[derive(Debug)]
 pub(super) struct Problem {
@@ -168,6 +171,13 @@ fn host(scenario: &Scenario) -> Checked {
             &["host.processors"],
             format!("`host.processors` is {}", host.processors),
             Some("0 for a machine that nobody measured, at most 4096"),
+        );
+    }
+    if host.commit_ns > COMMIT_NS_MAX {
+        return problem(
+            &["host.commit_ns"],
+            format!("`host.commit_ns` is {}", thousands(host.commit_ns)),
+            Some("at most a second, 1000000000"),
         );
     }
     names("host.options", &host.options)

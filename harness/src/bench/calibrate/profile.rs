@@ -104,6 +104,14 @@ fn host(text: &mut String, machine: &Machine) {
         turns.processors,
         latency(&turns.client)
     );
+    let _ = writeln!(
+        text,
+        "# A write takes {} ns by a client that has just waited for the disk. A commit takes {} ns beside the kernel's calls, {} units of fuel in\n# the sandbox; what these are not worth is added to each write or flush of a commit.\ncommit_ns = {}",
+        cpu.woken_put_ns,
+        cpu.commit_ns,
+        thousands(cpu.fuel_per_commit),
+        cpu.commit_beyond_fuel_ns()
+    );
     text.push_str("\n# What kvsim's engine is told natively.\n[host.options]\n");
     for (name, value) in &cpu.options {
         let _ = writeln!(text, "{name} = {}", toml::Value::from(value.as_str()));

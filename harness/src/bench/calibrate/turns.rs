@@ -45,11 +45,18 @@ pub struct Group {
     pub writes_ns: Vec<u64>,
 }
 
-/// Measures with so many groups, so many times, of which the middle one counts; `work_ns`: what each client does when it has come back.
+/// Measures with so many groups, so many times, of which the middle one counts; `work_ns`: what each client does when it has come back;
+/// `woken_ns`: what an engine's work takes longer than that of these groups, which is none and needs nothing near.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn measure(gauge: &Gauge, work_ns: u64, passes: u32, count: usize) -> Result<Turns, String> {
+pub fn measure(
+    gauge: &Gauge,
+    work_ns: u64,
+    woken_ns: u64,
+    passes: u32,
+    count: usize,
+) -> Result<Turns, String> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let processors = u32::try_from(processors).unwrap_or(1);
     let (mut all, mut groups) = (Vec::new(), Vec::new());
@@ -81,7 +88,7 @@ pub fn measure(gauge: &Gauge, work_ns: u64, passes: u32, count: usize) -> Result
     }
     let mut costs: Vec<u64> = all
         .iter()
-        .map(|turn| client_ns(*turn, work_ns, processors))
+        .map(|turn| client_ns(*turn, work_ns, processors) + woken_ns)
         .collect();
     Ok(Turns {
         turn: LatencyConfig::measured(&mut all),
