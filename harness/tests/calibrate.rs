@@ -25,7 +25,7 @@ fn course() -> Course {
         tasks: false,
         rounds: 2,
         warm_up: Duration::from_millis(20),
-        measured: Duration::from_millis(200),
+        measured: Duration::from_millis(100),
     }
 }
 
@@ -88,7 +88,7 @@ fn what_is_neither_a_directory_nor_a_device_is_refused() {
     }
 }
 
-/// A machine of which everything is fixed: a write-through takes 100 µs, the engine's work nothing, a client that slept 10 µs.
+/// A machine of which everything is fixed: a write-through takes 100 µs, the engine's work nothing, a client that slept 5 µs.
 fn fixed(clients: u32, host: &str) -> Scenario {
     let latency = |ns: u64| {
         format!(
@@ -99,9 +99,9 @@ fn fixed(clients: u32, host: &str) -> Scenario {
         "[workload]\nkind = \"durable\"\nclients = {clients}\nkeys = 1_000\npreload = 1_000\nvalue_bytes = 1_024\n\
          [guest]\ncpu_ps_per_fuel = 0\nclient_turn = {}\n\
          [device]\nfua = true\n[device.timing]\nwrite_through = {}\nwrite_bytes_per_second = 0\n{}",
-        latency(20_000),
+        latency(8_000),
         latency(100_000),
-        host.replace("CLIENT", &latency(10_000)),
+        host.replace("CLIENT", &latency(5_000)),
     );
     scenario::parse("a scenario", "s", text.clone(), None, &[])
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -116,7 +116,7 @@ fn predicted(clients: u32, processors: u32) -> Prediction {
 }
 
 fn near(found: f64, wanted: f64) -> bool {
-    (found - wanted).abs() <= wanted * 0.02
+    (found - wanted).abs() <= wanted * 0.03
 }
 
 /// Goal: a client alone commits once in the time that its write takes, however many processors there are. Method: a device that always
@@ -132,10 +132,10 @@ fn a_client_alone_takes_the_sum_of_the_times() {
 }
 
 /// Goal: clients of a group come back by so many at once as there are processors, and more of these are never slower. Method: eight
-/// clients of which seven have slept, 10 µs each: on one processor a group takes 170 µs, on two 140, on seven or more 110.
+/// clients of which seven have slept, 5 µs each: on one processor a group takes 135 µs, on two 120, on seven or more 105.
 #[test]
 fn a_group_takes_its_write_and_the_return_of_its_clients() {
-    for (processors, group_ns) in [(1, 170_000.0), (2, 140_000.0), (16, 110_000.0)] {
+    for (processors, group_ns) in [(1, 135_000.0), (2, 120_000.0), (16, 105_000.0)] {
         let eight = predicted(8, processors);
         assert!(
             near(eight.operations_per_second, 8e9 / group_ns),
@@ -158,7 +158,7 @@ fn a_profile_without_a_machine_is_said_to_have_none() {
             .is_some_and(|note| note.contains("kvsim calibrate"))
     );
     assert!(
-        near(eight.operations_per_second, 8e9 / 240_000.0),
+        near(eight.operations_per_second, 8e9 / 156_000.0),
         "{eight:?}"
     );
 }
