@@ -141,7 +141,9 @@ fn a_group_takes_its_write_and_the_return_of_its_clients() {
             near(eight.operations_per_second, 8e9 / group_ns),
             "{processors}: {eight:?}"
         );
-        assert!(near(eight.flushes_per_commit, 1.0 / 8.0), "{eight:?}");
+        // The first groups are smaller: nobody knows yet how many clients there are.
+        let shared = 0.12..0.14;
+        assert!(shared.contains(&eight.flushes_per_commit), "{eight:?}");
     }
 }
 
