@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kvsim_harness::bench::load::Pace;
 use kvsim_harness::bench::native::Native;
-use kvsim_harness::bench::predict::predict;
+use kvsim_harness::bench::predict::{Course, predict};
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
 use kvsim_harness::bench::slots::Slots;
 use kvsim_harness::bench::store::{Durability, Engine};
@@ -157,7 +157,14 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
         let mut table = measure(&plan, &engines, &progress, &|| interrupts.came())?;
         if let Some(program) = &program {
             progress.spinner.say("predicting");
-            table.prediction = Some(predict(scenario, program)?);
+            let course = Course {
+                durability: plan.durability,
+                tasks: plan.pace.tasks,
+                rounds: plan.rounds,
+                warm_up: plan.pace.warm_up,
+                measured: plan.pace.measured,
+            };
+            table.prediction = Some(predict(scenario, program, &course)?);
         }
         drop(progress);
         if !args.json {

@@ -246,6 +246,18 @@ impl World {
         self.fuel
     }
 
+    /// Requests that were submitted and have not come to the guest yet.
+    #[must_use]
+    pub fn coming(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    /// When the guest's last call ends, or ended, and its processor is free.
+    #[must_use]
+    pub fn busy_until(&self) -> Nanos {
+        self.cpu_free_at
+    }
+
     /// Requests handed over and not answered, the opening among them.
     #[must_use]
     pub fn outstanding(&self) -> u64 {

@@ -136,7 +136,7 @@ fn figures(table: &Table) -> Markup {
                         td { (nanoseconds(prediction.p50_ns)) }
                         td { (nanoseconds(prediction.p99_ns)) }
                         td { (nanoseconds(prediction.p999_ns)) }
-                        td.how colspan="5" { "by the profile " (prediction.profile) }
+                        td.how colspan="5" { "by the profile " (prediction.profile) @if let Some(note) = prediction.note { ": " (note) } }
                     }
                 }
             }

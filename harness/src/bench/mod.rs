@@ -6,17 +6,20 @@
 //! - [`counters`]: what the process and the device say that was written; [`amplification`]: that beside the engine's own word
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
 //! - [`report`]: the table; [`json`]: the same for programs; [`html`]: the same as a page
-//! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload
+//! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload, by clients
+//!   ([`play`]) on the processors of [`host`]
 //!
 //! Clocks and threads live here; nothing here reaches the simulation.
 
 pub mod amplification;
 pub mod calibrate;
 pub mod counters;
+pub mod host;
 pub mod html;
 pub mod json;
 pub mod load;
 pub mod native;
+pub mod play;
 pub mod predict;
 pub mod report;
 pub mod rounds;

@@ -13,6 +13,12 @@ pub const CAVEAT: &str =
 const SPACE_PERCENT: u64 = 190;
 const SPACE_BYTES_MIN: u64 = 64 << 20;
 
+/// The size of the file that data of so many bytes begin in.
+#[must_use]
+pub fn file_bytes(data_bytes: u64) -> u64 {
+    (data_bytes / 100 * SPACE_PERCENT).max(SPACE_BYTES_MIN)
+}
+
 /// Our engine, on one file in the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Native {
@@ -58,7 +64,7 @@ impl Native {
                 Durability::Os => Kind::Os,
                 Durability::Full | Durability::Relaxed => Kind::Full,
             },
-            size_bytes: (settings.data_bytes / 100 * SPACE_PERCENT).max(SPACE_BYTES_MIN),
+            size_bytes: file_bytes(settings.data_bytes),
             cache_bytes: settings.cache_bytes,
             assume_power_loss_protection: vouched,
             ..OpenOptions::default()

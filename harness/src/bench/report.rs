@@ -177,15 +177,20 @@ fn predicted(text: &mut String, table: &Table) {
     };
     let _ = writeln!(
         text,
-        "  {:<16} {:>10} {:>21}  {:>8} {:>8} {:>8}   by the profile {}",
+        "  {:<16} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {:>7}   by the profile {}",
         "predicted",
         thousands(whole(prediction.operations_per_second)),
         "",
         nanoseconds(prediction.p50_ns),
         nanoseconds(prediction.p99_ns),
         nanoseconds(prediction.p999_ns),
+        "",
+        format!("{:.2}", prediction.flushes_per_commit),
         prediction.profile,
     );
+    if let Some(note) = prediction.note {
+        let _ = writeln!(text, "  {note}");
+    }
     let Some(row) = table.rows.first() else {
         return;
     };

@@ -150,6 +150,25 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     ("guest.options", "passed to the guest as they are"),
     ("guest.options.*", "the guest's own"),
+    // [host]
+    (
+        "host",
+        "the machine on which a benchmark is predicted; of no use to a run",
+    ),
+    (
+        "host.processors",
+        "that clients and engine share; 0: not measured",
+    ),
+    (
+        "host.client",
+        "processor time of a client from its answer to its next request",
+    ),
+    (
+        "host.commit_ns",
+        "processor time of a commit beyond the engine's calls",
+    ),
+    ("host.options", "what the engine is told natively"),
+    ("host.options.*", "the engine's own"),
     // [check]
     ("check", "how much is checked after each recovery"),
     (

@@ -9,8 +9,8 @@ use kvsim_simdisk::DeviceConfig;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
 
-use super::GuestConfig;
 use super::error::{Diagnostic, Place, ScenarioError, nearest};
+use super::{GuestConfig, HostConfig};
 
 /// Of a latency: what is drawn from, whatever else is said.
 const MEASURED: &str = "means_ns";
@@ -30,7 +30,7 @@ pub(super) struct Layer {
 }
 
 /// Tables of the scenario that a profile may fill beside its device: the machine around it.
-const BESIDE: &[&str] = &["guest"];
+const BESIDE: &[&str] = &["guest", "host"];
 
 /// One step of a path into a scenario.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,6 +140,11 @@ impl Layers {
         if let Ok(turn) = Table::try_from(guest.client_turn) {
             let table = Table::from_iter([("client_turn".to_owned(), Value::Table(turn))]);
             base.insert("guest".to_owned(), Value::Table(table));
+        }
+        let host = HostConfig::default();
+        if let Ok(client) = Table::try_from(host.client) {
+            let table = Table::from_iter([("client".to_owned(), Value::Table(client))]);
+            base.insert("host".to_owned(), Value::Table(table));
         }
         Layers { base, layers }
     }

@@ -30,7 +30,7 @@ pub use explore_config::{ExploreConfig, RecoveryError};
 pub use fields::FIELDS;
 pub use load::{load, parse};
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
-pub use run_config::{CrashClock, GuestConfig, OnDamage, RunConfig};
+pub use run_config::{CrashClock, GuestConfig, HostConfig, OnDamage, RunConfig};
 pub use units::{
     OptionText, SeedRange, bytes, nanoseconds, parse_duration, parse_moment, thousands,
 };
@@ -59,6 +59,8 @@ pub struct Scenario {
     pub workload: WorkloadConfig,
     /// What the guest may use and is told.
     pub guest: GuestConfig,
+    /// The machine that a benchmark is predicted for.
+    pub host: HostConfig,
     /// What is checked.
     pub check: CheckConfig,
     /// How far `kvsim explore` goes.

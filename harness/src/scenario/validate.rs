@@ -1,9 +1,17 @@
 //! What is well formed and yet cannot be: ranges, and combinations that contradict each other.
 
+use std::collections::BTreeMap;
+
 use kvsim_simdisk::ConfigError;
 
-use super::{Expect, Scenario, bytes, thousands};
+use super::{Expect, OptionText, Scenario, bytes, thousands};
 use crate::workload::ValueBytes;
+
+/// More processors than this are a slip of the pen.
+const PROCESSORS_MAX: u32 = 4096;
+
+/// No commit takes this much of a processor.
+const COMMIT_NS_MAX: u64 = 1_000_000_000;
 
 /// What is wrong, and the fields to point at, the likeliest culprit first.
 #[derive(Debug)]
@@ -27,6 +35,7 @@ fn problem(fields: &[&str], message: impl Into<String>, help: Option<&str>) -> C
 pub(super) fn validate(scenario: &Scenario) -> Checked {
     run(scenario)?;
     guest(scenario)?;
+    host(scenario)?;
     if let Err(error) = scenario.workload.validate() {
         return problem(
             &[&format!("workload.{}", error.field)],
@@ -145,10 +154,41 @@ fn guest(scenario: &Scenario) -> Checked {
             None,
         );
     }
-    for name in guest.options.keys() {
+    names("guest.options", &guest.options)
+}
+
+fn host(scenario: &Scenario) -> Checked {
+    let host = &scenario.host;
+    if !host.client.is_sound() {
+        return problem(
+            &["host.client"],
+            "`host.client` must not fall from min_ns to max_ns, with means_ns in between",
+            None,
+        );
+    }
+    if host.processors > PROCESSORS_MAX {
+        return problem(
+            &["host.processors"],
+            format!("`host.processors` is {}", host.processors),
+            Some("0 for a machine that nobody measured, at most 4096"),
+        );
+    }
+    if host.commit_ns > COMMIT_NS_MAX {
+        return problem(
+            &["host.commit_ns"],
+            format!("`host.commit_ns` is {}", thousands(host.commit_ns)),
+            Some("at most a second, 1000000000"),
+        );
+    }
+    names("host.options", &host.options)
+}
+
+/// Names of options.
+fn names(field: &str, options: &BTreeMap<String, OptionText>) -> Checked {
+    for name in options.keys() {
         if name.is_empty() || name.contains(['=', '\n', '\r']) {
             return problem(
-                &["guest.options"],
+                &[field],
                 format!("`{name}` cannot be the name of an option"),
                 Some("no `=` and no line break"),
             );

@@ -310,6 +310,8 @@ mod tests {
         };
         let turns = Turns {
             turn: LatencyConfig::fixed(0),
+            processors: 1,
+            client: LatencyConfig::fixed(0),
             groups: vec![group(4096), group(36_864)],
         };
         let through = fit(&all, Some(&turns))

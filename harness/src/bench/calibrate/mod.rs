@@ -7,6 +7,9 @@
 //!   fuel of the same write in the sandbox;
 //! - [`turns`]: what it takes to bring a client that slept back onto a processor: a bare group commit with nothing of the engine.
 //!
+//! And what the native engine tells itself about this disk is read from one that is opened there. [`cpu`] times commits of a single
+//! client, but only what is not the disk's.
+//!
 //! [`fit`] makes latencies, limits and rates of the first; [`profile`] writes everything down.
 
 pub mod cpu;
@@ -170,7 +173,7 @@ fn machine(
         return Err(STOPPED.to_owned());
     }
     told("clients that come back", 0, 0);
-    let turns = turns::measure(gauge, cpu.put_ns, plan.passes, plan.groups)?;
+    let turns = turns::measure(gauge, cpu.put_ns, cpu.woken_ns(), plan.passes, plan.groups)?;
     Ok(Machine { cpu, turns })
 }
 

@@ -6,7 +6,7 @@ use kvsim_simdisk::LatencyConfig;
 
 use super::fit::Course;
 use super::turns::{Group, Turns};
-use super::{Calibration, DEPTHS};
+use super::{Calibration, DEPTHS, Machine};
 use crate::scenario::{bytes, nanoseconds, thousands};
 
 /// What the io_uring driver keeps under way, and the pool of threads.
@@ -77,6 +77,7 @@ pub fn toml(calibration: &Calibration) -> String {
             );
             let _ = writeln!(text, "# {}", medians(&machine.turns));
             let _ = writeln!(text, "client_turn = {}", latency(&machine.turns.turn));
+            host(&mut text, machine);
             if volatile {
                 let commit = if machine.cpu.commits_through {
                     "write_through"
@@ -92,6 +93,29 @@ pub fn toml(calibration: &Calibration) -> String {
         None => text.push_str("# The machine was not measured: nothing could be written.\n"),
     }
     text
+}
+
+/// The machine as predictions have it.
+fn host(text: &mut String, machine: &Machine) {
+    let Machine { cpu, turns } = machine;
+    let _ = writeln!(
+        text,
+        "\n# For predictions: clients and engine share the processors; `client` is what each client that slept takes of one.\n[host]\nprocessors = {}\nclient = {}",
+        turns.processors,
+        latency(&turns.client)
+    );
+    let _ = writeln!(
+        text,
+        "# A write takes {} ns by a client that has just waited for the disk. A commit takes {} ns beside the kernel's calls, {} units of fuel in\n# the sandbox; what these are not worth is added to each write or flush of a commit.\ncommit_ns = {}",
+        cpu.woken_put_ns,
+        cpu.commit_ns,
+        thousands(cpu.fuel_per_commit),
+        cpu.commit_beyond_fuel_ns()
+    );
+    text.push_str("\n# What kvsim's engine is told natively.\n[host.options]\n");
+    for (name, value) in &cpu.options {
+        let _ = writeln!(text, "{name} = {}", toml::Value::from(value.as_str()));
+    }
 }
 
 /// A device may promise less than a sector, which is none, or what is no multiple of one.

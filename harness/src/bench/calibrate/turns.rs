@@ -21,8 +21,13 @@ pub const GROUPS: usize = 1_500;
 /// The cost of turns.
 #[derive(Debug, Clone)]
 pub struct Turns {
-    /// Of all numbers of clients alike.
+    /// From one client to the next, less the work of one, of all numbers of clients alike.
     pub turn: LatencyConfig,
+    /// Processors of the machine.
+    pub processors: u32,
+    /// The processor time of a client that comes back: what the time from one to the next says of it, where so many processors
+    /// bring clients back at once and each client's work comes on top ([`crate::bench::host`]).
+    pub client: LatencyConfig,
     /// By the number of clients.
     pub groups: Vec<Group>,
 }
@@ -40,11 +45,20 @@ pub struct Group {
     pub writes_ns: Vec<u64>,
 }
 
-/// Measures with so many groups, so many times, of which the middle one counts; `work_ns`: what each client does when it has come back.
+/// Measures with so many groups, so many times, of which the middle one counts; `work_ns`: what each client does when it has come back;
+/// `woken_ns`: what an engine's work takes longer than that of these groups, which is none and needs nothing near.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn measure(gauge: &Gauge, work_ns: u64, passes: u32, count: usize) -> Result<Turns, String> {
+pub fn measure(
+    gauge: &Gauge,
+    work_ns: u64,
+    woken_ns: u64,
+    passes: u32,
+    count: usize,
+) -> Result<Turns, String> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = u32::try_from(processors).unwrap_or(1);
     let (mut all, mut groups) = (Vec::new(), Vec::new());
     for clients in CLIENTS {
         let mut seen = Vec::new();
@@ -72,10 +86,22 @@ pub fn measure(gauge: &Gauge, work_ns: u64, passes: u32, count: usize) -> Result
             writes_ns,
         });
     }
+    let mut costs: Vec<u64> = all
+        .iter()
+        .map(|turn| client_ns(*turn, work_ns, processors) + woken_ns)
+        .collect();
     Ok(Turns {
         turn: LatencyConfig::measured(&mut all),
+        processors,
+        client: LatencyConfig::measured(&mut costs),
         groups,
     })
+}
+
+/// What a client costs if clients that work for `work_ns` each follow one another at `turn_ns + work_ns`: with `c` of its own and
+/// `p` processors that is `(c + work_ns) / p`.
+fn client_ns(turn_ns: u64, work_ns: u64, processors: u32) -> u64 {
+    ((turn_ns + work_ns) * u64::from(processors)).saturating_sub(work_ns)
 }
 
 /// How long all groups of a pass took, for a comparison.
