@@ -330,7 +330,9 @@ mod tests {
         let curves = parsed
             .attributes
             .iter()
-            .filter(|value| value.contains(' ') && value.contains(','));
+            .filter(|value| value.contains(' ') && value.contains(','))
+            // What is said to a telephone is no curve.
+            .filter(|value| !value.starts_with("width="));
         for curve in curves {
             assert!(curve.split(' ').all(number), "{curve}");
         }

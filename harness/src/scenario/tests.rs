@@ -180,6 +180,7 @@ fn every_field_is_described_in_explain_and_in_the_book() {
     }
     let optional = [
         "guest.options.*",
+        "host.options.*",
         "check.relaxed_window_ns",
         "faults.left_out",
         "faults.script.op",
