@@ -290,7 +290,8 @@ impl DataFile {
         Ok(())
     }
 
-    /// Writes zeroes where the file system has nothing written, which is what is read there.
+    /// Writes zeroes where the file system has nothing written, which is what is read there, and nowhere else: its blocks may be smaller than
+    /// ours, but not than what direct I/O takes, so nothing is rounded.
     #[cfg(target_os = "linux")]
     fn fill_holes(&self) -> io::Result<()> {
         use rustix::fs::SeekFrom;
@@ -300,9 +301,8 @@ impl DataFile {
         let len = self.len_bytes();
         let (mut at, mut filled) = (0, false);
         while at < len {
-            let hole = rustix::fs::seek(&self.file, SeekFrom::Hole(at))?.min(len);
-            let from = hole / BLOCK_BYTES * BLOCK_BYTES;
-            let to = match rustix::fs::seek(&self.file, SeekFrom::Data(hole)) {
+            let from = rustix::fs::seek(&self.file, SeekFrom::Hole(at))?.min(len);
+            let to = match rustix::fs::seek(&self.file, SeekFrom::Data(from)) {
                 Ok(data) => data.min(len),
                 Err(rustix::io::Errno::NXIO) => len,
                 Err(errno) => return Err(errno.into()),

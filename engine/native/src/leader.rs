@@ -170,11 +170,13 @@ impl Shared {
     /// Gives way to whoever holds the lock before it goes to sleep: it is never held for long, and to be woken takes longer.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inside> {
         for turn in 0..LOCK_LOOKS + LOCK_TURNS {
-            match self.inside.try_lock() {
-                Ok(inside) => return inside,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) if turn < LOCK_LOOKS => std::hint::spin_loop(),
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+            if let Some(inside) = self.try_lock() {
+                return inside;
+            }
+            if turn < LOCK_LOOKS {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
             }
         }
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
