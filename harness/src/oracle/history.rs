@@ -195,6 +195,8 @@ pub(super) struct History {
     first: Pos,
     /// Keys with versions beyond `base_pos`, and those that the last recovery left open.
     touched: Vec<KeyId>,
+    /// Writes since the base that are [`WriteStatus::Uncertain`].
+    uncertain: Vec<Pos>,
     /// The position of what the last recovery showed.
     pub(super) base_pos: Pos,
     keep: bool,
@@ -208,6 +210,7 @@ impl History {
             writes: SharedList::default(),
             first: 1,
             touched: Vec::new(),
+            uncertain: Vec::new(),
             base_pos: 0,
             keep,
         }
@@ -247,6 +250,11 @@ impl History {
 
     pub(super) fn touched(&self) -> &[KeyId] {
         &self.touched
+    }
+
+    /// The writes since the base that failed in a way that leaves open whether they took effect, as they were answered.
+    pub(super) fn uncertain(&self) -> &[Pos] {
+        &self.uncertain
     }
 
     /// Keys that anything was ever written to.
@@ -331,6 +339,9 @@ impl History {
         if !matches!(status, WriteStatus::Failed | WriteStatus::Uncertain) {
             return;
         }
+        if status == WriteStatus::Uncertain {
+            self.uncertain.push(pos);
+        }
         for key in self.keys_of(pos).to_vec() {
             let state = Arc::make_mut(&mut self.states[key as usize]);
             let Some(at) = state
@@ -404,6 +415,7 @@ impl History {
             };
         }
         self.touched = open;
+        self.uncertain.clear();
         self.base_pos = last;
         if !self.keep {
             self.writes.clear();

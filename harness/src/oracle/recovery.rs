@@ -6,6 +6,7 @@ use super::observation::{Observation, Seen};
 use super::{DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
 use kvsim_sim::api::Status;
 use kvsim_simdisk::Nanos;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// How many suppositions about failed batches are tried for one prefix.
@@ -90,20 +91,19 @@ impl Oracle {
         }
         self.judge_pinned(seen, truth)?;
         let owed = self.owed(None);
-        let strict = self.fit(seen, self.history.base_pos);
-        if let Some(violation) = strict.as_ref().err().filter(|_| !self.may_excuse(truth)) {
-            return Err(self.untouched_differs(*violation, seen, truth));
-        }
-        let found = strict
-            .as_ref()
-            .ok()
-            .and_then(|fit| self.first_atomic(fit, owed.pos, seen));
-        if let Some(prefix) = found {
+        // Most recoveries are legal, and what is owed ends shortly before the last write: so this looks at no more than that.
+        if let Ok(fit) = self.fit(seen, owed.pos)
+            && let Some(prefix) = self.first_atomic(&fit, owed.pos, seen)
+        {
             return Ok(Recovery {
                 prefix,
                 lowest: owed.pos,
                 excused: 0,
             });
+        }
+        let strict = self.fit(seen, self.history.base_pos);
+        if let Some(violation) = strict.as_ref().err().filter(|_| !self.may_excuse(truth)) {
+            return Err(self.untouched_differs(*violation, seen, truth));
         }
         if self.may_excuse(truth) {
             let lowest = if truth.flush_lies > self.base_flush_lies {
@@ -437,21 +437,13 @@ impl Oracle {
         })
     }
 
-    /// Batches within the prefix that failed with a device error: each must be there as a whole or not at all.
+    /// Batches within the prefix that failed with a device error, the latest first: each must be there as a whole or not at all.
     pub(super) fn uncertain_batches(&self, prefix: Pos) -> Vec<Pos> {
-        let since_base = self
-            .history
-            .positions()
-            .rev()
-            .take_while(|&pos| pos > self.history.base_pos);
-        let uncertain = |pos: Pos| {
-            self.history
-                .write(pos)
-                .is_some_and(|write| write.status == WriteStatus::Uncertain)
-        };
-        since_base
-            .filter(|&pos| pos <= prefix && uncertain(pos) && self.history.keys_of(pos).len() > 1)
-            .collect()
+        let of_several_keys = |pos: &Pos| *pos <= prefix && self.history.keys_of(*pos).len() > 1;
+        let uncertain = self.history.uncertain().iter().copied();
+        let mut batches: Vec<Pos> = uncertain.filter(of_several_keys).collect();
+        batches.sort_unstable_by_key(|&pos| Reverse(pos));
+        batches
     }
 
     /// Whether some choice of these batches explains their keys: each in turn is supposed to have taken effect, then not.

@@ -34,6 +34,18 @@ fn export<P: WasmParams, R: WasmResults>(
         .map_err(|_| GuestError::MissingExport(name.to_owned()))
 }
 
+/// Calls one of its functions.
+fn run<P: WasmParams, R: WasmResults>(
+    store: &mut Store<HostState>,
+    limits: &GuestLimits,
+    function: &TypedFunc<P, R>,
+    params: P,
+) -> Result<R, GuestError> {
+    function
+        .call(&mut *store, params)
+        .map_err(|error| host::verdict(&error, store.data(), limits))
+}
+
 impl WasmGuest {
     pub(super) fn new(
         mut store: Store<HostState>,
@@ -60,13 +72,15 @@ impl WasmGuest {
 
     pub(super) fn abi_version(&mut self) -> Result<u32, GuestError> {
         let version = export(&mut self.store, &self.instance, "kv_abi_version")?;
-        Ok(self.run::<(), i32>(&version, ())?.cast_unsigned())
+        let version: i32 = run(&mut self.store, &self.limits, &version, ())?;
+        Ok(version.cast_unsigned())
     }
 
     /// The text that a function without parameters points to: its address in the upper half, its length in the lower.
     pub(super) fn text(&mut self, name: &str) -> Result<String, GuestError> {
         let function = export(&mut self.store, &self.instance, name)?;
-        let place = self.run::<(), i64>(&function, ())?.cast_unsigned();
+        let place: i64 = run(&mut self.store, &self.limits, &function, ())?;
+        let place = place.cast_unsigned();
         let (start, len) = (place >> 32, place & u64::from(u32::MAX));
         let bytes = usize::try_from(start)
             .ok()
@@ -82,22 +96,12 @@ impl WasmGuest {
             .map_err(|_| GuestError::Abi(format!("{name}: a text is not UTF-8")))
     }
 
-    fn run<P: WasmParams, R: WasmResults>(
-        &mut self,
-        function: &TypedFunc<P, R>,
-        params: P,
-    ) -> Result<R, GuestError> {
-        function
-            .call(&mut self.store, params)
-            .map_err(|error| host::verdict(&error, self.store.data(), &self.limits))
-    }
 
     /// Puts the payload into a buffer of the guest's and says where.
     fn place(&mut self) -> Result<(i32, i32), GuestError> {
         let len = i32::try_from(self.payload.len())
             .map_err(|_| GuestError::Host("a payload of 2 GiB".to_owned()))?;
-        let buffer = self.buffer.clone();
-        let ptr = self.run(&buffer, len)?;
+        let ptr = run(&mut self.store, &self.limits, &self.buffer, len)?;
         if ptr == 0 {
             let what = format!("no buffer of {len} bytes");
             return Err(GuestError::OutOfMemory {
@@ -201,8 +205,8 @@ impl WasmGuest {
                 codec::encode_open(config, &mut self.payload);
                 let (ptr, len) = self.place()?;
                 self.store.data_mut().requests.insert(0, Expects::Nothing);
-                let open = self.open.clone();
-                self.run(&open, (now, ptr, len))
+                let params = (now, ptr, len);
+                run(&mut self.store, &self.limits, &self.open, params)
             }
             Call::Request { id, request } => {
                 self.payload.clear();
@@ -212,20 +216,20 @@ impl WasmGuest {
                     .data_mut()
                     .requests
                     .insert(id, Expects::of(request));
-                let function = self.request.clone();
-                self.run(&function, (now, id.cast_signed(), ptr, len))
+                let params = (now, id.cast_signed(), ptr, len);
+                run(&mut self.store, &self.limits, &self.request, params)
             }
             Call::Complete { tag, result } => {
                 let (status, len) = self.completed(tag, result)?;
-                let complete = self.complete.clone();
-                self.run(&complete, (now, tag.cast_signed(), status, len))
+                let params = (now, tag.cast_signed(), status, len);
+                run(&mut self.store, &self.limits, &self.complete, params)
             }
             Call::Tick => {
-                let tick = match &self.tick {
-                    Some(tick) => tick.clone(),
+                let tick = match self.tick.take() {
+                    Some(tick) => tick,
                     None => export(&mut self.store, &self.instance, "kv_tick")?,
                 };
-                let ended = self.run(&tick, now);
+                let ended = run(&mut self.store, &self.limits, &tick, now);
                 self.tick = Some(tick);
                 ended
             }
