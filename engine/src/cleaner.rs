@@ -311,7 +311,7 @@ async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
         }
         at += geometry.block_up(header.total_bytes());
     }
-    handle.with(|core| core.log.pool.give(window.bytes));
+    handle.give(window.bytes);
     nothing_left(handle, victim, device)
 }
 
@@ -338,7 +338,7 @@ impl Window {
             let sector = handle.with(|core| core.geometry.sector_bytes);
             let bytes = read_in_pieces(handle, device + at, round_up(to - at, sector)).await?;
             let before = std::mem::replace(&mut self.bytes, bytes);
-            handle.with(|core| core.log.pool.give(before));
+            handle.give(before);
             self.start = at;
         }
         Ok(())
@@ -360,7 +360,7 @@ async fn read_in_pieces(handle: &Handle, offset: u64, len: u64) -> Result<IoBuf,
             .read_retry(offset + start, PIECE_BYTES.min(len - start))
             .await?;
         bytes[to_usize(start)..][..piece.len()].copy_from_slice(&piece);
-        handle.with(|core| core.log.pool.give(piece));
+        handle.give(piece);
     }
     Ok(bytes)
 }

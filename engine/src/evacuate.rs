@@ -27,7 +27,7 @@ use crate::format::record::{Record, RecordKind, record_bytes};
 use crate::format::superblock::Superblock;
 use crate::format::{len32, round_up, to_usize};
 use crate::index::Place;
-use crate::log::{Log, Tail};
+use crate::log::Tail;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::DiskOp;
@@ -102,13 +102,7 @@ fn begin(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Res
         previous_end: recovered.proven,
         next_sequence: recovered.tail.next_sequence,
     };
-    core.log = Log::new(
-        core.geometry,
-        core.id,
-        &core.settings.options,
-        superblock.epoch,
-        &tail,
-    );
+    core.renew_log(superblock.epoch, &tail);
     Ok(())
 }
 
@@ -208,7 +202,7 @@ fn go_on(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Sup
         next_sequence: recovered.tail.next_sequence,
     };
     let epoch = superblock.epoch + u64::from(!mutant(Mutant::TailNotFenced));
-    core.log = Log::new(core.geometry, core.id, &core.settings.options, epoch, &tail);
+    core.renew_log(epoch, &tail);
     Superblock {
         epoch,
         epoch_start: lsn,

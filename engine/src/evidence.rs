@@ -61,10 +61,11 @@ impl Replay<'_> {
             if !linked || next >= count {
                 break;
             }
-            segment = Loaded::new(next);
+            std::mem::replace(&mut segment, Loaded::new(next)).done(self.handle);
             logical += 1;
             within = 0;
         }
+        segment.done(self.handle);
         Ok(highest)
     }
 

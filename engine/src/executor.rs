@@ -52,6 +52,11 @@ impl Handle {
         self.io(DiskOp::Read { offset, buffer })
     }
 
+    /// Takes back the buffer of a read.
+    pub(crate) fn give(&self, buffer: IoBuf) {
+        self.with(|core| core.log.pool.give(buffer));
+    }
+
     /// Reads, and once more if that fails.
     pub(crate) async fn read_retry(&self, offset: u64, len: u64) -> Result<IoBuf, Error> {
         let result = match self.read(offset, len).await {

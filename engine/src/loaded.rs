@@ -45,10 +45,16 @@ impl Loaded {
             } else {
                 self.bytes.grow(to_usize(have + len));
                 self.bytes[to_usize(have)..].copy_from_slice(&piece);
+                handle.give(piece);
             }
             have += len;
         }
         Ok(())
+    }
+
+    /// It is not needed any more: its memory serves the next reads.
+    pub(crate) fn done(self, handle: &Handle) {
+        handle.give(self.bytes);
     }
 
     /// How much of it, from its start.

@@ -20,7 +20,7 @@ use crate::format::pointer::Pointer;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, get_u32, get_u64};
 use crate::index::{Place, Version};
-use crate::log::Log;
+use crate::log::{Log, Tail};
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::{Level, Reply};
@@ -304,7 +304,7 @@ fn go_on(
     let tail = &recovered.tail;
     core.claim_next(tail.next)?;
     let epoch = superblock.epoch + u64::from(!mutant(Mutant::TailNotFenced));
-    core.log = Log::new(core.geometry, core.id, &core.settings.options, epoch, tail);
+    core.renew_log(epoch, tail);
     Ok(Superblock {
         generation: superblock.generation + u64::from(!mutant(Mutant::GenerationReused)),
         epoch,
@@ -315,6 +315,12 @@ fn go_on(
 }
 
 impl Core {
+    /// Another log, which goes on at `tail`; what memory the one before had is used again.
+    pub(crate) fn renew_log(&mut self, epoch: u64, tail: &Tail) {
+        let log = Log::new(self.geometry, self.id, &self.settings.options, epoch, tail);
+        self.log.pool = std::mem::replace(&mut self.log, log).pool;
+    }
+
     /// Keeps the segment that the log would enter next from being used for anything else.
     pub(crate) fn claim_next(&mut self, next: u32) -> Result<(), Error> {
         if self.segments.get(next).used_as == Use::Free && self.segments.claim(next, Use::Log) {

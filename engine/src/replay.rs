@@ -271,7 +271,10 @@ impl Replay<'_> {
         );
         let header = match header {
             Ok(header) => header,
-            Err(mismatch) => return Ok(Some(mismatch)),
+            Err(mismatch) => {
+                segment.done(self.handle);
+                return Ok(Some(mismatch));
+            }
         };
         if header.next >= self.handle.with(|core| core.segments.count()) {
             let mismatch = Mismatch {
@@ -287,7 +290,7 @@ impl Replay<'_> {
             .with(|core| core.segments.get_mut(physical).end = end);
         self.epoch = header.epoch;
         self.durable = self.durable.max(header.durable);
-        self.segment = segment;
+        std::mem::replace(&mut self.segment, segment).done(self.handle);
         // A header without a frame behind it proves nothing: it is written again, with the frame that will come.
         self.unentered = Some(self.tail);
         self.tail.current = physical;

@@ -67,16 +67,20 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
             continue;
         }
         let found = match handle.read_retry(copy_offset(copy), block).await {
-            Ok(bytes) => match Superblock::decode(copy, &bytes) {
-                Ok((superblock, turn)) => Copy::Valid(superblock, turn),
-                Err(mismatch) if bytes.iter().any(|byte| *byte != 0) => {
-                    let text =
-                        format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
-                    handle.with(|core| core.log_line(Level::Debug, text));
-                    Copy::Garbage
-                }
-                Err(_) => Copy::Blank,
-            },
+            Ok(bytes) => {
+                let found = match Superblock::decode(copy, &bytes) {
+                    Ok((superblock, turn)) => Copy::Valid(superblock, turn),
+                    Err(mismatch) if bytes.iter().any(|byte| *byte != 0) => {
+                        let text =
+                            format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
+                        handle.with(|core| core.log_line(Level::Debug, text));
+                        Copy::Garbage
+                    }
+                    Err(_) => Copy::Blank,
+                };
+                handle.give(bytes);
+                found
+            }
             Err(error) => {
                 failed = Some(error);
                 Copy::Garbage

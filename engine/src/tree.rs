@@ -267,6 +267,7 @@ pub(crate) async fn read_tree(
                     }
                     Ok(level)
                 });
+                handle.give(bytes);
                 let level = result.map_err(|mismatch| mismatch.at(reference.offset))?;
                 expected_level.get_or_insert(u64::from(level));
             }

@@ -96,7 +96,6 @@ impl WasmGuest {
             .map_err(|_| GuestError::Abi(format!("{name}: a text is not UTF-8")))
     }
 
-
     /// Puts the payload into a buffer of the guest's and says where.
     fn place(&mut self) -> Result<(i32, i32), GuestError> {
         let len = i32::try_from(self.payload.len())
