@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use kvsim_harness::bench::native::SPACE_PERCENT;
 use kvsim_harness::explore::json::parse_shard;
 use kvsim_harness::scenario::{SeedRange, parse_duration, parse_moment};
 
@@ -269,6 +270,9 @@ pub(crate) struct BenchArgs {
     /// Memory for the caches of each engine, in MiB
     #[arg(long, value_name = "MIB", default_value = "512")]
     pub(crate) cache_mib: u64,
+    /// The file that kvsim begins with, in percent of the data: the less room, the more cleaning. It grows if it must
+    #[arg(long, value_name = "PERCENT", requires = "real_disk", default_value_t = SPACE_PERCENT, value_parser = clap::value_parser!(u64).range(100..=2000))]
+    pub(crate) space: u64,
     /// Take my word that the drive's cache survives a power cut; every figure will say so
     #[arg(long)]
     pub(crate) assume_power_loss_protection: bool,

@@ -145,6 +145,7 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             },
             rounds: args.rounds.get(),
             cache_bytes: args.cache_mib << 20,
+            space_percent: args.space,
             assume_power_loss_protection: args.assume_power_loss_protection,
         };
         let tables_left = scenarios.len() - tables.len();
@@ -160,6 +161,7 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             let course = Course {
                 durability: plan.durability,
                 tasks: plan.pace.tasks,
+                space_percent: plan.space_percent,
                 rounds: plan.rounds,
                 warm_up: plan.pace.warm_up,
                 measured: plan.pace.measured,

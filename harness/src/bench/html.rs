@@ -279,6 +279,7 @@ mod tests {
                 },
                 rounds: 3,
                 cache_bytes: 0,
+                space_percent: 190,
                 assume_power_loss_protection: false,
             },
             rows: vec![

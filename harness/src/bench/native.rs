@@ -9,14 +9,14 @@ use super::store::{Durability, Engine, Settings, Store, StoreError, Writing};
 /// Why figures on this path are not to be trusted further than the one who asked for it.
 pub const CAVEAT: &str =
     "no flushes: durable only if the drive's cache survives a power cut, which is your word for it";
-/// The file is written in full before the clock runs; so large that it need not grow for this data.
-const SPACE_PERCENT: u64 = 190;
+/// The file is written in full before the clock runs; by default so large that it need not grow for this data, in percent of it.
+pub const SPACE_PERCENT: u64 = 190;
 const SPACE_BYTES_MIN: u64 = 64 << 20;
 
 /// The size of the file that data of so many bytes begin in.
 #[must_use]
-pub fn file_bytes(data_bytes: u64) -> u64 {
-    (data_bytes / 100 * SPACE_PERCENT).max(SPACE_BYTES_MIN)
+pub fn file_bytes(data_bytes: u64, space_percent: u64) -> u64 {
+    (data_bytes / 100 * space_percent).max(SPACE_BYTES_MIN)
 }
 
 /// Our engine, on one file in the directory.
@@ -64,7 +64,7 @@ impl Native {
                 Durability::Os => Kind::Os,
                 Durability::Full | Durability::Relaxed => Kind::Full,
             },
-            size_bytes: file_bytes(settings.data_bytes),
+            size_bytes: file_bytes(settings.data_bytes, settings.space_percent),
             cache_bytes: settings.cache_bytes,
             assume_power_loss_protection: vouched,
             ..OpenOptions::default()

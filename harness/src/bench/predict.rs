@@ -38,6 +38,8 @@ pub struct Course {
     pub durability: Durability,
     /// Clients are tasks on one thread: they share one processor and none of them sleeps.
     pub tasks: bool,
+    /// The file that the engine begins with, in percent of the data.
+    pub space_percent: u64,
     /// Rounds, one after the other.
     pub rounds: u32,
     /// How long each runs before it is measured.
@@ -72,14 +74,14 @@ pub struct Prediction {
 const NO_HOST: &str = "the profile says nothing of the machine (kvsim calibrate writes it): one processor, the scenario's own options";
 
 /// The scenario as it is run for a prediction: its workload, its device, what the engine has natively, and nothing that goes wrong.
-fn as_natively(scenario: &Scenario, data_bytes: u64) -> Scenario {
+fn as_natively(scenario: &Scenario, data_bytes: u64, space_percent: u64) -> Scenario {
     let mut scenario = scenario.clone();
     scenario.faults = FaultConfig::default();
     // Its buffers are shares of it.
     let memory = kvsim_native::ENGINE_MEMORY_BYTES;
     scenario.guest.memory_bytes_max = scenario.guest.memory_bytes_max.max(memory);
     let device = &mut scenario.device;
-    device.capacity_bytes = file_bytes(data_bytes).next_multiple_of(BLOCK_BYTES);
+    device.capacity_bytes = file_bytes(data_bytes, space_percent).next_multiple_of(BLOCK_BYTES);
     device.max_capacity_bytes = device.capacity_bytes * GROWTH;
     let timing = &mut device.timing;
     let commit_ns = scenario.host.commit_ns;
@@ -126,7 +128,7 @@ pub fn predict(
     let script = stream::script(workload, seed)?;
     let record_bytes = script.values.mean_bytes() + u64::from(workload.key_bytes);
     let data_bytes = workload.keys.max(workload.preload) * record_bytes;
-    let scenario = as_natively(scenario, data_bytes);
+    let scenario = as_natively(scenario, data_bytes, course.space_percent);
     let failed =
         |what: String| format!("{}: the prediction did not end well: {what}", scenario.name);
     let config = world_config(&scenario, seed, TraceMode::Off);

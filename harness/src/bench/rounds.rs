@@ -27,6 +27,8 @@ pub struct Plan {
     pub rounds: u32,
     /// Memory for caches of each engine.
     pub cache_bytes: u64,
+    /// The file that our engine begins with, in percent of the data.
+    pub space_percent: u64,
     /// The caller's word that the drive's cache survives a power cut.
     pub assume_power_loss_protection: bool,
 }
@@ -111,6 +113,7 @@ pub fn measure(
         data_bytes: workload.keys.max(workload.preload)
             * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
         threads: workload.clients as usize,
+        space_percent: plan.space_percent,
         assume_power_loss_protection: plan.assume_power_loss_protection,
     };
     let source = Source::of(&plan.directory);

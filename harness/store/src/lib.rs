@@ -50,6 +50,8 @@ pub struct Settings {
     pub data_bytes: u64,
     /// Threads that use it.
     pub threads: usize,
+    /// The file that an engine writes in full beforehand, in percent of the data. One that grows its files as it goes has no use for it.
+    pub space_percent: u64,
     /// The caller's word that the drive's cache survives a power cut.
     pub assume_power_loss_protection: bool,
 }

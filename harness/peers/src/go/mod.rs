@@ -168,6 +168,7 @@ mod tests {
         let settings = Settings {
             durability: kvsim_store::Durability::Full,
             cache_bytes: 1 << 20,
+            space_percent: 190,
             data_bytes: 1 << 20,
             threads: 1,
             assume_power_loss_protection: false,
