@@ -23,7 +23,7 @@ fn course() -> Course {
     Course {
         durability: Durability::Full,
         tasks: false,
-        space_percent: 190,
+        space_percent: kvsim_harness::bench::native::SPACE_PERCENT,
         rounds: 2,
         warm_up: Duration::from_millis(20),
         measured: Duration::from_millis(100),

@@ -279,7 +279,7 @@ mod tests {
                 },
                 rounds: 3,
                 cache_bytes: 0,
-                space_percent: 190,
+                space_percent: crate::bench::native::SPACE_PERCENT,
                 assume_power_loss_protection: false,
             },
             rows: vec![

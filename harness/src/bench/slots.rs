@@ -340,7 +340,7 @@ mod tests {
         Settings {
             durability,
             cache_bytes: 0,
-            space_percent: 190,
+            space_percent: crate::bench::native::SPACE_PERCENT,
             data_bytes: 64 * (4096 + 16),
             threads: 1,
             assume_power_loss_protection: false,
