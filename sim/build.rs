@@ -116,8 +116,8 @@ fn flags(root: &Path, sysroot: &str) -> String {
         ),
         format!("--remap-path-prefix={sysroot}=/rust"),
         "-Clink-arg=-zstack-size=262144".to_owned(),
-        // Vectors for the checksums: fixed-width ones, whose results are the same everywhere.
-        "-Ctarget-feature=+simd128".to_owned(),
+        // For the checksums: vectors of a fixed width and products of 128 bits, whose results are the same everywhere.
+        "-Ctarget-feature=+simd128,+wide-arithmetic".to_owned(),
         // What a short life takes, so that it ends without having asked for more: each growth costs the host a system call or two.
         "-Clink-arg=--initial-memory=786432".to_owned(),
     ]

@@ -12,6 +12,7 @@ use crate::checksum::Identity;
 use crate::config::Settings;
 use crate::executor::IoResult;
 use crate::extent::Extents;
+use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::superblock::Superblock;
 use crate::group::{Group, Waiter};
@@ -33,17 +34,6 @@ enum Out {
     Reply(RequestId, Reply),
     Log(Level, String),
     Mark(Mark),
-}
-
-/// Who waits for an operation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Owner {
-    Task,
-    Frame { lsn: u64, submitted_at: Nanos },
-    Chunk { lsn: u64 },
-    CommitFlush,
-    Value { read: u64, part: u32 },
-    Values { joined: u64 },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,9 +82,7 @@ pub(crate) struct Core {
     pub(crate) resume_at: Option<Nanos>,
     /// Grows whenever something happened that a task or the commit path may wait for.
     pub(crate) activity: u64,
-    pub(crate) task_completions: BTreeMap<u64, IoResult>,
-    in_flight: BTreeMap<u64, Owner>,
-    next_tag: u64,
+    pub(crate) in_flight: InFlight,
     out: Vec<Out>,
 }
 
@@ -138,9 +126,7 @@ impl Core {
             calls: 0,
             resume_at: None,
             activity: 0,
-            task_completions: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            next_tag: 1,
+            in_flight: InFlight::default(),
             out: Vec::new(),
             settings,
         }
@@ -152,9 +138,7 @@ impl Core {
     }
 
     pub(crate) fn submit(&mut self, owner: Owner, op: DiskOp) -> u64 {
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        self.in_flight.insert(tag, owner);
+        let tag = self.in_flight.begin(owner);
         self.out.push(Out::Submit(tag, op));
         tag
     }
@@ -194,15 +178,12 @@ impl Core {
 
     /// An operation has ended.
     pub(crate) fn complete(&mut self, tag: u64, result: IoResult) {
-        let owner = self
-            .in_flight
-            .remove(&tag)
-            .expect("a completion of an operation that is in flight");
         self.activity += 1;
-        match (owner, result) {
-            (Owner::Task, result) => {
-                self.task_completions.insert(tag, result);
-            }
+        let Some(ended) = self.in_flight.end(tag, result) else {
+            return;
+        };
+        match ended {
+            (Owner::Task, _) => unreachable!("its result is kept for it"),
             (Owner::Value { read, part }, result) => self.value_read(read, part, result),
             (Owner::CommitFlush, Err(_)) if mutant(Mutant::FailedFlushRetried) => {
                 self.retry_flush();
@@ -307,10 +288,8 @@ impl Core {
     /// Makes a version the newest of its key and accounts for both sides.
     pub(crate) fn set_newest(&mut self, key: &[u8], version: Version) {
         self.add_live(key, &version.place);
-        let mut dropped = Vec::new();
-        self.index.set(key, version, &mut dropped);
-        for version in dropped {
-            self.remove_live(key, &version.place);
+        if let Some(before) = self.index.set(key, version) {
+            self.remove_live(key, &before.place);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Mismatch};
 use crate::executor::Handle;
 use crate::format::page::PageRef;
 use crate::format::superblock::{ReplayStart, Superblock, copy_offset};
-use crate::format::{Geometry, HEADER_AREA_BYTES};
+use crate::format::{Geometry, HEADER_AREA_BYTES, is_blank, to_usize};
 use crate::log::Tail;
 
 /// Fewer do not leave room for data beside log, cleaning and checkpoints.
@@ -60,16 +60,18 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
             .iter()
             .any(|copy| (0..block).contains(&offset.wrapping_sub(copy_offset(*copy))))
     };
-    if let Some(at) = (0_u64..)
-        .zip(header.iter())
-        .find(|(at, byte)| **byte != 0 && !is_garbage_copy(*at))
+    // A copy is whole sectors.
+    let sector = geometry.sector_bytes;
+    let mut sectors = (0..).zip(header.chunks(to_usize(sector)));
+    if let Some((number, _)) =
+        sectors.find(|(number, bytes)| !is_blank(bytes) && !is_garbage_copy(number * sector))
     {
-        return Err(not_blank(at.0));
+        return Err(not_blank(number * sector));
     }
     for physical in 0..count.min(SEGMENTS_PROBED) {
         let offset = geometry.segment_offset(physical);
         let first = handle.read_retry(offset, 2 * block).await?;
-        if first.iter().any(|byte| *byte != 0) {
+        if !is_blank(&first) {
             return Err(not_blank(offset));
         }
     }

@@ -132,10 +132,7 @@ impl Future for Io {
     type Output = IoResult;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoResult> {
-        match self
-            .handle
-            .with(|core| core.task_completions.remove(&self.tag))
-        {
+        match self.handle.with(|core| core.in_flight.take(self.tag)) {
             Some(result) => Poll::Ready(result),
             None => Poll::Pending,
         }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::checksum::Kind;
-use crate::core::{Core, Owner};
+use crate::core::Core;
+use crate::flight::Owner;
 use crate::format::pointer::{Chunk, Pointer};
 use crate::format::{len32, to_usize};
 use crate::index::Place;

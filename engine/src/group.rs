@@ -17,7 +17,8 @@
 use std::sync::Arc;
 
 use crate::config::CommitMode;
-use crate::core::{Core, Owner};
+use crate::core::Core;
+use crate::flight::Owner;
 use crate::log::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};

@@ -119,8 +119,8 @@ impl Index {
         (version.place != Place::Tombstone).then_some(version)
     }
 
-    /// Makes a version the newest of its key. Versions no longer kept go to `dropped`.
-    pub(crate) fn set(&mut self, key: &[u8], version: Version, dropped: &mut Vec<Version>) {
+    /// Makes a version the newest of its key. Returns the one before if that is not kept any more.
+    pub(crate) fn set(&mut self, key: &[u8], version: Version) -> Option<Version> {
         let deleted = version.place == Place::Tombstone;
         self.entry_bytes += version.place.entry_bytes(key);
         let Some(slot) = self.newest.find(key) else {
@@ -130,7 +130,7 @@ impl Index {
                 let slot = self.newest.insert(key.clone(), version);
                 self.order.insert(key, slot);
             }
-            return;
+            return None;
         };
         let newest = self.newest.value_mut(slot);
         self.entry_bytes -= newest.place.entry_bytes(key);
@@ -142,13 +142,14 @@ impl Index {
         if held.next().is_some() {
             let history = self.history.entry(Key::new(key));
             history.or_default().push(old);
-        } else {
-            dropped.push(old);
-            if deleted && !self.history.contains_key(&Key::new(key)) {
-                self.newest.remove(slot);
-                self.order.remove(&Key::new(key));
-            }
+            return None;
         }
+        let has_history = !self.history.is_empty() && self.history.contains_key(&Key::new(key));
+        if deleted && !has_history {
+            self.newest.remove(slot);
+            self.order.remove(&Key::new(key));
+        }
+        Some(old)
     }
 
     /// Gives the version of `key` with this sequence another place; the old place is returned if there is such a version.
@@ -270,42 +271,29 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn put(index: &mut Index, key: &[u8], sequence: u64) -> Vec<u64> {
-        let mut dropped = Vec::new();
-        index.set(
-            key,
-            Version {
-                sequence,
-                place: Place::Inline(sequence.to_le_bytes().into()),
-            },
-            &mut dropped,
-        );
-        dropped.iter().map(|version| version.sequence).collect()
+    /// Gives the sequence of the version that is not kept any more.
+    fn put(index: &mut Index, key: &[u8], sequence: u64) -> Option<u64> {
+        let place = Place::Inline(sequence.to_le_bytes().into());
+        let dropped = index.set(key, Version { sequence, place });
+        dropped.map(|version| version.sequence)
     }
 
-    fn delete(index: &mut Index, key: &[u8], sequence: u64) -> Vec<u64> {
-        let mut dropped = Vec::new();
-        index.set(
-            key,
-            Version {
-                sequence,
-                place: Place::Tombstone,
-            },
-            &mut dropped,
-        );
-        dropped.iter().map(|version| version.sequence).collect()
+    fn delete(index: &mut Index, key: &[u8], sequence: u64) -> Option<u64> {
+        let place = Place::Tombstone;
+        let dropped = index.set(key, Version { sequence, place });
+        dropped.map(|version| version.sequence)
     }
 
     /// Goal: exactly the versions that snapshots need stay. Method: interleave writes and snapshots, look at what is dropped.
     #[test]
     fn a_version_lives_as_long_as_a_snapshot_needs_it() {
         let mut index = Index::default();
-        assert!(put(&mut index, b"k", 1).is_empty());
+        assert_eq!(put(&mut index, b"k", 1), None);
         index.hold(1);
-        assert!(put(&mut index, b"k", 2).is_empty(), "1 is held");
-        assert_eq!(put(&mut index, b"k", 3), [2], "nothing reads at 2");
+        assert_eq!(put(&mut index, b"k", 2), None, "1 is held");
+        assert_eq!(put(&mut index, b"k", 3), Some(2), "nothing reads at 2");
         index.hold(3);
-        assert!(delete(&mut index, b"k", 4).is_empty(), "3 is held");
+        assert_eq!(delete(&mut index, b"k", 4), None, "3 is held");
         assert!(index.get(b"k", 4).is_none());
         assert_eq!(index.get(b"k", 3).unwrap().sequence, 3);
         assert_eq!(index.get(b"k", 1).unwrap().sequence, 1);

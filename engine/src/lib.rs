@@ -27,6 +27,7 @@ mod evidence;
 mod executor;
 mod extent;
 mod filter;
+mod flight;
 mod format;
 mod group;
 mod grow;

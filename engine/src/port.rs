@@ -22,7 +22,8 @@ pub type SnapshotId = u64;
 
 /// Where the engine's effects go.
 pub trait Port {
-    /// Starts a disk operation. Offsets and lengths are multiples of the sector.
+    /// Starts a disk operation. Offsets and lengths are multiples of the sector. A tag is a small number, and is used again once the operation has
+    /// ended.
     fn submit(&mut self, tag: u64, op: DiskOp);
     /// Answers a request.
     fn reply(&mut self, id: RequestId, reply: Reply);

@@ -12,13 +12,15 @@ use std::sync::Arc;
 
 use crate::buffer::{IoBuf, Shared};
 use crate::checksum::{Identity, Kind};
-use crate::core::{Core, Owner};
+use crate::core::Core;
 use crate::error::{Corruption, Mismatch};
 use crate::executor::IoResult;
+use crate::flight::Owner;
 use crate::format::pointer::Pointer;
 use crate::format::record::{self, RecordKind, record_bytes, tag};
 use crate::format::{round_up, to_usize};
 use crate::index::{Place, Version};
+use crate::key::is_same;
 use crate::log::InMemory;
 use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp, Reply, RequestId, SnapshotId, Status};
@@ -490,7 +492,8 @@ pub(crate) fn verify_record(
     let record = record::verify(id, lsn, bytes)?;
     Mismatch::check("record tag", expected.into(), tag(record.checksum).into())?;
     Mismatch::check("record sequence number", sequence, record.sequence)?;
-    if record.key != key || !matches!(record.kind, RecordKind::Put | RecordKind::MoveValue) {
+    if !is_same(record.key, key) || !matches!(record.kind, RecordKind::Put | RecordKind::MoveValue)
+    {
         return Err(Mismatch {
             what: "record key",
             expected: key.len() as u64,

@@ -219,7 +219,7 @@ async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(),
             if let Place::Extent(pointer) = &version.place {
                 claim_extents(core, pointer)?;
             }
-            core.index.set(key, version, &mut Vec::new());
+            core.index.set(key, version);
             Ok(())
         },
     )

@@ -205,8 +205,7 @@ fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
         RecordKind::Release => unreachable!("it is no version"),
     };
     if record.kind.is_commit() || mutant(Mutant::MoveOverwritesNewer) {
-        core.index
-            .set(record.key, Version { sequence, place }, &mut Vec::new());
+        core.index.set(record.key, Version { sequence, place });
     } else if core
         .index
         .newest(record.key)

@@ -15,7 +15,7 @@ use crate::core::Core;
 use crate::error::{Error, Mismatch};
 use crate::executor::{Handle, Io};
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
-use crate::format::to_usize;
+use crate::format::{is_blank, to_usize};
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
@@ -70,7 +70,7 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
             Ok(bytes) => {
                 let found = match Superblock::decode(copy, &bytes) {
                     Ok((superblock, turn)) => Copy::Valid(superblock, turn),
-                    Err(mismatch) if bytes.iter().any(|byte| *byte != 0) => {
+                    Err(mismatch) if !is_blank(&bytes) => {
                         let text =
                             format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
                         handle.with(|core| core.log_line(Level::Debug, text));

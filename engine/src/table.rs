@@ -7,7 +7,7 @@
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::key::Key;
+use crate::key::{Key, is_same};
 
 /// Number of an entry.
 pub(crate) type Slot = u32;
@@ -59,7 +59,7 @@ impl<V> Table<V> {
     /// The number of a key's entry.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Slot> {
         let hash = hash(key);
-        let is_it = |it: &Reference| it.hash == hash && self.key(it.slot).bytes() == key;
+        let is_it = |it: &Reference| it.hash == hash && is_same(self.key(it.slot).bytes(), key);
         let reference = self.references.find(Reference::spread(hash), is_it)?;
         Some(reference.slot)
     }

@@ -1,7 +1,5 @@
 //! The one engine of this instance, and its port to the host.
 
-use std::collections::BTreeMap;
-
 use kvsim_engine::{
     DiskError, DiskOp, Engine, Entry, IoBuf, Level, Mark, Port, Reply, Request, Status,
 };
@@ -21,7 +19,8 @@ pub(crate) struct Guest {
 /// Operations leave through the imports; buffers of reads wait here for their completion.
 #[derive(Default)]
 struct HostPort {
-    reads: BTreeMap<u64, IoBuf>,
+    /// By tag, which is small.
+    reads: Vec<Option<IoBuf>>,
     body: Vec<u8>,
 }
 
@@ -77,7 +76,8 @@ impl Guest {
     }
 
     pub(crate) fn complete(&mut self, now: u64, tag: u64, status: i32) -> Option<u64> {
-        let buffer = self.port.reads.remove(&tag);
+        let slot = usize::try_from(tag).ok();
+        let buffer = slot.and_then(|slot| self.port.reads.get_mut(slot)?.take());
         let result = match status {
             0 => Ok(buffer),
             1 => Err(DiskError::Read),
@@ -102,7 +102,11 @@ impl Port for HostPort {
         match op {
             DiskOp::Read { offset, mut buffer } => {
                 abi::submit_read(tag, offset, &mut buffer);
-                self.reads.insert(tag, buffer);
+                let slot = usize::try_from(tag).expect("tags are small");
+                if self.reads.len() <= slot {
+                    self.reads.resize_with(slot + 1, || None);
+                }
+                self.reads[slot] = Some(buffer);
             }
             // The host copies at once.
             DiskOp::Write {
@@ -148,6 +152,8 @@ fn encode_entries(entries: &[Entry], more: bool, out: &mut Vec<u8>) {
             .to_le_bytes()
     };
     out.clear();
+    let bytes = |entry: &Entry| 8 + entry.key.len() + entry.value.len();
+    out.reserve(8 + entries.iter().map(bytes).sum::<usize>());
     out.extend_from_slice(
         &u32::try_from(entries.len())
             .expect("a scan is bounded")

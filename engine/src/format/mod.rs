@@ -52,6 +52,11 @@ pub(crate) fn to_usize(bytes: u64) -> usize {
     usize::try_from(bytes).expect("what is in memory has a length that fits")
 }
 
+/// Whether nothing was ever written there. All of it is looked at, many bytes at a time.
+pub(crate) fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |all, byte| all | byte) == 0
+}
+
 /// Rounds up to a multiple of a power of two.
 pub(crate) fn round_up(n: u64, unit: u64) -> u64 {
     n.next_multiple_of(unit)

@@ -72,6 +72,7 @@ fn configuration(instances: Instances) -> Config {
     config.epoch_interruption(false);
     config.cranelift_nan_canonicalization(true);
     config.wasm_relaxed_simd(false);
+    config.wasm_wide_arithmetic(true);
     config.wasm_memory64(false);
     config.wasm_multi_memory(false);
     config.wasm_tail_call(false);
