@@ -45,6 +45,34 @@ fn what_is_not_wasm_is_refused() {
     }
 }
 
+/// Goal: a module may use what has the same result everywhere, as the book says, and no more. Method: each proposal in a guest that is otherwise in order.
+#[test]
+fn what_differs_between_machines_is_refused() {
+    let with = |more: &str| module(&[("more", more)]);
+    for more in [
+        "(func (param v128 v128) (result v128) local.get 0 local.get 1 i64x2.mul)",
+        "(func (param i64 i64) (result i64 i64) local.get 0 local.get 1 i64.mul_wide_u)",
+        "(func (param i32 i32 i32) local.get 0 local.get 1 local.get 2 memory.copy)",
+    ] {
+        let taken = WasmProgram::from_bytes("test", &with(more));
+        assert!(taken.is_ok(), "{more}: {:?}", taken.err());
+    }
+    for more in [
+        "(func (param v128 v128) (result v128) local.get 0 local.get 1 i8x16.relaxed_swizzle)",
+        "(func (param i32) (result i32) local.get 0 i32.atomic.load)",
+        "(func $again (return_call $again))",
+        "(memory 1)",
+    ] {
+        let error = refusal(&with(more));
+        assert!(matches!(error, GuestError::NotWasm(_)), "{more}: {error:?}");
+    }
+    let wide = module(&[("memory", r#"(memory (export "memory") i64 1)"#)]);
+    assert!(
+        matches!(refusal(&wide), GuestError::NotWasm(_)),
+        "memory of 64 bits"
+    );
+}
+
 /// Goal: half a module is none, wherever it ends. Method: every prefix but the header alone, which is an empty module.
 #[test]
 fn a_truncated_module_is_refused() {
