@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Status};
@@ -14,6 +14,7 @@ use crate::error::{Failure, OpenError};
 use crate::file::DataFile;
 use crate::leader::{Beside, Counts, Shared};
 use crate::lent::Value;
+use crate::lock::lock;
 use crate::options::OpenOptions;
 use crate::scan::widened;
 use crate::waiter::{Answer, Ticket};
@@ -326,11 +327,7 @@ impl Drop for Opened {
         // Closed already, perhaps: then this changes nothing. An error has nobody to be told to.
         let _ = self.shared.call(Request::Close, &Beside::default());
         self.shared.stop();
-        let helper = self
-            .helper
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let helper = lock(&self.helper).take();
         if let Some(helper) = helper {
             let joined = helper.join();
             debug_assert!(joined.is_ok(), "the helper panicked");

@@ -12,11 +12,12 @@
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use kvsim_engine::Request;
 
 use crate::leader::Beside;
+use crate::lock::lock;
 use crate::waiter::Seat;
 
 const CLOSED: u32 = 0;
@@ -109,7 +110,7 @@ unsafe impl Send for Address {}
 
 impl Inbox {
     fn parcels(&self) -> MutexGuard<'_, VecDeque<Address>> {
-        self.parcels.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.parcels)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

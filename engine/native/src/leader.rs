@@ -11,7 +11,7 @@
 //! - who finds the lock held may leave a request to whoever holds it (see `inbox`), where it would not wait for the disk.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ use kvsim_engine::{
 use crate::driver::{Completion, Driver};
 use crate::effects::{Effects, IoCounts};
 use crate::inbox::{Inbox, Parcel};
+use crate::lock::{lock_patiently, looks, try_lock};
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Call, Receiver, Seat, Ticket};
@@ -31,10 +32,6 @@ const SPIN: Duration = Duration::from_micros(100);
 /// How soon the database's own thread looks again while somebody else leads.
 const LOOK_NS: Nanos = 1_000_000;
 
-/// How often a thread looks again for the lock before it gives way: whoever holds it and runs is done within a microsecond or two.
-const LOCK_LOOKS: u32 = 100;
-/// How often a thread then gives way, to a holder that does not run, before it sleeps for the lock.
-const LOCK_TURNS: u32 = 100;
 /// How many requests of others a thread serves before it goes on with its own.
 const INBOX_SERVED_MAX: usize = 16;
 
@@ -167,27 +164,8 @@ impl Shared {
         }
     }
 
-    /// Gives way to whoever holds the lock before it goes to sleep: it is never held for long, and to be woken takes longer.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inside> {
-        for turn in 0..LOCK_LOOKS + LOCK_TURNS {
-            if let Some(inside) = self.try_lock() {
-                return inside;
-            }
-            if turn < LOCK_LOOKS {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn try_lock(&self) -> Option<MutexGuard<'_, Inside>> {
-        match self.inside.try_lock() {
-            Ok(inside) => Some(inside),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        lock_patiently(&self.inside)
     }
 
     fn now(&self) -> Nanos {
@@ -224,7 +202,7 @@ impl Shared {
     pub(crate) fn call(&self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
         let seat = Seat::mine();
         seat.sit();
-        let mut inside = match self.try_lock() {
+        let mut inside = match try_lock(&self.inside) {
             Some(inside) => inside,
             None if is_answered_at_once(&request) => {
                 return self.leave_to_others(&Parcel::new(request, beside, seat));
@@ -294,19 +272,17 @@ impl Shared {
     /// Somebody is at work in the engine, who has what it needs at hand: it is quicker to be served by them than to wait for the lock.
     fn leave_to_others(&self, parcel: &Parcel<'_>) -> Reply {
         self.inbox.put(parcel);
-        for turn in 0..LOCK_LOOKS + LOCK_TURNS {
+        for look in looks() {
             if parcel.is_open() {
                 return self.fetch(parcel);
             }
-            if turn < LOCK_LOOKS {
-                std::hint::spin_loop();
-                continue;
-            }
-            if let Some(inside) = self.try_lock() {
+            if look.gives_way
+                && let Some(inside) = try_lock(&self.inside)
+            {
                 self.leave(inside);
                 break;
             }
-            std::thread::yield_now();
+            look.pause();
         }
         while !parcel.is_open() {
             let inside = self.lock();

@@ -26,6 +26,7 @@ mod inbox;
 mod leader;
 mod leaf;
 mod lent;
+mod lock;
 mod options;
 mod ranges;
 pub mod record;

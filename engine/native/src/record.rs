@@ -13,10 +13,12 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use kvsim_engine::{Config, Durability, Mutation, Reply, Request, RequestId, Status};
+
+use crate::lock::lock;
 
 /// Names a call to the kernel within a recording.
 pub type CallId = u64;
@@ -162,7 +164,7 @@ impl Recorder {
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
-        self.0.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.inside)
     }
 
     fn note(&self, inside: &mut Inside, what: What) {

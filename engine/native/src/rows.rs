@@ -20,6 +20,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::entries::Entries;
 use crate::leaf::{Leaf, ROW_OVERHEAD_BYTES};
 use crate::lent::{KEY_LEN_BYTES, Value, row_of, split};
+use crate::lock::lock;
 use crate::ranges::Ranges;
 use crate::shard::{OVERHEAD_BYTES, Shard};
 
@@ -77,9 +78,7 @@ impl Rows {
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
         // The table takes the low and the top bits.
         let shard = usize::try_from((hash >> 40) % SHARDS as u64).expect("a few shards");
-        self.shards[shard]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[shard])
     }
 
     fn shard_bytes_max(&self) -> usize {
@@ -304,7 +303,7 @@ impl Rows {
             self.reserved_bytes.store(needed, Ordering::Relaxed);
             let bytes_max = self.shard_bytes_max();
             for shard in &self.shards {
-                let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut shard = lock(shard);
                 let evicted = shard.evict(bytes_max);
                 drop(shard);
                 drop(evicted);

@@ -6,12 +6,14 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
 use kvsim_engine::Reply;
+
+use crate::lock::lock;
 
 /// How often a thread gives way to others before it goes to sleep. On a machine with few processors the others are those that
 /// it waits for, and a turn costs a fraction of a sleep.
@@ -37,10 +39,6 @@ pub(crate) struct Seat {
     state: AtomicU32,
     thread: Thread,
     reply: Mutex<Option<Reply>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 thread_local! {

@@ -6,7 +6,8 @@ use kvsim_store::seen::histogram;
 use maud::{Markup, html};
 
 use super::load::Seen;
-use super::report::{MARK, as_f64, caveats, ratios, setting, share, whole};
+use super::numbers::{float, whole};
+use super::report::{MARK, caveats, ratios, setting, share};
 use super::rounds::{Row, Spread, Table};
 use crate::page::chart::{Bar, Curve, bars, colour, curves};
 use crate::page::document;
@@ -107,10 +108,10 @@ fn latencies(rows: &[&Row]) -> Vec<Curve> {
             1.0 - 10_f64.powf(-nines)
         });
         // Beyond one operation there is no tail to speak of.
-        let count = as_f64(all.len());
+        let count = float(all.len());
         let points = shares
             .filter(|share| (1.0 - share) * count >= 1.0)
-            .map(|share| (share, as_f64(all.value_at_quantile(share))));
+            .map(|share| (share, float(all.value_at_quantile(share))));
         Curve {
             label: row.engine.to_owned(),
             points: points.collect(),
@@ -152,7 +153,7 @@ fn figures_of(row: &Row) -> Markup {
         };
     };
     let latency = |quantile: f64| {
-        let spread = row.spread(|seen| as_f64(seen.all_latencies().value_at_quantile(quantile)));
+        let spread = row.spread(|seen| float(seen.all_latencies().value_at_quantile(quantile)));
         spread.map_or_else(String::new, |spread| nanoseconds(whole(spread.median)))
     };
     let ratio = |figure: &dyn Fn(&Seen) -> Option<f64>| {

@@ -19,6 +19,7 @@ pub mod html;
 pub mod json;
 pub mod load;
 pub mod native;
+mod numbers;
 pub mod play;
 pub mod predict;
 pub mod report;

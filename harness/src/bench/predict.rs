@@ -17,6 +17,7 @@ use kvsim_simdisk::{Cache, CrashKind, FaultConfig, LatencyConfig, Nanos};
 
 use super::host::{Client, Host};
 use super::native::file_bytes;
+use super::numbers::{float, whole};
 use super::play::Play;
 use super::store::Durability;
 use super::stream::{self, Script};
@@ -87,31 +88,14 @@ fn as_natively(scenario: &Scenario, data_bytes: u64, space_percent: u64) -> Scen
     let commit_ns = scenario.host.commit_ns;
     // A commit ends with a write-through or with a flush, and where there is no volatile cache with a write.
     if device.cache == Cache::Volatile {
-        later(&mut timing.write_through, commit_ns);
-        later(&mut timing.flush, commit_ns);
+        timing.write_through.delay(commit_ns);
+        timing.flush.delay(commit_ns);
     } else {
-        later(&mut timing.write, commit_ns);
+        timing.write.delay(commit_ns);
     }
     let options = scenario.host.options.clone();
     scenario.guest.options.extend(options);
     scenario
-}
-
-/// The same latency and so much more.
-fn later(latency: &mut LatencyConfig, by_ns: Nanos) {
-    let LatencyConfig {
-        min_ns,
-        p50_ns,
-        p90_ns,
-        p99_ns,
-        p999_ns,
-        max_ns,
-        means_ns,
-    } = latency;
-    let named = [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns];
-    for ns in named.into_iter().chain(means_ns.iter_mut().flatten()) {
-        *ns += by_ns;
-    }
 }
 
 /// Predicts.
@@ -381,18 +365,4 @@ impl Rounds {
 
 fn per_second(count: u64, took_ns: Nanos) -> f64 {
     float(count) * 1e9 / float(took_ns.max(1))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for a person")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "nanoseconds, and never negative"
-)]
-fn whole(number: f64) -> u64 {
-    number.round() as u64
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::load::Seen;
+use super::numbers::{float, whole};
 use super::rounds::{Row, Spread, Table};
 use crate::scenario::{bytes, nanoseconds, thousands};
 
@@ -103,7 +104,7 @@ fn line(text: &mut String, row: &Row) {
         return;
     };
     let latency = |quantile: f64| {
-        let spread = row.spread(|seen| as_f64(seen.all_latencies().value_at_quantile(quantile)));
+        let spread = row.spread(|seen| float(seen.all_latencies().value_at_quantile(quantile)));
         spread.map_or_else(String::new, |spread| nanoseconds(whole(spread.median)))
     };
     let ratio = |figure: &dyn Fn(&Seen) -> Option<f64>| {
@@ -195,7 +196,7 @@ fn predicted(text: &mut String, table: &Table) {
         return;
     };
     let quantile = |quantile: f64| {
-        let latency = |seen: &Seen| as_f64(seen.all_latencies().value_at_quantile(quantile));
+        let latency = |seen: &Seen| float(seen.all_latencies().value_at_quantile(quantile));
         row.spread(latency).map_or(f64::NAN, |spread| spread.median)
     };
     let rate = row
@@ -205,29 +206,15 @@ fn predicted(text: &mut String, table: &Table) {
         text,
         "  predicted ÷ measured: {:.2} of the rate, {:.2} of p50, {:.2} of p99",
         prediction.operations_per_second / rate,
-        as_f64(prediction.p50_ns) / quantile(0.5),
-        as_f64(prediction.p99_ns) / quantile(0.99),
+        float(prediction.p50_ns) / quantile(0.5),
+        float(prediction.p99_ns) / quantile(0.99),
     );
 }
 
 /// A quotient, where there is something to divide by.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| as_f64(part) / as_f64(whole))
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for a person")]
-pub(super) fn as_f64(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "figures for a person, and never negative"
-)]
-pub(super) fn whole(number: f64) -> u64 {
-    number.round() as u64
+    (whole > 0).then(|| float(part) / float(whole))
 }
 
 /// Bytes that were written by clients, for the log of a run.

@@ -57,6 +57,21 @@ impl LatencyConfig {
         }
     }
 
+    /// Takes so much longer each time.
+    pub fn delay(&mut self, by_ns: u64) {
+        let named = [
+            &mut self.min_ns,
+            &mut self.p50_ns,
+            &mut self.p90_ns,
+            &mut self.p99_ns,
+            &mut self.p999_ns,
+            &mut self.max_ns,
+        ];
+        for ns in named.into_iter().chain(self.means_ns.iter_mut().flatten()) {
+            *ns += by_ns;
+        }
+    }
+
     /// The latency of these samples, which are sorted here.
     ///
     /// # Panics

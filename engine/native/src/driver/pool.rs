@@ -3,7 +3,7 @@
 //! Invariants: an operation is taken by one thread; a thread without work sleeps, and so does `wait`.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use kvsim_engine::DiskOp;
 
 use super::{Completion, Driver, blocking};
 use crate::file::DataFile;
+use crate::lock::lock;
 
 /// Enough for several commits in flight beside reads.
 const THREADS: usize = 8;
@@ -33,11 +34,6 @@ struct Shared {
     there_is_work: Condvar,
     ended: Mutex<Ended>,
     something_ended: Condvar,
-}
-
-/// No thread panics while it holds one of these; if one did, the data is still whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) struct Pool {

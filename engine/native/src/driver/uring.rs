@@ -13,7 +13,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
@@ -22,6 +22,7 @@ use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Completion, Driver, blocking};
 use crate::file::DataFile;
+use crate::lock::lock;
 use crate::record::{Call, CallId};
 
 const ENTRIES: u32 = 256;
@@ -79,10 +80,6 @@ struct Ring {
     slots: Mutex<Slots>,
     /// Guards the submission queue's tail.
     submission: Mutex<()>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Uring {

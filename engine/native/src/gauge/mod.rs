@@ -13,7 +13,7 @@ mod group;
 mod returns;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{DiskOp, IoBuf};
@@ -22,6 +22,7 @@ use crate::device::DeviceReport;
 use crate::driver::{self, Completion, Driver};
 use crate::error::OpenError;
 use crate::file::{DataFile, Growth};
+use crate::lock::lock;
 use crate::options::OpenOptions;
 
 pub use returns::Returns;
@@ -327,7 +328,7 @@ impl Gauge {
     }
 
     fn my_turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.turn)
     }
 
     fn check_writable(&self, access: Access) -> Result<(), GaugeError> {

@@ -4,20 +4,19 @@
 //! tells the others, and all come again. What is measured runs from the end of the write until each of them holds the lock anew:
 //! waking up threads that slept while the disk worked, and getting them onto the processors, one after the other.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Access, Gauge, GaugeError, incompressible, nanos, now};
 use crate::driver::blocking;
+use crate::lock::lock_patiently;
 use crate::waiter::{Call, Seat};
 
 /// What a client adds to a group, a kilobyte and a little more.
 const RECORD_BYTES: usize = 1064;
 const BLOCK_BYTES: usize = 4096;
-/// How often a thread gives way before it sleeps for the lock, as the engine's do.
-const LOCK_TURNS: u32 = 16;
 /// Rounds before the clock counts.
 const WARM_UP_ROUNDS: usize = 50;
 
@@ -108,22 +107,11 @@ impl Gauge {
 }
 
 impl Common<'_> {
-    fn lock(&self) -> MutexGuard<'_, Round> {
-        for _ in 0..LOCK_TURNS {
-            match self.round.try_lock() {
-                Ok(round) => return round,
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => std::thread::yield_now(),
-            }
-        }
-        self.round.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn client(&self) {
         let seat = Seat::mine();
         loop {
             seat.sit();
-            let mut round = self.lock();
+            let mut round = lock_patiently(&self.round);
             if round.left == 0 {
                 return;
             }
@@ -160,7 +148,7 @@ impl Common<'_> {
         };
         let written = blocking::execute(&self.gauge.file, write);
         let ended = now();
-        let mut round = self.lock();
+        let mut round = lock_patiently(&self.round);
         let arrivals = std::mem::replace(&mut round.arrivals_ns, Vec::with_capacity(self.threads));
         round.seen.rounds.push(arrivals);
         round

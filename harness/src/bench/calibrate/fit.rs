@@ -8,6 +8,7 @@
 use kvsim_native::gauge::Access;
 use kvsim_simdisk::LatencyConfig;
 
+use super::super::numbers::{float, whole};
 use super::Cell;
 use super::turns::Turns;
 
@@ -215,20 +216,6 @@ fn inverse(ns: f64) -> u64 {
     } else {
         whole(1e9 / ns)
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds for a fit")]
-fn float(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "never negative, and rounded on purpose"
-)]
-fn whole(number: f64) -> u64 {
-    number.round().max(0.0) as u64
 }
 
 #[cfg(test)]
