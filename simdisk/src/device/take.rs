@@ -1,0 +1,308 @@
+//! What becomes of an operation when it is submitted: whether it is one, what it reads or leaves pending, which faults befall it, and what its completion will
+//! do.
+//!
+//! Invariant: a fault strikes by its kind and the number of the operation alone, so one that is not asked about moves no other.
+
+use std::sync::Arc;
+
+use super::{Device, Effect, Taken};
+use crate::op::{DiskError, Op, OpId, SubmitError};
+use crate::persistence::{Mark, PendingKind};
+use crate::rng::happens;
+use crate::timing::Kind;
+use crate::{Excerpt, FaultKind, ScriptedFault};
+
+impl Device {
+    /// Whether a correct caller submits this.
+    pub(super) fn validate(&self, op: &Op) -> Result<(), SubmitError> {
+        let sector_bytes = u64::from(self.config.sector_bytes);
+        let capacity_bytes = self.persistence.visible().len_bytes();
+        let (offset, len_bytes) = match op {
+            Op::Flush => return Ok(()),
+            Op::Grow { new_bytes } => (*new_bytes, 0),
+            Op::Read { offset, len_bytes } | Op::Discard { offset, len_bytes } => {
+                (*offset, u64::from(*len_bytes))
+            }
+            Op::Write { offset, data, .. } => (*offset, data.len() as u64),
+        };
+        if !offset.is_multiple_of(sector_bytes) || !len_bytes.is_multiple_of(sector_bytes) {
+            return Err(SubmitError::Misaligned {
+                offset,
+                len_bytes,
+                sector_bytes,
+            });
+        }
+        if matches!(op, Op::Grow { .. }) {
+            return Ok(());
+        }
+        let end = offset.checked_add(len_bytes);
+        if len_bytes == 0 || end.is_none_or(|end| end > capacity_bytes) {
+            return Err(SubmitError::OutOfRange {
+                offset,
+                len_bytes,
+                capacity_bytes,
+            });
+        }
+        if matches!(op, Op::Write { through: true, .. }) && !self.capabilities().fua {
+            return Err(SubmitError::Unsupported("write-through"));
+        }
+        if matches!(op, Op::Discard { .. }) && !self.config.discard {
+            return Err(SubmitError::Unsupported("discard"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn take_read(&mut self, id: OpId, offset: u64, len_bytes: u32) -> Taken {
+        self.stats.reads += 1;
+        self.stats.read_bytes += u64::from(len_bytes);
+        let len = u64::from(len_bytes);
+        if let Some(reads) = &mut self.reads {
+            reads.push((offset, len));
+        }
+        let mut failed = self.medium.is_unreadable(&self.persistence, offset, len);
+        if let Some(strike) = self.inject.strikes(FaultKind::ReadError, id) {
+            failed = true;
+            let mut record = strike.record();
+            if strike.says(|fault| fault.persistent, 1, self.faults.persistent) {
+                let drawn = offset + strike.below(2, len);
+                let place = strike
+                    .script
+                    .and_then(|fault| fault.at_bytes)
+                    .unwrap_or(drawn);
+                let place = self.medium.sector_start(place);
+                self.medium.make_unreadable(place);
+                (record.persistent, record.at_bytes) = (Some(true), Some(place));
+            }
+            self.inject.fired_as(record);
+        }
+        let result = if failed {
+            Err(DiskError::Read)
+        } else {
+            Ok(Some(self.read_or_lie(id, offset, len)))
+        };
+        Taken {
+            kind: Kind::Read,
+            len_bytes: len,
+            effect: Effect::Nothing,
+            result,
+        }
+    }
+
+    /// The bytes that a read returns. A lie counts only if it makes a difference.
+    fn read_or_lie(&mut self, id: OpId, offset: u64, len: u64) -> Excerpt {
+        let bytes = self.persistence.visible().excerpt(offset, len);
+        if let Some(strike) = self.inject.strikes(FaultKind::MisdirectedRead, id)
+            && let Some(place) = self
+                .medium
+                .elsewhere(&strike, &self.persistence, offset, len)
+        {
+            let other = self.persistence.visible().excerpt(place, len);
+            if other != bytes {
+                let record = ScriptedFault {
+                    at_bytes: Some(place),
+                    ..strike.record()
+                };
+                self.inject.fired_as(record);
+                return other;
+            }
+        }
+        if self.medium.remembers(offset, len)
+            && let Some(strike) = self.inject.strikes(FaultKind::StaleRead, id)
+        {
+            let bytes = bytes.to_vec();
+            let stale = self.medium.stale(offset, &bytes);
+            if stale != bytes {
+                self.inject.fired_as(strike.record());
+                return Excerpt::from(&stale[..]);
+            }
+        }
+        bytes
+    }
+
+    pub(super) fn take_write(
+        &mut self,
+        id: OpId,
+        offset: u64,
+        data: Arc<[u8]>,
+        through: bool,
+    ) -> Taken {
+        let len = data.len() as u64;
+        self.stats.writes += 1;
+        self.stats.written_bytes += len;
+        self.stats.write_throughs += u64::from(through);
+        let kind = if through {
+            Kind::WriteThrough
+        } else {
+            Kind::Write
+        };
+        let left_out = self.left_out == Some(id) && self.is_volatile();
+        let durable = (through || !self.is_volatile()) && !left_out;
+        let taken = |effect, result| Taken {
+            kind,
+            len_bytes: len,
+            effect,
+            result,
+        };
+        if self.inject.fires(FaultKind::NoSpace, id) {
+            return taken(Effect::Nothing, Err(DiskError::NoSpace));
+        }
+        if let Some(written) = self.write_fails(id, offset, len) {
+            if !written {
+                return taken(Effect::Nothing, Err(DiskError::Write));
+            }
+            // Its data is in the cache all the same, and no more durable than any.
+            self.put(id, offset, data);
+            return taken(Effect::Complete { durable: false }, Err(DiskError::Write));
+        }
+        if self.inject.fires(FaultKind::LostWrite, id) {
+            let effect = if durable {
+                Effect::WriteInVain
+            } else {
+                Effect::Nothing
+            };
+            return taken(effect, Ok(None));
+        }
+        let mut place = offset;
+        if let Some(strike) = self.inject.strikes(FaultKind::MisdirectedWrite, id)
+            && let Some(other) = self
+                .medium
+                .elsewhere(&strike, &self.persistence, offset, len)
+        {
+            place = other;
+            let record = ScriptedFault {
+                at_bytes: Some(place),
+                ..strike.record()
+            };
+            self.inject.fired_as(record);
+        }
+        self.put(id, place, data);
+        self.medium
+            .decay(id, &mut self.inject, &mut self.persistence);
+        taken(Effect::Complete { durable }, Ok(None))
+    }
+
+    /// Whether a write fails, and if so whether its data reaches the cache all the same.
+    fn write_fails(&mut self, id: OpId, offset: u64, len: u64) -> Option<bool> {
+        let bad = self.medium.is_unwritable(offset, len);
+        let strike = self.inject.strikes(FaultKind::WriteError, id);
+        let Some(strike) = strike else {
+            return bad.then_some(false);
+        };
+        let mut record = strike.record();
+        let written = !bad && strike.says(|fault| fault.written, 3, 0.5);
+        record.written = written.then_some(true);
+        if strike.says(|fault| fault.persistent, 1, self.faults.persistent) {
+            let drawn = offset + strike.below(2, len);
+            let place = strike
+                .script
+                .and_then(|fault| fault.at_bytes)
+                .unwrap_or(drawn);
+            let place = self.medium.sector_start(place);
+            self.medium.make_unwritable(place);
+            (record.persistent, record.at_bytes) = (Some(true), Some(place));
+        }
+        self.inject.fired_as(record);
+        Some(written)
+    }
+
+    fn put(&mut self, id: OpId, offset: u64, data: Arc<[u8]>) {
+        let len = data.len() as u64;
+        self.remember(offset, len);
+        self.persistence
+            .submit(id, PendingKind::Write { offset, data });
+        self.medium.rewritten(offset, len);
+    }
+
+    fn remember(&mut self, offset: u64, len: u64) {
+        if self.inject.asked(FaultKind::StaleRead) {
+            self.medium
+                .remember(self.persistence.visible(), offset, len);
+        }
+    }
+
+    pub(super) fn take_flush(&mut self, id: OpId) -> Taken {
+        self.stats.flushes += 1;
+        let mark = self.persistence.mark();
+        let mut failed = self.medium.flush_is_broken;
+        if let Some(strike) = self.inject.strikes(FaultKind::FlushError, id) {
+            failed = true;
+            let mut record = strike.record();
+            if strike.says(|fault| fault.persistent, 1, self.faults.persistent) {
+                self.medium.flush_is_broken = true;
+                record.persistent = Some(true);
+            }
+            self.inject.fired_as(record);
+        }
+        let taken = |effect, result| Taken {
+            kind: Kind::Flush,
+            len_bytes: 0,
+            effect,
+            result,
+        };
+        if failed {
+            return taken(self.drops(id, mark), Err(DiskError::Flush));
+        }
+        let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
+        if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
+            return taken(Effect::FlushInVain, Ok(None));
+        }
+        if self.left_out == Some(id) {
+            return taken(Effect::FlushInVain, Ok(None));
+        }
+        taken(Effect::Flush(mark), Ok(None))
+    }
+
+    /// What a failed flush does to what it covers.
+    fn drops(&mut self, id: OpId, mark: Mark) -> Effect {
+        if self.persistence.covered(mark) == 0 {
+            return Effect::FlushInVain;
+        }
+        let Some(strike) = self.inject.strikes(FaultKind::DirtyDropped, id) else {
+            return Effect::FlushInVain;
+        };
+        self.inject.fired_as(strike.record());
+        let some_by = happens(strike.number(1), 0.5).then(|| strike.number(2));
+        Effect::Drop { mark, some_by }
+    }
+
+    pub(super) fn take_discard(&mut self, id: OpId, offset: u64, len_bytes: u32) -> Taken {
+        self.stats.discards += 1;
+        let len_bytes = u64::from(len_bytes);
+        self.remember(offset, len_bytes);
+        self.persistence
+            .submit(id, PendingKind::Discard { offset, len_bytes });
+        self.medium.rewritten(offset, len_bytes);
+        let effect = Effect::Complete {
+            durable: !self.is_volatile(),
+        };
+        Taken {
+            kind: Kind::Discard,
+            len_bytes: 0,
+            effect,
+            result: Ok(None),
+        }
+    }
+
+    pub(super) fn take_grow(&mut self, id: OpId, new_bytes: u64) -> Taken {
+        self.stats.grows += 1;
+        let full = new_bytes > self.config.limit_bytes();
+        let refused = self.inject.fires(FaultKind::NoSpace, id);
+        let (effect, result) = if full || refused {
+            (Effect::Nothing, Err(DiskError::NoSpace))
+        } else {
+            self.persistence.submit(id, PendingKind::Grow { new_bytes });
+            (
+                Effect::Complete {
+                    durable: !self.is_volatile(),
+                },
+                Ok(None),
+            )
+        };
+        Taken {
+            kind: Kind::Grow,
+            len_bytes: 0,
+            effect,
+            result,
+        }
+    }
+}
