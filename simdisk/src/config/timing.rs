@@ -59,15 +59,17 @@ impl LatencyConfig {
 
     /// Takes so much longer each time.
     pub fn delay(&mut self, by_ns: u64) {
-        let named = [
-            &mut self.min_ns,
-            &mut self.p50_ns,
-            &mut self.p90_ns,
-            &mut self.p99_ns,
-            &mut self.p999_ns,
-            &mut self.max_ns,
-        ];
-        for ns in named.into_iter().chain(self.means_ns.iter_mut().flatten()) {
+        let LatencyConfig {
+            min_ns,
+            p50_ns,
+            p90_ns,
+            p99_ns,
+            p999_ns,
+            max_ns,
+            means_ns,
+        } = self;
+        let named = [min_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns];
+        for ns in named.into_iter().chain(means_ns.iter_mut().flatten()) {
             *ns += by_ns;
         }
     }

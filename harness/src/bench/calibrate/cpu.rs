@@ -22,6 +22,7 @@ use kvsim_simdisk::{DeviceConfig, FaultConfig};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::numbers::{float, whole};
 use crate::bench::stream::{Key, Values, values};
 use crate::guest::Program;
 use crate::workload::{WorkloadConfig, WorkloadKind};
@@ -172,13 +173,7 @@ fn natively(path: &Path, writes: &Writes) -> Result<Natively, String> {
     let commits_through = through > after.flushes - before.flushes;
     database.close().map_err(|error| failed(&error))?;
     batches_ns.sort_by(f64::total_cmp);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "nanoseconds of one write"
-    )]
-    let put_ns = (batches_ns[BATCHES / 4] / BATCH as f64).round() as u64;
+    let put_ns = whole(batches_ns[BATCHES / 4] / float(BATCH as u64));
     Ok(Natively {
         put_ns,
         woken_put_ns: median(woken_ns),

@@ -25,6 +25,7 @@ use std::time::Duration;
 use kvsim_native::gauge::{Access, Gauge, Trial};
 use kvsim_native::{DeviceReport, OpenOptions};
 
+use super::numbers::float;
 use crate::guest::Program;
 use cpu::Cpu;
 use fit::Fit;
@@ -253,9 +254,8 @@ fn middle<T>(mut all: Vec<T>, figure: impl Fn(&T) -> f64) -> T {
     all.swap_remove(at)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a rate for a fit")]
 fn per_second(operations: usize, elapsed: Duration) -> f64 {
-    operations as f64 / elapsed.as_secs_f64()
+    float(operations as u64) / elapsed.as_secs_f64()
 }
 
 /// The load average of the last minute.

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use super::super::numbers::float;
 use kvsim_native::gauge::{Gauge, Returns};
 use kvsim_simdisk::LatencyConfig;
 
@@ -108,7 +109,5 @@ fn client_ns(turn_ns: u64, work_ns: u64, processors: u32) -> u64 {
 fn took(pass: &Returns) -> f64 {
     let last = pass.rounds.iter().filter_map(|round| round.last());
     let sum: u64 = last.chain(&pass.writes_ns).sum();
-    #[expect(clippy::cast_precision_loss, reason = "nanoseconds, to compare")]
-    let took = sum as f64;
-    took
+    float(sum)
 }
