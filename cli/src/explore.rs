@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvsim_harness::campaign::CampaignError;
 use kvsim_harness::explore::{Exploration, ExploreReport, json, text};
-use kvsim_harness::guest::{self, Program};
+use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::explore_page;
 use kvsim_harness::scenario::Scenario;
 use kvsim_harness::summary::Verdict;
@@ -32,11 +32,8 @@ pub(crate) fn explore(args: &ExploreArgs) -> Exit {
     let exit = runtime.block_on(async {
         // Before the guest is compiled, which takes a moment.
         let interrupts = Interrupts::watch();
-        let loaded = match args.common.guest.as_deref() {
-            None if guest::wants_mutants(&scenarios) => guest::load_mutants(None),
-            guest => guest::load_reused(guest),
-        };
-        match loaded {
+        let file = args.common.guest.as_deref();
+        match guest::load_for(&scenarios, file, Instances::Reused) {
             Ok(program) => all(args, &scenarios, &program, &interrupts).await,
             Err(error) => {
                 complain(&format!("error: {error}"));

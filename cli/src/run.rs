@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kvsim_harness::campaign::{Campaign, CampaignError};
-use kvsim_harness::guest::{self, Program};
+use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::run_page;
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
 use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
@@ -153,11 +153,7 @@ fn execute(job: &Job<'_>) -> Exit {
     let exit = runtime.block_on(async {
         // Before the guest is compiled, which takes a moment.
         let interrupts = Interrupts::watch();
-        let loaded = match job.guest.as_deref() {
-            None if guest::wants_mutants(&job.scenarios) => guest::load_mutants(None),
-            guest => guest::load(guest),
-        };
-        match loaded {
+        match guest::load_for(&job.scenarios, job.guest.as_deref(), Instances::Fresh) {
             Ok(program) => all(job, &program, jobs, &interrupts).await,
             Err(error) => {
                 complain(&format!("error: {error}{}", help_with_guest(job)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kvsim_harness::blame;
 use kvsim_harness::control::Control;
-use kvsim_harness::guest::{self, Program};
+use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::minimise::{self, Budget};
 use kvsim_harness::report::failure_page;
 use kvsim_harness::scenario::Scenario;
@@ -25,11 +25,7 @@ type Outcome = Result<(FailureReport, Option<String>), String>;
 
 /// Shrinks, or only blames; prints the failure.
 pub(crate) fn replay(args: &ReplayArgs, scenarios: &[Scenario], guest: Option<&Path>) -> Exit {
-    let loaded = match guest {
-        None if guest::wants_mutants(scenarios) => guest::load_mutants(None),
-        guest => guest::load_reused(guest),
-    };
-    let program = match loaded {
+    let program = match guest::load_for(scenarios, guest, Instances::Reused) {
         Ok(program) => program,
         Err(error) => {
             complain(&format!("error: {error}"));

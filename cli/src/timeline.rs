@@ -3,7 +3,7 @@
 use std::slice;
 
 use kvsim_harness::control::Control;
-use kvsim_harness::guest;
+use kvsim_harness::guest::{self, Instances};
 use kvsim_harness::run::{SeedEnd, Tracing, run_seed};
 use kvsim_harness::timeline::{Entry, Recording};
 
@@ -22,7 +22,8 @@ pub(crate) fn trace(args: &TraceArgs) -> Exit {
         Err(exit) => return exit,
     };
     let file = args.guest.clone().or_else(|| saved_guest(&scenario));
-    let program = match guest::load(file.as_deref()) {
+    let scenarios = slice::from_ref(&scenario);
+    let program = match guest::load_for(scenarios, file.as_deref(), Instances::Fresh) {
         Ok(program) => program,
         Err(error) => {
             complain(&format!("error: {error}"));

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-pub use kvsim_sim::Program;
-use kvsim_sim::{Instances, WasmProgram};
+use kvsim_sim::WasmProgram;
+pub use kvsim_sim::{Instances, Program};
 
 use crate::scenario::Scenario;
 
@@ -42,11 +42,21 @@ pub fn load_mutants(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
     }
 }
 
-/// Whether these scenarios switch a planted bug on, so that an ordinary engine would refuse them.
-#[must_use]
-pub fn wants_mutants(scenarios: &[Scenario]) -> bool {
+/// The guest in `file`, or the built-in engine: that with planted bugs if one of these scenarios switches one on, since an ordinary one would
+/// refuse it.
+///
+/// # Errors
+/// As [`load_mutants`].
+pub fn load_for(
+    scenarios: &[Scenario],
+    file: Option<&Path>,
+    instances: Instances,
+) -> Result<Arc<dyn Program>, String> {
     let wants = |scenario: &Scenario| scenario.guest.options.contains_key("mutant");
-    scenarios.iter().any(wants)
+    if file.is_none() && scenarios.iter().any(wants) {
+        return load_mutants(None);
+    }
+    load_as(file, instances)
 }
 
 fn load_as(file: Option<&Path>, instances: Instances) -> Result<Arc<dyn Program>, String> {

@@ -6,6 +6,7 @@ use kvsim_harness::blame::{Blame, Missing};
 use kvsim_harness::explore::ExploreReport;
 use kvsim_harness::scenario::{Scenario, load};
 use kvsim_harness::summary::Verdict;
+use kvsim_simdisk::Sectors;
 use kvsim_tests::{Program, scenario};
 
 use super::slate::{Flaw, slate};
@@ -62,6 +63,26 @@ fn what_is_forgotten_is_no_ordering_bug() {
     assert_eq!(blame.cures, [], "{blame}");
     assert!(blame.to_string().starts_with("no ordering bug"), "{blame}");
     assert!(blame.tried > 0);
+}
+
+/// Goal: a recovery that does without what is lost, and not without a part of it, is not told to flush, though a flush before the next write would hide
+/// what is wrong with it. Method: a guest that believes a torn record if what it wrote after that is there.
+#[test]
+fn a_tear_that_is_not_endured_is_no_missing_flush() {
+    let program = slate(Flaw::TrustsSeal);
+    let (_, saved, blame) = blamed(slate_scenario(&["explore.operations=20"]), &program);
+    let case = saved.case.expect("its steps");
+    let crash = case.lives[0].crash.as_ref().expect("it is cut");
+    let [torn, seal] = &crash.survivors[..] else {
+        panic!("{case:#?}")
+    };
+    assert!(torn.sectors != Sectors::All && seal.sectors == Sectors::All);
+    assert!(!blame.is_ordering(), "{blame}");
+    let sentence = blame.to_string();
+    assert!(
+        sentence.starts_with("no flush is missing: a recovery makes the wrong thing of what it finds, or else operation 2 "),
+        "{sentence}"
+    );
 }
 
 fn naive_blame(property: &str, flaw: &str) -> (Scenario, Blame) {

@@ -12,6 +12,8 @@ use kvsim_simdisk::{Nanos, Op};
 const SECTOR_BYTES: usize = 512;
 const RECORD_BYTES: usize = 2 * SECTOR_BYTES;
 const RECORDS_MAX: usize = 64;
+/// Where the seals of records lie, if there are any: a sector for each.
+const SEALS_AT: usize = RECORDS_MAX * RECORD_BYTES / 2;
 
 /// What is wrong with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub(crate) enum Flaw {
     SettlesAgain,
     /// It forgets the last record when it opens, however durable that is.
     ForgetsLast,
+    /// It writes a seal after each record, and flushes both at once. When it opens, a record that is not there is none, sealed or not; but one that is
+    /// sealed and torn it takes as it is.
+    TrustsSeal,
 }
 
 /// The guest.
@@ -82,6 +87,7 @@ enum Doing {
     Opening,
     Settling,
     Writing(RequestId),
+    Sealing(RequestId),
     Flushing(RequestId),
     Nothing,
 }
@@ -97,6 +103,14 @@ fn record(key: &[u8], value: &[u8]) -> Vec<u8> {
     [&sum.to_le_bytes()[..], &rest].concat()
 }
 
+fn write(at: usize, bytes: Vec<u8>) -> Op {
+    Op::Write {
+        offset: at as u64,
+        data: bytes.into(),
+        through: false,
+    }
+}
+
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -108,9 +122,27 @@ fn parse(record: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     if sum != checksum(rest).to_le_bytes() {
         return None;
     }
+    parse_unchecked(record)
+}
+
+fn parse_unchecked(record: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+    let rest = &record[8..];
     let key_end = 3 + usize::from(rest[0]);
     let value_end = key_end + usize::from(u16::from_le_bytes([rest[1], rest[2]]));
-    Some((rest[3..key_end].to_vec(), rest[key_end..value_end].to_vec()))
+    let value = rest.get(key_end..value_end)?;
+    Some((rest[3..key_end].to_vec(), value.to_vec()))
+}
+
+/// The records of a device, of which a torn one counts if it is sealed.
+fn sealed_records(bytes: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let (records, seals) = bytes.split_at(SEALS_AT);
+    let records = records.chunks(RECORD_BYTES);
+    let sealed = seals.chunks(SECTOR_BYTES).map(|seal| seal[0] != 0);
+    let found = records.zip(sealed).map_while(|(record, is_sealed)| {
+        let is_begun = record[..SECTOR_BYTES].iter().any(|byte| *byte != 0);
+        parse(record).or_else(|| parse_unchecked(record).filter(|_| is_sealed && is_begun))
+    });
+    found.collect()
 }
 
 impl Guest for Slate {
@@ -125,8 +157,10 @@ impl Guest for Slate {
             (Call::Complete { result, .. }, Doing::Opening) => {
                 let bytes = result.expect("no read fails here").expect("a read");
                 let bytes = bytes.to_vec();
-                let records = bytes.chunks(RECORD_BYTES).map_while(parse);
-                let mut records: Vec<_> = records.collect();
+                let mut records: Vec<_> = match self.flaw {
+                    Flaw::TrustsSeal => sealed_records(&bytes),
+                    _ => bytes.chunks(RECORD_BYTES).map_while(parse).collect(),
+                };
                 if self.flaw == Flaw::ForgetsLast {
                     records.pop();
                 }
@@ -164,10 +198,18 @@ impl Guest for Slate {
             (Call::Complete { .. }, Doing::Writing(id)) => {
                 if self.flaw == Flaw::AcknowledgesEarly {
                     self.answer(id, Body::Empty, out);
+                } else if self.flaw == Flaw::TrustsSeal {
+                    let at = SEALS_AT + (self.records - 1) * SECTOR_BYTES;
+                    submit(write(at, vec![1; SECTOR_BYTES]));
+                    self.doing = Doing::Sealing(id);
                 } else {
                     submit(Op::Flush);
                     self.doing = Doing::Flushing(id);
                 }
+            }
+            (Call::Complete { .. }, Doing::Sealing(id)) => {
+                submit(Op::Flush);
+                self.doing = Doing::Flushing(id);
             }
             (Call::Complete { .. }, Doing::Flushing(id)) => self.answer(id, Body::Empty, out),
             (Call::Request { id, request }, _) => self.request(id, request, out),
@@ -199,11 +241,7 @@ impl Slate {
             Request::Put { key, value, .. } => {
                 out.push(OutItem::Submit {
                     tag: 0,
-                    op: Op::Write {
-                        offset: (self.records * RECORD_BYTES) as u64,
-                        data: record(key, value).into(),
-                        through: false,
-                    },
+                    op: write(self.records * RECORD_BYTES, record(key, value)),
                 });
                 self.records += 1;
                 self.rows.insert(key.clone(), value.clone());

@@ -243,6 +243,7 @@ impl<'a> Suspect<'a> {
             };
             if self.timeline.is_cached_write(op)
                 && self.helps(life, Place::Submitted(op), Effort::WriteThrough, scope)
+                && self.harms_lost(life, &[op])
             {
                 let write = self.timeline.operation(op);
                 let sentence = format!("{write} written through");
@@ -263,6 +264,7 @@ impl<'a> Suspect<'a> {
             .map(|at| {
                 first.is_some_and(|first| at >= first)
                     && self.helps(life, places[at], Effort::Flush, scope)
+                    && self.harms_lost(life, &completed(&places[..=at]))
             })
             .collect();
         let mut cures = Vec::new();
@@ -350,8 +352,27 @@ impl<'a> Suspect<'a> {
             return true;
         };
         torn.sectors = Sectors::All;
+        self.fails(&case)
+    }
+
+    /// Whether what this life's cut keeps in part of these operations, if it does of any, ends in a failure of whatever kind if it is lost
+    /// altogether. What a flush saves has to be missed: a guest that does without all of it, and not without a part of it, misses no flush but
+    /// does not endure the tear.
+    fn harms_lost(&mut self, life: usize, ops: &[OpId]) -> bool {
+        let mut case = self.case.clone();
+        let Some(crash) = case.lives[life].crash.as_mut() else {
+            return true;
+        };
+        let kept = crash.survivors.len();
+        crash
+            .survivors
+            .retain(|own| own.sectors == Sectors::All || !ops.contains(&own.id));
+        crash.survivors.len() == kept || self.fails(&case)
+    }
+
+    fn fails(&mut self, case: &Case) -> bool {
         self.tried += 1;
-        matches!(self.end_of(&case, &[]), Some(Err(Stop::Violation(_))))
+        matches!(self.end_of(case, &[]), Some(Err(Stop::Violation(_))))
     }
 
     /// Answers, or else operations, that have to wait for all that was submitted before them.
@@ -475,4 +496,13 @@ impl<'a> Suspect<'a> {
         self.purse.pay(around.work);
         Some(around)
     }
+}
+
+/// The operations that have completed at these places.
+fn completed(places: &[Place]) -> Vec<OpId> {
+    let ends = places.iter().filter_map(|place| match place {
+        Place::Completed(op) => Some(*op),
+        _ => None,
+    });
+    ends.collect()
 }
