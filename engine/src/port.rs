@@ -201,7 +201,7 @@ pub enum Request<'a> {
 pub enum Status {
     /// The medium holds something else than was written; never returned as a value.
     Corruption = 2,
-    /// The device failed; a write may or may not be found after the next opening.
+    /// The device failed, or the engine did; a write may or may not be found after the next opening.
     IoError = 3,
     /// No space; nothing was written.
     NoSpace = 4,

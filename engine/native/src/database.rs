@@ -1,5 +1,8 @@
 //! A database for many threads and tasks: clone the handle, use it anywhere.
 
+#[cfg(test)]
+mod fail_stop;
+
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -8,7 +11,7 @@ use std::thread::JoinHandle;
 use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Status};
 
 use crate::device::DeviceReport;
-use crate::driver;
+use crate::driver::{self, Driver};
 use crate::entries::Entries;
 use crate::error::{Failure, OpenError};
 use crate::file::DataFile;
@@ -72,8 +75,18 @@ impl Database {
     /// # Errors
     /// [`OpenError`]: what is wrong, with which file.
     pub fn open(path: &Path, options: &OpenOptions) -> Result<Database, OpenError> {
+        Database::open_with(path, options, |driver| driver)
+    }
+
+    /// The same, by a driver that is made of the one that was chosen.
+    fn open_with(
+        path: &Path,
+        options: &OpenOptions,
+        wrap: impl FnOnce(Box<dyn Driver>) -> Box<dyn Driver>,
+    ) -> Result<Database, OpenError> {
         let file = Arc::new(DataFile::open(path, options)?);
         let (driver, note) = driver::choose(&file, options.driver).map_err(OpenError::Driver)?;
+        let driver = wrap(driver);
         let mut device = DeviceReport::probe(&file, options);
         device.driver = driver.name();
         device.driver_note = note;
@@ -108,14 +121,13 @@ impl Database {
                 what: "no thread can be started",
                 source,
             })?;
-        let reply = shared.open(&config);
         let opened = Database(Arc::new(Opened {
             shared,
             device,
             helper: Mutex::new(Some(helper)),
             file,
         }));
-        match done(reply) {
+        match done(opened.0.shared.open(&config)) {
             Ok(()) => Ok(opened),
             Err(failure) => Err(OpenError::Engine {
                 path: path.to_owned(),
@@ -329,8 +341,8 @@ impl Drop for Opened {
         self.shared.stop();
         let helper = lock(&self.helper).take();
         if let Some(helper) = helper {
-            let joined = helper.join();
-            debug_assert!(joined.is_ok(), "the helper panicked");
+            // If it panicked, then in the engine: everybody has been told.
+            let _ = helper.join();
         }
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId};
+use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId, Status};
 
 use crate::driver::Driver;
 use crate::record::Recorder;
@@ -134,6 +134,20 @@ impl Effects {
             counts: IoCounts::default(),
             recorder,
         }
+    }
+
+    /// There is no engine any more, and whoever waits for a reply is told so; but for this thread, which panics.
+    pub(crate) fn give_up(&mut self) {
+        let message = "the engine has panicked: whether this was done is seen when the database is opened anew";
+        for index in 0..self.pending.len() {
+            if self.pending[index].is_some() {
+                let failed = Reply::Failed(Status::IoError, message.to_owned());
+                self.reply(index as RequestId, failed);
+            }
+        }
+        let me = Seat::mine();
+        self.told.retain(|seat| !Arc::ptr_eq(seat, &me));
+        drop(me.take());
     }
 
     /// A place for the reply to a new request.

@@ -8,10 +8,13 @@
 //! Invariants:
 //! - whenever operations are under way or the engine has a wish, there is a leader, or the database's own thread has a timer set;
 //! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
-//! - who finds the lock held may leave a request to whoever holds it (see `inbox`), where it would not wait for the disk.
+//! - who finds the lock held may leave a request to whoever holds it (see `inbox`), where it would not wait for the disk;
+//! - if the engine panics, it is given up, and nobody waits for it (see `held`).
+
+mod held;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -22,10 +25,12 @@ use kvsim_engine::{
 use crate::driver::{Completion, Driver};
 use crate::effects::{Effects, IoCounts};
 use crate::inbox::{Inbox, Parcel};
-use crate::lock::{lock_patiently, looks, try_lock};
+use crate::lock::looks;
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Call, Receiver, Seat, Ticket};
+
+pub(crate) use held::Held;
 
 /// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(100);
@@ -70,6 +75,8 @@ pub(crate) struct Inside {
     /// When the helper looks again by itself.
     alarm: Option<Nanos>,
     stopping: bool,
+    /// The engine has panicked.
+    gave_up: bool,
 }
 
 impl Inside {
@@ -152,6 +159,7 @@ impl Shared {
                 seated: Vec::new(),
                 alarm: None,
                 stopping: false,
+                gave_up: false,
             }),
             inbox: Inbox::default(),
             driver,
@@ -162,10 +170,6 @@ impl Shared {
             wake_ups: AtomicU64::new(0),
             turns: AtomicU64::new(0),
         }
-    }
-
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Inside> {
-        lock_patiently(&self.inside)
     }
 
     fn now(&self) -> Nanos {
@@ -202,7 +206,7 @@ impl Shared {
     pub(crate) fn call(&self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
         let seat = Seat::mine();
         seat.sit();
-        let mut inside = match try_lock(&self.inside) {
+        let mut inside = match self.try_lock() {
             Some(inside) => inside,
             None if is_answered_at_once(&request) => {
                 return self.leave_to_others(&Parcel::new(request, beside, seat));
@@ -247,8 +251,11 @@ impl Shared {
             recorder.handed_in(id, &request);
         }
         let Some(Movable(engine)) = engine else {
-            let message = "the database is not open".to_owned();
-            return effects.reply(id, Reply::Failed(Status::Closed, message));
+            let message = match inside.gave_up {
+                true => "the engine has panicked and was given up: open the database anew",
+                false => "the database is not open",
+            };
+            return effects.reply(id, Reply::Failed(Status::Closed, message.to_owned()));
         };
         inside.wish = engine.request(self.now(), id, request, effects);
         if matches!(request, Request::Close) {
@@ -277,7 +284,7 @@ impl Shared {
                 return self.fetch(parcel);
             }
             if look.gives_way
-                && let Some(inside) = try_lock(&self.inside)
+                && let Some(inside) = self.try_lock()
             {
                 self.leave(inside);
                 break;
@@ -328,7 +335,7 @@ impl Shared {
         }
     }
 
-    fn await_reply<'a>(&'a self, mut inside: MutexGuard<'a, Inside>, seat: &Arc<Seat>) -> Reply {
+    fn await_reply<'a>(&'a self, mut inside: Held<'a>, seat: &Arc<Seat>) -> Reply {
         if let Some(reply) = seat.take() {
             self.leave(inside);
             return reply;
@@ -392,12 +399,12 @@ impl Shared {
     }
 
     /// Lets the lock go after a call that was not the leader's.
-    fn leave(&self, inside: MutexGuard<'_, Inside>) {
+    fn leave(&self, inside: Held<'_>) {
         self.let_go(inside, false);
     }
 
     /// The same for a thread that can do the work itself; true if there is work that has to be begun.
-    fn let_go(&self, mut inside: MutexGuard<'_, Inside>, works: bool) -> bool {
+    fn let_go(&self, mut inside: Held<'_>, works: bool) -> bool {
         // What has ended is taken by whoever comes along: the leader may have to wait for a processor.
         let ended = self.driver.has_ended();
         if ended {
@@ -473,11 +480,7 @@ impl Shared {
     }
 
     /// Leads until the own reply is there; or, without a seat, until nothing is under way any more.
-    fn lead<'a>(
-        &'a self,
-        mut inside: MutexGuard<'a, Inside>,
-        me: Option<&Arc<Seat>>,
-    ) -> Option<Reply> {
+    fn lead<'a>(&'a self, mut inside: Held<'a>, me: Option<&Arc<Seat>>) -> Option<Reply> {
         let mut done: Vec<Completion> = Vec::new();
         loop {
             let errands = self.errands(&mut inside);
@@ -542,7 +545,7 @@ impl Shared {
     }
 
     /// The leader leaves: someone else leads from here on, if there is anything to lead.
-    fn hand_over(&self, mut inside: MutexGuard<'_, Inside>) {
+    fn hand_over(&self, mut inside: Held<'_>) {
         let mut errands = self.errands(&mut inside);
         inside.leader_sleeps = None;
         match inside.seated.pop() {

@@ -1,8 +1,8 @@
 //! Locks as they are taken here. Most are held by whoever runs and for a moment only; the engine's is waited for patiently, since to sleep and be woken takes
 //! longer than whoever holds it needs.
 //!
-//! A lock whose holder panicked is taken by the next all the same. All but the engine's guard what no panic leaves half done; a panic within the engine is a
-//! bug of it, and of what is done in this process after that nothing is promised.
+//! A lock whose holder panicked is taken by the next all the same. All but the engine's guard what no panic leaves half done; what becomes of the
+//! engine then is said in `leader/held.rs`.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 

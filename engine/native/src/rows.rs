@@ -225,6 +225,14 @@ impl Rows {
         drop(left);
     }
 
+    /// There is no engine any more: nothing is here.
+    pub(crate) fn forget(&self) {
+        self.forget_ranges();
+        for shard in &self.shards {
+            lock(shard).clear();
+        }
+    }
+
     /// A value was read that was the newest when `stamp` was taken.
     pub(crate) fn fill(&self, key: &[u8], value: &[u8], stamp: Stamp) {
         if !self.takes(key, value) {

@@ -5,12 +5,12 @@
 //! keys are taken with the engine's lock held; if no row has changed by the time all values are there, they are of that moment too.
 //! If one has, it is done over with the lock held.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use kvsim_engine::{Direction, Key, ScanRange};
 
 use crate::entries::Entries;
-use crate::leader::{Inside, Shared};
+use crate::leader::{Held, Shared};
 use crate::lent::split;
 use crate::rows::Missing;
 
@@ -109,7 +109,7 @@ impl Shared {
     /// Gives the ordered cache the rows that a scan found when there had been so many changes, and puts them in the order of their keys.
     fn keep(
         &self,
-        _inside: &MutexGuard<'_, Inside>,
+        _inside: &Held<'_>,
         changes: u64,
         range: &ScanRange<'_>,
         more: bool,

@@ -133,6 +133,12 @@ impl Shard {
         }
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.table.clear();
+        self.bytes = 0;
+        self.writes += 1;
+    }
+
     pub(crate) fn evict(&mut self, bytes_max: usize) -> Vec<Arc<[u8]>> {
         let mut evicted = Vec::new();
         while self.bytes > bytes_max {

@@ -59,6 +59,10 @@ impl Seat {
         SEAT.with(Arc::clone)
     }
 
+    pub(crate) fn is_of_this_thread(&self) -> bool {
+        self.thread.id() == std::thread::current().id()
+    }
+
     /// Takes the seat, before a request is made.
     pub(crate) fn sit(&self) {
         self.state.store(WAITING, Ordering::Relaxed);

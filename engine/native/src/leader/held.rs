@@ -1,0 +1,104 @@
+//! The engine's lock while it is held, and what becomes of everybody if its holder panics.
+//!
+//! A panic in the engine is a bug of it and may leave it half way through a change of what it knows. What it would write then could destroy what was
+//! acknowledged before. So the database *fails stop*: the engine is not called again, whoever waits is told, the caches are emptied, and all later
+//! requests are refused. What was acknowledged is there at the next opening, as after a crash.
+//!
+//! Invariants:
+//! - once a holder has panicked, nobody calls the engine;
+//! - nobody waits for a reply that no engine is left to give.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, MutexGuard};
+
+use super::{Errands, Inside, Leader, Shared};
+use crate::lock::{lock_patiently, try_lock};
+use crate::waiter::Seat;
+
+/// The engine's lock, held.
+pub(crate) struct Held<'a> {
+    shared: &'a Shared,
+    /// There until it is let go.
+    inside: Option<MutexGuard<'a, Inside>>,
+    /// The thread was panicking when it took the lock, as one does that closes the database while it unwinds: then it is not the engine that panics.
+    was_panicking: bool,
+}
+
+const HELD: &str = "it is held until it is dropped";
+
+impl Deref for Held<'_> {
+    type Target = Inside;
+    fn deref(&self) -> &Inside {
+        self.inside.as_ref().expect(HELD)
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Inside {
+        self.inside.as_mut().expect(HELD)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() || self.was_panicking {
+            return;
+        }
+        if let Some(mut inside) = self.inside.take() {
+            let errands = self.shared.give_up(&mut inside);
+            drop(inside);
+            self.shared.run(errands);
+        }
+    }
+}
+
+impl Shared {
+    fn held<'a>(&'a self, inside: MutexGuard<'a, Inside>) -> Held<'a> {
+        Held {
+            shared: self,
+            inside: Some(inside),
+            was_panicking: std::thread::panicking(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> Held<'_> {
+        self.held(lock_patiently(&self.inside))
+    }
+
+    /// Takes the lock if nobody holds it.
+    pub(super) fn try_lock(&self) -> Option<Held<'_>> {
+        try_lock(&self.inside).map(|inside| self.held(inside))
+    }
+
+    /// The engine has panicked, on this thread: nobody uses it again.
+    fn give_up(&self, inside: &mut Inside) -> Errands {
+        // It is not dropped: whatever is half done in it could panic once more, which would end the process.
+        std::mem::forget(inside.engine.take());
+        inside.gave_up = true;
+        inside.wish = None;
+        inside.effects.give_up();
+        self.rows.forget();
+        inside.seated.clear();
+        let me = Seat::mine();
+        let helper = self.helper.get();
+        let leads = match &inside.leader {
+            Leader::Nobody => false,
+            Leader::Seat(seat) => Arc::ptr_eq(seat, &me),
+            Leader::Helper => helper.is_some_and(|helper| helper.is_of_this_thread()),
+        };
+        if leads {
+            inside.leader = Leader::Nobody;
+            inside.leader_sleeps = None;
+        }
+        // Another leader finds its reply. What is under way in the driver ends, and is nobody's.
+        self.nudge.store(true, std::sync::atomic::Ordering::Release);
+        Errands {
+            told: std::mem::take(&mut inside.effects.told),
+            wakers: std::mem::take(&mut inside.effects.wakers),
+            begin: std::mem::take(&mut inside.effects.queued),
+            wake_leader: true,
+            call_helper: true,
+            next: None,
+        }
+    }
+}
