@@ -9,11 +9,12 @@
 //! - nobody waits for a reply that no engine is left to give.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use super::{Errands, Inside, Leader, Shared};
 use crate::lock::{lock_patiently, try_lock};
-use crate::waiter::Seat;
+use crate::waiter::{Call, Seat};
 
 /// The engine's lock, held.
 pub(crate) struct Held<'a> {
@@ -90,15 +91,21 @@ impl Shared {
             inside.leader = Leader::Nobody;
             inside.leader_sleeps = None;
         }
-        // Another leader finds its reply. What is under way in the driver ends, and is nobody's.
-        self.nudge.store(true, std::sync::atomic::Ordering::Release);
+        // They are told with the lock still held: a leader finds its reply under it, and could be gone, and wait for something else, when it is told later. Who
+        // was made the leader and does not know it yet passes the lead on.
+        for seat in std::mem::take(&mut inside.effects.told) {
+            let is_leader =
+                matches!(&inside.leader, Leader::Seat(leader) if Arc::ptr_eq(leader, &seat));
+            seat.tell(if is_leader { Call::Lead } else { Call::Ready });
+        }
+        self.nudge.store(true, Ordering::Release);
+        // What is under way in the driver ends, and is nobody's.
         Errands {
-            told: std::mem::take(&mut inside.effects.told),
             wakers: std::mem::take(&mut inside.effects.wakers),
             begin: std::mem::take(&mut inside.effects.queued),
             wake_leader: true,
             call_helper: true,
-            next: None,
+            ..Errands::default()
         }
     }
 }
