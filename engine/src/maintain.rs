@@ -210,11 +210,15 @@ impl Core {
         dead.saturating_sub(self.maintenance.freeing)
     }
 
+    /// Segments beyond their floor that are kept free for clients while space is made. Each lies idle that could have kept a victim of cleaning
+    /// for longer, and what is idle decides how much cleaning moves.
+    fn comfort(&self) -> u64 {
+        (u64::from(self.segments.count()) / 16).max(2)
+    }
+
     /// How many segments short of comfort the clients are; 0 if they are not.
     pub(crate) fn shortage(&self) -> u64 {
-        let comfort = (u64::from(self.segments.count()) / 8)
-            .max(2)
-            .max(self.maintenance.stalled_for);
+        let comfort = self.comfort().max(self.maintenance.stalled_for);
         let floor = self.wanted_floor();
         match self.segments.free_above(floor) {
             Some(free) => comfort.saturating_sub(free),
@@ -259,10 +263,10 @@ impl Core {
             || fits.is_none_or(|max| live > max / options.usable_percent * percent)
     }
 
-    /// Whether clients may soon have to wait for space: they have what is free beyond their floor, less what a checkpoint takes.
+    /// Whether clients may soon have to wait for space: of what is kept free for them a quarter is left.
     pub(crate) fn is_pressed(&self) -> bool {
-        let lead = self.checkpoint_segments(self.index.entry_bytes());
-        self.maintenance.is_stalled() || !self.leaves_free(self.user_floor(), lead)
+        let left = self.comfort().div_ceil(4);
+        self.maintenance.is_stalled() || !self.leaves_free(self.user_floor(), left)
     }
 
     /// Whether commits that go on are to be held up as little as can be by what makes space.
