@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::{Device, Effect, Taken};
+use crate::inject::Strike;
 use crate::op::{DiskError, Op, OpId, SubmitError};
 use crate::persistence::{Mark, PendingKind};
 use crate::rng::happens;
@@ -63,13 +64,7 @@ impl Device {
         if let Some(strike) = self.inject.strikes(FaultKind::ReadError, id) {
             failed = true;
             let mut record = strike.record();
-            if strike.says(|fault| fault.persistent, 1, self.faults.persistent) {
-                let drawn = offset + strike.below(2, len);
-                let place = strike
-                    .script
-                    .and_then(|fault| fault.at_bytes)
-                    .unwrap_or(drawn);
-                let place = self.medium.sector_start(place);
+            if let Some(place) = self.stays(&strike, offset, len) {
                 self.medium.make_unreadable(place);
                 (record.persistent, record.at_bytes) = (Some(true), Some(place));
             }
@@ -86,6 +81,16 @@ impl Device {
             effect: Effect::Nothing,
             result,
         }
+    }
+
+    /// Whether the error that strikes an operation stays, and if so at which sector of what that was to read or write.
+    fn stays(&self, strike: &Strike, offset: u64, len: u64) -> Option<u64> {
+        if !strike.says(|fault| fault.persistent, 1, self.faults.persistent) {
+            return None;
+        }
+        let scripted = strike.script.and_then(|fault| fault.at_bytes);
+        let place = scripted.unwrap_or_else(|| offset + strike.below(2, len));
+        Some(self.medium.sector_start(place))
     }
 
     /// The bytes that a read returns. A lie counts only if it makes a difference.
@@ -191,13 +196,7 @@ impl Device {
         let mut record = strike.record();
         let written = !bad && strike.says(|fault| fault.written, 3, 0.5);
         record.written = written.then_some(true);
-        if strike.says(|fault| fault.persistent, 1, self.faults.persistent) {
-            let drawn = offset + strike.below(2, len);
-            let place = strike
-                .script
-                .and_then(|fault| fault.at_bytes)
-                .unwrap_or(drawn);
-            let place = self.medium.sector_start(place);
+        if let Some(place) = self.stays(&strike, offset, len) {
             self.medium.make_unwritable(place);
             (record.persistent, record.at_bytes) = (Some(true), Some(place));
         }

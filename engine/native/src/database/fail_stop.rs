@@ -73,8 +73,8 @@ fn fails_stop(durability: Durability) {
     let acknowledged = AtomicU64::new(0);
     let write = |client: u64| {
         let database = database.clone();
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime");
         for number in 0.. {
             let key = key(client, number);
             let put = match client {
