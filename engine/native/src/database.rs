@@ -161,8 +161,9 @@ impl Database {
             mutations: batch,
             durability,
         };
+        let draft = self.0.shared.rows.draft(batch);
         let beside = Beside {
-            rows: batch,
+            draft: Some(&draft),
             ..Beside::default()
         };
         done(self.0.shared.call(request, &beside))
@@ -281,8 +282,9 @@ impl Database {
             mutations: batch,
             durability,
         };
+        let draft = self.0.shared.rows.draft(batch);
         let beside = Beside {
-            rows: batch,
+            draft: Some(&draft),
             ..Beside::default()
         };
         let answer = self.send(request, &beside);

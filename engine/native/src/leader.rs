@@ -22,6 +22,7 @@ use kvsim_engine::{
     Durability, Engine, Mutation, Nanos, Port as _, Reply, Request, ScanRange, Status,
 };
 
+use crate::draft::Draft;
 use crate::driver::{Completion, Driver};
 use crate::effects::{Effects, IoCounts};
 use crate::inbox::{Inbox, Parcel};
@@ -118,8 +119,8 @@ pub(crate) struct Shared {
 pub(crate) struct Beside<'a> {
     /// The key of a read of the newest value, and when it began.
     pub(crate) fill: Option<(&'a [u8], Stamp)>,
-    /// Writes whose rows change.
-    pub(crate) rows: &'a [Mutation<'a>],
+    /// Writes, and what they make of the rows.
+    pub(crate) draft: Option<&'a Draft<'a>>,
 }
 
 /// What was counted since the opening.
@@ -261,19 +262,17 @@ impl Shared {
         if matches!(request, Request::Close) {
             self.rows.forget_ranges();
         }
-        if beside.rows.is_empty() || effects.refused == Some(id) {
+        let Some(draft) = beside.draft.filter(|_| effects.refused != Some(id)) else {
             return;
-        }
+        };
         if engine.is_queued(id) {
             let pending = effects.pending[index].as_mut().expect("it is not answered");
-            pending.fenced = beside.rows.iter().map(|row| row.key().into()).collect();
-            beside
-                .rows
-                .iter()
-                .for_each(|row| self.rows.fence(row.key()));
+            let keys = draft.batch().iter().map(Mutation::key);
+            pending.fenced = keys.clone().map(Into::into).collect();
+            keys.for_each(|key| self.rows.fence(key));
             return;
         }
-        self.rows.apply(beside.rows);
+        self.rows.apply(draft);
     }
 
     /// Somebody is at work in the engine, who has what it needs at hand: it is quicker to be served by them than to wait for the lock.

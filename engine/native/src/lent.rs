@@ -47,14 +47,32 @@ impl From<Shared> for Value {
     }
 }
 
+/// Bytes of the row of a key and a value.
+pub(crate) fn row_bytes(key: &[u8], value: &[u8]) -> usize {
+    KEY_LEN_BYTES + key.len() + value.len()
+}
+
 /// Key and value in one piece, so that a hit touches one place.
 pub(crate) fn row_of(key: &[u8], value: &[u8]) -> Arc<[u8]> {
-    let len = u32::try_from(key.len()).expect("keys are short");
-    let mut row = Vec::with_capacity(KEY_LEN_BYTES + key.len() + value.len());
-    row.extend_from_slice(&len.to_le_bytes());
+    let mut row = Vec::with_capacity(row_bytes(key, value));
+    row.extend_from_slice(&key_len(key));
     row.extend_from_slice(key);
     row.extend_from_slice(value);
     row.into()
+}
+
+/// The same in memory of just that size.
+pub(crate) fn fill_row(row: &mut [u8], key: &[u8], value: &[u8]) {
+    let (len, rest) = row.split_at_mut(KEY_LEN_BYTES);
+    let (key_of_row, value_of_row) = rest.split_at_mut(key.len());
+    len.copy_from_slice(&key_len(key));
+    key_of_row.copy_from_slice(key);
+    value_of_row.copy_from_slice(value);
+}
+
+fn key_len(key: &[u8]) -> [u8; KEY_LEN_BYTES] {
+    let len = u32::try_from(key.len()).expect("keys are short");
+    len.to_le_bytes()
 }
 
 pub(crate) fn split(row: &[u8]) -> (&[u8], usize) {

@@ -16,6 +16,7 @@
 mod apple;
 mod database;
 mod device;
+mod draft;
 mod driver;
 mod effects;
 mod entries;

@@ -17,11 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use kvsim_engine::{Key, Mutation, ScanRange};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::draft::{Draft, DraftRow, DraftRows, draw_up};
 use crate::entries::Entries;
 use crate::leaf::{Leaf, ROW_OVERHEAD_BYTES};
 use crate::lent::{KEY_LEN_BYTES, Value, row_of, split};
 use crate::lock::lock;
-use crate::ranges::Ranges;
+use crate::ranges::{Put, Ranges};
 use crate::shard::{OVERHEAD_BYTES, Shard};
 
 const SHARDS: usize = 256;
@@ -119,33 +120,51 @@ impl Rows {
         self.changes.load(Ordering::Relaxed)
     }
 
+    /// What these writes will make of the rows, without any lock but for a look whether they are there.
+    pub(crate) fn draft<'a>(&self, batch: &'a [Mutation<'a>]) -> Draft<'a> {
+        let rows = batch.iter().map(|mutation| {
+            let hash = xxh3_64(mutation.key());
+            self.shard(hash).holds(hash, mutation.key());
+            let row = match mutation {
+                Mutation::Put { key, value } if self.takes(key, value) => {
+                    Some(draw_up(key, value))
+                }
+                _ => None,
+            };
+            DraftRow { hash, row }
+        });
+        Draft::new(batch, rows.collect())
+    }
+
     /// Writes have taken effect in the engine, whose lock is still held.
-    pub(crate) fn apply(&self, batch: &[Mutation<'_>]) {
+    pub(crate) fn apply(&self, draft: &Draft<'_>) {
         // Whoever sees a row changed has taken the shard's lock after this.
         self.changes.fetch_add(1, Ordering::Relaxed);
+        let mut rows = draft.rows();
+        let DraftRows { rows, dead } = &mut *rows;
+        let writes = draft.batch().iter().zip(rows);
         if !self.ordered.load(Ordering::Relaxed) {
-            batch.iter().for_each(|mutation| self.write(mutation));
-            return;
+            return writes.for_each(|(mutation, row)| self.write(mutation.key(), row, dead));
         }
-        let (mut left, mut dead) = (Vec::new(), Vec::new());
+        let mut left = Vec::new();
         let mut ranges = self.ranges_mut();
-        for mutation in batch {
-            match mutation {
-                Mutation::Put { key, value } if self.takes(key, value) => {
-                    let Some(put) = ranges.put(key, || row_of(key, value), &mut left) else {
-                        self.write(mutation);
-                        continue;
-                    };
-                    dead.extend(put.old);
-                    dead.extend(self.set(key, put.row, true));
-                }
-                Mutation::Put { key, .. } => {
+        for (mutation, draft) in writes {
+            let key = mutation.key();
+            match (mutation, draft.row.take()) {
+                (_, Some(row)) => match ranges.put(key, &row, &mut left) {
+                    Put::Here { old } => {
+                        dead.extend(old);
+                        self.set(draft.hash, key, row, true, dead);
+                    }
+                    Put::Nowhere => self.set(draft.hash, key, row, false, dead),
+                },
+                (Mutation::Put { .. }, None) => {
                     left.extend(ranges.forget(key));
-                    self.write(mutation);
+                    self.write(key, draft, dead);
                 }
-                Mutation::Delete { key } => {
+                (Mutation::Delete { .. }, None) => {
                     dead.extend(ranges.remove(key, &mut left));
-                    self.write(mutation);
+                    self.write(key, draft, dead);
                 }
             }
         }
@@ -155,40 +174,23 @@ impl Rows {
     }
 
     /// A write to a key that is in no range.
-    fn write(&self, mutation: &Mutation<'_>) {
-        match mutation {
-            Mutation::Put { key, value } if self.takes(key, value) => {
-                let hash = xxh3_64(key);
-                let mut shard = self.shard(hash);
-                if shard.overwrite(hash, key, value) {
-                    shard.writes += 1;
-                    return;
-                }
-                drop(shard);
-                drop(self.set(key, row_of(key, value), false));
-            }
-            mutation => {
-                let key = mutation.key();
-                let hash = xxh3_64(key);
-                let mut shard = self.shard(hash);
+    fn write(&self, key: &[u8], draft: &mut DraftRow, dead: &mut Vec<Arc<[u8]>>) {
+        match draft.row.take() {
+            Some(row) => self.set(draft.hash, key, row, false, dead),
+            None => {
+                let mut shard = self.shard(draft.hash);
                 shard.writes += 1;
-                let removed = shard.remove(hash, key);
-                drop(shard);
-                drop(removed);
+                dead.extend(shard.remove(draft.hash, key));
             }
         }
     }
 
-    /// Sets a row. Memory is given back by the caller, without a lock.
-    fn set(&self, key: &[u8], row: Arc<[u8]>, shared: bool) -> Vec<Arc<[u8]>> {
-        let hash = xxh3_64(key);
+    /// Sets a row. What leaves is given back by the caller, without a lock.
+    fn set(&self, hash: u64, key: &[u8], row: Arc<[u8]>, shared: bool, dead: &mut Vec<Arc<[u8]>>) {
         let mut shard = self.shard(hash);
         shard.writes += 1;
-        let old = shard.put(hash, key, row, shared);
-        let mut dead = shard.evict(self.shard_bytes_max());
-        drop(shard);
-        dead.extend(old);
-        dead
+        dead.extend(shard.put(hash, key, row, shared));
+        dead.extend(shard.evict(self.shard_bytes_max()));
     }
 
     /// A write to this key will take effect at some time from now on: until `unfence`, nothing is put into its shard or the ranges.
@@ -343,11 +345,11 @@ mod tests {
     use super::*;
 
     fn put(rows: &Rows, key: &[u8], value: &[u8]) {
-        rows.apply(&[Mutation::Put { key, value }]);
+        rows.apply(&rows.draft(&[Mutation::Put { key, value }]));
     }
 
     fn delete(rows: &Rows, key: &[u8]) {
-        rows.apply(&[Mutation::Delete { key }]);
+        rows.apply(&rows.draft(&[Mutation::Delete { key }]));
     }
 
     /// Goal: the cache answers what was written last. Method: writes, overwrites and deletes of many keys, against a map.

@@ -6,9 +6,8 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::lent::{KEY_LEN_BYTES, split};
+use crate::lent::split;
 
 /// What a row costs beside its key and value.
 pub(crate) const OVERHEAD_BYTES: usize = 64;
@@ -17,6 +16,8 @@ pub(crate) const OVERHEAD_BYTES: usize = 64;
 #[derive(Debug)]
 struct Slot {
     row: Arc<[u8]>,
+    /// Part of the key's hash, so that neither growth nor, most times, another key touches the row.
+    hash: u32,
     referenced: bool,
     /// The ordered cache holds the same row.
     shared: bool,
@@ -34,13 +35,24 @@ pub(crate) struct Shard {
     pub(crate) fences: u32,
 }
 
+/// The part of a hash that a slot holds. Which shard it is, other bits say.
+fn part(hash: u64) -> u32 {
+    let [a, b, c, d, ..] = hash.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+/// The table takes the lowest and the highest bits.
+fn spread(part: u32) -> u64 {
+    u64::from(part) << 32 | u64::from(part)
+}
+
 impl Slot {
     fn key(&self) -> &[u8] {
         split(&self.row).0
     }
 
-    fn is(&self, key: &[u8]) -> bool {
-        self.key() == key
+    fn is(&self, hash: u32, key: &[u8]) -> bool {
+        self.hash == hash && self.key() == key
     }
 
     fn cost(&self) -> usize {
@@ -51,13 +63,17 @@ impl Slot {
 impl Shard {
     /// The row of a key, which counts as used.
     pub(crate) fn find(&mut self, hash: u64, key: &[u8]) -> Option<Arc<[u8]>> {
-        let slot = self.table.find_mut(hash, |slot| slot.is(key))?;
+        let hash = part(hash);
+        let slot = self.table.find_mut(spread(hash), |slot| slot.is(hash, key))?;
         slot.referenced = true;
         Some(Arc::clone(&slot.row))
     }
 
+    /// Whether there is a row of this key. Whoever asks also brings the memory that `put` and `remove` look at closer to all processors.
     pub(crate) fn holds(&self, hash: u64, key: &[u8]) -> bool {
-        self.table.find(hash, |slot| slot.is(key)).is_some()
+        let hash = part(hash);
+        let found = self.table.find(spread(hash), |slot| slot.is(hash, key));
+        found.is_some()
     }
 
     #[cfg(test)]
@@ -70,21 +86,6 @@ impl Shard {
         self.table.iter().map(|slot| &slot.row)
     }
 
-    /// Changes a row in place, if it has the same size and is lent to nobody.
-    pub(crate) fn overwrite(&mut self, hash: u64, key: &[u8], value: &[u8]) -> bool {
-        let Some(slot) = self.table.find_mut(hash, |slot| slot.is(key)) else {
-            return false;
-        };
-        slot.referenced = true;
-        match Arc::get_mut(&mut slot.row) {
-            Some(row) if row.len() == KEY_LEN_BYTES + key.len() + value.len() => {
-                row[KEY_LEN_BYTES + key.len()..].copy_from_slice(value);
-                true
-            }
-            _ => false,
-        }
-    }
-
     /// Sets a row; returns the one that was there.
     pub(crate) fn put(
         &mut self,
@@ -93,14 +94,17 @@ impl Shard {
         row: Arc<[u8]>,
         shared: bool,
     ) -> Option<Arc<[u8]>> {
+        let hash = part(hash);
         let mut slot = Slot {
             row,
+            hash,
             referenced: false,
             shared,
         };
         self.bytes += slot.cost();
-        let rehash = |slot: &Slot| xxh3_64(slot.key());
-        match self.table.entry(hash, |slot| slot.is(key), rehash) {
+        let is_it = |slot: &Slot| slot.is(hash, key);
+        let entry = self.table.entry(spread(hash), is_it, |slot| spread(slot.hash));
+        match entry {
             Entry::Occupied(mut entry) => {
                 slot.referenced = true;
                 let old = std::mem::replace(entry.get_mut(), slot);
@@ -115,8 +119,11 @@ impl Shard {
     }
 
     pub(crate) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Arc<[u8]>> {
-        let entry = self.table.find_entry(hash, |slot| slot.is(key)).ok()?;
-        let (slot, _) = entry.remove();
+        let hash = part(hash);
+        let entry = self
+            .table
+            .find_entry(spread(hash), |slot| slot.is(hash, key));
+        let (slot, _) = entry.ok()?.remove();
         self.bytes -= slot.cost();
         Some(slot.row)
     }
@@ -125,7 +132,7 @@ impl Shard {
     pub(crate) fn share(&mut self, hash: u64, row: &Arc<[u8]>, shared: bool) {
         if let Some(slot) = self
             .table
-            .find_mut(hash, |slot| Arc::ptr_eq(&slot.row, row))
+            .find_mut(spread(part(hash)), |slot| Arc::ptr_eq(&slot.row, row))
         {
             self.bytes -= slot.cost();
             slot.shared = shared;

@@ -85,11 +85,12 @@ impl Span {
     }
 }
 
-/// A row that was set.
-pub(crate) struct Put {
-    pub(crate) row: Arc<[u8]>,
-    /// What was there before.
-    pub(crate) old: Option<Arc<[u8]>>,
+/// What became of a row that was to be set.
+pub(crate) enum Put {
+    /// It is here; and what was there before.
+    Here { old: Option<Arc<[u8]>> },
+    /// It is in no range that is kept.
+    Nowhere,
 }
 
 impl Ranges {
@@ -113,19 +114,20 @@ impl Ranges {
     pub(crate) fn put(
         &mut self,
         key: &[u8],
-        row: impl FnOnce() -> Arc<[u8]>,
+        row: &Arc<[u8]>,
         left: &mut Vec<Arc<Leaf>>,
-    ) -> Option<Put> {
-        let (from, span) = self.span_of(key)?;
+    ) -> Put {
+        let Some((from, span)) = self.span_of(key) else {
+            return Put::Nowhere;
+        };
         if span.is_worn() {
             let from = from.clone();
             left.push(self.take_out(&from).leaf);
-            return None;
+            return Put::Nowhere;
         }
-        let row = row();
         let leaf = Arc::make_mut(&mut span.leaf);
         let before = leaf.bytes();
-        let (last, old) = leaf.put(Arc::clone(&row));
+        let (last, old) = leaf.put(Arc::clone(row));
         let after = leaf.bytes();
         if leaf.len() > LEAF_ROWS_MAX {
             // Keys often come in order: then the leaf stays full, and the next one is filled.
@@ -138,7 +140,7 @@ impl Ranges {
             self.spans.insert(middle, right);
         }
         self.bytes = self.bytes + after - before;
-        Some(Put { row, old })
+        Put::Here { old }
     }
 
     /// The key is gone; so is its span, if it is not worth the upkeep.

@@ -1,0 +1,117 @@
+//! What a writer makes before it takes the engine's lock: the rows that its write will put into the cache. Under the lock they only change places
+//! with those that are there, and what leaves the cache is given back when the lock has been let go. So copying values, and getting and giving back
+//! memory, which may take the kernel a while, hold nobody up.
+//!
+//! Invariants:
+//! - a row of a draft is the key and the value of its mutation; there is none where the cache would not keep it, or the key goes;
+//! - a draft that is not applied has changed nothing;
+//! - a thread keeps one row that has left the cache, of at most [`SPARE_BYTES_MAX`], for its next write: that much is beyond the cache's bound.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use kvsim_engine::Mutation;
+
+use crate::lent::{fill_row, row_bytes, row_of};
+use crate::lock::lock;
+
+const SPARE_BYTES_MAX: usize = 16 << 10;
+
+thread_local! {
+    static SPARE: Cell<Option<Arc<[u8]>>> = const { Cell::new(None) };
+}
+
+/// A write and its rows.
+pub(crate) struct Draft<'a> {
+    batch: &'a [Mutation<'a>],
+    rows: Mutex<DraftRows>,
+}
+
+/// Rows on their way into the cache, and what it has given back for them.
+#[derive(Default)]
+pub(crate) struct DraftRows {
+    pub(crate) rows: Vec<DraftRow>,
+    pub(crate) dead: Vec<Arc<[u8]>>,
+}
+
+/// What one mutation makes of its key.
+pub(crate) struct DraftRow {
+    pub(crate) hash: u64,
+    /// `None`: the key is not in the cache any more.
+    pub(crate) row: Option<Arc<[u8]>>,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(batch: &'a [Mutation<'a>], rows: Vec<DraftRow>) -> Draft<'a> {
+        let dead = Vec::new();
+        Draft {
+            batch,
+            rows: Mutex::new(DraftRows { rows, dead }),
+        }
+    }
+
+    pub(crate) fn batch(&self) -> &'a [Mutation<'a>] {
+        self.batch
+    }
+
+    pub(crate) fn rows(&self) -> MutexGuard<'_, DraftRows> {
+        lock(&self.rows)
+    }
+}
+
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        let rows = self.rows.get_mut();
+        let rows = rows.unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut dead = rows.dead.drain(..);
+        if let Some(spare) = dead.find(|row| row.len() <= SPARE_BYTES_MAX) {
+            SPARE.set(Some(spare));
+        }
+    }
+}
+
+/// The row of a key and a value, in the memory of one that has left the cache if it fits and nobody holds that any more.
+pub(crate) fn draw_up(key: &[u8], value: &[u8]) -> Arc<[u8]> {
+    if row_bytes(key, value) <= SPARE_BYTES_MAX
+        && let Some(mut spare) = SPARE.take()
+        && let Some(row) = Arc::get_mut(&mut spare)
+        && row.len() == row_bytes(key, value)
+    {
+        fill_row(row, key, value);
+        return spare;
+    }
+    row_of(key, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lent::split;
+
+    /// Goal: memory is used again, but none that somebody still reads. Method: a row that has left, alone and held.
+    #[test]
+    fn a_spare_row_is_used_again_unless_it_is_held() {
+        let leave = |row: &Arc<[u8]>| {
+            let draft = Draft::new(&[], Vec::new());
+            draft.rows().dead.push(Arc::clone(row));
+        };
+        let row = draw_up(b"key", b"value");
+        leave(&row);
+        let other = draw_up(b"kez", b"other");
+        assert!(!Arc::ptr_eq(&row, &other), "it is held");
+        assert_eq!((split(&row), &row[7..]), ((&b"key"[..], 7), &b"value"[..]));
+        let before = Arc::as_ptr(&other);
+        leave(&other);
+        drop(other);
+        let again = draw_up(b"yek", b"later");
+        assert_eq!(Arc::as_ptr(&again), before, "it has left, and fits");
+        assert_eq!(
+            (split(&again), &again[7..]),
+            ((&b"yek"[..], 7), &b"later"[..])
+        );
+        leave(&again);
+        drop(again);
+        let longer = draw_up(b"key", b"a longer value");
+        assert_eq!(&longer[7..], b"a longer value");
+    }
+}
