@@ -194,6 +194,8 @@ impl Core {
         records: &mut Peekable<Records<'_>>,
         damaged: impl Fn(Mismatch) -> Stop,
     ) -> Result<Moved, Stop> {
+        let ahead = records.clone().take(RECORDS_PER_STEP).flatten();
+        self.index.look_ahead(ahead.map(|record| record.key));
         for _ in 0..RECORDS_PER_STEP {
             let Some(record) = records.peek() else {
                 return Ok(Moved::All);

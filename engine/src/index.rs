@@ -68,6 +68,9 @@ pub(crate) struct Version {
     pub(crate) place: Place,
 }
 
+// A version and its key are to fit in one cache line: see `table`.
+const _: () = assert!(size_of::<Version>() + size_of::<Key>() <= 64);
+
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     newest: Table<Version>,
@@ -163,6 +166,12 @@ impl Index {
         let mut older = self.history.get_mut(&Key::new(key))?.iter_mut();
         let version = older.find(|version| version.sequence == sequence)?;
         (version.place != Place::Tombstone).then(|| std::mem::replace(&mut version.place, place))
+    }
+
+    /// Looks these keys up and nothing else: what each look-up waits for from memory comes at the same time, where look-ups with work in
+    /// between would wait one after the other.
+    pub(crate) fn look_ahead<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
+        std::hint::black_box(keys.filter(|key| self.newest.find(key).is_some()).count());
     }
 
     /// The version of `key` with this sequence, newest or kept for a snapshot.

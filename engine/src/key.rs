@@ -9,35 +9,49 @@ const PREFIX_BYTES: usize = 16;
 
 /// A key, or the bound of a range, for ordered maps: two are compared by their first bytes, which lie in place.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key {
-    /// The first bytes, and zeroes where the key is shorter.
-    prefix: [u8; PREFIX_BYTES],
-    len: u16,
-    /// The whole key, if it is longer than the prefix. Clones share it.
-    long: Option<Arc<[u8]>>,
+pub struct Key(Repr);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Repr {
+    /// The whole key, and zeroes behind it.
+    Short { bytes: [u8; PREFIX_BYTES], len: u8 },
+    /// A key that is longer than its prefix. Clones share the whole of it.
+    Long {
+        prefix: [u8; PREFIX_BYTES],
+        bytes: Arc<[u8]>,
+    },
 }
+
+// An entry of the index is a key and a version, and is to fit in one cache line.
+const _: () = assert!(size_of::<Key>() <= 32);
 
 impl Key {
     /// The key of these bytes; short ones are kept in place.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Key {
-        let mut prefix = [0; PREFIX_BYTES];
-        let taken = bytes.len().min(PREFIX_BYTES);
-        prefix[..taken].copy_from_slice(&bytes[..taken]);
-        Key {
-            prefix,
-            // Beyond the prefix it is not looked at.
-            len: u16::try_from(bytes.len()).unwrap_or(u16::MAX),
-            long: (bytes.len() > PREFIX_BYTES).then(|| bytes.into()),
+        if let Some((prefix, _)) = bytes.split_first_chunk().filter(|(_, rest)| !rest.is_empty()) {
+            let (prefix, bytes) = (*prefix, bytes.into());
+            return Key(Repr::Long { prefix, bytes });
         }
+        let mut short = [0; PREFIX_BYTES];
+        short[..bytes.len()].copy_from_slice(bytes);
+        let len = u8::try_from(bytes.len()).expect("it is no longer than a prefix");
+        Key(Repr::Short { bytes: short, len })
     }
 
     /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        match &self.long {
-            Some(bytes) => bytes,
-            None => &self.prefix[..usize::from(self.len)],
+        match &self.0 {
+            Repr::Short { bytes, len } => &bytes[..usize::from(*len)],
+            Repr::Long { bytes, .. } => bytes,
+        }
+    }
+
+    fn prefix(&self) -> u128 {
+        match &self.0 {
+            Repr::Short { bytes, .. } => u128::from_be_bytes(*bytes),
+            Repr::Long { prefix, .. } => u128::from_be_bytes(*prefix),
         }
     }
 }
@@ -53,13 +67,14 @@ pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
 
 impl Ord for Key {
     fn cmp(&self, other: &Key) -> Ordering {
-        let number = |key: &Key| u128::from_be_bytes(key.prefix);
         // Where one of two equal prefixes ends within, zeroes fill it up: then the shorter key is the smaller one.
-        number(self)
-            .cmp(&number(other))
-            .then_with(|| match (&self.long, &other.long) {
-                (Some(one), Some(other)) => one[PREFIX_BYTES..].cmp(&other[PREFIX_BYTES..]),
-                _ => self.len.cmp(&other.len),
+        self.prefix()
+            .cmp(&other.prefix())
+            .then_with(|| match (&self.0, &other.0) {
+                (Repr::Long { bytes: one, .. }, Repr::Long { bytes: other, .. }) => {
+                    one[PREFIX_BYTES..].cmp(&other[PREFIX_BYTES..])
+                }
+                _ => self.bytes().len().cmp(&other.bytes().len()),
             })
     }
 }

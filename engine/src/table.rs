@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - an entry keeps its number from its insertion to its removal, so that whatever orders entries can refer to them by number;
+//! - entries do not move in memory: however many there are, none is copied when more come;
 //! - nothing that decides depends on the order in which they lie in the hash table.
 
 use hashbrown::HashTable;
@@ -11,6 +12,9 @@ use crate::key::{Key, is_same};
 
 /// Number of an entry.
 pub(crate) type Slot = u32;
+
+/// Entries of a chunk.
+const CHUNK: usize = 256;
 
 /// What the hash table holds. The hash lies beside the number, so that neither a wrong candidate nor growth touches an entry.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +35,9 @@ fn hash(key: &[u8]) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
+/// A key and its value, in one cache line if the value has room beside the key.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Filed<V> {
     key: Key,
     value: V,
@@ -41,7 +47,8 @@ struct Filed<V> {
 #[derive(Debug)]
 pub(crate) struct Table<V> {
     references: HashTable<Reference>,
-    entries: Vec<Option<Filed<V>>>,
+    /// By number, in chunks that are filled one after the other.
+    chunks: Vec<Vec<Option<Filed<V>>>>,
     vacant: Vec<Slot>,
 }
 
@@ -49,7 +56,7 @@ impl<V> Default for Table<V> {
     fn default() -> Self {
         Table {
             references: HashTable::new(),
-            entries: Vec::new(),
+            chunks: Vec::new(),
             vacant: Vec::new(),
         }
     }
@@ -70,14 +77,10 @@ impl<V> Table<V> {
         let filed = Some(Filed { key, value });
         let slot = match self.vacant.pop() {
             Some(slot) => {
-                self.entries[slot as usize] = filed;
+                *self.place(slot) = filed;
                 slot
             }
-            None => {
-                let slot = crate::format::len32(self.entries.len());
-                self.entries.push(filed);
-                slot
-            }
+            None => self.file(filed),
         };
         self.references.insert_unique(
             Reference::spread(hash),
@@ -89,7 +92,7 @@ impl<V> Table<V> {
 
     /// Removes an entry.
     pub(crate) fn remove(&mut self, slot: Slot) {
-        let filed = self.entries[slot as usize].take();
+        let filed = self.place(slot).take();
         let hash = hash(filed.expect("the entry is there").key.bytes());
         let found = self
             .references
@@ -98,8 +101,24 @@ impl<V> Table<V> {
         self.vacant.push(slot);
     }
 
+    /// Adds an entry behind all others.
+    fn file(&mut self, filed: Option<Filed<V>>) -> Slot {
+        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let full = self.chunks.len() - 1;
+        let last = self.chunks.last_mut().expect("there is one");
+        let slot = full * CHUNK + last.len();
+        last.push(filed);
+        crate::format::len32(slot)
+    }
+
+    fn place(&mut self, slot: Slot) -> &mut Option<Filed<V>> {
+        &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+
     fn filed(&self, slot: Slot) -> &Filed<V> {
-        self.entries[slot as usize]
+        self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
             .as_ref()
             .expect("the entry is there")
     }
@@ -113,7 +132,7 @@ impl<V> Table<V> {
     }
 
     pub(crate) fn value_mut(&mut self, slot: Slot) -> &mut V {
-        let filed = self.entries[slot as usize].as_mut();
+        let filed = self.place(slot).as_mut();
         &mut filed.expect("the entry is there").value
     }
 
@@ -162,6 +181,7 @@ mod tests {
             assert_eq!(table.get(key), Some(value));
         }
         assert_eq!(table.references.len(), model.len());
-        assert!(table.entries.len() <= 1 << 12, "numbers are used anew");
+        let filed: usize = table.chunks.iter().map(Vec::len).sum();
+        assert!(filed <= 1 << 12, "numbers are used anew");
     }
 }
