@@ -1,9 +1,10 @@
 //! Checksums seeded by identity: the same bytes at another place, in another epoch or of another database do not pass.
 //!
 //! The seed of a structure mixes the database, the kind of structure, and its place (and epoch, where it has one). A block of
-//! zeroes never passes, since every structure also carries a magic number; stale and misplaced ones fail by their seed.
+//! zeroes never passes, since every structure also carries a magic number; stale and misplaced ones fail by their seed. XXH3 could take the seed itself,
+//! but then it derives a secret from it for every input of more than 240 bytes, which takes as long as a kilobyte does.
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// What a checksum is of. The numbers are part of the format.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +37,7 @@ impl Identity {
 
     /// The checksum of `bytes` as a `kind` at `place` in `epoch` (0 where it has none).
     pub(crate) fn checksum(&self, kind: Kind, epoch: u64, place: u64, bytes: &[u8]) -> u64 {
-        xxh3_64_with_seed(bytes, self.seed(kind, epoch, place))
+        mix(xxh3_64(bytes) ^ self.seed(kind, epoch, place))
     }
 
     /// What the first frame of a database names as its predecessor's checksum.

@@ -42,6 +42,7 @@ mod pool;
 mod port;
 mod read;
 mod recovery;
+mod references;
 mod release;
 mod replay;
 mod scan;

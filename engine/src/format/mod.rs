@@ -12,7 +12,7 @@ pub(crate) mod segment;
 pub(crate) mod superblock;
 
 /// The version of the whole format.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 /// The header area holds the superblocks; segments follow it.
 pub(crate) const HEADER_AREA_BYTES: u64 = 256 << 10;
 /// Keys are 1..=this.
