@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 /// How often a thread looks again for the engine before it gives way: whoever holds it and runs is done within a microsecond or two.
 const LOOKS: u32 = 100;
 /// How often a thread then gives way, to a holder that does not run, before it sleeps.
-const TURNS: u32 = 100;
+pub(crate) const TURNS: u32 = 100;
 
 /// Takes a lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -27,36 +27,15 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 
 /// Takes a lock, and gives way to whoever holds it before it goes to sleep.
 pub(crate) fn lock_patiently<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    for look in looks() {
+    for look in 0..LOOKS + TURNS {
         if let Some(inside) = try_lock(mutex) {
             return inside;
         }
-        look.pause();
-    }
-    lock(mutex)
-}
-
-/// The times a thread looks before it sleeps.
-pub(crate) fn looks() -> impl Iterator<Item = Look> {
-    (0..LOOKS + TURNS).map(|number| Look {
-        gives_way: number >= LOOKS,
-    })
-}
-
-/// One time that a thread looks for what it waits for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Look {
-    /// It has looked often enough for a holder that runs.
-    pub(crate) gives_way: bool,
-}
-
-impl Look {
-    /// What lies between this look and the next.
-    pub(crate) fn pause(self) {
-        if self.gives_way {
-            std::thread::yield_now();
-        } else {
+        if look < LOOKS {
             std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
         }
     }
+    lock(mutex)
 }
