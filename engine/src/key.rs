@@ -29,7 +29,10 @@ impl Key {
     /// The key of these bytes; short ones are kept in place.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Key {
-        if let Some((prefix, _)) = bytes.split_first_chunk().filter(|(_, rest)| !rest.is_empty()) {
+        if let Some((prefix, _)) = bytes
+            .split_first_chunk()
+            .filter(|(_, rest)| !rest.is_empty())
+        {
             let (prefix, bytes) = (*prefix, bytes.into());
             return Key(Repr::Long { prefix, bytes });
         }

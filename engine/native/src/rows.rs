@@ -126,9 +126,7 @@ impl Rows {
             let hash = xxh3_64(mutation.key());
             self.shard(hash).holds(hash, mutation.key());
             let row = match mutation {
-                Mutation::Put { key, value } if self.takes(key, value) => {
-                    Some(draw_up(key, value))
-                }
+                Mutation::Put { key, value } if self.takes(key, value) => Some(draw_up(key, value)),
                 _ => None,
             };
             DraftRow { hash, row }

@@ -64,7 +64,9 @@ impl Shard {
     /// The row of a key, which counts as used.
     pub(crate) fn find(&mut self, hash: u64, key: &[u8]) -> Option<Arc<[u8]>> {
         let hash = part(hash);
-        let slot = self.table.find_mut(spread(hash), |slot| slot.is(hash, key))?;
+        let slot = self
+            .table
+            .find_mut(spread(hash), |slot| slot.is(hash, key))?;
         slot.referenced = true;
         Some(Arc::clone(&slot.row))
     }
@@ -103,7 +105,9 @@ impl Shard {
         };
         self.bytes += slot.cost();
         let is_it = |slot: &Slot| slot.is(hash, key);
-        let entry = self.table.entry(spread(hash), is_it, |slot| spread(slot.hash));
+        let entry = self
+            .table
+            .entry(spread(hash), is_it, |slot| spread(slot.hash));
         match entry {
             Entry::Occupied(mut entry) => {
                 slot.referenced = true;

@@ -111,12 +111,7 @@ impl Ranges {
     }
 
     /// Sets a row, if its key lies in a span that is worth it; if it is not, the span leaves.
-    pub(crate) fn put(
-        &mut self,
-        key: &[u8],
-        row: &Arc<[u8]>,
-        left: &mut Vec<Arc<Leaf>>,
-    ) -> Put {
+    pub(crate) fn put(&mut self, key: &[u8], row: &Arc<[u8]>, left: &mut Vec<Arc<Leaf>>) -> Put {
         let Some((from, span)) = self.span_of(key) else {
             return Put::Nowhere;
         };

@@ -228,7 +228,10 @@ fn a_queue_does_not_leave_empty_spans_behind() {
     for n in 0_u32..5000 {
         let key = n.to_be_bytes();
         let put = ranges.put(&key, &row_of(&key, b"value"), &mut left);
-        assert!(matches!(put, Put::Here { .. }), "everything is in the range");
+        assert!(
+            matches!(put, Put::Here { .. }),
+            "everything is in the range"
+        );
         if n >= 100 {
             let oldest = (n - 100).to_be_bytes();
             assert!(ranges.remove(&oldest, &mut left).is_some());
