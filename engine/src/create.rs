@@ -13,7 +13,7 @@ use crate::error::{Error, Mismatch};
 use crate::executor::Handle;
 use crate::format::page::PageRef;
 use crate::format::superblock::{ReplayStart, Superblock, copy_offset};
-use crate::format::{Geometry, HEADER_AREA_BYTES, is_blank, to_usize};
+use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
 use crate::log::Tail;
 
 /// Fewer do not leave room for data beside log, cleaning and checkpoints.
@@ -51,7 +51,7 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
     let one_half =
         garbage.iter().all(|copy| copy % 2 == 0) || garbage.iter().all(|copy| copy % 2 == 1);
     if !one_half {
-        return Err(not_blank(copy_offset(garbage[0])));
+        return Err(refusal(handle, garbage, geometry.block_bytes).await?);
     }
     let header = handle.read_retry(0, HEADER_AREA_BYTES).await?;
     let block = geometry.block_bytes;
@@ -97,6 +97,23 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
         durable: tail.previous_end,
         index_root: PageRef::NONE,
         table_root: PageRef::NONE,
+    })
+}
+
+/// Why nothing is created where these copies are neither valid nor blank: if all of them are of one other version of the format, that is said.
+async fn refusal(handle: &Handle, garbage: &[u16], block: u64) -> Result<Error, Error> {
+    let mut versions = Vec::new();
+    for copy in garbage {
+        let bytes = handle.read_retry(copy_offset(*copy), block).await?;
+        versions.push(Superblock::other_version(&bytes));
+    }
+    Ok(match versions[0] {
+        Some(version) if versions.iter().all(|other| *other == versions[0]) => {
+            Error::Invalid(format!(
+                "the database is of format version {version}, and this engine reads version {VERSION} only"
+            ))
+        }
+        _ => not_blank(copy_offset(garbage[0])),
     })
 }
 

@@ -486,6 +486,37 @@ fn only_a_blank_device_is_formatted() {
     }
 }
 
+/// Goal: a database of another version of the format is refused as that, and damage is not taken for it. Method: another version in all copies of the
+/// superblock, and different ones.
+#[test]
+fn another_format_version_is_refused_as_that() {
+    const COPIES_AT: [usize; 4] = [0, 65_536, 131_072, 196_608];
+    let refused = |versions: [u8; 4]| {
+        let mut world = world(1 << 20, "");
+        world.open().expect("opens");
+        world.kill();
+        world.disk.process_crash();
+        let before = world.disk.durable.clone();
+        world.disk.damage(|bytes| {
+            for (at, version) in COPIES_AT.into_iter().zip(versions) {
+                assert_eq!(&bytes[at..at + 8], b"KVSIMSB1");
+                bytes[at + 8] = version;
+            }
+        });
+        let opened = world.open();
+        let overwritten = (0..before.len())
+            .filter(|at| world.disk.durable[*at] != before[*at])
+            .count();
+        assert!(overwritten <= 4, "nothing is formatted over");
+        opened
+    };
+    let (status, message) = refused([1; 4]).expect_err("another version");
+    assert_eq!(status, Status::Invalid);
+    assert!(message.contains("format version 1,"), "{message}");
+    let (status, _) = refused([1, 1, 1, 7]).expect_err("they differ");
+    assert_eq!(status, Status::Corruption);
+}
+
 /// Goal: a wrong configuration is a reply. Method: each kind.
 #[test]
 fn a_wrong_configuration_is_invalid() {

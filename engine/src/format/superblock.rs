@@ -209,6 +209,13 @@ impl Superblock {
         Ok((superblock, turn))
     }
 
+    /// What a copy of another version of the format says of itself; how its checksum is made is not known.
+    pub(crate) fn other_version(bytes: &[u8]) -> Option<u16> {
+        let is_ours = bytes.len() >= SUPERBLOCK_BYTES && get_u64(bytes, MAGIC) == MAGIC_VALUE;
+        let version = is_ours.then(|| get_u16(bytes, FORMAT_VERSION));
+        version.filter(|version| *version != VERSION)
+    }
+
     /// Everything later arithmetic relies on.
     fn check_layout(&self) -> Result<(), Mismatch> {
         let block = u64::from(self.block_bytes);
