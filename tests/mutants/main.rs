@@ -29,8 +29,8 @@ fn hunt() -> Hunt {
     }
 }
 
-/// The mutant breaks this property in the scenario that is tried first.
-fn is_caught(mutant: Mutant, property: &str) {
+/// The mutant breaks one of these properties in the scenario that is tried first.
+fn is_caught(mutant: Mutant, properties: &[&str]) {
     let first = &trials_for(mutant)[..1];
     let hunted = hunt()
         .hunt(mutant, first, &Control::default())
@@ -39,15 +39,16 @@ fn is_caught(mutant: Mutant, property: &str) {
         .caught()
         .unwrap_or_else(|| panic!("{mutant:?} is missed: {hunted:#?}"));
     let failure = caught.failure.as_ref().expect("it was caught");
-    assert_eq!(failure.property, property, "{mutant:?}: {failure:#?}");
+    let is_it = properties.contains(&failure.property.as_str());
+    assert!(is_it, "{mutant:?}: {failure:#?}");
 }
 
 macro_rules! mutants {
-    ($($test:ident: $mutant:ident breaks $property:literal;)*) => {
+    ($($test:ident: $mutant:ident breaks $($property:literal)or+;)*) => {
         $(
             #[test]
             fn $test() {
-                is_caught(Mutant::$mutant, $property);
+                is_caught(Mutant::$mutant, &[$($property),+]);
             }
         )*
     };
@@ -59,7 +60,8 @@ mutants! {
     batch_split_over_frames: BatchSplitOverFrames breaks "atomic_writes";
     checkpoint_pages_not_flushed: CheckpointPagesNotFlushed breaks "acknowledged_durable";
     new_epoch_not_flushed: NewEpochNotFlushed breaks "acknowledged_durable";
-    recycled_segment_replays: RecycledSegmentReplays breaks "no_resurrection";
+    // It depends on what lies in the old segment.
+    recycled_segment_replays: RecycledSegmentReplays breaks "no_resurrection" or "atomic_writes";
     length_trusted_unchecked: LengthTrustedUnchecked breaks "sane_guest";
     failed_flush_retried: FailedFlushRetried breaks "acknowledged_durable";
 }
