@@ -1,5 +1,5 @@
 //! What a writer makes before it takes the engine's lock: the rows that its write will put into the cache. Under the lock they only change places
-//! with those that are there, and what leaves the cache is given back when the lock has been let go. So copying values, and getting and giving back
+//! with those that are there, and the rows that leave are given back when the lock has been let go. So copying values, and getting and giving back
 //! memory, which may take the kernel a while, hold nobody up.
 //!
 //! Invariants:
@@ -28,7 +28,6 @@ pub(crate) struct Draft<'a> {
 }
 
 /// Rows on their way into the cache, and what it has given back for them.
-#[derive(Default)]
 pub(crate) struct DraftRows {
     pub(crate) rows: Vec<DraftRow>,
     pub(crate) dead: Vec<Arc<[u8]>>,

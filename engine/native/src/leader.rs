@@ -12,21 +12,19 @@
 //! - if the engine panics, it is given up, and nobody waits for it (see `held`).
 
 mod held;
+mod left;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use kvsim_engine::{
-    Durability, Engine, Mutation, Nanos, Port as _, Reply, Request, ScanRange, Status,
-};
+use kvsim_engine::{Engine, Mutation, Nanos, Port as _, Reply, Request, ScanRange, Status};
 
 use crate::draft::Draft;
 use crate::driver::{Completion, Driver};
 use crate::effects::{Effects, IoCounts};
 use crate::inbox::{Inbox, Parcel};
-use crate::lock::TURNS;
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Call, Receiver, Seat, Ticket};
@@ -37,9 +35,6 @@ pub(crate) use held::Held;
 const SPIN: Duration = Duration::from_micros(100);
 /// How soon the database's own thread looks again while somebody else leads.
 const LOOK_NS: Nanos = 1_000_000;
-
-/// How many requests of others a thread serves before it goes on with its own.
-const INBOX_SERVED_MAX: usize = 16;
 
 /// The engine, which may move between threads as a whole.
 struct Movable(Engine);
@@ -209,7 +204,7 @@ impl Shared {
         seat.sit();
         let mut inside = match self.try_lock() {
             Some(inside) => inside,
-            None if is_answered_at_once(&request) => {
+            None if left::is_answered_at_once(&request) => {
                 return self.leave_to_others(&Parcel::new(request, beside, seat));
             }
             None => self.lock(),
@@ -262,7 +257,9 @@ impl Shared {
         if matches!(request, Request::Close) {
             self.rows.forget_ranges();
         }
-        let Some(draft) = beside.draft.filter(|_| effects.refused != Some(id)) else {
+        let is_taken =
+            |draft: &&Draft<'_>| !draft.batch().is_empty() && effects.refused != Some(id);
+        let Some(draft) = beside.draft.filter(is_taken) else {
             return;
         };
         if engine.is_queued(id) {
@@ -273,64 +270,6 @@ impl Shared {
             return;
         }
         self.rows.apply(draft);
-    }
-
-    /// Somebody is at work in the engine, who has what it needs at hand: it is quicker to be served by them than to wait for the lock.
-    fn leave_to_others(&self, parcel: &Parcel<'_>) -> Reply {
-        self.inbox.put(parcel);
-        // Whoever runs on this processor next may leave a request too: so the holder serves many at a time.
-        for _ in 0..TURNS {
-            if parcel.is_open() {
-                return self.fetch(parcel);
-            }
-            if let Some(inside) = self.try_lock() {
-                self.leave(inside);
-                break;
-            }
-            std::thread::yield_now();
-        }
-        while !parcel.is_open() {
-            let inside = self.lock();
-            self.leave(inside);
-        }
-        self.fetch(parcel)
-    }
-
-    /// What became of a request that somebody else has handed in.
-    fn fetch(&self, parcel: &Parcel<'_>) -> Reply {
-        if parcel.is_answered() {
-            return parcel.seat.take().expect("it was put down");
-        }
-        self.await_call(&parcel.seat)
-    }
-
-    /// Hands in what others have left.
-    fn serve_inbox(&self, inside: &mut Inside, errands: &mut Errands) {
-        for _ in 0..INBOX_SERVED_MAX {
-            let Some(parcel) = self.inbox.take() else {
-                return;
-            };
-            let seat = &parcel.seat;
-            self.hand_in(
-                inside,
-                parcel.request,
-                parcel.beside,
-                Receiver::Thread(Arc::clone(seat)),
-            );
-            if seat.is_answered() {
-                // It looks for its reply, and is not told.
-                inside.effects.told.retain(|told| !Arc::ptr_eq(told, seat));
-                parcel.answered();
-                continue;
-            }
-            if matches!(inside.leader, Leader::Nobody) && errands.next.is_none() {
-                inside.leader = Leader::Seat(Arc::clone(seat));
-                errands.next = Some(Arc::clone(seat));
-            } else {
-                inside.seated.push(Arc::clone(seat));
-            }
-            parcel.seated();
-        }
     }
 
     fn await_reply<'a>(&'a self, mut inside: Held<'a>, seat: &Arc<Seat>) -> Reply {
@@ -601,17 +540,6 @@ impl Shared {
             helper.tell(Call::Lead);
         }
     }
-}
-
-/// Only what nobody has to wait for at the disk is left to others: whoever waits there may be the one who leads.
-fn is_answered_at_once(request: &Request<'_>) -> bool {
-    matches!(
-        request,
-        Request::Write {
-            durability: Durability::Relaxed,
-            ..
-        }
-    )
 }
 
 fn is_among(told: &[Arc<Seat>], seat: &Arc<Seat>) -> bool {
