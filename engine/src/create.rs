@@ -110,7 +110,7 @@ async fn refusal(handle: &Handle, garbage: &[u16], block: u64) -> Result<Error, 
     Ok(match versions[0] {
         Some(version) if versions.iter().all(|other| *other == versions[0]) => {
             Error::Invalid(format!(
-                "the database is of format version {version}, and this engine reads version {VERSION} only"
+                "the database is of format version {version}, and this engine reads version {VERSION} only: open it with the release that wrote it"
             ))
         }
         _ => not_blank(copy_offset(garbage[0])),

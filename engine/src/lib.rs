@@ -42,7 +42,6 @@ mod pool;
 mod port;
 mod read;
 mod recovery;
-mod references;
 mod release;
 mod replay;
 mod scan;

@@ -1,20 +1,34 @@
-//! Entries by key, found by hash: looking up a key takes two cache lines, where walking down a tree takes one or more per level.
+//! Entries by key, found by hash: looking up a key takes three cache lines, where walking down a tree takes one or more per level.
 //!
 //! Invariants:
 //! - an entry keeps its number from its insertion to its removal, so that whatever orders entries can refer to them by number;
 //! - entries do not move in memory: however many there are, none is copied when more come;
 //! - nothing that decides depends on the order in which they lie in the hash table.
 
+use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::key::{Key, is_same};
-use crate::references::References;
 
 /// Number of an entry.
 pub(crate) type Slot = u32;
 
 /// Entries of a chunk.
 const CHUNK: usize = 256;
+
+/// What the hash table holds. The hash lies beside the number, so that neither a wrong candidate nor growth touches an entry.
+#[derive(Debug, Clone, Copy)]
+struct Reference {
+    hash: u32,
+    slot: Slot,
+}
+
+impl Reference {
+    /// The table takes the lowest and the highest bits.
+    fn spread(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
+}
 
 fn hash(key: &[u8]) -> u32 {
     let [a, b, c, d, ..] = xxh3_64(key).to_le_bytes();
@@ -32,7 +46,7 @@ struct Filed<V> {
 /// Values by key.
 #[derive(Debug)]
 pub(crate) struct Table<V> {
-    references: References,
+    references: HashTable<Reference>,
     /// By number, in chunks that are filled one after the other.
     chunks: Vec<Vec<Option<Filed<V>>>>,
     vacant: Vec<Slot>,
@@ -41,7 +55,7 @@ pub(crate) struct Table<V> {
 impl<V> Default for Table<V> {
     fn default() -> Self {
         Table {
-            references: References::default(),
+            references: HashTable::new(),
             chunks: Vec::new(),
             vacant: Vec::new(),
         }
@@ -51,8 +65,10 @@ impl<V> Default for Table<V> {
 impl<V> Table<V> {
     /// The number of a key's entry.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Slot> {
-        let is_it = |slot| is_same(self.key(slot).bytes(), key);
-        self.references.find(hash(key), is_it)
+        let hash = hash(key);
+        let is_it = |it: &Reference| it.hash == hash && is_same(self.key(it.slot).bytes(), key);
+        let reference = self.references.find(Reference::spread(hash), is_it)?;
+        Some(reference.slot)
     }
 
     /// Adds an entry of a key that has none.
@@ -66,7 +82,11 @@ impl<V> Table<V> {
             }
             None => self.file(filed),
         };
-        self.references.insert(hash, slot);
+        self.references.insert_unique(
+            Reference::spread(hash),
+            Reference { hash, slot },
+            |reference| Reference::spread(reference.hash),
+        );
         slot
     }
 
@@ -74,7 +94,10 @@ impl<V> Table<V> {
     pub(crate) fn remove(&mut self, slot: Slot) {
         let filed = self.place(slot).take();
         let hash = hash(filed.expect("the entry is there").key.bytes());
-        self.references.remove(hash, slot);
+        let found = self
+            .references
+            .find_entry(Reference::spread(hash), |it| it.slot == slot);
+        found.expect("every entry is referred to").remove();
         self.vacant.push(slot);
     }
 
