@@ -47,6 +47,12 @@ impl Cache {
         Some(slot.value.clone())
     }
 
+    /// The value, which does not count as used.
+    pub(crate) fn peek(&self, lsn: u64) -> Option<Arc<[u8]>> {
+        let slot = &self.slots[*self.by_lsn.get(&lsn)?];
+        Some(slot.value.clone())
+    }
+
     pub(crate) fn insert(&mut self, lsn: u64, value: Arc<[u8]>) {
         let bytes = value.len() as u64 + OVERHEAD_BYTES;
         if !self.takes(value.len()) || self.by_lsn.contains_key(&lsn) {

@@ -1,6 +1,8 @@
 //! Cleaning: what still lives in the emptiest segments is appended to the log again (or, chunks, written to other
 //! extents), so that the next checkpoint can free them.
 //!
+//! How survivors are found without reading is in `survivors.rs`, what becomes of large values in `move_chunks.rs`.
+//!
 //! Invariants:
 //! - a survivor moves only after its bytes were verified against the reference in the index: damage is never given a new,
 //!   valid checksum; a segment in which damage is met is left as it is, and reported;
@@ -9,36 +11,32 @@
 //! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it lives.
 
 use std::iter::Peekable;
-use std::sync::Arc;
 
 use crate::buffer::IoBuf;
-use crate::checksum::Kind;
 use crate::core::Core;
 use crate::error::{Corruption, Error, Mismatch};
 use crate::executor::Handle;
-use crate::extent::POINTER_BYTES_MAX;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use crate::format::pointer::{Chunk, Pointer};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
-use crate::format::{KEY_BYTES_MAX, round_up, to_usize};
+use crate::format::{round_up, to_usize};
 use crate::index::Place;
+use crate::move_chunks::move_chunks;
 use crate::mutant::{Mutant, mutant};
-use crate::port::{DiskOp, Level};
+use crate::port::Level;
 use crate::segments::Use;
+use crate::survivors::move_cached;
 
 /// As much of a victim is in memory at a time, or a whole frame where that is more.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// It is read in pieces of this size while clients wait for commits, which wait behind each read at the device.
 const PIECE_BYTES: u64 = 64 << 10;
-/// More than a record with a moved pointer can take.
-const MOVED_POINTER_BYTES: usize = record_bytes(KEY_BYTES_MAX, 2 * POINTER_BYTES_MAX);
 /// Records that one step looks at.
-const RECORDS_PER_STEP: usize = 32;
+pub(crate) const RECORDS_PER_STEP: usize = 32;
 /// What cleaning may move before anyone has written anything.
 const PACE_BURST_BYTES: u64 = 128 << 10;
 
 /// Why a victim was not finished.
-enum Stop {
+pub(crate) enum Stop {
     /// There is no room to move anything to before the next checkpoint.
     NoRoom,
     /// Damage was met.
@@ -47,7 +45,7 @@ enum Stop {
 }
 
 /// How far a step came.
-enum Moved {
+pub(crate) enum Moved {
     All,
     /// There are more.
     Some,
@@ -79,7 +77,7 @@ pub(crate) async fn clean(handle: Handle) {
         });
         let result = match used_as {
             Use::Log => clean_log(&handle, victim).await,
-            _ => clean_extent(&handle, victim).await,
+            _ => move_chunks(&handle, victim).await,
         };
         handle.with(|core| {
             core.segments.remove_reader(victim);
@@ -153,7 +151,7 @@ impl Core {
     }
 
     /// Whether cleaning may append so much now: `None` to wait.
-    fn may_move(&self, record: usize, segments: u64) -> Option<Result<(), Stop>> {
+    pub(crate) fn may_move(&self, record: usize, segments: u64) -> Option<Result<(), Stop>> {
         if let Some(error) = self.poisoned {
             return Some(Err(Error::Poisoned(error).into()));
         }
@@ -180,7 +178,8 @@ impl Core {
         allowed.then_some(Ok(()))
     }
 
-    fn note_moved(&mut self, bytes: u64) {
+    pub(crate) fn note_moved(&mut self, bytes: u64) {
+        self.stats.relocated_bytes += bytes;
         self.maintenance.cleaned_bytes += bytes;
         if self.log.volatile_bytes > self.settings.options.write_buffer_bytes / 2 {
             self.group.force = true;
@@ -208,7 +207,6 @@ impl Core {
                     None => return Ok(Moved::UpTo { bytes }),
                 }
                 self.move_record(&record);
-                self.stats.relocated_bytes += bytes as u64;
                 self.note_moved(bytes as u64);
             } else if mutant(Mutant::MoveOverwritesNewer) && self.index.newest(record.key).is_some()
             {
@@ -255,34 +253,35 @@ impl Core {
 
     /// Appends a verified record anew and points the index there. The log has the room.
     pub(crate) fn move_record(&mut self, record: &Record<'_>) {
-        let bytes = record_bytes(record.key.len(), record.value.len());
+        self.move_version(record.sequence, record.key, record.value);
+    }
+
+    /// The same for a version that lies in the log, by what its record holds. Returns its position.
+    pub(crate) fn move_version(&mut self, sequence: u64, key: &[u8], value: &[u8]) -> u64 {
+        let bytes = record_bytes(key.len(), value.len());
         self.log.make_room(&mut self.segments, bytes);
-        let (lsn, checksum) = self.log.append(
-            RecordKind::MoveValue,
-            record.sequence,
-            record.key,
-            record.value,
-        );
+        let (lsn, checksum) = self.log.append(RecordKind::MoveValue, sequence, key, value);
         let place = Place::Log {
             lsn,
-            value_bytes: crate::format::len32(record.value.len()),
+            value_bytes: crate::format::len32(value.len()),
             tag: tag(checksum),
         };
-        self.add_live(record.key, &place);
-        let old = self
-            .index
-            .relocate(record.key, record.sequence, place)
-            .expect("it was just found alive");
-        self.remove_live(record.key, &old);
+        self.relocate(key, sequence, place);
+        lsn
     }
 }
 
-/// Walks the frames of a log segment and moves what lives.
+/// Moves what lives in a log segment: from memory where all of it is there, else by walking the frames.
 async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
-    let (geometry, id, segment) =
-        handle.with(|core| (core.geometry, core.id, core.segments.get(victim).clone()));
-    let base = segment.logical * geometry.segment_bytes;
-    let end = u64::from(segment.end);
+    if move_cached(handle, victim).await? {
+        return Ok(());
+    }
+    let (geometry, id) = handle.with(|core| (core.geometry, core.id));
+    let (logical, end) = handle.with(|core| {
+        let segment = core.segments.get(victim);
+        (segment.logical, u64::from(segment.end))
+    });
+    let base = logical * geometry.segment_bytes;
     let device = geometry.segment_offset(victim);
     let mut at = geometry.block_bytes;
     let mut window = Window {
@@ -367,163 +366,9 @@ async fn read_in_pieces(handle: &Handle, offset: u64, len: u64) -> Result<IoBuf,
     Ok(bytes)
 }
 
-/// Moves the live chunks of an extent segment.
-async fn clean_extent(handle: &Handle, victim: u32) -> Result<(), Stop> {
-    let (start, end) = handle.with(|core| {
-        let start = core.geometry.segment_offset(victim);
-        (start, start + core.geometry.segment_bytes)
-    });
-    let mut from = start;
-    while let Some((offset, key)) = handle.with(|core| {
-        core.extents
-            .owner_from(from, end)
-            .map(|(o, key)| (o, Box::from(key)))
-    }) {
-        from = offset + 1;
-        move_chunk(handle, &key, offset).await?;
-    }
-    nothing_left(handle, victim, start)
-}
-
 /// A victim that was gone through and still holds something live would be chosen for ever: it is damaged in some way.
-fn nothing_left(handle: &Handle, victim: u32, device: u64) -> Result<(), Stop> {
+pub(crate) fn nothing_left(handle: &Handle, victim: u32, device: u64) -> Result<(), Stop> {
     let left = handle.with(|core| core.segments.get(victim).live_bytes);
     Mismatch::check("live bytes left in the segment", 0, left)
         .map_err(|mismatch| Stop::Damaged(mismatch.at(device)))
-}
-
-impl Core {
-    /// The version of `key` that owns the chunk at `offset`.
-    fn chunk_owner(&self, key: &[u8], offset: u64) -> Option<(u64, Chunk)> {
-        self.index
-            .versions(key)
-            .find_map(|version| match &version.place {
-                Place::Extent(pointer) => {
-                    let chunk = pointer.chunks.iter().find(|chunk| chunk.offset == offset)?;
-                    Some((version.sequence, *chunk))
-                }
-                _ => None,
-            })
-    }
-
-    /// Points the version to the chunk's new place, through the log.
-    fn move_pointer(
-        &mut self,
-        key: &[u8],
-        sequence: u64,
-        old: u64,
-        pieces: &[(Chunk, Arc<IoBuf>)],
-    ) {
-        let Some(Place::Extent(pointer)) = self
-            .index
-            .version(key, sequence)
-            .map(|version| &version.place)
-        else {
-            panic!("the version was just found");
-        };
-        let mut chunks = Vec::with_capacity(pointer.chunks.len() + pieces.len());
-        for chunk in &pointer.chunks {
-            if chunk.offset == old {
-                chunks.extend(pieces.iter().map(|(chunk, _)| *chunk));
-            } else {
-                chunks.push(*chunk);
-            }
-        }
-        let pointer = Pointer {
-            total: pointer.total,
-            chunks: chunks.into(),
-        };
-        let value = pointer.encode();
-        self.log
-            .make_room(&mut self.segments, record_bytes(key.len(), value.len()));
-        self.log
-            .append(RecordKind::MoveExtent, sequence, key, &value);
-        let open = self.log.open.as_mut().expect("room was made");
-        // The chunks that are still to be moved as well: the record refers to them.
-        open.referred
-            .extend(pointer.chunks.iter().map(|chunk| chunk.offset));
-        for (chunk, data) in pieces {
-            open.chunks.push(chunk.offset);
-            self.log.volatile_bytes += data.len() as u64;
-            self.volatile_chunks.insert(chunk.offset, data.clone());
-        }
-        let old = self
-            .index
-            .relocate(key, sequence, Place::Extent(Box::new(pointer.clone())))
-            .expect("just found");
-        self.remove_live(key, &old);
-        self.add_live(key, &Place::Extent(Box::new(pointer)));
-    }
-}
-
-/// Moves one chunk: verified, written elsewhere, and only then pointed to.
-async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop> {
-    let Some((sequence, chunk)) = handle.with(|core| core.chunk_owner(key, offset)) else {
-        return Ok(());
-    };
-    let (id, sector, through) =
-        handle.with(|core| (core.id, core.geometry.sector_bytes, core.write_through()));
-    let bytes = handle
-        .read_retry(offset, round_up(chunk.len.into(), sector))
-        .await?;
-    let bytes = &bytes[..chunk.len as usize];
-    Mismatch::check(
-        "chunk checksum",
-        chunk.checksum,
-        id.checksum(Kind::Chunk, 0, offset, bytes),
-    )
-    .map_err(|mismatch| Stop::Damaged(mismatch.at(offset)))?;
-    handle
-        .until(|core| {
-            core.may_move(
-                MOVED_POINTER_BYTES,
-                core.extent_segments([u64::from(chunk.len)].into_iter()),
-            )
-        })
-        .await?;
-    let mut pieces = Vec::new();
-    let mut writes = Vec::new();
-    let mut at = 0;
-    handle.with(|core| core.keep_whole_if_many(key, sequence, chunk.len));
-    while at < bytes.len() {
-        let (piece, data) = handle
-            .with(|core| core.prepare_chunk(&bytes[at..]))
-            .ok_or(Stop::NoRoom)?;
-        at += piece.len as usize;
-        handle.with(|core| {
-            let (physical, _) = core.geometry.locate(piece.offset);
-            core.extents.await_pointer(physical);
-            core.stats.extent_bytes += data.len() as u64;
-        });
-        writes.push(handle.io(DiskOp::Write {
-            offset: piece.offset,
-            data: data.clone(),
-            through,
-        }));
-        pieces.push((piece, data));
-    }
-    handle.settle(writes).await?;
-    if !through && handle.with(|core| core.write_through()) {
-        // The commits do not flush any more: what was written without write-through has to be flushed here.
-        handle.flush().await?;
-    }
-    handle.with(|core| {
-        if let Some(error) = core.poisoned {
-            return Err(Error::Poisoned(error).into());
-        }
-        if core.log.needs_segment(MOVED_POINTER_BYTES) && core.segments.free_count() == 0 {
-            return Err(Stop::NoRoom);
-        }
-        // The value may have been overwritten meanwhile: then the new chunks just stay dead.
-        if core
-            .chunk_owner(key, offset)
-            .is_some_and(|(now, _)| now == sequence)
-        {
-            core.move_pointer(key, sequence, offset, &pieces);
-            core.stats.relocated_bytes += bytes.len() as u64;
-            core.note_moved(bytes.len() as u64);
-        }
-        core.extents.await_no_more();
-        Ok(())
-    })
 }

@@ -25,6 +25,7 @@ use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, Snaps
 use crate::read::Reads;
 use crate::segments::Segments;
 use crate::stats::Stats;
+use crate::survivors::CachedValues;
 use crate::write::OwnedRequest;
 
 /// What leaves the engine, in order.
@@ -61,6 +62,10 @@ pub(crate) struct Core {
     /// Chunks that are not durable yet, by device offset.
     pub(crate) volatile_chunks: BTreeMap<u64, Arc<IoBuf>>,
     pub(crate) cache: Cache,
+    /// Where values are that the driver keeps.
+    pub(crate) values: Option<Arc<dyn CachedValues>>,
+    /// Memory for a record that is looked at and not kept.
+    pub(crate) scratch: Vec<u8>,
     pub(crate) group: Group,
     pub(crate) waiters: VecDeque<Waiter>,
     pub(crate) reads: Reads,
@@ -111,6 +116,8 @@ impl Core {
             extents: Extents::default(),
             volatile_chunks: BTreeMap::new(),
             cache: Cache::new(settings.options.cache_bytes.unwrap_or(0)),
+            values: None,
+            scratch: Vec::new(),
             group: Group::default(),
             waiters: VecDeque::new(),
             reads: Reads::default(),
@@ -288,9 +295,26 @@ impl Core {
     /// Makes a version the newest of its key and accounts for both sides.
     pub(crate) fn set_newest(&mut self, key: &[u8], version: Version) {
         self.add_live(key, &version.place);
-        if let Some(before) = self.index.set(key, version) {
+        let lsn = version.place.lsn();
+        let set = self.index.set(key, version);
+        if let (Some(lsn), Some(slot)) = (lsn, set.slot) {
+            self.segments.note_resident(lsn, slot);
+        }
+        if let Some(before) = set.old {
             self.remove_live(key, &before.place);
         }
+    }
+
+    /// Gives a version that is there another place and accounts for both.
+    pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) {
+        self.add_live(key, &place);
+        let lsn = place.lsn();
+        let moved = self.index.relocate(key, sequence, place);
+        let moved = moved.expect("what is moved was just found");
+        if let (Some(lsn), Some(slot)) = (lsn, moved.slot) {
+            self.segments.note_resident(lsn, slot);
+        }
+        self.remove_live(key, &moved.from);
     }
 }
 

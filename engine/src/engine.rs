@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::close::close;
@@ -14,6 +15,7 @@ use crate::executor::{Executor, Handle};
 use crate::port::{DiskError, Nanos, Port, Request, RequestId, ScanRange, Status};
 use crate::recovery::open;
 use crate::stats::Stats;
+use crate::survivors::CachedValues;
 
 /// One incarnation of a database: from an opening to its close, or to the end of the process.
 pub struct Engine {
@@ -53,6 +55,11 @@ impl Engine {
         let mut engine = Engine { core, executor };
         let wish = engine.run(port);
         (Some(engine), wish)
+    }
+
+    /// Tells the engine of values in memory that it may take instead of reading them.
+    pub fn use_cache(&mut self, values: Arc<dyn CachedValues>) {
+        self.core.borrow_mut().values = Some(values);
     }
 
     /// A client asks for something. Returns when to call `tick` if nothing else happens before.

@@ -173,12 +173,7 @@ async fn rewrite_extent(
     handle.with(|core| {
         core.mark(Mark::EvacuatedExtent);
         core.stats.evacuated_bytes += u64::from(old.total);
-        core.add_live(record.key, &new);
-        let old = core
-            .index
-            .relocate(record.key, record.sequence, new)
-            .expect("nothing changes the index during recovery");
-        core.remove_live(record.key, &old);
+        core.relocate(record.key, record.sequence, new);
     });
     Ok(())
 }

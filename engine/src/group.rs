@@ -24,7 +24,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
 /// Clients who do not come back within this time after a commit do something else.
-const COMMITS_PAUSE_NS: Nanos = 1_000_000;
+pub(crate) const COMMITS_PAUSE_NS: Nanos = 1_000_000;
 /// Writes in flight at most when a flush follows anyway.
 const WRITES_IN_FLIGHT_MAX: usize = 8;
 /// Groups without a wait after a wait that did not pay, at most.
@@ -82,6 +82,13 @@ pub(crate) struct Group {
     backoff: u32,
     skip: u32,
     mark_at: Option<Nanos>,
+}
+
+impl Group {
+    /// Whether the last group was of several clients.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.concurrent > 1
+    }
 }
 
 impl Core {
@@ -236,6 +243,7 @@ impl Core {
 
     fn start_group(&mut self) {
         self.judge_gather();
+        self.take_survivors();
         self.log.seal(&mut self.segments);
         let last = self.log.frames.back().expect("a group has a frame");
         self.group.covered = last.end;

@@ -50,6 +50,14 @@ impl Place {
         }
     }
 
+    /// The position of the record that holds the value, if one does.
+    pub(crate) fn lsn(&self) -> Option<u64> {
+        match self {
+            Place::Log { lsn, .. } => Some(*lsn),
+            _ => None,
+        }
+    }
+
     /// Bytes of a checkpoint's leaf entry.
     pub(crate) fn entry_bytes(&self, key: &[u8]) -> u64 {
         let place = match self {
@@ -66,6 +74,24 @@ impl Place {
 pub(crate) struct Version {
     pub(crate) sequence: u64,
     pub(crate) place: Place,
+}
+
+/// What became of an entry whose newest version was set.
+#[derive(Debug)]
+pub(crate) struct Set {
+    /// Its number; `None` if there is none any more.
+    pub(crate) slot: Option<Slot>,
+    /// The version before, if that is not kept any more.
+    pub(crate) old: Option<Version>,
+}
+
+/// A version that has got another place.
+#[derive(Debug)]
+pub(crate) struct Moved {
+    /// The number of its entry, if it is the newest of its key.
+    pub(crate) slot: Option<Slot>,
+    /// Where it was before.
+    pub(crate) from: Place,
 }
 
 // A version and its key are to fit in one cache line: see `table`.
@@ -122,18 +148,19 @@ impl Index {
         (version.place != Place::Tombstone).then_some(version)
     }
 
-    /// Makes a version the newest of its key. Returns the one before if that is not kept any more.
-    pub(crate) fn set(&mut self, key: &[u8], version: Version) -> Option<Version> {
+    /// Makes a version the newest of its key.
+    pub(crate) fn set(&mut self, key: &[u8], version: Version) -> Set {
         let deleted = version.place == Place::Tombstone;
         self.entry_bytes += version.place.entry_bytes(key);
         let Some(slot) = self.newest.find(key) else {
-            if !deleted {
+            let slot = (!deleted).then(|| {
                 self.entries += 1;
                 let key = Key::new(key);
                 let slot = self.newest.insert(key.clone(), version);
                 self.order.insert(key, slot);
-            }
-            return None;
+                slot
+            });
+            return Set { slot, old: None };
         };
         let newest = self.newest.value_mut(slot);
         self.entry_bytes -= newest.place.entry_bytes(key);
@@ -145,27 +172,54 @@ impl Index {
         if held.next().is_some() {
             let history = self.history.entry(Key::new(key));
             history.or_default().push(old);
-            return None;
+            return Set {
+                slot: Some(slot),
+                old: None,
+            };
         }
         let has_history = !self.history.is_empty() && self.history.contains_key(&Key::new(key));
         if deleted && !has_history {
             self.newest.remove(slot);
             self.order.remove(&Key::new(key));
+            return Set {
+                slot: None,
+                old: Some(old),
+            };
         }
-        Some(old)
+        Set {
+            slot: Some(slot),
+            old: Some(old),
+        }
     }
 
-    /// Gives the version of `key` with this sequence another place; the old place is returned if there is such a version.
-    pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) -> Option<Place> {
-        let newest = self.newest.get_mut(key)?;
+    /// Gives the version of `key` with this sequence another place, if there is such a version.
+    pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) -> Option<Moved> {
+        let slot = self.newest.find(key)?;
+        let newest = self.newest.value_mut(slot);
         if newest.sequence == sequence && newest.place != Place::Tombstone {
             self.entry_bytes -= newest.place.entry_bytes(key);
             self.entry_bytes += place.entry_bytes(key);
-            return Some(std::mem::replace(&mut newest.place, place));
+            let from = std::mem::replace(&mut newest.place, place);
+            let slot = Some(slot);
+            return Some(Moved { slot, from });
         }
         let mut older = self.history.get_mut(&Key::new(key))?.iter_mut();
         let version = older.find(|version| version.sequence == sequence)?;
-        (version.place != Place::Tombstone).then(|| std::mem::replace(&mut version.place, place))
+        (version.place != Place::Tombstone).then(|| {
+            let from = std::mem::replace(&mut version.place, place);
+            Moved { slot: None, from }
+        })
+    }
+
+    /// The entry of this number, if there is one: its key and the newest version.
+    pub(crate) fn entry(&self, slot: Slot) -> Option<(&Key, &Version)> {
+        self.newest.entry(slot)
+    }
+
+    /// All entries with their numbers.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Slot, &Version)> {
+        let slots = self.order.values();
+        slots.map(|slot| (*slot, self.newest.value(*slot)))
     }
 
     /// Looks these keys up and nothing else: what each look-up waits for from memory comes at the same time, where look-ups with work in
@@ -283,13 +337,13 @@ mod tests {
     /// Gives the sequence of the version that is not kept any more.
     fn put(index: &mut Index, key: &[u8], sequence: u64) -> Option<u64> {
         let place = Place::Inline(sequence.to_le_bytes().into());
-        let dropped = index.set(key, Version { sequence, place });
+        let dropped = index.set(key, Version { sequence, place }).old;
         dropped.map(|version| version.sequence)
     }
 
     fn delete(index: &mut Index, key: &[u8], sequence: u64) -> Option<u64> {
         let place = Place::Tombstone;
-        let dropped = index.set(key, Version { sequence, place });
+        let dropped = index.set(key, Version { sequence, place }).old;
         dropped.map(|version| version.sequence)
     }
 

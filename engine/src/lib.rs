@@ -37,6 +37,7 @@ mod loaded;
 mod log;
 mod maintain;
 mod marks;
+mod move_chunks;
 mod mutant;
 mod pool;
 mod port;
@@ -49,6 +50,7 @@ mod segments;
 mod settle;
 mod stats;
 mod superblocks;
+mod survivors;
 mod table;
 mod tree;
 mod unproven;
@@ -66,3 +68,4 @@ pub use port::{
     RequestId, ScanRange, SnapshotId, Status,
 };
 pub use stats::Stats;
+pub use survivors::CachedValues;

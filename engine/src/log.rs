@@ -232,6 +232,17 @@ impl Log {
         within != 0 && within + (FRAME_HEADER_BYTES + bytes) as u64 <= self.geometry.segment_bytes
     }
 
+    /// Bytes of the open frame, with the segment's header if it enters one.
+    pub(crate) fn open_bytes(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.len as u64)
+    }
+
+    /// Whether there is an open frame that takes so many record bytes more.
+    pub(crate) fn takes_now(&self, bytes: usize) -> bool {
+        let open = self.open.as_ref();
+        open.is_some_and(|open| self.open_takes(open, bytes))
+    }
+
     /// Makes sure that the open frame takes so many record bytes. Whether it may enter a segment was asked before.
     pub(crate) fn make_room(&mut self, segments: &mut Segments, bytes: usize) {
         if self

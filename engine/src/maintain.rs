@@ -22,6 +22,7 @@ use crate::index::Place;
 use crate::port::Nanos;
 use crate::release::Leaving;
 use crate::segments::{Segment, Use};
+use crate::survivors::Piggyback;
 use crate::unproven::Burden;
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
@@ -38,6 +39,7 @@ pub(crate) struct Maintenance {
     /// Segments that the checkpoint under way will free, beside the pages of the one before.
     pub(crate) freeing: u64,
     pub(crate) cleaning: bool,
+    pub(crate) piggyback: Option<Piggyback>,
     /// Released segments whose records are not proven, in the order of these.
     pub(crate) leaving: VecDeque<Leaving>,
     /// The log's end when the checkpoint under way began.
@@ -212,7 +214,7 @@ impl Core {
 
     /// Segments beyond their floor that are kept free for clients while space is made. Each lies idle that could have kept a victim of cleaning
     /// for longer, and what is idle decides how much cleaning moves.
-    fn comfort(&self) -> u64 {
+    pub(crate) fn comfort(&self) -> u64 {
         (u64::from(self.segments.count()) / 16).max(2)
     }
 

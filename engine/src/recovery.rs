@@ -292,6 +292,11 @@ fn count_live(core: &mut Core) -> Result<(), Error> {
         check_place(core, &place)?;
         core.add_live(&key, &place);
     }
+    for (slot, version) in core.index.entries() {
+        if let Some(lsn) = version.place.lsn() {
+            core.segments.note_resident(lsn, slot);
+        }
+    }
     Ok(())
 }
 

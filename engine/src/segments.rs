@@ -4,11 +4,14 @@
 //! - a segment is handed out only while it is free, and becomes free only by `free`, which the checkpoint calls after
 //!   every superblock copy that could refer to it has been replaced, and `release.rs` when the log is proven to say so;
 //! - a segment with readers is not handed out: it waits until the last of them is done;
-//! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks.
+//! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
+//! - residents are a superset of the entries whose newest version lies in a segment of the log: whoever goes through them has to ask
+//!   the index whether they still do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::Geometry;
+use crate::table::Slot;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -39,6 +42,8 @@ pub(crate) struct Segment {
     pub(crate) leaving: bool,
     /// Where the record is that gave it back when it was used before; 0 if none did.
     released_at: u64,
+    /// Numbers of the index entries whose newest versions were put here, in the order of their positions.
+    residents: Vec<Slot>,
 }
 
 impl Segment {
@@ -53,6 +58,7 @@ impl Segment {
             condemned: false,
             leaving: false,
             released_at: 0,
+            residents: Vec::new(),
         }
     }
 }
@@ -153,9 +159,14 @@ impl Segments {
 
     fn take(&mut self, physical: u32, used_as: Use) {
         self.changes += 1;
-        let released_at = self.list[physical as usize].released_at;
-        self.list[physical as usize] = Segment {
+        let segment = &mut self.list[physical as usize];
+        let released_at = segment.released_at;
+        // Its memory serves again.
+        let mut residents = std::mem::take(&mut segment.residents);
+        residents.clear();
+        *segment = Segment {
             released_at,
+            residents,
             ..Segment::new(used_as)
         };
     }
@@ -276,6 +287,17 @@ impl Segments {
             Use::Extent => self.live_extent_bytes -= bytes,
             other => panic!("live bytes in a segment used as {other:?}"),
         }
+    }
+
+    /// The newest version of this entry of the index was put at this position of the log.
+    pub(crate) fn note_resident(&mut self, lsn: u64, slot: Slot) {
+        let physical = self.of_lsn(lsn).expect("the log reaches there");
+        self.list[physical as usize].residents.push(slot);
+    }
+
+    /// See the invariants.
+    pub(crate) fn residents(&self, physical: u32) -> &[Slot] {
+        &self.list[physical as usize].residents
     }
 
     /// The physical segment of a position in the log.

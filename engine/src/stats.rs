@@ -18,6 +18,8 @@ pub struct Stats {
     pub checkpoint_bytes: u64,
     /// Records moved by cleaning, headers included.
     pub relocated_bytes: u64,
+    /// Of these, what was in memory and did not have to be read.
+    pub relocated_from_cache_bytes: u64,
     /// Flushes on the commit path.
     pub commit_flushes: u64,
     /// Checkpoints published.

@@ -123,6 +123,13 @@ impl<V> Table<V> {
             .expect("the entry is there")
     }
 
+    /// The entry of this number, if there is one.
+    pub(crate) fn entry(&self, slot: Slot) -> Option<(&Key, &V)> {
+        let chunk = self.chunks.get(slot as usize / CHUNK)?;
+        let filed = chunk.get(slot as usize % CHUNK)?.as_ref()?;
+        Some((&filed.key, &filed.value))
+    }
+
     pub(crate) fn key(&self, slot: Slot) -> &Key {
         &self.filed(slot).key
     }

@@ -16,6 +16,9 @@ struct Totals {
     evacuations: u64,
     checkpoints: u64,
     cleaned: u64,
+    relocated: u64,
+    /// Of that, from memory.
+    from_cache: u64,
     released: u64,
     stalls: u64,
     /// Writes refused for want of space.
@@ -57,6 +60,8 @@ fn run(
         let stats = case.world.engine().stats();
         totals.checkpoints += stats.checkpoints;
         totals.cleaned += stats.cleaned_segments;
+        totals.relocated += stats.relocated_bytes;
+        totals.from_cache += stats.relocated_from_cache_bytes;
         totals.released += stats.released_segments;
         totals.stalls += stats.stalls;
         case.crash();
@@ -113,6 +118,8 @@ fn what_comes_back_is_a_prefix_with_everything_owed() {
                 sum.cuts += totals.cuts;
                 sum.checkpoints += totals.checkpoints;
                 sum.cleaned += totals.cleaned;
+                sum.relocated += totals.relocated;
+                sum.from_cache += totals.from_cache;
                 sum.released += totals.released;
                 sum.stalls += totals.stalls;
                 sum.evacuations += totals.evacuations;
@@ -134,5 +141,9 @@ fn what_comes_back_is_a_prefix_with_everything_owed() {
     assert!(
         seeds < 100 || sum.cleaned > 0 && sum.released > 0 && sum.full > 0,
         "cleaning was at work, segments were released, and devices were full: {sum:?}"
+    );
+    assert!(
+        seeds < 100 || (1..sum.relocated).contains(&sum.from_cache),
+        "survivors came from memory and from the device: {sum:?}"
     );
 }

@@ -19,7 +19,9 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use kvsim_engine::{Engine, Mutation, Nanos, Port as _, Reply, Request, ScanRange, Status};
+use kvsim_engine::{
+    CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, ScanRange, Status,
+};
 
 use crate::draft::Draft;
 use crate::driver::{Completion, Driver};
@@ -192,7 +194,10 @@ impl Shared {
         let mut inside = self.lock();
         let id = inside.effects.expect(Receiver::Thread(Arc::clone(&seat)));
         assert_eq!(id, 0, "the opening is the first request");
-        let (engine, wish) = Engine::open(self.now(), config, &mut inside.effects);
+        let (mut engine, wish) = Engine::open(self.now(), config, &mut inside.effects);
+        if let Some(engine) = &mut engine {
+            engine.use_cache(Arc::clone(&self.rows) as Arc<dyn CachedValues>);
+        }
         inside.engine = engine.map(Movable);
         inside.wish = wish;
         self.await_reply(inside, &seat)

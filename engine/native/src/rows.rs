@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 
-use kvsim_engine::{Key, Mutation, ScanRange};
+use kvsim_engine::{CachedValues, Key, Mutation, ScanRange};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::draft::{Draft, DraftRow, DraftRows, draw_up};
@@ -338,6 +338,15 @@ impl Rows {
     }
 }
 
+impl CachedValues for Rows {
+    fn lend(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) {
+        let hash = xxh3_64(key);
+        if let Some(row) = self.shard(hash).look(hash, key) {
+            take(&row[split(row).1..]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -368,6 +377,9 @@ mod tests {
         for key in (0_u32..1500).map(u32::to_le_bytes) {
             let found = rows.get(&key).ok();
             assert_eq!(found.as_deref(), model.get(&key).map(|value| &value[..]));
+            let mut lent = None;
+            rows.lend(&key, &mut |value| lent = Some(value.to_vec()));
+            assert_eq!(lent.as_deref(), found.as_deref());
         }
     }
 

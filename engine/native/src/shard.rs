@@ -71,6 +71,13 @@ impl Shard {
         Some(Arc::clone(&slot.row))
     }
 
+    /// The row of a key, which does not count as used.
+    pub(crate) fn look(&self, hash: u64, key: &[u8]) -> Option<&[u8]> {
+        let hash = part(hash);
+        let slot = self.table.find(spread(hash), |slot| slot.is(hash, key))?;
+        Some(&slot.row)
+    }
+
     /// Whether there is a row of this key. Whoever asks also brings the memory that `put` and `remove` look at closer to all processors.
     pub(crate) fn holds(&self, hash: u64, key: &[u8]) -> bool {
         let hash = part(hash);

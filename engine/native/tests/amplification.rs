@@ -67,6 +67,7 @@ fn the_engine_and_the_kernel_count_the_same() {
         let counts = database.counts();
         let (engine, kernel) = (engine_bytes(&counts), kernel_bytes() - before);
         assert!(counts.engine.cleaned_segments > 0, "{counts:?}");
+        assert!(counts.engine.relocated_from_cache_bytes > 0, "{counts:?}");
         assert!(counts.io.grown_bytes >= 8 << 20, "{counts:?}");
         assert!(
             engine.abs_diff(kernel) * 50 <= engine,

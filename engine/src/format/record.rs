@@ -110,6 +110,23 @@ pub(crate) fn encode(
     checksum
 }
 
+/// Whether the record at `lsn` with this tag holds this version of this key: as it was put, or as it was moved. `scratch` is used for it, whatever it
+/// holds.
+pub(crate) fn is_value_of(
+    id: &Identity,
+    (lsn, expected): (u64, u32),
+    sequence: u64,
+    key: &[u8],
+    value: &[u8],
+    scratch: &mut Vec<u8>,
+) -> bool {
+    scratch.resize(record_bytes(key.len(), value.len()), 0);
+    let kinds = [RecordKind::Put, RecordKind::MoveValue];
+    kinds
+        .into_iter()
+        .any(|kind| tag(encode(id, lsn, kind, sequence, key, value, scratch)) == expected)
+}
+
 /// Parses the record at the start of `bytes`, without its checksum: for records of a frame whose body was checked.
 pub(crate) fn parse(lsn: u64, bytes: &[u8]) -> Result<(Record<'_>, usize), Mismatch> {
     let short = |expected: usize| Mismatch {

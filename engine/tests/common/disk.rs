@@ -84,6 +84,7 @@ pub struct Disk {
     /// did not bring whole are garbage.
     pub torn_percent: u64,
     pub garbage_percent: u64,
+    pub reads: u64,
     pub writes: u64,
     pub flushes: u64,
 }
@@ -106,6 +107,7 @@ impl Disk {
             fail_reads: false,
             torn_percent: 40,
             garbage_percent: 20,
+            reads: 0,
             writes: 0,
             flushes: 0,
         }
@@ -131,6 +133,7 @@ impl Disk {
                     offset + buffer.len() <= self.durable.len(),
                     "read out of range"
                 );
+                self.reads += 1;
                 (
                     now + self.took(self.times.read),
                     Kind::Read { offset, buffer },

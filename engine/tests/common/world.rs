@@ -2,9 +2,11 @@
 //! so a crash can fall between any two.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use kvsim_engine::{
-    Config, DiskOp, Engine, Entry, Level, Mutation, Port, Reply, Request, RequestId, Status,
+    CachedValues, Config, DiskOp, Engine, Entry, Level, Mutation, Port, Reply, Request, RequestId,
+    Status,
 };
 
 use super::Disk;
@@ -38,6 +40,8 @@ pub struct World {
     pub now: u64,
     pub disk: Disk,
     pub options: String,
+    /// What the engine is told of values in memory.
+    pub values: Option<Arc<dyn CachedValues>>,
     engine: Option<Engine>,
     port: Collect,
     wish: Option<u64>,
@@ -50,6 +54,7 @@ impl World {
             now: 0,
             disk,
             options: options.into(),
+            values: None,
             engine: None,
             port: Collect::default(),
             wish: None,
@@ -77,6 +82,9 @@ impl World {
         let (engine, wish) = Engine::open(self.now, &config, &mut self.port);
         self.engine = engine;
         self.wish = wish;
+        if let (Some(engine), Some(values)) = (&mut self.engine, &self.values) {
+            engine.use_cache(Arc::clone(values));
+        }
     }
 
     /// Opens, or says why not.
