@@ -21,7 +21,7 @@ use super::numbers::{float, whole};
 use super::play::Play;
 use super::store::Durability;
 use super::stream::{self, Script};
-use crate::scenario::Scenario;
+use crate::scenario::{OptionText, Scenario};
 use crate::setup::world_config;
 use crate::summary::Times;
 
@@ -78,8 +78,9 @@ const NO_HOST: &str = "the profile says nothing of the machine (kvsim calibrate 
 fn as_natively(scenario: &Scenario, data_bytes: u64, space_percent: u64) -> Scenario {
     let mut scenario = scenario.clone();
     scenario.faults = FaultConfig::default();
-    // Its buffers are shares of it.
-    let memory = kvsim_native::ENGINE_MEMORY_BYTES;
+    // Its buffers are shares of it. Natively values are cached around the engine, and cleaning takes them from there.
+    let cache_bytes = 2 * data_bytes;
+    let memory = kvsim_native::ENGINE_MEMORY_BYTES + 2 * cache_bytes;
     scenario.guest.memory_bytes_max = scenario.guest.memory_bytes_max.max(memory);
     let device = &mut scenario.device;
     device.capacity_bytes = file_bytes(data_bytes, space_percent).next_multiple_of(BLOCK_BYTES);
@@ -95,6 +96,11 @@ fn as_natively(scenario: &Scenario, data_bytes: u64, space_percent: u64) -> Scen
     }
     let options = scenario.host.options.clone();
     scenario.guest.options.extend(options);
+    let cache = OptionText(cache_bytes.to_string());
+    scenario
+        .guest
+        .options
+        .insert("cache_bytes".to_owned(), cache);
     scenario
 }
 
