@@ -354,7 +354,7 @@ fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
     // Checkpoints are rare beside the log, and replaying this much takes well below a second.
     // Values are cached by key, outside the engine.
     let mut text =
-        "checkpoint_bytes=268435456\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=80\ngrow_percent=75\n"
+        "checkpoint_bytes=268435456\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=85\ngrow_percent=80\n"
             .to_owned();
     // Of a file whose extents are written, an overwrite with write-through is one request to the device; a flush would be two.
     if device.flush_needed && device.direct && cfg!(target_os = "linux") {
