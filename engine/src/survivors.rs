@@ -18,6 +18,7 @@ use crate::format::record::{is_value_of, record_bytes};
 use crate::group::COMMITS_PAUSE_NS;
 use crate::index::Place;
 use crate::key::Key;
+use crate::log::Log;
 use crate::mutant::{Mutant, mutant};
 use crate::table::Slot;
 
@@ -36,10 +37,16 @@ struct Survivor {
     value_bytes: usize,
 }
 
-impl Survivor {
-    fn record_bytes(&self) -> usize {
-        record_bytes(self.key.bytes().len(), self.value_bytes)
-    }
+/// What became of the next survivor.
+enum Step {
+    Moved,
+    /// It has to wait, and takes so much.
+    Waits {
+        bytes: usize,
+    },
+    NotCached,
+    /// There is none.
+    NoneLeft,
 }
 
 /// A victim whose survivors go with the commits.
@@ -111,23 +118,15 @@ impl Core {
         let len = self.log.open_bytes();
         let more = len * self.shortage() * 2 / self.comfort();
         let limit = self.geometry.block_up(len + more.min(len));
+        let fits = |log: &Log, bytes: usize| {
+            log.open_bytes() + bytes as u64 <= limit && log.takes_now(bytes)
+        };
         while !riding.ended {
-            let (victim, from) = (riding.victim, &mut riding.from);
-            let Some(survivor) = self.next_survivor(victim, from) else {
-                riding.ended = true;
-                break;
-            };
-            let bytes = survivor.record_bytes();
-            let full = self.log.open_bytes() + bytes as u64 > limit || !self.log.takes_now(bytes);
-            match self.may_move(bytes, 0) {
-                Some(Ok(())) if !full => riding.ended = !self.move_survivor(&survivor),
-                // Whoever cleans meets it again.
-                Some(Err(_)) => riding.ended = true,
-                _ => break,
-            }
-            if !riding.ended {
-                self.note_moved(bytes as u64);
-                riding.from += 1;
+            match self.move_next(riding.victim, &mut riding.from, fits) {
+                Ok(Step::Moved) => {}
+                Ok(Step::Waits { .. }) => break,
+                // Whoever cleans meets an error again.
+                Ok(Step::NoneLeft | Step::NotCached) | Err(_) => riding.ended = true,
             }
         }
         self.maintenance.piggyback = Some(riding);
@@ -136,21 +135,41 @@ impl Core {
     /// Moves some of those that live in the victim, from this one of its residents on; `None` if one is not in memory.
     fn move_from_memory(&mut self, victim: u32, from: &mut usize) -> Result<Option<Moved>, Stop> {
         for _ in 0..RECORDS_PER_STEP {
-            let Some(survivor) = self.next_survivor(victim, from) else {
-                return Ok(Some(Moved::All));
-            };
-            let bytes = survivor.record_bytes();
-            match self.may_move(bytes, 0) {
-                Some(allowed) => allowed?,
-                None => return Ok(Some(Moved::UpTo { bytes })),
+            match self.move_next(victim, from, |_, _| true)? {
+                Step::Moved => {}
+                Step::Waits { bytes } => return Ok(Some(Moved::UpTo { bytes })),
+                Step::NoneLeft => return Ok(Some(Moved::All)),
+                Step::NotCached => return Ok(None),
             }
-            if !self.move_survivor(&survivor) {
-                return Ok(None);
-            }
-            self.note_moved(bytes as u64);
-            *from += 1;
         }
         Ok(Some(Moved::Some))
+    }
+
+    /// Moves the next one, if a record of its size fits.
+    fn move_next(
+        &mut self,
+        victim: u32,
+        from: &mut usize,
+        fits: impl Fn(&Log, usize) -> bool,
+    ) -> Result<Step, Stop> {
+        let Some(survivor) = self.next_survivor(victim, from) else {
+            return Ok(Step::NoneLeft);
+        };
+        let bytes = record_bytes(survivor.key.bytes().len(), survivor.value_bytes);
+        match self.may_move(bytes, 0) {
+            Some(allowed) => allowed?,
+            None => return Ok(Step::Waits { bytes }),
+        }
+        if !fits(&self.log, bytes) {
+            return Ok(Step::Waits { bytes });
+        }
+        if !self.move_survivor(&survivor) {
+            return Ok(Step::NotCached);
+        }
+        self.stats.relocated_from_cache_bytes += bytes as u64;
+        self.note_moved(bytes as u64);
+        *from += 1;
+        Ok(Step::Moved)
     }
 
     /// The next resident that still lies in its segment.
@@ -208,9 +227,6 @@ impl Core {
         let scratch = &mut self.scratch;
         let right = value.len() == it.value_bytes
             && is_value_of(&self.id, at, it.sequence, key, value, scratch);
-        right.then(|| {
-            self.stats.relocated_from_cache_bytes += it.record_bytes() as u64;
-            self.move_version(it.sequence, key, value)
-        })
+        right.then(|| self.move_version(it.sequence, key, value))
     }
 }
