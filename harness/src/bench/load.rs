@@ -113,9 +113,10 @@ pub fn run(
         let (before, own_before, began) = (source.read(), store.counters(), now());
         common.phase.store(MEASURING, Ordering::Relaxed);
         sleep(pace.measured);
+        // A thread that has ended takes its counts with it.
+        let (after, own_after) = (source.read(), store.counters());
         common.phase.store(STOPPED, Ordering::Relaxed);
         let elapsed = began.elapsed();
-        let (after, own_after) = (source.read(), store.counters());
         let mut seen = Seen {
             elapsed,
             latency: Action::ALL.map(|action| (action, histogram())).to_vec(),
@@ -339,22 +340,29 @@ mod tests {
 
     /// A store that is right and nothing else.
     #[derive(Default)]
-    struct Map(RwLock<BTreeMap<Vec<u8>, Vec<u8>>>);
+    struct Map {
+        map: RwLock<BTreeMap<Vec<u8>, Vec<u8>>>,
+        operations: AtomicU64,
+        /// How often work went on while counters were read.
+        went_on: AtomicU64,
+    }
 
     impl Store for Map {
         fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-            self.0
+            self.operations.fetch_add(1, Ordering::Relaxed);
+            self.map
                 .write()
                 .expect("whole")
                 .insert(key.to_vec(), value.to_vec());
             Ok(())
         }
         fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
-            self.0.write().expect("whole").remove(key);
+            self.map.write().expect("whole").remove(key);
             Ok(())
         }
         fn get(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
-            let map = self.0.read().expect("whole");
+            self.operations.fetch_add(1, Ordering::Relaxed);
+            let map = self.map.read().expect("whole");
             let found = map.get(key);
             found.into_iter().for_each(|value| take(value));
             Ok(found.is_some())
@@ -365,12 +373,24 @@ mod tests {
             limit: usize,
             take: &mut dyn FnMut(&[u8], &[u8]),
         ) -> Result<usize, StoreError> {
-            let map = self.0.read().expect("whole");
+            self.operations.fetch_add(1, Ordering::Relaxed);
+            let map = self.map.read().expect("whole");
             let range = map.range(start.to_vec()..).take(limit);
             Ok(range.map(|(key, value)| take(key, value)).count())
         }
         fn sync(&self) -> Result<(), StoreError> {
             Ok(())
+        }
+        fn counters(&self) -> Vec<(&'static str, u64)> {
+            let before = self.operations.load(Ordering::Relaxed);
+            for _ in 0..1000 {
+                if self.operations.load(Ordering::Relaxed) > before {
+                    self.went_on.fetch_add(1, Ordering::Relaxed);
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            vec![("operations", before)]
         }
     }
 
@@ -395,6 +415,11 @@ mod tests {
             &Source::of(std::path::Path::new(".")),
         )
         .expect("a map takes it");
+        let went_on = store.went_on.into_inner();
+        assert_eq!(
+            went_on, 2,
+            "clients are there before and after what is counted"
+        );
         (seen, next_key.into_inner())
     }
 
