@@ -45,7 +45,7 @@ pub(crate) enum Stop {
 }
 
 /// How far a step came.
-pub(crate) enum Moved {
+enum Moved {
     All,
     /// There are more.
     Some,

@@ -11,7 +11,7 @@
 //!   tag that the index has. So a value that is not the newest, or was changed in memory, is not moved;
 //! - a segment is read as soon as one survivor is not in memory, since then the others are read with it.
 
-use crate::cleaner::{Moved, RECORDS_PER_STEP, Stop};
+use crate::cleaner::{RECORDS_PER_STEP, Stop};
 use crate::core::Core;
 use crate::executor::Handle;
 use crate::format::record::{is_value_of, record_bytes};
@@ -63,6 +63,7 @@ pub(crate) struct Piggyback {
 pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, Stop> {
     // Reading goes on beside the clients' work, and what is moved from memory takes their processors: that has to be worth it.
     let reading_is_slow = handle.with(|core| core.commits_go_on() || core.is_pressed());
+    // What that mutant moves is dead, and only reading meets it.
     if !reading_is_slow || mutant(Mutant::MoveOverwritesNewer) {
         return Ok(false);
     }
@@ -72,12 +73,10 @@ pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, St
             handle.with(|core| core.begin_piggyback(victim, from));
             from = handle.until(Core::end_piggyback).await;
         }
-        match handle.with(|core| core.move_from_memory(victim, &mut from))? {
-            Some(Moved::Some) => handle.give_way().await,
-            Some(Moved::UpTo { bytes }) => {
-                handle.until(|core| core.may_move(bytes, 0)).await?;
-            }
-            Some(Moved::All) | None => break,
+        match handle.with(|core| core.move_some(victim, &mut from))? {
+            Step::Moved => handle.give_way().await,
+            Step::Waits { bytes } => handle.until(|core| core.may_move(bytes, 0)).await?,
+            Step::NoneLeft | Step::NotCached => break,
         }
     }
     Ok(handle.with(|core| core.segments.get(victim).live_bytes == 0))
@@ -132,17 +131,15 @@ impl Core {
         self.maintenance.piggyback = Some(riding);
     }
 
-    /// Moves some of those that live in the victim, from this one of its residents on; `None` if one is not in memory.
-    fn move_from_memory(&mut self, victim: u32, from: &mut usize) -> Result<Option<Moved>, Stop> {
+    /// Moves the next few, as far as they need not wait and are in memory.
+    fn move_some(&mut self, victim: u32, from: &mut usize) -> Result<Step, Stop> {
         for _ in 0..RECORDS_PER_STEP {
             match self.move_next(victim, from, |_, _| true)? {
                 Step::Moved => {}
-                Step::Waits { bytes } => return Ok(Some(Moved::UpTo { bytes })),
-                Step::NoneLeft => return Ok(Some(Moved::All)),
-                Step::NotCached => return Ok(None),
+                other => return Ok(other),
             }
         }
-        Ok(Some(Moved::Some))
+        Ok(Step::Moved)
     }
 
     /// Moves the next one, if a record of its size fits.
