@@ -162,6 +162,7 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
                 durability: plan.durability,
                 tasks: plan.pace.tasks,
                 space_percent: plan.space_percent,
+                cache_bytes: plan.cache_bytes,
                 rounds: plan.rounds,
                 warm_up: plan.pace.warm_up,
                 measured: plan.pace.measured,

@@ -24,6 +24,7 @@ fn course() -> Course {
         durability: Durability::Full,
         tasks: false,
         space_percent: kvsim_harness::bench::native::SPACE_PERCENT,
+        cache_bytes: 64 << 20,
         rounds: 2,
         warm_up: Duration::from_millis(20),
         measured: Duration::from_millis(100),

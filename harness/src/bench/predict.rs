@@ -29,6 +29,8 @@ use crate::summary::Times;
 const OPERATIONS_MAX: u64 = 400_000;
 /// A file may grow as far as natively it has room to.
 const GROWTH: u64 = 8;
+/// A cache with what it costs beside its values has to fit into a sandbox's 4 GiB.
+const CACHE_BYTES_MAX: u64 = 1 << 30;
 /// Engines work in whole blocks.
 const BLOCK_BYTES: u64 = 4096;
 
@@ -41,6 +43,8 @@ pub struct Course {
     pub tasks: bool,
     /// The file that the engine begins with, in percent of the data.
     pub space_percent: u64,
+    /// The bound of the cache around the engine; of more than 1 GiB, so much is simulated.
+    pub cache_bytes: u64,
     /// Rounds, one after the other.
     pub rounds: u32,
     /// How long each runs before it is measured.
@@ -75,15 +79,16 @@ pub struct Prediction {
 const NO_HOST: &str = "the profile says nothing of the machine (kvsim calibrate writes it): one processor, the scenario's own options";
 
 /// The scenario as it is run for a prediction: its workload, its device, what the engine has natively, and nothing that goes wrong.
-fn as_natively(scenario: &Scenario, data_bytes: u64, space_percent: u64) -> Scenario {
+fn as_natively(scenario: &Scenario, data_bytes: u64, course: &Course) -> Scenario {
     let mut scenario = scenario.clone();
     scenario.faults = FaultConfig::default();
-    // Its buffers are shares of it. Natively values are cached around the engine, and cleaning takes them from there.
-    let cache_bytes = 2 * data_bytes;
+    // Natively values are cached around the engine, and cleaning takes them from there. Its buffers are shares of the memory.
+    let cache_bytes = course.cache_bytes.min(CACHE_BYTES_MAX);
     let memory = kvsim_native::ENGINE_MEMORY_BYTES + 2 * cache_bytes;
     scenario.guest.memory_bytes_max = scenario.guest.memory_bytes_max.max(memory);
     let device = &mut scenario.device;
-    device.capacity_bytes = file_bytes(data_bytes, space_percent).next_multiple_of(BLOCK_BYTES);
+    device.capacity_bytes =
+        file_bytes(data_bytes, course.space_percent).next_multiple_of(BLOCK_BYTES);
     device.max_capacity_bytes = device.capacity_bytes * GROWTH;
     let timing = &mut device.timing;
     let commit_ns = scenario.host.commit_ns;
@@ -118,7 +123,7 @@ pub fn predict(
     let script = stream::script(workload, seed)?;
     let record_bytes = script.values.mean_bytes() + u64::from(workload.key_bytes);
     let data_bytes = workload.keys.max(workload.preload) * record_bytes;
-    let scenario = as_natively(scenario, data_bytes, course.space_percent);
+    let scenario = as_natively(scenario, data_bytes, course);
     let failed =
         |what: String| format!("{}: the prediction did not end well: {what}", scenario.name);
     let config = world_config(&scenario, seed, TraceMode::Off);
