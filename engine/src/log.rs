@@ -124,6 +124,8 @@ pub(crate) struct Log {
     pub(crate) open: Option<OpenFrame>,
     /// The keys put into the open frame.
     puts: Filter,
+    /// What the frame sealed last took: the next one begins with as much, since to grow is to copy.
+    usual_bytes: u64,
     pub(crate) pool: Pool,
     pub(crate) frames: VecDeque<Frame>,
     /// Bytes of all frames that are not durable, the open one included.
@@ -172,6 +174,7 @@ impl Log {
             stated_durable: tail.previous_end,
             open: None,
             puts: Filter::new(),
+            usual_bytes: 0,
             pool: Pool::new(to_usize(options.write_buffer_bytes)),
             frames: VecDeque::new(),
             volatile_bytes: 0,
@@ -280,9 +283,10 @@ impl Log {
         }
         let lead = to_usize(lsn - start);
         let len = lead + FRAME_HEADER_BYTES;
-        let mut buffer = self
-            .pool
-            .take(to_usize(self.geometry.block_up((len + bytes) as u64)));
+        let wanted = self.geometry.block_up((len + bytes) as u64);
+        let room = self.geometry.segment_bytes - self.geometry.within(start);
+        let usual = self.usual_bytes.min(room);
+        let mut buffer = self.pool.take(to_usize(wanted.max(usual)));
         buffer[..len].fill(0);
         self.volatile_bytes += len as u64;
         self.puts.clear();
@@ -400,6 +404,7 @@ impl Log {
         };
         let header = header.seal(&self.id, &mut open.buffer[lead..]);
         let padded = self.geometry.block_up(open.len as u64);
+        self.usual_bytes = padded;
         open.buffer.set_len(to_usize(padded));
         open.buffer[open.len..].fill(0);
         let end = open.start + padded;

@@ -37,13 +37,22 @@ impl Pool {
         }
     }
 
-    /// Takes a buffer back.
+    /// Takes a buffer back. Smaller ones leave for it where there is no room for both: they serve less often, and are got anew sooner.
     pub(crate) fn give(&mut self, buffer: IoBuf) {
         let bytes = buffer.capacity();
-        if bytes > 0 && self.spare_bytes + bytes <= self.bytes_max {
-            self.spare_bytes += bytes;
-            self.spare.push(buffer);
+        if bytes == 0 || bytes > self.bytes_max {
+            return;
         }
+        while self.spare_bytes + bytes > self.bytes_max {
+            let smallest = (0..self.spare.len()).min_by_key(|at| self.spare[*at].capacity());
+            let smallest = smallest.expect("what is kept takes room");
+            if self.spare[smallest].capacity() >= bytes {
+                return;
+            }
+            self.spare_bytes -= self.spare.swap_remove(smallest).capacity();
+        }
+        self.spare_bytes += bytes;
+        self.spare.push(buffer);
     }
 }
 
@@ -66,5 +75,21 @@ mod tests {
         assert_eq!((buffer.len(), pool.spare.len()), (100, kept - 1));
         pool.give(buffer);
         assert_eq!(pool.spare.len(), kept);
+    }
+
+    /// Goal: what is large stays when there is not room for all. Method: a large buffer among many small ones, then a small one more.
+    #[test]
+    fn small_buffers_leave_for_a_large_one() {
+        let mut pool = Pool::new(100_000);
+        for _ in 0..100 {
+            pool.give(IoBuf::zeroed(4000));
+        }
+        pool.give(IoBuf::zeroed(90_000));
+        assert!(pool.spare_bytes <= 100_000);
+        pool.give(IoBuf::zeroed(20_000));
+        let largest = |pool: &Pool| pool.spare.iter().map(IoBuf::capacity).max();
+        assert!(largest(&pool) >= Some(90_000));
+        pool.give(IoBuf::zeroed(200_000));
+        assert!(largest(&pool) < Some(200_000) && pool.spare_bytes <= 100_000);
     }
 }
