@@ -76,6 +76,8 @@ pub(crate) struct Segments {
     uses_released: bool,
     /// Log segments by their number.
     pub(crate) log: BTreeMap<u64, u32>,
+    /// The one entered last and its number: most questions are about that.
+    entered: Option<(u64, u32)>,
     pub(crate) live_log_bytes: u64,
     pub(crate) live_extent_bytes: u64,
     /// Grows whenever a segment changes its use, or comes to hold something live or nothing any more.
@@ -92,6 +94,7 @@ impl Segments {
             stated: 0,
             uses_released: false,
             log: BTreeMap::new(),
+            entered: None,
             live_log_bytes: 0,
             live_extent_bytes: 0,
             changes: 0,
@@ -210,6 +213,7 @@ impl Segments {
         );
         segment.logical = logical;
         self.log.insert(logical, physical);
+        self.entered = Some((logical, physical));
     }
 
     /// Nothing durable refers to it any more.
@@ -226,6 +230,7 @@ impl Segments {
         );
         if segment.used_as == Use::Log && segment.logical != 0 {
             self.log.remove(&segment.logical);
+            self.entered = self.entered.filter(|(_, it)| *it != physical);
         }
         if segment.readers > 0 {
             segment.used_as = Use::Draining;
@@ -302,7 +307,11 @@ impl Segments {
 
     /// The physical segment of a position in the log.
     pub(crate) fn of_lsn(&self, lsn: u64) -> Option<u32> {
-        self.log.get(&self.geometry.logical(lsn)).copied()
+        let logical = self.geometry.logical(lsn);
+        match self.entered {
+            Some((entered, physical)) if entered == logical => Some(physical),
+            _ => self.log.get(&logical).copied(),
+        }
     }
 
     /// The device offset of a position in the log.
@@ -312,6 +321,7 @@ impl Segments {
 
     /// Forgets log segments from a number on, at a cut.
     pub(crate) fn cut_log(&mut self, from_logical: u64) {
+        self.entered = None;
         let cut: Vec<u32> = self.log.split_off(&from_logical).into_values().collect();
         for physical in cut {
             self.get_mut(physical).logical = 0;
