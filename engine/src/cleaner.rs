@@ -12,24 +12,19 @@
 
 use std::iter::Peekable;
 
-use crate::buffer::IoBuf;
 use crate::core::Core;
 use crate::error::{Corruption, Error, Mismatch};
 use crate::executor::Handle;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
-use crate::format::{round_up, to_usize};
 use crate::index::Place;
 use crate::move_chunks::move_chunks;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 use crate::segments::Use;
-use crate::survivors::move_cached;
+use crate::survivors::{move_cached, move_read};
+use crate::window::Window;
 
-/// As much of a victim is in memory at a time, or a whole frame where that is more.
-const WINDOW_BYTES: u64 = 1 << 20;
-/// It is read in pieces of this size while clients wait for commits, which wait behind each read at the device.
-const PIECE_BYTES: u64 = 64 << 10;
 /// Records that one step looks at.
 pub(crate) const RECORDS_PER_STEP: usize = 32;
 /// What cleaning may move before anyone has written anything.
@@ -253,54 +248,53 @@ impl Core {
 
     /// Appends a verified record anew and points the index there. The log has the room.
     pub(crate) fn move_record(&mut self, record: &Record<'_>) {
-        self.move_version(record.sequence, record.key, record.value);
+        let (sequence, key, value) = (record.sequence, record.key, record.value);
+        let place = self.append_moved(sequence, key, value);
+        self.relocate(key, sequence, place);
     }
 
-    /// The same for a version that lies in the log, by what its record holds. Returns its position.
-    pub(crate) fn move_version(&mut self, sequence: u64, key: &[u8], value: &[u8]) -> u64 {
+    /// Appends a version anew, and returns where it is now.
+    pub(crate) fn append_moved(&mut self, sequence: u64, key: &[u8], value: &[u8]) -> Place {
         let bytes = record_bytes(key.len(), value.len());
         self.log.make_room(&mut self.segments, bytes);
         let (lsn, checksum) = self.log.append(RecordKind::MoveValue, sequence, key, value);
-        let place = Place::Log {
+        Place::Log {
             lsn,
             value_bytes: crate::format::len32(value.len()),
             tag: tag(checksum),
-        };
-        self.relocate(key, sequence, place);
-        lsn
+        }
     }
 }
 
-/// Moves what lives in a log segment: from memory where all of it is there, else by walking the frames.
+/// Moves what lives in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
 async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     if move_cached(handle, victim).await? {
         return Ok(());
     }
-    let (geometry, id) = handle.with(|core| (core.geometry, core.id));
-    let (logical, end) = handle.with(|core| {
-        let segment = core.segments.get(victim);
-        (segment.logical, u64::from(segment.end))
-    });
-    let base = logical * geometry.segment_bytes;
-    let device = geometry.segment_offset(victim);
-    let mut at = geometry.block_bytes;
-    let mut window = Window {
-        start: 0,
-        bytes: IoBuf::zeroed(0),
+    let mut window = Window::of(handle, victim);
+    let device = window.device;
+    let moved = match move_read(handle, victim, &mut window).await {
+        Ok(()) => walk(handle, victim, &mut window).await,
+        error => error,
     };
-    while at < end {
-        if handle.with(|core| core.segments.get(victim).live_bytes == 0) {
-            return Ok(());
-        }
+    window.close(handle);
+    moved?;
+    nothing_left(handle, victim, device)
+}
+
+/// Moves what lives in a log segment by walking its frames, as far as there is anything.
+async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), Stop> {
+    let (geometry, id) = handle.with(|core| (core.geometry, core.id));
+    let logical = handle.with(|core| core.segments.get(victim).logical);
+    let base = logical * geometry.segment_bytes;
+    let (device, end) = (window.device, window.end);
+    let mut at = geometry.block_bytes;
+    while at < end && handle.with(|core| core.segments.get(victim).live_bytes > 0) {
         let damaged = |mismatch: Mismatch| Stop::Damaged(mismatch.at(device + at));
-        window
-            .load(handle, device, at, FRAME_HEADER_BYTES as u64, end)
-            .await?;
+        window.load(handle, at, FRAME_HEADER_BYTES as u64).await?;
         let header =
             FrameHeader::decode(&id, base + at, end - at, window.from(at)).map_err(damaged)?;
-        window
-            .load(handle, device, at, header.total_bytes(), end)
-            .await?;
+        window.load(handle, at, header.total_bytes()).await?;
         let body = header.check_body(&id, window.from(at)).map_err(damaged)?;
         let mut records = Records::new(base + at + FRAME_HEADER_BYTES as u64, body).peekable();
         loop {
@@ -312,58 +306,7 @@ async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
         }
         at += geometry.block_up(header.total_bytes());
     }
-    handle.give(window.bytes);
-    nothing_left(handle, victim, device)
-}
-
-/// A piece of the victim in memory.
-struct Window {
-    start: u64,
-    bytes: IoBuf,
-}
-
-impl Window {
-    /// Makes sure that `len` bytes from `at` are loaded, or all up to `end`.
-    async fn load(
-        &mut self,
-        handle: &Handle,
-        device: u64,
-        at: u64,
-        len: u64,
-        end: u64,
-    ) -> Result<(), Error> {
-        let wanted = (at + len).min(end);
-        let have = self.start + self.bytes.len() as u64;
-        if at < self.start || wanted > have {
-            let to = end.min(at + len.max(WINDOW_BYTES));
-            let sector = handle.with(|core| core.geometry.sector_bytes);
-            let bytes = read_in_pieces(handle, device + at, round_up(to - at, sector)).await?;
-            let before = std::mem::replace(&mut self.bytes, bytes);
-            handle.give(before);
-            self.start = at;
-        }
-        Ok(())
-    }
-
-    fn from(&self, at: u64) -> &[u8] {
-        &self.bytes[to_usize(at - self.start)..]
-    }
-}
-
-/// One read, or many small ones if somebody waits for the device.
-async fn read_in_pieces(handle: &Handle, offset: u64, len: u64) -> Result<IoBuf, Error> {
-    if len <= PIECE_BYTES || !handle.with(|core| core.commits_come_first()) {
-        return handle.read_retry(offset, len).await;
-    }
-    let mut bytes = handle.with(|core| core.log.pool.take(to_usize(len)));
-    for start in (0..len).step_by(to_usize(PIECE_BYTES)) {
-        let piece = handle
-            .read_retry(offset + start, PIECE_BYTES.min(len - start))
-            .await?;
-        bytes[to_usize(start)..][..piece.len()].copy_from_slice(&piece);
-        handle.give(piece);
-    }
-    Ok(bytes)
+    Ok(())
 }
 
 /// A victim that was gone through and still holds something live would be chosen for ever: it is damaged in some way.

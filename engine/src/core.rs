@@ -26,6 +26,7 @@ use crate::read::Reads;
 use crate::segments::Segments;
 use crate::stats::Stats;
 use crate::survivors::CachedValues;
+use crate::table::Slot;
 use crate::write::OwnedRequest;
 
 /// What leaves the engine, in order.
@@ -315,6 +316,16 @@ impl Core {
             self.segments.note_resident(lsn, slot);
         }
         self.remove_live(key, &moved.from);
+    }
+
+    /// The same for the newest version of the entry of this number and key, which lies in the log and goes to this place there.
+    pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) {
+        self.add_live(key, &place);
+        if let Some(lsn) = place.lsn() {
+            self.segments.note_resident(lsn, slot);
+        }
+        let from = self.index.relocate_newest(slot, key, place);
+        self.remove_live(key, &from);
     }
 }
 

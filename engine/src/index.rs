@@ -195,11 +195,9 @@ impl Index {
     /// Gives the version of `key` with this sequence another place, if there is such a version.
     pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) -> Option<Moved> {
         let slot = self.newest.find(key)?;
-        let newest = self.newest.value_mut(slot);
+        let newest = self.newest.value(slot);
         if newest.sequence == sequence && newest.place != Place::Tombstone {
-            self.entry_bytes -= newest.place.entry_bytes(key);
-            self.entry_bytes += place.entry_bytes(key);
-            let from = std::mem::replace(&mut newest.place, place);
+            let from = self.relocate_newest(slot, key, place);
             let slot = Some(slot);
             return Some(Moved { slot, from });
         }
@@ -209,6 +207,14 @@ impl Index {
             let from = std::mem::replace(&mut version.place, place);
             Moved { slot: None, from }
         })
+    }
+
+    /// Gives the newest version of the entry of this number and key another place, and returns that where it was.
+    pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) -> Place {
+        let newest = self.newest.value_mut(slot);
+        self.entry_bytes -= newest.place.entry_bytes(key);
+        self.entry_bytes += place.entry_bytes(key);
+        std::mem::replace(&mut newest.place, place)
     }
 
     /// The entry of this number, if there is one: its key and the newest version.

@@ -54,6 +54,7 @@ mod survivors;
 mod table;
 mod tree;
 mod unproven;
+mod window;
 mod write;
 
 pub use buffer::{ALIGN_BYTES, IoBuf, Shared};

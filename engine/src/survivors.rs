@@ -1,26 +1,34 @@
-//! Survivors of a log segment that are in memory, which is what cleaning asks for first: a segment that is not read takes no time of the device, and
-//! commits wait behind each read.
+//! Survivors of a log segment, as the index knows them: which of its entries lie in a segment is kept for each (`Segments::residents`), so what is dead costs
+//! one look and no look-up by key.
 //!
-//! Which entries of the index lie in a segment is kept for each (`Segments::residents`). Their values are in the engine's own cache, or in one that its driver
-//! has told it of ([`CachedValues`]).
+//! Memory is asked first, since a segment that is not read takes no time of the device, and commits wait behind each read. The values are in the engine's own
+//! cache, or in one that its driver has told it of ([`CachedValues`]).
 //!
 //! While several clients share commits, survivors piggyback on their frames: a frame ends with a block, and what fits before that end costs no write at all.
 //!
 //! Invariants:
 //! - what memory holds is believed as far as what a device returns: the record that it would be, at the position where the index has it, has to have the
 //!   tag that the index has. So a value that is not the newest, or was changed in memory, is not moved;
-//! - a segment is read as soon as one survivor is not in memory, since then the others are read with it.
+//! - a segment is read as soon as one survivor is not in memory, since then the others are read with it;
+//! - of what is read, every record that moves is verified by itself, and by what the index has of it. What is dead is not looked at, so damage there stops nothing.
 
 use crate::cleaner::{RECORDS_PER_STEP, Stop};
 use crate::core::Core;
+use crate::error::Mismatch;
 use crate::executor::Handle;
 use crate::format::record::{is_value_of, record_bytes};
+use crate::format::{len32, to_usize};
 use crate::group::COMMITS_PAUSE_NS;
 use crate::index::Place;
 use crate::key::Key;
 use crate::log::Log;
 use crate::mutant::{Mutant, mutant};
+use crate::read::verify_record;
 use crate::table::Slot;
+use crate::window::Window;
+
+/// Residents that are looked up in one go: what each look waits for from memory comes at the same time.
+const RESIDENTS_PER_STEP: usize = 256;
 
 /// Values that the engine's driver keeps in memory.
 pub trait CachedValues: Send + Sync {
@@ -30,11 +38,19 @@ pub trait CachedValues: Send + Sync {
 
 /// A newest version in the log.
 struct Survivor {
+    slot: Slot,
     key: Key,
     sequence: u64,
     lsn: u64,
     tag: u32,
     value_bytes: usize,
+}
+
+/// Where a record is that was found alive.
+struct Found {
+    lsn: u64,
+    slot: Slot,
+    bytes: u32,
 }
 
 /// What became of the next survivor.
@@ -44,7 +60,8 @@ enum Step {
     Waits {
         bytes: usize,
     },
-    NotCached,
+    /// What it holds is not in memory.
+    Missing,
     /// There is none.
     NoneLeft,
 }
@@ -63,7 +80,7 @@ pub(crate) struct Piggyback {
 pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, Stop> {
     // Reading goes on beside the clients' work, and what is moved from memory takes their processors: that has to be worth it.
     let reading_is_slow = handle.with(|core| core.commits_go_on() || core.is_pressed());
-    // What that mutant moves is dead, and only reading meets it.
+    // What that mutant moves is dead, and only a walk meets it.
     if !reading_is_slow || mutant(Mutant::MoveOverwritesNewer) {
         return Ok(false);
     }
@@ -76,10 +93,49 @@ pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, St
         match handle.with(|core| core.move_some(victim, &mut from))? {
             Step::Moved => handle.give_way().await,
             Step::Waits { bytes } => handle.until(|core| core.may_move(bytes, 0)).await?,
-            Step::NoneLeft | Step::NotCached => break,
+            Step::NoneLeft | Step::Missing => break,
         }
     }
     Ok(handle.with(|core| core.segments.get(victim).live_bytes == 0))
+}
+
+/// Moves survivors by what the device has of them.
+pub(crate) async fn move_read(
+    handle: &Handle,
+    victim: u32,
+    window: &mut Window,
+) -> Result<(), Stop> {
+    if mutant(Mutant::MoveOverwritesNewer) {
+        return Ok(());
+    }
+    let (mut alive, mut from) = (Vec::new(), 0);
+    while handle.with(|core| core.find_alive(victim, &mut from, &mut alive)) {
+        handle.give_way().await;
+    }
+    // An opening notes residents in the order of their keys.
+    alive.sort_unstable_by_key(|it| it.lsn);
+    let mut next = 0;
+    loop {
+        match handle.with(|core| core.move_loaded(&alive, &mut next, window))? {
+            Step::Moved => handle.give_way().await,
+            Step::Waits { bytes } => handle.until(|core| core.may_move(bytes, 0)).await?,
+            Step::Missing => {
+                let it = &alive[next];
+                let at = handle.with(|core| core.geometry.within(it.lsn));
+                let to = at + u64::from(it.bytes);
+                if to > window.end {
+                    let beyond = Mismatch {
+                        what: "end of the record",
+                        expected: window.end,
+                        found: to,
+                    };
+                    return Err(Stop::Damaged(beyond.at(window.device + at)));
+                }
+                window.load(handle, at, it.bytes.into()).await?;
+            }
+            Step::NoneLeft => return Ok(()),
+        }
+    }
 }
 
 impl Core {
@@ -125,7 +181,7 @@ impl Core {
                 Ok(Step::Moved) => {}
                 Ok(Step::Waits { .. }) => break,
                 // Whoever cleans meets an error again.
-                Ok(Step::NoneLeft | Step::NotCached) | Err(_) => riding.ended = true,
+                Ok(Step::NoneLeft | Step::Missing) | Err(_) => riding.ended = true,
             }
         }
         self.maintenance.piggyback = Some(riding);
@@ -161,11 +217,68 @@ impl Core {
             return Ok(Step::Waits { bytes });
         }
         if !self.move_survivor(&survivor) {
-            return Ok(Step::NotCached);
+            return Ok(Step::Missing);
         }
         self.stats.relocated_from_cache_bytes += bytes as u64;
         self.note_moved(bytes as u64);
         *from += 1;
+        Ok(Step::Moved)
+    }
+
+    /// Adds to `alive` which of the next residents still lie in their segment; false if there are no more.
+    fn find_alive(&self, victim: u32, from: &mut usize, alive: &mut Vec<Found>) -> bool {
+        let logical = self.segments.get(victim).logical;
+        let residents = &self.segments.residents(victim)[*from..];
+        let next = &residents[..residents.len().min(RESIDENTS_PER_STEP)];
+        alive.extend(next.iter().filter_map(|slot| {
+            let (key, version) = self.index.entry(*slot)?;
+            let lsn = version.place.lsn()?;
+            let bytes = record_bytes(key.bytes().len(), version.place.value_bytes());
+            (self.geometry.logical(lsn) == logical).then(|| Found {
+                lsn,
+                slot: *slot,
+                bytes: len32(bytes),
+            })
+        }));
+        *from += next.len();
+        next.len() < residents.len()
+    }
+
+    /// Moves the next few that are loaded and need not wait.
+    fn move_loaded(
+        &mut self,
+        alive: &[Found],
+        next: &mut usize,
+        window: &Window,
+    ) -> Result<Step, Stop> {
+        for _ in 0..RECORDS_PER_STEP {
+            let Some(it) = alive.get(*next) else {
+                return Ok(Step::NoneLeft);
+            };
+            let bytes = to_usize(it.bytes.into());
+            let at = self.geometry.within(it.lsn);
+            let damaged = |mismatch: Mismatch| Stop::Damaged(mismatch.at(window.device + at));
+            if let Some((key, version)) = self.index.entry(it.slot)
+                && let Place::Log { lsn, tag, .. } = version.place
+                && lsn == it.lsn
+            {
+                let Some(loaded) = window.get(at, bytes) else {
+                    return Ok(Step::Missing);
+                };
+                match self.may_move(bytes, 0) {
+                    Some(allowed) => allowed?,
+                    None => return Ok(Step::Waits { bytes }),
+                }
+                let (key, sequence) = (key.clone(), version.sequence);
+                let key = key.bytes();
+                verify_record(&self.id, it.lsn, key, sequence, tag, loaded).map_err(damaged)?;
+                let value = &loaded[record_bytes(key.len(), 0)..];
+                let place = self.append_moved(sequence, key, value);
+                self.relocate_newest(it.slot, key, place);
+                self.note_moved(bytes as u64);
+            }
+            *next += 1;
+        }
         Ok(Step::Moved)
     }
 
@@ -181,6 +294,7 @@ impl Core {
                     value_bytes,
                     tag,
                 } if self.geometry.logical(lsn) == logical => Some(Survivor {
+                    slot: *slot,
                     key: key.clone(),
                     sequence: version.sequence,
                     lsn,
@@ -224,6 +338,11 @@ impl Core {
         let scratch = &mut self.scratch;
         let right = value.len() == it.value_bytes
             && is_value_of(&self.id, at, it.sequence, key, value, scratch);
-        right.then(|| self.move_version(it.sequence, key, value))
+        right.then(|| {
+            let place = self.append_moved(it.sequence, key, value);
+            let lsn = place.lsn().expect("it was appended to the log");
+            self.relocate_newest(it.slot, key, place);
+            lsn
+        })
     }
 }
