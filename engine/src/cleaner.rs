@@ -1,7 +1,8 @@
 //! Cleaning: what still lives in the emptiest segments is appended to the log again (or, chunks, written to other
 //! extents), so that the next checkpoint can free them.
 //!
-//! How survivors are found without reading is in `survivors.rs`, what becomes of large values in `move_chunks.rs`.
+//! How survivors are found and moved is in `survivors.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
+//! only snapshots hold.
 //!
 //! Invariants:
 //! - a survivor moves only after its bytes were verified against the reference in the index: damage is never given a new,
@@ -188,8 +189,6 @@ impl Core {
         records: &mut Peekable<Records<'_>>,
         damaged: impl Fn(Mismatch) -> Stop,
     ) -> Result<Moved, Stop> {
-        let ahead = records.clone().take(RECORDS_PER_STEP).flatten();
-        self.index.look_ahead(ahead.map(|record| record.key));
         for _ in 0..RECORDS_PER_STEP {
             let Some(record) = records.peek() else {
                 return Ok(Moved::All);

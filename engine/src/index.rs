@@ -209,7 +209,7 @@ impl Index {
         })
     }
 
-    /// Gives the newest version of the entry of this number and key another place, and returns that where it was.
+    /// Gives the newest version of the entry of this number and key another place, and returns the one before.
     pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) -> Place {
         let newest = self.newest.value_mut(slot);
         self.entry_bytes -= newest.place.entry_bytes(key);
@@ -226,12 +226,6 @@ impl Index {
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Slot, &Version)> {
         let slots = self.order.values();
         slots.map(|slot| (*slot, self.newest.value(*slot)))
-    }
-
-    /// Looks these keys up and nothing else: what each look-up waits for from memory comes at the same time, where look-ups with work in
-    /// between would wait one after the other.
-    pub(crate) fn look_ahead<'a>(&self, keys: impl Iterator<Item = &'a [u8]>) {
-        std::hint::black_box(keys.filter(|key| self.newest.find(key).is_some()).count());
     }
 
     /// The version of `key` with this sequence, newest or kept for a snapshot.

@@ -180,7 +180,6 @@ pub(crate) fn verify<'a>(id: &Identity, lsn: u64, bytes: &'a [u8]) -> Result<Rec
 }
 
 /// The records of a frame's body. Ends after the first error.
-#[derive(Clone)]
 pub(crate) struct Records<'a> {
     body: &'a [u8],
     at: usize,
