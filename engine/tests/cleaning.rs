@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Rng, World, world};
+use common::{Rng, World, numbered, world};
 use kvsim_engine::{Reply, Request, Status};
 
 const OPTIONS: &str = "segment_bytes=65536\ninline_bytes=0\ncache_bytes=0";
@@ -10,12 +10,8 @@ const KEYS: u64 = 6_000;
 const OVERWRITES: u64 = 30_000;
 const KEPT: &str = "is kept as it is";
 
-fn value(n: u64) -> Vec<u8> {
-    [&n.to_le_bytes()[..], &[b'v'; 1000]].concat()
-}
-
 fn put(world: &mut World, key: u64, n: u64) {
-    let reply = world.put_relaxed(&key.to_be_bytes(), &value(n));
+    let reply = world.put_relaxed(&key.to_be_bytes(), &numbered(n));
     assert!(matches!(reply, Reply::Done), "{reply:?}");
 }
 
@@ -108,7 +104,7 @@ fn damage_is_not_moved() {
         };
         match world.call(get) {
             Reply::Failed(Status::Corruption, _) if alive => {}
-            Reply::Value(found) if !alive => assert!(found[..] == value(1)),
+            Reply::Value(found) if !alive => assert!(found[..] == numbered(1)),
             other => panic!("{other:?}"),
         }
     }

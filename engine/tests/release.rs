@@ -2,17 +2,10 @@
 
 mod common;
 
-use common::{Disk, FAST, World, device};
+use common::{Disk, FAST, World, device, numbered};
 
 const SEGMENT: u64 = 65_536;
 const KEYS: u64 = 4000;
-const VALUE_BYTES: usize = 1000;
-
-fn value(n: u64) -> Vec<u8> {
-    let mut value = vec![b'v'; VALUE_BYTES];
-    value[..8].copy_from_slice(&n.to_le_bytes());
-    value
-}
 
 /// Goal: dead segments are given back without a checkpoint each time, and what was in them comes back from where it was moved to.
 /// Method: overwrite a set of keys many times over on a device that holds it a few times; cut the power after every few writes; every
@@ -34,7 +27,7 @@ fn what_was_moved_out_of_a_released_segment_comes_back() {
             } else {
                 n % (KEYS / 8)
             };
-            let reply = world.put(&key.to_be_bytes(), &value(n));
+            let reply = world.put(&key.to_be_bytes(), &numbered(n));
             assert!(
                 matches!(reply, kvsim_engine::Reply::Done),
                 "write {n}: {reply:?}"
@@ -47,7 +40,7 @@ fn what_was_moved_out_of_a_released_segment_comes_back() {
                 world.disk.power_cut();
                 world.open().expect("opens again");
                 for (key, n) in &last {
-                    let expected = Some(value(*n));
+                    let expected = Some(numbered(*n));
                     let found = world.get(&key.to_be_bytes());
                     assert!(found == expected, "key {key}, through {through}");
                 }

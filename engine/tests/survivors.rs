@@ -5,19 +5,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use common::{Disk, FAST, World, device};
+use common::{Disk, FAST, World, device, numbered};
 use kvsim_engine::{CachedValues, Durability, Mutation, Reply, Request, Stats};
 
 const KEYS: u64 = 8_000;
 const WRITES: u64 = 30_000;
-const VALUE_BYTES: usize = 1000;
 const SEGMENT_BYTES: u64 = 65_536;
-
-fn value(n: u64) -> Vec<u8> {
-    let mut value = vec![b'v'; VALUE_BYTES];
-    value[..8].copy_from_slice(&n.to_le_bytes());
-    value
-}
 
 /// What a driver has in memory, and what it lends of that.
 struct Lender {
@@ -73,7 +66,7 @@ fn overwrite(options: &str, lends: Option<Lends>, opened_anew: bool) -> (Stats, 
         }
         let pair = [n, n + 1].map(|n| ((n * 2_654_435_761 % KEYS).to_be_bytes(), n));
         let ids = pair.map(|(key, n)| {
-            let (key, value) = (&key[..], &value(n)[..]);
+            let (key, value) = (&key[..], &numbered(n)[..]);
             let id = world.request(Request::Write {
                 mutations: &[Mutation::Put { key, value }],
                 durability: Durability::Durable,
@@ -89,7 +82,7 @@ fn overwrite(options: &str, lends: Option<Lends>, opened_anew: bool) -> (Stats, 
         assert!(matches!(reply, Reply::Done), "write {n}: {reply:?}");
         for (key, n) in pair {
             if let Some(lender) = &lender {
-                lender.keep(&key, Some(&value(n)));
+                lender.keep(&key, Some(&numbered(n)));
             }
         }
         last.extend(pair);
@@ -100,7 +93,7 @@ fn overwrite(options: &str, lends: Option<Lends>, opened_anew: bool) -> (Stats, 
     world.disk.power_cut();
     world.open().expect("opens again");
     for (key, n) in last {
-        assert!(world.get(&key) == Some(value(n)), "key {key:?}");
+        assert!(world.get(&key) == Some(numbered(n)), "key {key:?}");
     }
     (stats, reads)
 }

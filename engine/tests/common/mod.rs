@@ -39,6 +39,13 @@ impl Rng {
     }
 }
 
+/// A value of a kilobyte that begins with its number.
+pub fn numbered(n: u64) -> Vec<u8> {
+    let mut value = vec![b'v'; 1000];
+    value[..8].copy_from_slice(&n.to_le_bytes());
+    value
+}
+
 pub fn device(capacity_bytes: u64) -> DeviceInfo {
     DeviceInfo {
         sector_bytes: 512,
