@@ -16,7 +16,7 @@ use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::superblock::Superblock;
 use crate::group::{Group, Waiter};
-use crate::index::{Index, Place, Version};
+use crate::index::{Index, Moved, Place, Version};
 use crate::log::Log;
 use crate::maintain::Maintenance;
 use crate::marks::Mark;
@@ -308,24 +308,32 @@ impl Core {
 
     /// Gives a version that is there another place and accounts for both.
     pub(crate) fn relocate(&mut self, key: &[u8], sequence: u64, place: Place) {
+        self.relocate_by(key, place, |index, place| {
+            let moved = index.relocate(key, sequence, place);
+            moved.expect("what is moved was just found")
+        });
+    }
+
+    /// The same for the newest version of the entry of this number and key.
+    pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) {
+        self.relocate_by(key, place, |index, place| {
+            index.relocate_newest(slot, key, place)
+        });
+    }
+
+    fn relocate_by(
+        &mut self,
+        key: &[u8],
+        place: Place,
+        relocate: impl FnOnce(&mut Index, Place) -> Moved,
+    ) {
         self.add_live(key, &place);
         let lsn = place.lsn();
-        let moved = self.index.relocate(key, sequence, place);
-        let moved = moved.expect("what is moved was just found");
+        let moved = relocate(&mut self.index, place);
         if let (Some(lsn), Some(slot)) = (lsn, moved.slot) {
             self.segments.note_resident(lsn, slot);
         }
         self.remove_live(key, &moved.from);
-    }
-
-    /// The same for the newest version of the entry of this number and key, which lies in the log and goes to this place there.
-    pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) {
-        self.add_live(key, &place);
-        if let Some(lsn) = place.lsn() {
-            self.segments.note_resident(lsn, slot);
-        }
-        let from = self.index.relocate_newest(slot, key, place);
-        self.remove_live(key, &from);
     }
 }
 

@@ -197,9 +197,7 @@ impl Index {
         let slot = self.newest.find(key)?;
         let newest = self.newest.value(slot);
         if newest.sequence == sequence && newest.place != Place::Tombstone {
-            let from = self.relocate_newest(slot, key, place);
-            let slot = Some(slot);
-            return Some(Moved { slot, from });
+            return Some(self.relocate_newest(slot, key, place));
         }
         let mut older = self.history.get_mut(&Key::new(key))?.iter_mut();
         let version = older.find(|version| version.sequence == sequence)?;
@@ -209,12 +207,14 @@ impl Index {
         })
     }
 
-    /// Gives the newest version of the entry of this number and key another place, and returns the one before.
-    pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) -> Place {
+    /// The same for the newest version of the entry of this number and key, without a look-up.
+    pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) -> Moved {
         let newest = self.newest.value_mut(slot);
         self.entry_bytes -= newest.place.entry_bytes(key);
         self.entry_bytes += place.entry_bytes(key);
-        std::mem::replace(&mut newest.place, place)
+        let from = std::mem::replace(&mut newest.place, place);
+        let slot = Some(slot);
+        Moved { slot, from }
     }
 
     /// The entry of this number, if there is one: its key and the newest version.

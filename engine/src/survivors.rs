@@ -22,7 +22,6 @@ use crate::group::COMMITS_PAUSE_NS;
 use crate::index::Place;
 use crate::key::Key;
 use crate::log::Log;
-use crate::mutant::{Mutant, mutant};
 use crate::read::verify_record;
 use crate::table::Slot;
 use crate::window::Window;
@@ -80,8 +79,7 @@ pub(crate) struct Piggyback {
 pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, Stop> {
     // Reading goes on beside the clients' work, and what is moved from memory takes their processors: that has to be worth it.
     let reading_is_slow = handle.with(|core| core.commits_go_on() || core.is_pressed());
-    // What that mutant moves is dead, and only a walk meets it.
-    if !reading_is_slow || mutant(Mutant::MoveOverwritesNewer) {
+    if !reading_is_slow {
         return Ok(false);
     }
     let mut from = 0;
@@ -105,9 +103,6 @@ pub(crate) async fn move_read(
     victim: u32,
     window: &mut Window,
 ) -> Result<(), Stop> {
-    if mutant(Mutant::MoveOverwritesNewer) {
-        return Ok(());
-    }
     let (mut alive, mut from) = (Vec::new(), 0);
     while handle.with(|core| core.find_alive(victim, &mut from, &mut alive)) {
         handle.give_way().await;
