@@ -4,10 +4,9 @@ use crate::checkpoint::{checkpoint, log_durable};
 use crate::core::{Core, Phase};
 use crate::error::Error;
 use crate::executor::Handle;
-use crate::format::superblock::Superblock;
 use crate::mutant::{Mutant, mutant};
 use crate::port::{Reply, RequestId};
-use crate::superblocks::publish;
+use crate::superblocks::restate;
 
 impl Core {
     /// From here on requests are told that the database is closed.
@@ -49,23 +48,5 @@ async fn finish(handle: &Handle) -> Result<(), Error> {
         handle.with(|core| core.maintenance.checkpointing = true);
         checkpoint(handle.clone()).await;
     }
-    let superblock = handle.with(|core| match core.poisoned {
-        Some(error) => Err(Error::Poisoned(error)),
-        None => {
-            let before = core.superblock.expect("an open database has a superblock");
-            Ok(Superblock {
-                generation: before.generation + 1,
-                durable: core.log.durable,
-                ..before
-            })
-        }
-    })?;
-    let known = handle.with(|core| {
-        core.superblock
-            .is_some_and(|before| before.durable == superblock.durable)
-    });
-    if !known {
-        publish(handle, superblock).await?;
-    }
-    Ok(())
+    restate(handle).await
 }

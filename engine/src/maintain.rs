@@ -20,7 +20,7 @@ use crate::format::record::record_bytes;
 use crate::grow::grow;
 use crate::index::Place;
 use crate::port::Nanos;
-use crate::release::Leaving;
+use crate::release::{Leaving, restate_released};
 use crate::segments::{Segment, Use};
 use crate::survivors::Piggyback;
 use crate::unproven::Burden;
@@ -33,6 +33,7 @@ const RESUME_NS: Nanos = 50_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
+    /// A checkpoint is being written, or what the superblock states as durable.
     pub(crate) checkpointing: bool,
     /// Segments that hold nothing live, and of what state that was counted.
     dead: Cell<((u64, u64, u64), u64)>,
@@ -42,7 +43,7 @@ pub(crate) struct Maintenance {
     pub(crate) piggyback: Option<Piggyback>,
     /// Released segments whose records are not proven, in the order of these.
     pub(crate) leaving: VecDeque<Leaving>,
-    /// The log's end when the checkpoint under way began.
+    /// The log's end when the checkpoint under way began; without bound where only the superblock is written.
     pub(crate) began_at_lsn: u64,
     /// There is no room for what would give dead segments back, so a checkpoint has to.
     pub(crate) release_stuck: bool,
@@ -229,7 +230,7 @@ impl Core {
     }
 
     /// What an opening after a crash has to find, with what a client waits to write.
-    fn wanted_floor(&self) -> u64 {
+    pub(crate) fn wanted_floor(&self) -> u64 {
         self.user_floor() + self.maintenance.stalled_evacuation
     }
 
@@ -306,15 +307,15 @@ impl Core {
             .checkpoint_bytes
             .max(2 * self.maintenance.checkpoint_size);
         let stalled = self.maintenance.stalled;
+        // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
+        let releases = !self.maintenance.leaving.is_empty();
         let mut due = !checkpointing && since >= threshold;
         if !due && shortage > 0 && !self.maintenance.growing {
             let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
             due = reclaimable >= worth
                 || (self.is_pressed() && reclaimable >= worth.div_ceil(2))
-                || (reclaimable > 0 && stalled)
-                || self.maintenance.release_stuck
-                // A checkpoint makes of what is released what an opening can use.
-                || (self.segments.released_count() > 0 && !self.leaves_free(self.wanted_floor(), 0));
+                || (reclaimable > 0 && stalled && !releases)
+                || self.maintenance.release_stuck;
             let maintenance = &self.maintenance;
             let idle = !maintenance.cleaning && !maintenance.clean_futile;
             if !due && idle && !self.cleaned_enough() {
@@ -325,13 +326,16 @@ impl Core {
                 executor.spawn(clean(handle.clone()));
             }
             // Even with nothing to free: a new checkpoint may be smaller than the old one.
-            due |= self.maintenance.clean_futile && (reclaimable > 0 || stalled);
+            due |= self.maintenance.clean_futile && !releases && (reclaimable > 0 || stalled);
         }
         if due && !checkpointing {
             self.maintenance.checkpointing = true;
             self.maintenance.release_stuck = false;
             self.activity += 1;
             executor.spawn(checkpoint(handle.clone()));
+        } else if !checkpointing && shortage > 0 && self.released_would_last() {
+            self.begin_restating();
+            executor.spawn(restate_released(handle.clone()));
         }
     }
 }

@@ -85,6 +85,8 @@ marks! {
     Poisoned = "write.poisoned",
     /// A checkpoint was published while clients were at work.
     CheckpointPublished = "checkpoint.published",
+    /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
+    SuperblockRestated = "superblock.restated",
 }
 
 #[cfg(test)]

@@ -136,6 +136,8 @@ mutants! {
     FlushBeforeWriteCompletes = "flush_before_write_completes" [];
     /// A frame states itself as durable when it is written.
     DurableStatedTooEarly = "durable_stated_too_early" [];
+    /// The superblock is published once more and states what was sealed and not what is durable.
+    RestatedTooEarly = "restated_too_early" [];
     /// Replay starts where the log is when a checkpoint is done, not where it was when it began.
     ReplayStartsTooLate = "replay_starts_too_late" [];
     /// The checkpoint's table of log segments lacks the last one.

@@ -8,14 +8,19 @@
 //! - the segment is used again only when its record is proven, i.e. when something durable states a position beyond it. Before that a
 //!   recovery would ignore the moves of cleaning, and need what was moved where it was;
 //! - an opening does not use it before a superblock states that position: what proves the record then may be in the device's cache only, and vanish.
-//!   So those segments that are kept back for openings are others (`Segments::free_above`);
+//!   So those segments that are kept back for openings are others (`Segments::free_above`). Where these run short, the superblock is published once more, with
+//!   what is durable by then and nothing else changed, which takes a few blocks where a checkpoint takes the index;
 //! - nor is it used while a checkpoint is being written that began before the record: that one lists the segment as part of the log.
 
 use crate::checkpoint::logical_start;
 use crate::core::{Core, Phase};
+use crate::executor::Handle;
 use crate::format::record::{RecordKind, record_bytes};
+use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
+use crate::port::Level;
 use crate::segments::Use;
+use crate::superblocks::restate;
 
 /// A released segment that waits for its record to be proven.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +59,8 @@ impl Core {
             self.maintenance.leaving.pop_front();
             self.segments.release(leaving.physical, leaving.lsn);
             self.stats.released_segments += 1;
+            // There is room again to move something to.
+            self.maintenance.clean_futile = false;
             self.activity += 1;
         }
         if self.shortage() == 0 || self.maintenance.looked_at == self.segments.changes {
@@ -81,6 +88,18 @@ impl Core {
         proven && (!self.maintenance.checkpointing || leaving.lsn < self.maintenance.began_at_lsn)
     }
 
+    /// Whether an opening would have what it needs if it could use what is released.
+    pub(crate) fn released_would_last(&self) -> bool {
+        self.segments.released_count() > 0 && !self.leaves_free(self.wanted_floor(), 0)
+    }
+
+    /// Nothing is published beside it. It frees nothing, so releases go on.
+    pub(crate) fn begin_restating(&mut self) {
+        self.maintenance.checkpointing = true;
+        self.maintenance.began_at_lsn = u64::MAX;
+        self.activity += 1;
+    }
+
     /// Has the records of released segments proven soon, where clients may have to wait for space.
     pub(crate) fn hurry_release(&mut self) {
         let Some(last) = self.maintenance.leaving.back().copied() else {
@@ -101,4 +120,23 @@ impl Core {
             self.activity += 1;
         }
     }
+}
+
+/// Has the superblock state what is durable by now, so that openings can use what the log has released.
+pub(crate) async fn restate_released(handle: Handle) {
+    let result = restate(&handle).await;
+    handle.with(|core| {
+        core.maintenance.checkpointing = false;
+        core.activity += 1;
+        match result {
+            Ok(()) => {
+                core.stats.restatements += 1;
+                core.mark(Mark::SuperblockRestated);
+            }
+            Err(error) => core.log_line(
+                Level::Error,
+                format!("what is durable could not be stated: {error}"),
+            ),
+        }
+    });
 }

@@ -28,6 +28,8 @@ pub struct Stats {
     pub cleaned_segments: u64,
     /// Segments given back between checkpoints.
     pub released_segments: u64,
+    /// Superblocks published only to state what is durable, so that openings can use such segments.
+    pub restatements: u64,
     /// Reads of values from the device.
     pub value_reads: u64,
     /// Values found in the cache.

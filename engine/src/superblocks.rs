@@ -237,6 +237,31 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
     Ok(())
 }
 
+/// Publishes the superblock once more if the log is durable beyond what it states: that is proven then, and openings can rely on it.
+pub(crate) async fn restate(handle: &Handle) -> Result<(), Error> {
+    let (before, durable) = handle.with(|core| {
+        if let Some(error) = core.poisoned {
+            return Err(Error::Poisoned(error));
+        }
+        let before = core.superblock.expect("an open database has a superblock");
+        let last = core
+            .log
+            .frames
+            .back()
+            .filter(|_| mutant(Mutant::RestatedTooEarly));
+        Ok((before, last.map_or(core.log.durable, |frame| frame.end)))
+    })?;
+    if before.durable == durable {
+        return Ok(());
+    }
+    let superblock = Superblock {
+        generation: before.generation + 1,
+        durable,
+        ..before
+    };
+    publish(handle, superblock).await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

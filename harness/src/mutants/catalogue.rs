@@ -90,14 +90,16 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, MoveOverwritesNewer,
         NoFallbackToOlderRoot, OldNeighbourTaken, PointerBeforeValue, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedUnproven, SingleRootCopy, SyncDoesNotWait, TailNotFenced, TornRootMadeValid,
-        UnprovenTailTrusted, VictimFreedAtOnce,
+        ReleasedUnproven, RestatedTooEarly, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
+        TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
-        FreedBeforeSuperblock | VictimFreedAtOnce | ReleasedUnproven | MoveOverwritesNewer => {
-            &["reuse"]
-        }
+        FreedBeforeSuperblock
+        | VictimFreedAtOnce
+        | ReleasedUnproven
+        | RestatedTooEarly
+        | MoveOverwritesNewer => &["reuse"],
         TailNotFenced
         | GenerationReused
         | NoFallbackToOlderRoot

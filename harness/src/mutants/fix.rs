@@ -65,7 +65,8 @@ pub const fn fix(mutant: Mutant) -> Fix {
         FreedBeforeSuperblock, LogReusedBeforePagesFlushed, NewEpochNotFlushed,
         NewerFrameBeforeOlder, PlainWriteTakenForDurable, PointerBeforeValue,
         RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedUnproven, SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
+        ReleasedUnproven, RestatedTooEarly, SuperblockBeforePages, SyncDoesNotWait,
+        VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
@@ -78,6 +79,7 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | PlainWriteTakenForDurable
         | PointerBeforeValue
         | RelaxedFramesNotFlushed
+        | RestatedTooEarly
         | SuperblockBeforePages => Fix::Durable,
         CloseDoesNotFlush | FlushOnATimer | RelaxedWindowForgotten | SyncDoesNotWait => {
             Fix::LaterAnswer
