@@ -22,6 +22,7 @@ use crate::maintain::Maintenance;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
+use crate::promise::PROMISED;
 use crate::read::Reads;
 use crate::segments::Segments;
 use crate::stats::Stats;
@@ -156,11 +157,17 @@ impl Core {
     }
 
     pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
-        self.out.push(Out::Reply(id, reply));
+        if id != PROMISED {
+            self.out.push(Out::Reply(id, reply));
+        }
     }
 
     pub(crate) fn fail(&mut self, id: RequestId, status: Status, message: impl Into<String>) {
-        self.reply(id, Reply::Failed(status, message.into()));
+        let message = message.into();
+        if id == PROMISED {
+            return self.break_promise(&message);
+        }
+        self.reply(id, Reply::Failed(status, message));
     }
 
     pub(crate) fn log_line(&mut self, level: Level, text: String) {

@@ -3,7 +3,7 @@
 //! Invariants: a call ends when there is nothing more to do; effects leave in the order in which they were decided; without
 //! requests, operations in flight or a wish, nothing ever happens.
 
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Engine {
         request: Request<'_>,
         port: &mut impl Port,
     ) -> Option<Nanos> {
-        self.core.borrow_mut().at(now).arrive(id, &request);
+        self.core_at(now).arrive(id, &request);
         self.run(port)
     }
 
@@ -82,13 +82,13 @@ impl Engine {
         result: Result<Option<IoBuf>, DiskError>,
         port: &mut impl Port,
     ) -> Option<Nanos> {
-        self.core.borrow_mut().at(now).complete(tag, result);
+        self.core_at(now).complete(tag, result);
         self.run(port)
     }
 
     /// The time that was wished for has come.
     pub fn tick(&mut self, now: Nanos, port: &mut impl Port) -> Option<Nanos> {
-        self.core.borrow_mut().at(now);
+        drop(self.core_at(now));
         self.run(port)
     }
 
@@ -119,8 +119,19 @@ impl Engine {
         }
     }
 
+    pub(crate) fn core(&self) -> Ref<'_, Core> {
+        self.core.borrow()
+    }
+
+    /// The core at the beginning of a call, at this time.
+    pub(crate) fn core_at(&mut self, now: Nanos) -> RefMut<'_, Core> {
+        let mut core = self.core.borrow_mut();
+        core.at(now);
+        core
+    }
+
     /// Lets everything happen that can.
-    fn run(&mut self, port: &mut impl Port) -> Option<Nanos> {
+    pub(crate) fn run(&mut self, port: &mut impl Port) -> Option<Nanos> {
         let handle = Handle::new(self.core.clone());
         loop {
             let before = self.core.borrow().activity;

@@ -41,6 +41,7 @@ mod move_chunks;
 mod mutant;
 mod pool;
 mod port;
+mod promise;
 mod read;
 mod recovery;
 mod release;
@@ -68,5 +69,6 @@ pub use port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
     RequestId, ScanRange, SnapshotId, Status,
 };
+pub use promise::{Promise, Room};
 pub use stats::Stats;
 pub use survivors::CachedValues;

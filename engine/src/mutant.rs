@@ -136,7 +136,7 @@ mutants! {
     FlushBeforeWriteCompletes = "flush_before_write_completes" [];
     /// A frame states itself as durable when it is written.
     DurableStatedTooEarly = "durable_stated_too_early" [];
-    /// The superblock is published once more and states what was sealed and not what is durable.
+    /// The superblock is published once more and states what was handed in and not what is durable.
     RestatedTooEarly = "restated_too_early" [];
     /// Replay starts where the log is when a checkpoint is done, not where it was when it began.
     ReplayStartsTooLate = "replay_starts_too_late" [];

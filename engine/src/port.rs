@@ -134,6 +134,15 @@ impl<'a> Mutation<'a> {
             Mutation::Put { key, .. } | Mutation::Delete { key } => key,
         }
     }
+
+    /// Bytes of the value it sets.
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        match self {
+            Mutation::Put { value, .. } => value.len(),
+            Mutation::Delete { .. } => 0,
+        }
+    }
 }
 
 /// Which way a scan walks.

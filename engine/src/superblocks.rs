@@ -244,12 +244,11 @@ pub(crate) async fn restate(handle: &Handle) -> Result<(), Error> {
             return Err(Error::Poisoned(error));
         }
         let before = core.superblock.expect("an open database has a superblock");
-        let last = core
-            .log
-            .frames
-            .back()
-            .filter(|_| mutant(Mutant::RestatedTooEarly));
-        Ok((before, last.map_or(core.log.durable, |frame| frame.end)))
+        let durable = match mutant(Mutant::RestatedTooEarly) {
+            true => core.log.end(),
+            false => core.log.durable,
+        };
+        Ok((before, durable))
     })?;
     if before.durable == durable {
         return Ok(());

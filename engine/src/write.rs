@@ -15,6 +15,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::port::{
     Direction, Durability, Mutation, Reply, Request, RequestId, ScanRange, SnapshotId, Status,
 };
+use crate::promise::PROMISED;
 use crate::unproven::Burden;
 
 /// What became of a request.
@@ -279,7 +280,9 @@ impl Core {
         mutations: &[Mutation<'_>],
         durability: Durability,
     ) -> Verdict {
-        if let Some(error) = self.poisoned {
+        if let Some(error) = self.poisoned
+            && id != PROMISED
+        {
             return Verdict::Refused(
                 Status::ReadOnly,
                 format!("read-only until opened anew: {error}"),
@@ -308,12 +311,17 @@ impl Core {
             );
         };
         let burden = self.burden(mutations, &forms);
-        if let Some(message) = self.exceeds_capacity(mutations, &forms, burden) {
+        if id != PROMISED
+            && let Some(message) = self.exceeds_capacity(mutations, &forms, burden)
+        {
             return Verdict::Refused(Status::NoSpace, message);
         }
         let volatile = self.log.volatile_bytes;
         let payload: u64 = mutations.iter().map(payload_bytes).sum();
-        if volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes {
+        // Then it was promised, and nothing will ever make room.
+        let failed = self.poisoned.is_some();
+        if !failed && volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes
+        {
             self.group.force = true;
             return Verdict::Stall;
         }
@@ -331,6 +339,9 @@ impl Core {
         };
         let free = self.segments.free_above(floor + evacuation);
         if wanted + evacuation > 0 && free.is_none_or(|free| free < wanted) {
+            if failed {
+                return Verdict::Taken;
+            }
             self.maintenance.note_stall(wanted, evacuation);
             return Verdict::Stall;
         }
@@ -588,10 +599,7 @@ impl Core {
 }
 
 fn value_bytes(mutation: &Mutation<'_>) -> u64 {
-    match mutation {
-        Mutation::Put { value, .. } => value.len() as u64,
-        Mutation::Delete { .. } => 0,
-    }
+    mutation.value_bytes() as u64
 }
 
 fn payload_bytes(mutation: &Mutation<'_>) -> u64 {

@@ -31,10 +31,7 @@ fn what_was_moved_out_of_a_released_segment_comes_back() {
                 n % (KEYS / 8)
             };
             let reply = world.put(&key.to_be_bytes(), &numbered(n));
-            assert!(
-                matches!(reply, Reply::Done),
-                "write {n}: {reply:?}"
-            );
+            assert!(matches!(reply, Reply::Done), "write {n}: {reply:?}");
             last.insert(key, n);
             if n % 3_977 == 3_976 {
                 released += world.engine().stats().released_segments;

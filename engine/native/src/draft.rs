@@ -7,13 +7,13 @@
 //! - a draft that is not applied has changed nothing;
 //! - a thread keeps one row that has left the cache, of at most [`SPARE_BYTES_MAX`], for its next write: that much is beyond the cache's bound.
 
-use std::cell::Cell;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::cell::{Cell, RefCell, RefMut};
+use std::sync::Arc;
 
 use kvsim_engine::Mutation;
 
+use crate::intake::Accepted;
 use crate::lent::{fill_row, row_bytes, row_of};
-use crate::lock::lock;
 
 const SPARE_BYTES_MAX: usize = 16 << 10;
 
@@ -24,7 +24,7 @@ thread_local! {
 /// A write and its rows.
 pub(crate) struct Draft<'a> {
     batch: &'a [Mutation<'a>],
-    rows: Mutex<DraftRows>,
+    rows: RefCell<DraftRows>,
 }
 
 /// Rows on their way into the cache, and what it has given back for them.
@@ -45,7 +45,7 @@ impl<'a> Draft<'a> {
         let dead = Vec::new();
         Draft {
             batch,
-            rows: Mutex::new(DraftRows { rows, dead }),
+            rows: RefCell::new(DraftRows { rows, dead }),
         }
     }
 
@@ -53,16 +53,35 @@ impl<'a> Draft<'a> {
         self.batch
     }
 
-    pub(crate) fn rows(&self) -> MutexGuard<'_, DraftRows> {
-        lock(&self.rows)
+    pub(crate) fn rows(&self) -> RefMut<'_, DraftRows> {
+        self.rows.borrow_mut()
+    }
+
+    /// Adds what its write changes, in rows that outlive it; those that the cache will hold are the same.
+    pub(crate) fn copy_to(&self, changes: &mut Vec<Accepted>) {
+        let rows = self.rows.borrow();
+        let writes = self.batch.iter().zip(&rows.rows);
+        changes.extend(writes.map(|(mutation, draft)| {
+            let (value, is_delete) = match mutation {
+                Mutation::Put { value, .. } => (*value, false),
+                Mutation::Delete { .. } => (&[][..], true),
+            };
+            let row = draft.row.clone();
+            Accepted {
+                row: row.unwrap_or_else(|| row_of(mutation.key(), value)),
+                is_delete,
+                ends: false,
+            }
+        }));
+        if let Some(last) = changes.last_mut() {
+            last.ends = true;
+        }
     }
 }
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        let rows = self.rows.get_mut();
-        let rows = rows.unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut dead = rows.dead.drain(..);
+        let mut dead = self.rows.get_mut().dead.drain(..);
         if let Some(spare) = dead.find(|row| row.len() <= SPARE_BYTES_MAX) {
             SPARE.set(Some(spare));
         }

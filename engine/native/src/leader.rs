@@ -8,11 +8,12 @@
 //! Invariants:
 //! - whenever operations are under way or the engine has a wish, there is a leader, or the database's own thread has a timer set;
 //! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
-//! - who finds the lock held may leave a request to whoever holds it (see `inbox`), where it would not wait for the disk;
+//! - a small relaxed write may be accepted before the engine has it: whoever holds the lock hands it in before anything else, or when the lock has been let go
+//!   (see `intake`);
 //! - if the engine panics, it is given up, and nobody waits for it (see `held`).
 
 mod held;
-mod left;
+mod taking_in;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -20,18 +21,19 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{
-    CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, ScanRange, Status,
+    CachedValues, Engine, Mutation, Nanos, Port as _, Promise, Reply, Request, ScanRange, Status,
 };
 
 use crate::draft::Draft;
 use crate::driver::{Completion, Driver};
 use crate::effects::{Effects, IoCounts};
-use crate::inbox::{Inbox, Parcel};
+use crate::intake::{Accepted, Intake};
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Call, Receiver, Seat, Ticket};
 
 pub(crate) use held::Held;
+pub(crate) use taking_in::Settled;
 
 /// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(100);
@@ -75,6 +77,10 @@ pub(crate) struct Inside {
     stopping: bool,
     /// The engine has panicked.
     gave_up: bool,
+    /// What may be accepted before the engine has it.
+    promised: Option<Promise>,
+    /// Memory for what was accepted.
+    taken: Vec<Accepted>,
 }
 
 impl Inside {
@@ -97,9 +103,10 @@ struct Errands {
 
 /// What threads, tasks and the database's own thread share.
 pub(crate) struct Shared {
+    recorder: Option<Recorder>,
     inside: Mutex<Inside>,
-    /// Requests of threads that found the lock held.
-    inbox: Inbox,
+    /// Writes that are accepted and not handed in.
+    intake: Intake,
     driver: Arc<dyn Driver>,
     pub(crate) rows: Arc<Rows>,
     began: Instant,
@@ -146,8 +153,9 @@ impl Shared {
         recorder: Option<Recorder>,
     ) -> Shared {
         let rows = Arc::new(Rows::new(cache_bytes));
-        let effects = Effects::new(Arc::clone(&driver), Arc::clone(&rows), recorder);
+        let effects = Effects::new(Arc::clone(&driver), Arc::clone(&rows), recorder.clone());
         Shared {
+            recorder,
             inside: Mutex::new(Inside {
                 engine: None,
                 effects,
@@ -158,8 +166,10 @@ impl Shared {
                 alarm: None,
                 stopping: false,
                 gave_up: false,
+                promised: None,
+                taken: Vec::new(),
             }),
-            inbox: Inbox::default(),
+            intake: Intake::default(),
             driver,
             rows,
             began: instant(),
@@ -205,15 +215,14 @@ impl Shared {
 
     /// Makes a request and waits for its reply.
     pub(crate) fn call(&self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
+        if let Some(draft) = beside.draft
+            && self.accept(&request, draft)
+        {
+            return Reply::Done;
+        }
         let seat = Seat::mine();
         seat.sit();
-        let mut inside = match self.try_lock() {
-            Some(inside) => inside,
-            None if left::is_answered_at_once(&request) => {
-                return self.leave_to_others(&Parcel::new(request, beside, seat));
-            }
-            None => self.lock(),
-        };
+        let mut inside = self.lock();
         self.hand_in(
             &mut inside,
             request,
@@ -225,12 +234,32 @@ impl Shared {
 
     /// Makes a request whose reply goes to a task.
     pub(crate) fn send(&self, request: Request<'_>, beside: &Beside<'_>, ticket: Arc<Ticket>) {
+        if let Some(draft) = beside.draft
+            && self.accept(&request, draft)
+        {
+            // Nobody waits for it yet.
+            ticket.put(Reply::Done);
+            return;
+        }
         let mut inside = self.lock();
         self.hand_in(&mut inside, request, beside, Receiver::Task(ticket));
         self.leave(inside);
     }
 
     fn hand_in(
+        &self,
+        inside: &mut Inside,
+        request: Request<'_>,
+        beside: &Beside<'_>,
+        receiver: Receiver,
+    ) {
+        // As long as this is held, no other write comes between what the engine is told and what the rows are.
+        let mut queue = self.take_all_in(inside);
+        self.hand_in_next(inside, request, beside, receiver);
+        self.renew_promise(inside, &mut queue);
+    }
+
+    fn hand_in_next(
         &self,
         inside: &mut Inside,
         request: Request<'_>,
@@ -324,10 +353,7 @@ impl Shared {
 
     /// Collects what has to be done after the lock was let go.
     fn errands(&self, inside: &mut Inside) -> Errands {
-        let mut errands = Errands::default();
-        if !self.inbox.is_empty() {
-            self.serve_inbox(inside, &mut errands);
-        }
+        self.take_in(inside);
         let told = std::mem::take(&mut inside.effects.told);
         let wakers = std::mem::take(&mut inside.effects.wakers);
         if !told.is_empty() {
@@ -336,7 +362,7 @@ impl Shared {
         Errands {
             told,
             wakers,
-            ..errands
+            ..Errands::default()
         }
     }
 
@@ -346,7 +372,14 @@ impl Shared {
     }
 
     /// The same for a thread that can do the work itself; true if there is work that has to be begun.
-    fn let_go(&self, mut inside: Held<'_>, works: bool) -> bool {
+    fn let_go(&self, inside: Held<'_>, works: bool) -> bool {
+        let work = self.end(inside, works);
+        self.come_by();
+        work
+    }
+
+    /// The same without a look at what was accepted meanwhile.
+    fn end(&self, mut inside: Held<'_>, works: bool) -> bool {
         // What has ended is taken by whoever comes along: the leader may have to wait for a processor.
         let ended = self.driver.has_ended();
         if ended {
@@ -379,7 +412,7 @@ impl Shared {
                 }
             }
         }
-        drop(inside);
+        inside.end();
         let work = works && std::mem::take(&mut errands.begin);
         self.run(errands);
         work

@@ -24,7 +24,7 @@ mod entries;
 mod error;
 mod file;
 pub mod gauge;
-mod inbox;
+mod intake;
 mod leader;
 mod leaf;
 mod lent;

@@ -5,8 +5,8 @@
 //! the same rows.
 //!
 //! Invariants:
-//! - what is here is what the engine would answer: a write changes its row while the engine's lock is still held, and a value that
-//!   was read is put here only if no write came to its shard since the read began;
+//! - what is here is what the engine would answer, or will with what was accepted: writes change their rows in the order in which the engine gets them
+//!   (see `intake`), and a value that was read is put here only if no write came to its shard since the read began;
 //! - who has seen a write in one of the two sees it in the other: where there are ranges, both change with the ranges' lock held;
 //! - a key whose write waits for room in the engine is fenced: it is not here until that write is answered;
 //! - keys and values together never exceed the bound: a row that both hold is counted once, and what ranges take the shards give.
@@ -60,7 +60,7 @@ pub(crate) struct Rows {
     /// Grows before any row changes.
     changes: AtomicU64,
     bytes_max: usize,
-    /// Of the bound, what the shards leave to the ranges. Changes with the engine's lock held.
+    /// Of the bound, what the shards leave to the ranges. Changes with their lock held.
     reserved_bytes: AtomicUsize,
 }
 
@@ -115,7 +115,7 @@ impl Rows {
         self.bytes_max > 0
     }
 
-    /// Two equal counts with the engine's lock held at the first: no row has changed in between.
+    /// Two equal counts with the intake held at the first: no row has changed in between.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
@@ -134,7 +134,7 @@ impl Rows {
         Draft::new(batch, rows.collect())
     }
 
-    /// Writes have taken effect in the engine, whose lock is still held.
+    /// Writes were accepted or have taken effect in the engine; the intake is held.
     pub(crate) fn apply(&self, draft: &Draft<'_>) {
         // Whoever sees a row changed has taken the shard's lock after this.
         self.changes.fetch_add(1, Ordering::Relaxed);
@@ -260,7 +260,7 @@ impl Rows {
         }
     }
 
-    /// These are all rows between two bounds, or were when there had been `changes`. The engine's lock is held.
+    /// These are all rows between two bounds, or were when there had been `changes`. The intake is held.
     pub(crate) fn fill_range(
         &self,
         changes: u64,

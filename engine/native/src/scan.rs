@@ -2,7 +2,7 @@
 //! ordered one has that range too.
 //!
 //! Invariant: what is returned was the newest of all keys at one moment. In the ordered cache it is one by its lock. Otherwise the
-//! keys are taken with the engine's lock held; if no row has changed by the time all values are there, they are of that moment too.
+//! keys are taken with the engine's lock held and all accepted writes handed in; if no row has changed by the time all values are there, they are of that moment too.
 //! If one has, it is done over with the lock held.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use kvsim_engine::{Direction, Key, ScanRange};
 
 use crate::entries::Entries;
-use crate::leader::{Held, Shared};
+use crate::leader::{Settled, Shared};
 use crate::lent::split;
 use crate::rows::Missing;
 
@@ -66,18 +66,18 @@ impl Shared {
         let mut keys = Keys::default();
         for last in [false, true] {
             keys.clear();
-            let inside = self.lock();
-            let more = inside.scan_keys(&wide, |key| keys.push(key));
+            let settled = self.lock_settled();
+            let more = settled.inside.scan_keys(&wide, |key| keys.push(key));
             let Some(more) = more else {
                 return Err(Missing::default());
             };
             let before = self.rows.changes();
-            let held = last.then_some(inside);
+            let held = last.then_some(settled);
             let mut rows = self.look_up(&keys)?;
             if held.is_some() || self.rows.changes() == before {
-                let inside = held.unwrap_or_else(|| self.lock());
-                self.keep(&inside, before, range, more, &mut rows);
-                drop(inside);
+                let settled = held.unwrap_or_else(|| self.lock_settled());
+                self.keep(&settled, before, range, more, &mut rows);
+                drop(settled);
                 let limit = range.limit.max(1) as usize;
                 let beyond = rows.len() > limit;
                 let asked = match range.direction {
@@ -109,7 +109,7 @@ impl Shared {
     /// Gives the ordered cache the rows that a scan found when there had been so many changes, and puts them in the order of their keys.
     fn keep(
         &self,
-        _inside: &Held<'_>,
+        _settled: &Settled<'_>,
         changes: u64,
         range: &ScanRange<'_>,
         more: bool,

@@ -131,6 +131,57 @@ fn many_threads_write_at_once() {
     }
 }
 
+/// Goal: writes that are acknowledged before the engine has them get there in the order in which they were seen. Method: threads that put, delete and write batches to a
+/// few keys, most of them relaxed, while one takes snapshots; what reads and a snapshot say then is what the file says when it is opened again.
+#[test]
+fn the_engine_gets_writes_in_the_order_in_which_they_are_seen() {
+    for driver in DRIVERS {
+        let place = place();
+        let database = Database::open(&place.path, &options(driver)).expect("a new database");
+        for round in 0..20_u32 {
+            std::thread::scope(|scope| {
+                for thread in 0..8_u32 {
+                    let database = &database;
+                    scope.spawn(move || {
+                        for n in 0..200_u32 {
+                            let value = [round, thread, n].map(u32::to_le_bytes).concat();
+                            let (one, other) = (key(n * 7 % 5), key(n * 3 % 5));
+                            let put = |key| Mutation::Put { key, value: &value };
+                            let durability = match n % 50 {
+                                49 => Durability::Durable,
+                                _ => Durability::Relaxed,
+                            };
+                            let done = match n % 4 {
+                                0 => database.delete(&one, durability),
+                                1 => database.write(&[put(&one), put(&other)], durability),
+                                _ => database.put(&one, &value, durability),
+                            };
+                            done.expect("there is room");
+                            if thread == 0 && n % 20 == 0 {
+                                let snapshot = database.snapshot().expect("a snapshot");
+                                database.release(snapshot).expect("it was there");
+                            }
+                        }
+                    });
+                }
+            });
+            let seen: Vec<_> = (0..5)
+                .map(|n| database.get(&key(n)).expect("a get").map(|it| it.to_vec()))
+                .collect();
+            let snapshot = database.snapshot().expect("a snapshot");
+            for (n, seen) in (0..).zip(&seen) {
+                let kept = database.get_at(snapshot, &key(n)).expect("a get");
+                assert_eq!(kept.as_deref(), seen.as_deref(), "key {n} in round {round}");
+            }
+            database.release(snapshot).expect("it was there");
+        }
+        let seen = all(&database);
+        database.close().expect("all is durable");
+        let database = Database::open(&place.path, &options(driver)).expect("the same database");
+        assert_eq!(all(&database), seen);
+    }
+}
+
 /// Goal: who finds the engine at work is served by others, and gets what is theirs: an acceptance, the end of a wait for room, a refusal.
 /// Method: threads that write without waiting for the disk, into a write buffer that is soon full, each reads what it wrote; then one
 /// closes the database under the others.

@@ -112,6 +112,13 @@ impl World {
         id
     }
 
+    /// Hands in a write that was promised.
+    pub fn keep(&mut self, write: &[Mutation<'_>]) {
+        let engine = self.engine.as_mut().expect("open");
+        let writes = std::iter::once(write);
+        self.wish = engine.keep(self.now, writes, &mut self.port);
+    }
+
     /// One event: an effect of the engine, a completion, or a wake-up. `None`: nothing will ever happen again.
     pub fn step(&mut self) -> Option<Option<(RequestId, Reply)>> {
         match self.port.out.pop_front() {

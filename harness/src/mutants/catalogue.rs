@@ -42,6 +42,7 @@ pub const TRIALS: &[Trial] = trials! {
     "extents" Explore;
     "relaxed" Explore;
     "reuse" Explore;
+    "restated" Explore;
     "recovery" Explore;
     "errors" Seeds;
     "released" Seeds;
@@ -95,11 +96,10 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
-        FreedBeforeSuperblock
-        | VictimFreedAtOnce
-        | ReleasedUnproven
-        | RestatedTooEarly
-        | MoveOverwritesNewer => &["reuse"],
+        FreedBeforeSuperblock | VictimFreedAtOnce | ReleasedUnproven | MoveOverwritesNewer => {
+            &["reuse"]
+        }
+        RestatedTooEarly => &["restated"],
         TailNotFenced
         | GenerationReused
         | NoFallbackToOlderRoot

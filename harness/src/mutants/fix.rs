@@ -65,8 +65,7 @@ pub const fn fix(mutant: Mutant) -> Fix {
         FreedBeforeSuperblock, LogReusedBeforePagesFlushed, NewEpochNotFlushed,
         NewerFrameBeforeOlder, PlainWriteTakenForDurable, PointerBeforeValue,
         RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedUnproven, RestatedTooEarly, SuperblockBeforePages, SyncDoesNotWait,
-        VictimFreedAtOnce,
+        ReleasedUnproven, SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
@@ -79,7 +78,6 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | PlainWriteTakenForDurable
         | PointerBeforeValue
         | RelaxedFramesNotFlushed
-        | RestatedTooEarly
         | SuperblockBeforePages => Fix::Durable,
         CloseDoesNotFlush | FlushOnATimer | RelaxedWindowForgotten | SyncDoesNotWait => {
             Fix::LaterAnswer

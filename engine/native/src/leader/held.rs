@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! - once a holder has panicked, nobody calls the engine;
-//! - nobody waits for a reply that no engine is left to give.
+//! - nobody waits for a reply that no engine is left to give;
+//! - whoever lets it go looks whether a write was accepted meanwhile.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
@@ -42,14 +43,23 @@ impl DerefMut for Held<'_> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if !std::thread::panicking() || self.was_panicking {
+        let Some(mut inside) = self.inside.take() else {
             return;
-        }
-        if let Some(mut inside) = self.inside.take() {
-            let errands = self.shared.give_up(&mut inside);
+        };
+        if !std::thread::panicking() || self.was_panicking {
             drop(inside);
-            self.shared.run(errands);
+            return self.shared.come_by();
         }
+        let errands = self.shared.give_up(&mut inside);
+        drop(inside);
+        self.shared.run(errands);
+    }
+}
+
+impl Held<'_> {
+    /// Lets it go; the caller then comes by.
+    pub(super) fn end(mut self) {
+        self.inside = None;
     }
 }
 
@@ -78,6 +88,7 @@ impl Shared {
         inside.gave_up = true;
         inside.wish = None;
         inside.effects.give_up();
+        self.close_intake();
         self.rows.forget();
         inside.seated.clear();
         let me = Seat::mine();

@@ -1,0 +1,151 @@
+//! Accepted writes on their way into the engine: who accepts one, and who hands it in. See `intake` for what holds of them.
+
+use std::sync::MutexGuard;
+
+use kvsim_engine::{Durability, Mutation, Promise, Request};
+
+use super::{Inside, Movable, Shared};
+use crate::draft::Draft;
+use crate::intake::{Accepted, Outcome, Queue, ROOM};
+use crate::leader::Held;
+use crate::lock::TURNS;
+use crate::waiter::Call;
+
+/// Writes that the engine takes in one call. Beside each call it goes on with cleaning.
+const WRITES_PER_CALL: usize = 8;
+/// How often somebody who comes by takes in what others accept meanwhile, before the database's own thread does.
+const ROUNDS_MAX: usize = 4;
+
+/// The engine's lock, with nothing accepted meanwhile.
+pub(crate) struct Settled<'a> {
+    /// Goes first: who lets the lock go then looks what was accepted.
+    _queue: MutexGuard<'a, Queue>,
+    pub(crate) inside: Held<'a>,
+}
+
+impl Shared {
+    /// Accepts a write if it can be acknowledged before the engine has it: then it is in the cache, and will be handed in.
+    pub(super) fn accept(&self, request: &Request<'_>, draft: &Draft<'_>) -> bool {
+        if !matches!(
+            request,
+            Request::Write {
+                durability: Durability::Relaxed,
+                ..
+            }
+        ) {
+            return false;
+        }
+        let mut turns = 0;
+        loop {
+            match self
+                .intake
+                .accept(draft, &self.rows, self.recorder.as_ref())
+            {
+                Outcome::Accepted => {
+                    self.come_by();
+                    return true;
+                }
+                Outcome::Refused => return false,
+                Outcome::Full => {}
+            }
+            // Whoever is at work hands in what lies there, or this thread does.
+            match self.try_lock() {
+                Some(inside) => self.leave(inside),
+                None if turns < TURNS => std::thread::yield_now(),
+                None => self.leave(self.lock()),
+            }
+            turns += 1;
+        }
+    }
+
+    /// Hands in what was accepted while somebody else held the lock, who may have looked too early.
+    pub(super) fn come_by(&self) {
+        for _ in 0..ROUNDS_MAX {
+            if !self.intake.is_waiting() {
+                return;
+            }
+            // Whoever holds it comes by afterwards.
+            let Some(inside) = self.try_lock() else {
+                return;
+            };
+            self.end(inside, false);
+        }
+        if self.intake.is_waiting()
+            && let Some(helper) = self.helper.get()
+        {
+            helper.tell(Call::Lead);
+        }
+    }
+
+    /// Nothing is accepted any more; what lies there is lost with the engine.
+    pub(super) fn close_intake(&self) {
+        let mut queue = self.intake.queue();
+        queue.promise = None;
+        queue.swap(&mut Vec::new());
+        self.intake.note_empty(&mut queue);
+    }
+
+    /// The engine's lock, with all that was accepted handed in and nothing accepted meanwhile.
+    pub(crate) fn lock_settled(&self) -> Settled<'_> {
+        let mut inside = self.lock();
+        let queue = self.take_all_in(&mut inside);
+        Settled {
+            _queue: queue,
+            inside,
+        }
+    }
+
+    /// Hands in what was accepted, and asks the engine for what may be accepted next.
+    pub(super) fn take_in(&self, inside: &mut Inside) {
+        let mut taken = std::mem::take(&mut inside.taken);
+        if self.intake.is_waiting() {
+            let mut queue = self.intake.queue();
+            queue.swap(&mut taken);
+            self.intake.note_empty(&mut queue);
+        }
+        self.hand_in_accepted(inside, taken);
+        if inside.promise() != inside.promised {
+            self.renew_promise(inside, &mut self.intake.queue());
+        }
+    }
+
+    /// Hands in what was accepted; nothing more is as long as the queue is held.
+    pub(super) fn take_all_in<'a>(&'a self, inside: &mut Inside) -> MutexGuard<'a, Queue> {
+        let mut queue = self.intake.queue();
+        let mut taken = std::mem::take(&mut inside.taken);
+        queue.swap(&mut taken);
+        self.intake.note_empty(&mut queue);
+        self.hand_in_accepted(inside, taken);
+        queue
+    }
+
+    pub(super) fn renew_promise(&self, inside: &mut Inside, queue: &mut Queue) {
+        inside.promised = inside.promise();
+        queue.promise = inside.promised;
+    }
+
+    /// Hands these in.
+    fn hand_in_accepted(&self, inside: &mut Inside, mut taken: Vec<Accepted>) {
+        if let Some(Movable(engine)) = &mut inside.engine {
+            let lent: Vec<Mutation<'_>> = taken.iter().map(|it| it.lend()).collect();
+            let mut from = 0;
+            let ends = (1..=taken.len()).filter(|to| taken[to - 1].ends);
+            let writes: Vec<&[Mutation<'_>]> = ends
+                .map(|to| &lent[std::mem::replace(&mut from, to)..to])
+                .collect();
+            for some in writes.chunks(WRITES_PER_CALL) {
+                let some = some.iter().copied();
+                inside.wish = engine.keep(self.now(), some, &mut inside.effects);
+            }
+        }
+        taken.clear();
+        inside.taken = taken;
+    }
+}
+
+impl Inside {
+    /// What the engine would promise now.
+    fn promise(&self) -> Option<Promise> {
+        self.engine.as_ref()?.0.promise(ROOM)
+    }
+}

@@ -1,0 +1,121 @@
+//! Promises: a driver whose clients write faster than one of them can be at work in the engine acknowledges small relaxed writes before the engine has them,
+//! and hands them in later, many at a time.
+//!
+//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what lives, and nothing waits for room, so they do
+//! not wait behind anything either. Room to append to may be short when they come. Then they wait like others, and everything that comes later behind them.
+//!
+//! Invariants:
+//! - a promised write takes effect in the order in which it is handed in, before anything that is handed in later;
+//! - it is refused by nothing but a device on which no space can be reclaimed, which by what was promised there is; then the database becomes read-only, as after
+//!   a write that failed, and says so;
+//! - after a failure of the device it still takes effect in memory, like what was accepted before, as far as that has room.
+
+use crate::core::{Core, Phase};
+use crate::engine::Engine;
+use crate::format::record::record_bytes;
+use crate::format::{KEY_BYTES_MAX, to_usize};
+use crate::port::{DiskError, Durability, Level, Mutation, Nanos, Port, Request, RequestId};
+use crate::unproven::Burden;
+
+/// Stands for the request of a write that was acknowledged before.
+pub(crate) const PROMISED: RequestId = RequestId::MAX;
+/// What an entry of a checkpoint takes at most beside its key and a value that lies in it.
+const ENTRY_BYTES_MAX: u64 = 32;
+
+/// How much is to be promised: so many changes, of so many bytes of keys and values together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Changes.
+    pub changes: usize,
+    /// Bytes of their keys and values together.
+    pub bytes: usize,
+}
+
+/// That small relaxed writes are taken, as far as there is room, if they are handed in to [`Engine::keep`] before any other request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    value_bytes_max: usize,
+    write_bytes_max: usize,
+}
+
+impl Promise {
+    /// Whether it is of such a write.
+    #[must_use]
+    pub fn covers(&self, write: &[Mutation<'_>]) -> bool {
+        let mut bytes = 0;
+        let one = |mutation: &Mutation<'_>| {
+            let (key, value) = (mutation.key().len(), mutation.value_bytes());
+            bytes += record_bytes(key, value);
+            (1..=KEY_BYTES_MAX).contains(&key) && value <= self.value_bytes_max
+        };
+        write.iter().all(one) && (1..=self.write_bytes_max).contains(&bytes)
+    }
+}
+
+impl Engine {
+    /// Promises so much room, if there is so much.
+    #[must_use]
+    pub fn promise(&self, room: Room) -> Option<Promise> {
+        self.core().promise(room)
+    }
+
+    /// Takes writes that were promised, each of them all or nothing; nobody is answered. Returns when to call `tick` if nothing else happens before.
+    pub fn keep<'a>(
+        &mut self,
+        now: Nanos,
+        writes: impl Iterator<Item = &'a [Mutation<'a>]> + Clone,
+        port: &mut impl Port,
+    ) -> Option<Nanos> {
+        {
+            let mut core = self.core_at(now);
+            // Entries lie anywhere in memory: to look at them first has what each waits for come at the same time.
+            let keys = writes.clone().flatten().map(Mutation::key);
+            let known = keys.filter(|key| core.index.newest(key).is_some());
+            std::hint::black_box(known.count());
+            for mutations in writes {
+                let durability = Durability::Relaxed;
+                core.arrive(
+                    PROMISED,
+                    &Request::Write {
+                        mutations,
+                        durability,
+                    },
+                );
+            }
+        }
+        self.run(port)
+    }
+}
+
+impl Core {
+    fn promise(&self, room: Room) -> Option<Promise> {
+        if self.phase != Phase::Running || self.poisoned.is_some() || !self.queue.is_empty() {
+            return None;
+        }
+        let (changes, bytes) = (room.changes as u64, room.bytes as u64);
+        let records = changes * record_bytes(0, 0) as u64 + bytes;
+        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes + records;
+        let entries = self.index.entry_bytes() + changes * ENTRY_BYTES_MAX + bytes;
+        let burden = Burden {
+            log_bytes: records,
+            extent_bytes: 0,
+        };
+        let max = self.live_bytes_max(entries, burden)?;
+        let options = &self.settings.options;
+        // Those lie in the log, or in the index.
+        let in_log = options
+            .large_value_bytes
+            .min(self.geometry.payload_bytes() / 8);
+        (live <= max).then(|| Promise {
+            value_bytes_max: to_usize(in_log.min(options.max_value_bytes)),
+            write_bytes_max: to_usize(in_log),
+        })
+    }
+
+    /// What was promised is refused: that must not go unnoticed.
+    pub(crate) fn break_promise(&mut self, message: &str) {
+        let text = format!("a write that was acknowledged cannot be kept: {message}");
+        self.log_line(Level::Error, text);
+        self.poison(DiskError::NoSpace);
+    }
+}

@@ -1,0 +1,141 @@
+//! Writes that a driver acknowledges before the engine has them.
+
+mod common;
+
+use common::{World, numbered, world};
+use kvsim_engine::{Mutation, Reply, Request, Room, Status};
+
+const ROOM: Room = Room {
+    changes: 64,
+    bytes: 100 << 10,
+};
+const OPTIONS: &str = "segment_bytes=65536\ninline_bytes=0\ncache_bytes=0";
+
+fn key(n: u64) -> [u8; 8] {
+    n.to_be_bytes()
+}
+
+fn keep(world: &mut World, n: u64, value: &[u8]) {
+    world.keep(&[Mutation::Put {
+        key: &key(n),
+        value,
+    }]);
+}
+
+/// Goal: what was promised takes effect before whatever is handed in later, waiting for room or not, and a sync makes it durable. Method: far more of it than
+/// the write buffer takes, without a step of the device in between, so that some of it has to wait; then a get, a batch, a sync, and a power cut.
+#[test]
+fn promised_writes_come_before_what_is_handed_in_later() {
+    let mut world = world(16 << 20, OPTIONS);
+    world.open().expect("opens");
+    assert!(world.engine().promise(ROOM).is_some());
+    for n in 0..1000 {
+        keep(&mut world, n, &numbered(n));
+    }
+    assert!(world.engine().stats().stalls > 0, "some wait for room");
+    assert!(
+        world.engine().promise(ROOM).is_none(),
+        "as long as some wait, no more is promised"
+    );
+    let later = world.request(Request::Get {
+        snapshot: 0,
+        key: &key(999),
+    });
+    let Reply::Value(value) = world.wait(later) else {
+        panic!("it was not handed in before");
+    };
+    assert_eq!(&value[..], numbered(999));
+    assert!(world.engine().promise(ROOM).is_some(), "nothing waits");
+    world.keep(&[
+        Mutation::Delete { key: &key(0) },
+        Mutation::Put {
+            key: &key(1),
+            value: b"of a batch",
+        },
+    ]);
+    assert!(matches!(world.call(Request::Sync), Reply::Done));
+    world.kill();
+    world.disk.power_cut();
+    world.open().expect("opens again");
+    assert_eq!(world.get(&key(0)), None);
+    assert_eq!(world.get(&key(1)).as_deref(), Some(&b"of a batch"[..]));
+    for n in 2..1000 {
+        assert!(world.get(&key(n)) == Some(numbered(n)), "key {n}");
+    }
+}
+
+/// Goal: as long as room is promised nothing is refused, and where there is none nothing is promised. Method: new keys until there is no promise; then an ordinary
+/// write of as much is refused soon after, and all that was promised is there.
+#[test]
+fn there_is_room_for_what_is_promised() {
+    let mut world = world(8 << 20, OPTIONS);
+    world.open().expect("opens");
+    let mut n = 0;
+    while world.engine().promise(ROOM).is_some() {
+        // As much as one promise is of.
+        for _ in 0..64 {
+            keep(&mut world, n, &numbered(n));
+            n += 1;
+        }
+        world.settle();
+    }
+    assert!(n > 3000, "{n} are half of the device");
+    assert!(
+        !world
+            .log()
+            .iter()
+            .any(|line| line.contains("cannot be kept")),
+        "{:#?}",
+        world.log()
+    );
+    let refused = (n..n + 400).any(|n| {
+        let reply = world.put(&key(n), &numbered(n));
+        matches!(reply, Reply::Failed(Status::NoSpace, _))
+    });
+    assert!(refused, "there was no promise, but room");
+    for n in 0..n {
+        assert!(world.get(&key(n)) == Some(numbered(n)), "key {n}");
+    }
+}
+
+/// Goal: a promise covers no write that could be refused as such. Method: keys and values at their bounds, and beyond.
+#[test]
+fn a_promise_covers_small_writes_alone() {
+    let mut world = world(16 << 20, OPTIONS);
+    assert!(world.open().is_ok());
+    let promise = world.engine().promise(ROOM).expect("there is room");
+    let covers = |key: &[u8], value: &[u8]| promise.covers(&[Mutation::Put { key, value }]);
+    assert!(covers(b"k", b"") && covers(&[7; 1024], b"value"));
+    assert!(!covers(b"", b"value") && !covers(&[7; 1025], b"value"));
+    // An eighth of a segment lies in the log, with its header and its key.
+    assert!(covers(b"k", &[7; 7000]) && !covers(b"k", &[7; 8192]));
+    let half = [7; 5000];
+    let put = |key| Mutation::Put { key, value: &half };
+    assert!(promise.covers(&[put(b"k")]));
+    assert!(!promise.covers(&[put(b"k"), put(b"l")]));
+    assert!(!promise.covers(&[]));
+}
+
+/// Goal: after a failure of the device, what was promised before is read like what was accepted before, nothing more is promised, nobody hangs, and a sync says that
+/// not everything is durable. Method: the flush of a commit fails.
+#[test]
+fn what_was_promised_before_a_failure_is_read() {
+    let mut world = world(16 << 20, OPTIONS);
+    world.open().expect("opens");
+    world.disk.fail_flushes = true;
+    let reply = world.put(&key(1), &numbered(1));
+    assert!(
+        matches!(reply, Reply::Failed(Status::IoError, _)),
+        "{reply:?}"
+    );
+    for n in 2..2000 {
+        keep(&mut world, n, &numbered(n));
+    }
+    assert!(world.engine().promise(ROOM).is_none());
+    assert_eq!(world.get(&key(2)), Some(numbered(2)));
+    let reply = world.call(Request::Sync);
+    assert!(
+        matches!(reply, Reply::Failed(Status::IoError, _)),
+        "{reply:?}"
+    );
+}
