@@ -131,47 +131,44 @@ fn many_threads_write_at_once() {
     }
 }
 
-/// Goal: writes that are acknowledged before the engine has them get there in the order in which they were seen. Method: threads that put, delete and write batches to a
-/// few keys, most of them relaxed, while one takes snapshots; what reads and a snapshot say then is what the file says when it is opened again.
+/// Goal: writes that are acknowledged before the engine has them get there in the order in which they are seen. Method: threads that all put and delete the same keys
+/// at once, in batches, relaxed and durable ones; what is read after each time is what a snapshot says, and at last the file when it is opened again.
 #[test]
 fn the_engine_gets_writes_in_the_order_in_which_they_are_seen() {
+    const ROUNDS: u32 = 1000;
+    const KEYS: u32 = 30;
     for driver in DRIVERS {
         let place = place();
         let database = Database::open(&place.path, &options(driver)).expect("a new database");
-        for round in 0..20_u32 {
+        let write = |thread: u32, round: u32| {
+            let keys: Vec<_> = (0..KEYS).map(key).collect();
+            for n in 0..20_u32 {
+                let value = [round, thread, n].map(u32::to_le_bytes).concat();
+                let change = |(at, key)| match (at + n) % 5 {
+                    0 => Mutation::Delete { key },
+                    _ => Mutation::Put { key, value: &value },
+                };
+                let lent = keys.iter().map(|key| &key[..]);
+                let batch: Vec<_> = (0..).zip(lent).map(change).collect();
+                let durability = match (thread, n % 10) {
+                    (1, 9) => Durability::Durable,
+                    _ => Durability::Relaxed,
+                };
+                database.write(&batch, durability).expect("there is room");
+            }
+        };
+        for round in 0..ROUNDS {
             std::thread::scope(|scope| {
-                for thread in 0..8_u32 {
-                    let database = &database;
-                    scope.spawn(move || {
-                        for n in 0..200_u32 {
-                            let value = [round, thread, n].map(u32::to_le_bytes).concat();
-                            let (one, other) = (key(n * 7 % 5), key(n * 3 % 5));
-                            let put = |key| Mutation::Put { key, value: &value };
-                            let durability = match n % 50 {
-                                49 => Durability::Durable,
-                                _ => Durability::Relaxed,
-                            };
-                            let done = match n % 4 {
-                                0 => database.delete(&one, durability),
-                                1 => database.write(&[put(&one), put(&other)], durability),
-                                _ => database.put(&one, &value, durability),
-                            };
-                            done.expect("there is room");
-                            if thread == 0 && n % 20 == 0 {
-                                let snapshot = database.snapshot().expect("a snapshot");
-                                database.release(snapshot).expect("it was there");
-                            }
-                        }
-                    });
-                }
+                let write = &write;
+                (0..4).for_each(|thread| {
+                    scope.spawn(move || write(thread, round));
+                });
             });
-            let seen: Vec<_> = (0..5)
-                .map(|n| database.get(&key(n)).expect("a get").map(|it| it.to_vec()))
-                .collect();
             let snapshot = database.snapshot().expect("a snapshot");
-            for (n, seen) in (0..).zip(&seen) {
+            for n in 0..KEYS {
+                let seen = database.get(&key(n)).expect("a get");
                 let kept = database.get_at(snapshot, &key(n)).expect("a get");
-                assert_eq!(kept.as_deref(), seen.as_deref(), "key {n} in round {round}");
+                assert_eq!(seen.as_deref(), kept.as_deref(), "key {n}, round {round}");
             }
             database.release(snapshot).expect("it was there");
         }
