@@ -13,6 +13,7 @@ use crate::config::{Config, Settings};
 use crate::core::{Core, Phase};
 use crate::executor::{Executor, Handle};
 use crate::port::{DiskError, Nanos, Port, Request, RequestId, ScanRange, Status};
+use crate::promise::PROMISED;
 use crate::recovery::open;
 use crate::stats::Stats;
 use crate::survivors::CachedValues;
@@ -70,6 +71,7 @@ impl Engine {
         request: Request<'_>,
         port: &mut impl Port,
     ) -> Option<Nanos> {
+        assert_ne!(id, PROMISED, "that number stands for what nobody asks for");
         self.core_at(now).arrive(id, &request);
         self.run(port)
     }

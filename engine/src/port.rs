@@ -14,7 +14,7 @@ use crate::marks::Mark;
 /// Virtual or real time in nanoseconds, from any fixed origin; it never goes backwards.
 pub type Nanos = u64;
 
-/// Names one request of one incarnation. 0 is the opening.
+/// Names one request of one incarnation. 0 is the opening; the largest number is none.
 pub type RequestId = u64;
 
 /// Names a snapshot within one incarnation. 0 stands for the latest state.

@@ -351,10 +351,10 @@ impl Drop for Opened {
 
 /// Options that follow from the device, and then the caller's, which count more.
 fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
-    // Checkpoints are rare beside the log, and replaying this much takes well below a second.
+    // A checkpoint writes the whole index, so they are rare beside the log; replaying as much is what an opening pays for that.
     // Values are cached by key, outside the engine.
     let mut text =
-        "checkpoint_bytes=268435456\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=85\ngrow_percent=80\n"
+        "checkpoint_bytes=536870912\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=85\ngrow_percent=80\n"
             .to_owned();
     // Of a file whose extents are written, an overwrite with write-through is one request to the device; a flush would be two.
     if device.flush_needed && device.direct && cfg!(target_os = "linux") {

@@ -62,17 +62,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Queue {
     /// Of the engine, for as much as may lie here. Without one nothing is accepted.
     pub(crate) promise: Option<Promise>,
-    pub(crate) changes: Vec<Accepted>,
+    changes: Vec<Accepted>,
     bytes: usize,
-}
-
-impl Queue {
-    /// Takes out what lies here, in exchange for memory to go on with.
-    pub(crate) fn swap(&mut self, changes: &mut Vec<Accepted>) {
-        debug_assert!(changes.is_empty(), "it is memory and nothing else");
-        std::mem::swap(&mut self.changes, changes);
-        self.bytes = 0;
-    }
 }
 
 #[derive(Default)]
@@ -93,10 +84,12 @@ impl Intake {
         lock(&self.queue)
     }
 
-    /// What lies there was taken out.
-    pub(crate) fn note_empty(&self, queue: &mut Queue) {
-        assert!(queue.changes.is_empty(), "it was taken out");
+    /// Takes out what lies there, in exchange for memory to go on with.
+    pub(crate) fn take(&self, queue: &mut Queue, memory: Vec<Accepted>) -> Vec<Accepted> {
+        assert!(memory.is_empty(), "it is memory and nothing else");
+        queue.bytes = 0;
         self.waiting.store(0, Ordering::SeqCst);
+        std::mem::replace(&mut queue.changes, memory)
     }
 
     /// Accepts a write, if it may be: then it is in the cache, and acknowledged.

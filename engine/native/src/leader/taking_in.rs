@@ -81,8 +81,7 @@ impl Shared {
     pub(super) fn close_intake(&self) {
         let mut queue = self.intake.queue();
         queue.promise = None;
-        queue.swap(&mut Vec::new());
-        self.intake.note_empty(&mut queue);
+        self.intake.take(&mut queue, Vec::new());
     }
 
     /// The engine's lock, with all that was accepted handed in and nothing accepted meanwhile.
@@ -97,13 +96,11 @@ impl Shared {
 
     /// Hands in what was accepted, and asks the engine for what may be accepted next.
     pub(super) fn take_in(&self, inside: &mut Inside) {
-        let mut taken = std::mem::take(&mut inside.taken);
         if self.intake.is_waiting() {
-            let mut queue = self.intake.queue();
-            queue.swap(&mut taken);
-            self.intake.note_empty(&mut queue);
+            let memory = std::mem::take(&mut inside.taken);
+            let taken = self.intake.take(&mut self.intake.queue(), memory);
+            self.hand_in_accepted(inside, taken);
         }
-        self.hand_in_accepted(inside, taken);
         if inside.promise() != inside.promised {
             self.renew_promise(inside, &mut self.intake.queue());
         }
@@ -112,9 +109,8 @@ impl Shared {
     /// Hands in what was accepted; nothing more is as long as the queue is held.
     pub(super) fn take_all_in<'a>(&'a self, inside: &mut Inside) -> MutexGuard<'a, Queue> {
         let mut queue = self.intake.queue();
-        let mut taken = std::mem::take(&mut inside.taken);
-        queue.swap(&mut taken);
-        self.intake.note_empty(&mut queue);
+        let memory = std::mem::take(&mut inside.taken);
+        let taken = self.intake.take(&mut queue, memory);
         self.hand_in_accepted(inside, taken);
         queue
     }
@@ -124,7 +120,7 @@ impl Shared {
         queue.promise = inside.promised;
     }
 
-    /// Hands these in.
+    /// Hands these in, and keeps their memory.
     fn hand_in_accepted(&self, inside: &mut Inside, mut taken: Vec<Accepted>) {
         if let Some(Movable(engine)) = &mut inside.engine {
             let lent: Vec<Mutation<'_>> = taken.iter().map(|it| it.lend()).collect();
