@@ -1,5 +1,5 @@
-//! What a writer makes before it takes the engine's lock: the rows that its write will put into the cache. Under the lock they only change places
-//! with those that are there, and the rows that leave are given back when the lock has been let go. So copying values, and getting and giving back
+//! What a writer makes before it takes any lock: the rows that its write will put into the cache. Under the lock of the engine or the intake they only change places
+//! with those that are there, and the rows that leave are given back when that has been let go. So copying values, and getting and giving back
 //! memory, which may take the kernel a while, hold nobody up.
 //!
 //! Invariants:

@@ -8,7 +8,7 @@
 //! - [`gauge`] measures a disk through all that, for the simulator;
 //! - [`record`] notes everything that is asked of the kernel, for those who want to crash it afterwards;
 //! - `rows` answers most reads without the engine: by key (`shard`), and ranges of keys in order (`ranges`, `leaf`);
-//! - `draft` is what a writer makes of its rows before it takes the engine's lock;
+//! - `draft` is what a writer makes of its rows before it takes any lock; `intake` is where small relaxed writes wait, acknowledged, for the engine;
 //! - `scan` answers scans, with what `entries` lends;
 //! - `database` is what callers see.
 #![cfg(unix)]

@@ -7,7 +7,7 @@
 //! Invariants:
 //! - once a holder has panicked, nobody calls the engine;
 //! - nobody waits for a reply that no engine is left to give;
-//! - whoever lets it go looks whether a write was accepted meanwhile.
+//! - whoever lets it go looks whether a write was accepted meanwhile, and hands it in.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
