@@ -139,3 +139,35 @@ fn what_was_promised_before_a_failure_is_read() {
         "{reply:?}"
     );
 }
+
+/// Goal: what was acknowledged and cannot be kept does not go unnoticed: the database is read-only from then on and says so, and nobody waits for ever. Method: far more than
+/// was ever promised, new keys until no space can be reclaimed.
+#[test]
+fn a_promise_that_cannot_be_kept_is_a_failure() {
+    let mut world = world(4 << 20, OPTIONS);
+    world.open().expect("opens");
+    let refused = |world: &World| world.log().iter().any(|it| it.contains("cannot be kept"));
+    let mut n = 0;
+    while !refused(&world) && n < 8000 {
+        keep(&mut world, n, &numbered(n));
+        n += 1;
+        if n % 64 == 0 {
+            world.settle();
+        }
+    }
+    assert!(
+        refused(&world),
+        "{n} kilobytes on a device of four thousand"
+    );
+    assert!(world.engine().promise(ROOM).is_none());
+    let reply = world.put(&key(0), &numbered(0));
+    assert!(
+        matches!(reply, Reply::Failed(Status::ReadOnly, _)),
+        "{reply:?}"
+    );
+    assert_eq!(world.get(&key(0)), Some(numbered(0)));
+    world.kill();
+    world.disk.power_cut();
+    world.open().expect("opens again");
+    assert_eq!(world.get(&key(0)), Some(numbered(0)));
+}
