@@ -1,5 +1,5 @@
-//! Relaxed writes that are accepted while somebody else is at work in the engine: their rows are in the cache and their clients go on, and whoever lets the
-//! engine's lock go hands them in, many at a time. So clients neither wait for the lock nor pass the engine's memory from processor to processor with each write.
+//! Small relaxed writes, which are accepted before the engine has them: their rows are in the cache, and if somebody else is at work in the engine their clients go on, and
+//! whoever lets its lock go hands them in, many at a time. So clients neither wait for the lock nor pass the engine's memory from processor to processor with each write.
 //! (Many requests served by whoever holds the lock: flat combining, Hendler, Incze, Shavit and Tzafrir, SPAA 2010.)
 //!
 //! Invariants:
