@@ -25,8 +25,11 @@ use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
 /// Clients who do not come back within this time after a commit do something else.
 pub(crate) const COMMITS_PAUSE_NS: Nanos = 1_000_000;
-/// Writes in flight at most when a flush follows anyway.
+/// Writes in flight at most when a flush for the whole group follows.
 const WRITES_IN_FLIGHT_MAX: usize = 8;
+/// The same of frames that no client waits for, where others are written through. Two keep a device busy with frames of usual size, and a flush that is wanted meanwhile,
+/// or a commit, waits for no more than that.
+const PLAIN_WRITES_IN_FLIGHT_MAX: usize = 2;
 /// Groups without a wait after a wait that did not pay, at most.
 const BACKOFF_MAX: u32 = 64;
 const MARK_DELAY_NS_MIN: Nanos = 1_000_000;
@@ -82,13 +85,6 @@ pub(crate) struct Group {
     backoff: u32,
     skip: u32,
     mark_at: Option<Nanos>,
-}
-
-impl Group {
-    /// Whether the last group was of several clients.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.concurrent > 1
-    }
 }
 
 impl Core {
@@ -253,12 +249,12 @@ impl Core {
         self.activity += 1;
     }
 
-    /// Write-through writes take longer side by side on devices that flush for each. Where only a task waits, writes are plain, and one flush covers them.
+    /// Write-through writes take longer side by side on devices that flush for each. Where no client waits, writes are plain, and one flush covers them.
     fn writes_in_flight_max(&self) -> usize {
-        if self.is_through() && !self.waiters.is_empty() {
-            crate::format::to_usize(self.settings.options.commit_depth)
-        } else {
-            WRITES_IN_FLIGHT_MAX
+        match (self.is_through(), self.waiters.is_empty()) {
+            (true, false) => crate::format::to_usize(self.settings.options.commit_depth),
+            (true, true) => PLAIN_WRITES_IN_FLIGHT_MAX,
+            (false, _) => WRITES_IN_FLIGHT_MAX,
         }
     }
 

@@ -143,6 +143,12 @@ impl<'a> Mutation<'a> {
             Mutation::Delete { .. } => 0,
         }
     }
+
+    /// Bytes of key and value together.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.key().len() + self.value_bytes()
+    }
 }
 
 /// Which way a scan walks.

@@ -101,13 +101,10 @@ impl Core {
             extent_bytes: 0,
         };
         let max = self.live_bytes_max(entries, burden)?;
-        let options = &self.settings.options;
-        // Those lie in the log, or in the index.
-        let in_log = options
-            .large_value_bytes
-            .min(self.geometry.payload_bytes() / 8);
+        let in_log = self.log_value_bytes_max();
+        let value_bytes_max = in_log.min(self.settings.options.max_value_bytes);
         (live <= max).then(|| Promise {
-            value_bytes_max: to_usize(in_log.min(options.max_value_bytes)),
+            value_bytes_max: to_usize(value_bytes_max),
             write_bytes_max: to_usize(in_log),
         })
     }

@@ -4,7 +4,7 @@
 //! Memory is asked first, since a segment that is not read takes no time of the device, and commits wait behind each read. The values are in the engine's own
 //! cache, or in one that its driver has told it of ([`CachedValues`]).
 //!
-//! While several clients share commits, survivors piggyback on their frames: a frame ends with a block, and what fits before that end costs no write at all.
+//! While commits go on, survivors piggyback on their frames: a frame ends with a block, and what fits before that end costs no write at all.
 //!
 //! Invariants:
 //! - what memory holds is believed as far as what a device returns: the record that it would be, at the position where the index has it, has to have the
@@ -84,7 +84,7 @@ pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, St
     }
     let mut from = 0;
     loop {
-        if handle.with(|core| core.may_piggyback()) {
+        if handle.with(|core| core.commits_come_first()) {
             handle.with(|core| core.begin_piggyback(victim, from));
             from = handle.until(Core::end_piggyback).await;
         }
@@ -134,12 +134,6 @@ pub(crate) async fn move_read(
 }
 
 impl Core {
-    /// Whether survivors go with the commits. A client that commits alone does nothing while its frame is written: then they are moved meanwhile, by whoever
-    /// minds the engine's wishes, and do not make the client wait.
-    fn may_piggyback(&self) -> bool {
-        self.commits_come_first() && self.group.is_shared()
-    }
-
     /// From now on commits take survivors of this victim along.
     fn begin_piggyback(&mut self, victim: u32, from: usize) {
         self.maintenance.piggyback = Some(Piggyback {
@@ -152,7 +146,7 @@ impl Core {
     /// Where to go on when the commits do not take them any more, or do not come first.
     fn end_piggyback(&mut self) -> Option<usize> {
         let ended = self.maintenance.piggyback.as_ref()?.ended;
-        if ended || !self.may_piggyback() {
+        if ended || !self.commits_come_first() {
             return self.maintenance.piggyback.take().map(|it| it.from);
         }
         self.resume_at = Some(self.now + COMMITS_PAUSE_NS);

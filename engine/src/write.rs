@@ -300,7 +300,7 @@ impl Core {
         if let [mutation] = mutations
             && self.absorb(mutation)
         {
-            self.stats.user_bytes += payload_bytes(mutation);
+            self.stats.user_bytes += mutation.bytes() as u64;
             self.acknowledge_at(id, durability);
             return Verdict::Taken;
         }
@@ -317,7 +317,7 @@ impl Core {
             return Verdict::Refused(Status::NoSpace, message);
         }
         let volatile = self.log.volatile_bytes;
-        let payload: u64 = mutations.iter().map(payload_bytes).sum();
+        let payload = mutations.iter().map(Mutation::bytes).sum::<usize>() as u64;
         // Then it was promised, and nothing will ever make room.
         let failed = self.poisoned.is_some();
         if !failed && volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes
@@ -394,7 +394,7 @@ impl Core {
                         self.cache.insert(*lsn, (*value).into());
                     }
                 }
-                self.stats.absorbed_bytes += payload_bytes(mutation);
+                self.stats.absorbed_bytes += mutation.bytes() as u64;
                 true
             }
             _ => false,
@@ -452,13 +452,16 @@ impl Core {
         Ok(())
     }
 
+    /// The largest value that lies in the log or the index: larger records would leave too much of a segment unused at its end.
+    pub(crate) fn log_value_bytes_max(&self) -> u64 {
+        let large = self.settings.options.large_value_bytes;
+        large.min(self.geometry.payload_bytes() / 8)
+    }
+
     /// Where each value goes so that all records fit in one frame; `None` if there is no way.
     fn plan(&self, mutations: &[Mutation<'_>]) -> Option<(Vec<Form>, usize)> {
         let options = &self.settings.options;
-        // Larger records would leave too much of a segment unused at its end.
-        let usual = options
-            .large_value_bytes
-            .min(self.geometry.payload_bytes() / 8);
+        let usual = self.log_value_bytes_max();
         let smallest = self.geometry.block_bytes.min(usual);
         for large in [usual, smallest] {
             let mut bytes = 0;
@@ -600,8 +603,4 @@ impl Core {
 
 fn value_bytes(mutation: &Mutation<'_>) -> u64 {
     mutation.value_bytes() as u64
-}
-
-fn payload_bytes(mutation: &Mutation<'_>) -> u64 {
-    mutation.key().len() as u64 + value_bytes(mutation)
 }

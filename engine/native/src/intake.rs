@@ -100,7 +100,7 @@ impl Intake {
         recorder: Option<&Recorder>,
     ) -> Outcome {
         let batch = draft.batch();
-        let bytes: usize = batch.iter().map(bytes_of).sum();
+        let bytes: usize = batch.iter().map(Mutation::bytes).sum();
         let fits = batch.len() <= ROOM.changes && bytes <= ROOM.bytes;
         let mut queue = self.queue();
         if !fits || !queue.promise.is_some_and(|it| it.covers(batch)) {
@@ -127,8 +127,4 @@ impl Intake {
         fence(Ordering::SeqCst);
         Outcome::Accepted
     }
-}
-
-fn bytes_of(mutation: &Mutation<'_>) -> usize {
-    mutation.key().len() + mutation.value_bytes()
 }
