@@ -5,7 +5,8 @@
 //!
 //! Invariants: the memory of an operation under way is kept in `slots` until the kernel has said that it is done with it, also
 //! while the driver is dropped; a transfer that was cut short goes on with its rest; `queue` and `reap` are each called by one
-//! thread at a time, as `Driver` says, and a lock of its own guards each ring's end.
+//! thread at a time, as `Driver` says, and a lock of its own guards each ring's end; a wake-up is sent once, and once more whenever
+//! somebody else has taken it before whoever waits has returned.
 #![expect(
     unsafe_code,
     reason = "the kernel is given addresses, and keeps them until completion"
@@ -13,6 +14,7 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,6 +82,10 @@ struct Ring {
     slots: Mutex<Slots>,
     /// Guards the submission queue's tail.
     submission: Mutex<()>,
+    /// A wake-up is on its way, and nobody has returned from `wait` since. Who waits may have to wait for a processor too, and meanwhile one is enough.
+    waking: AtomicBool,
+    /// Completions of wake-ups that nobody has taken.
+    wake_ups: AtomicUsize,
 }
 
 impl Uring {
@@ -94,6 +100,8 @@ impl Uring {
             file,
             slots: Mutex::default(),
             submission: Mutex::new(()),
+            waking: AtomicBool::new(false),
+            wake_ups: AtomicUsize::new(0),
         };
         Ok(Uring {
             ring: Arc::new(ring),
@@ -272,10 +280,12 @@ impl Ring {
         let mut slots = lock(&self.slots);
         done.append(&mut slots.ended);
         let mut again = Vec::new();
+        let mut wake_ups = 0;
         // SAFETY: `reap` is called by one thread at a time, and nothing else uses the completion queue.
         let completions = unsafe { self.ring.completion_shared() };
         for completion in completions {
             if completion.user_data() == WAKE {
+                wake_ups += 1;
                 continue;
             }
             let index = usize::try_from(completion.user_data()).expect("it is an index");
@@ -300,11 +310,30 @@ impl Ring {
         for entry in &again {
             self.push(entry);
         }
+        if wake_ups > 0 {
+            self.wake_ups.fetch_sub(wake_ups, Ordering::Relaxed);
+            // Whoever it was for may not sleep yet, and would not be woken.
+            if self.waking.load(Ordering::SeqCst) {
+                self.send_wake_up();
+            }
+        }
     }
 
     fn wake(&self) {
+        if !self.waking.swap(true, Ordering::SeqCst) {
+            self.send_wake_up();
+        }
+    }
+
+    fn send_wake_up(&self) {
+        self.wake_ups.fetch_add(1, Ordering::Relaxed);
         self.push(&opcode::Nop::new().build().user_data(WAKE));
         self.enter(0, None);
+    }
+
+    /// Whoever waits is awake, and will see what was done before it is woken again.
+    fn awake(&self) {
+        self.waking.store(false, Ordering::SeqCst);
     }
 }
 
@@ -381,12 +410,11 @@ impl Driver for Uring {
 
     fn wait(&self, timeout: Option<Duration>) {
         if !lock(&self.ring.slots).ended.is_empty() {
-            return self.start();
+            self.start();
+        } else if !self.work() {
+            self.ring.enter(1, timeout);
         }
-        if self.work() {
-            return;
-        }
-        self.ring.enter(1, timeout);
+        self.ring.awake();
     }
 
     fn wake(&self) {
@@ -395,7 +423,8 @@ impl Driver for Uring {
 
     fn has_ended(&self) -> bool {
         // SAFETY: it is called as `reap` is, by one thread at a time.
-        !unsafe { self.ring.ring.completion_shared() }.is_empty()
+        let completions = unsafe { self.ring.ring.completion_shared() };
+        completions.len() > self.ring.wake_ups.load(Ordering::Relaxed)
     }
 
     fn reap(&self, done: &mut Vec<Completion>) {
