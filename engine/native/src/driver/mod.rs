@@ -78,3 +78,48 @@ pub(crate) fn choose(
         DriverChoice::Uring => Err("io_uring exists on Linux only".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::options::OpenOptions;
+
+    const WAKE_UPS: u64 = 20_000;
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Goal: nobody who waits is left asleep, also if others take what has ended, wake-ups included, before it sleeps. Method: one thread waits
+    /// again and again, the other wakes it and takes everything until it has returned; with each driver.
+    #[test]
+    fn a_wake_up_arrives_whoever_takes_it() {
+        for choice in [DriverChoice::Auto, DriverChoice::Threads] {
+            let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+            let file = DataFile::open(&directory.path().join("file"), &OpenOptions::default());
+            let (driver, _) = choose(&Arc::new(file.expect("a file")), choice).expect("a driver");
+            let (returned, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stopping.load(Ordering::SeqCst) {
+                        driver.wait(Some(2 * PATIENCE));
+                        returned.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+                let began = Instant::now();
+                let mut lost = false;
+                for _ in 0..WAKE_UPS {
+                    let before = returned.load(Ordering::SeqCst);
+                    driver.wake();
+                    while returned.load(Ordering::SeqCst) == before && !lost {
+                        driver.reap(&mut Vec::new());
+                        lost = began.elapsed() > PATIENCE;
+                    }
+                }
+                stopping.store(true, Ordering::SeqCst);
+                driver.wake();
+                assert!(!lost, "{}: a wake-up was lost", driver.name());
+            });
+        }
+    }
+}
