@@ -93,6 +93,10 @@ mod tests {
     /// Goal: nobody who waits is left asleep, also if others take what has ended, wake-ups included, before it sleeps. Method: one thread waits
     /// again and again, the other wakes it and takes everything until it has returned; with each driver.
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a lost wake-up is not to hang the test"
+    )]
     fn a_wake_up_arrives_whoever_takes_it() {
         for choice in [DriverChoice::Auto, DriverChoice::Threads] {
             let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
