@@ -71,12 +71,6 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(crate) fn note_stall(&mut self, segments: u64, evacuation: u64) {
-        self.stalled = true;
-        self.stalled_for = segments;
-        self.stalled_evacuation = evacuation;
-    }
-
     pub(crate) fn note_progress(&mut self) {
         self.stalled = false;
         self.stalled_for = 0;
@@ -106,6 +100,14 @@ impl Maintenance {
 }
 
 impl Core {
+    /// A client waits for so many segments. What makes space, and held back for the clients until now, has to look again: nothing else may ever happen.
+    pub(crate) fn note_stall(&mut self, segments: u64, evacuation: u64) {
+        self.activity += u64::from(!self.maintenance.stalled);
+        self.maintenance.stalled = true;
+        self.maintenance.stalled_for = segments;
+        self.maintenance.stalled_evacuation = evacuation;
+    }
+
     /// Segments the device can have at most.
     pub(crate) fn segments_max(&self) -> u64 {
         let now = self.segments.count();

@@ -342,7 +342,7 @@ impl Core {
             if failed {
                 return Verdict::Taken;
             }
-            self.maintenance.note_stall(wanted, evacuation);
+            self.note_stall(wanted, evacuation);
             return Verdict::Stall;
         }
         self.apply(mutations, &forms, bytes);

@@ -75,6 +75,7 @@ fn run(
 
 /// Goal: nothing acknowledged is lost, whatever the device keeps. Method: the brute force above over seeds, on devices with a
 /// volatile cache, with write-through, and without a cache; small enough that cleaning and checkpoints are always at work.
+/// Seed 67 once had a client wait for space for ever, with cleaning waiting for clients to write.
 #[test]
 fn what_comes_back_is_a_prefix_with_everything_owed() {
     let seeds: u64 = std::env::var("KVSIM_ENGINE_SEEDS")
