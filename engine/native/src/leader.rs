@@ -467,10 +467,13 @@ impl Shared {
             self.nudge.store(false, Ordering::Release);
             drop(inside);
             self.run(errands);
-            if !spins {
+            if spins {
+                if !self.driver.work() {
+                    self.give_way_until(wish.unwrap_or(0));
+                }
+                self.driver.awake();
+            } else {
                 self.driver.wait(left);
-            } else if !self.driver.work() {
-                self.give_way_until(wish.unwrap_or(0));
             }
             self.turns.fetch_add(1, Ordering::Relaxed);
             inside = self.lock();

@@ -47,6 +47,8 @@ pub(crate) trait Driver: Send + Sync {
     fn wait(&self, timeout: Option<Duration>);
     /// Makes the present `wait`, or the next, return.
     fn wake(&self);
+    /// Whoever would have waited did something else, and sees all that was done up to now: wake-ups sent before need not arrive.
+    fn awake(&self) {}
     /// Whether `reap` would find something, as far as can be said without asking the kernel. Called as `reap` is.
     fn has_ended(&self) -> bool {
         false

@@ -330,11 +330,6 @@ impl Ring {
         self.push(&opcode::Nop::new().build().user_data(WAKE));
         self.enter(0, None);
     }
-
-    /// Whoever waits is awake, and will see what was done before it is woken again.
-    fn awake(&self) {
-        self.waking.store(false, Ordering::SeqCst);
-    }
 }
 
 enum Progress {
@@ -414,11 +409,15 @@ impl Driver for Uring {
         } else if !self.work() {
             self.ring.enter(1, timeout);
         }
-        self.ring.awake();
+        self.awake();
     }
 
     fn wake(&self) {
         self.ring.wake();
+    }
+
+    fn awake(&self) {
+        self.ring.waking.store(false, Ordering::SeqCst);
     }
 
     fn has_ended(&self) -> bool {
