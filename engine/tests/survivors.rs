@@ -41,7 +41,7 @@ impl CachedValues for Lender {
     }
 }
 
-/// Overwrites keys at random by durable commits of two clients, where the live data fills half of the device, by two incarnations or by one. Then cuts
+/// Overwrites keys at random by durable commits of two keys, where the live data fills half of the device, by two incarnations or by one. Then cuts
 /// the power, and every key has its last value. Returns the last one's counters and how often it read from the device.
 fn overwrite(options: &str, lends: Option<Lends>, opened_anew: bool) -> (Stats, u64) {
     let mut info = device(16 << 20);
@@ -65,20 +65,23 @@ fn overwrite(options: &str, lends: Option<Lends>, opened_anew: bool) -> (Stats, 
             world.disk.reads = 0;
         }
         let pair = [n, n + 1].map(|n| ((n * 2_654_435_761 % KEYS).to_be_bytes(), n));
-        let ids = pair.map(|(key, n)| {
-            let (key, value) = (&key[..], &numbered(n)[..]);
-            let id = world.request(Request::Write {
-                mutations: &[Mutation::Put { key, value }],
-                durability: Durability::Durable,
-            });
-            // As a driver has to: no value is there while a write waits for room.
-            if let Some(lender) = &lender {
-                lender.keep(key, (!world.engine().is_queued(id)).then_some(value));
-            }
-            id
+        let values = pair.map(|(_, n)| numbered(n));
+        let mutations = [0, 1].map(|at| {
+            let (key, value) = (&pair[at].0[..], &values[at][..]);
+            Mutation::Put { key, value }
         });
-        // Commits are acknowledged in their order.
-        let reply = world.wait(ids[1]);
+        let id = world.request(Request::Write {
+            mutations: &mutations,
+            durability: Durability::Durable,
+        });
+        // As a driver has to: no value is there while a write waits for room.
+        if let Some(lender) = &lender {
+            let queued = world.engine().is_queued(id);
+            for (it, value) in pair.iter().zip(&values) {
+                lender.keep(&it.0, (!queued).then_some(value));
+            }
+        }
+        let reply = world.wait(id);
         assert!(matches!(reply, Reply::Done), "write {n}: {reply:?}");
         for (key, n) in pair {
             if let Some(lender) = &lender {
