@@ -17,11 +17,11 @@
 use std::collections::BTreeSet;
 
 use crate::core::Core;
+use crate::entry::encode;
 use crate::error::Error;
 use crate::executor::{Handle, Io};
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
-use crate::index::{Place, Version};
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
@@ -261,7 +261,7 @@ fn push_entries(
         let start = bytes.len();
         bytes.extend_from_slice(key);
         let payload = bytes.len();
-        encode_version(version, &mut bytes);
+        encode(version, &mut bytes);
         ends.push((start, payload, bytes.len()));
     }
     for (start, payload, end) in &ends {
@@ -288,30 +288,4 @@ pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
             None
         })
         .await
-}
-
-/// The payload of a leaf entry.
-fn encode_version(version: &Version, out: &mut Vec<u8>) {
-    out.extend_from_slice(&version.sequence.to_le_bytes());
-    match &version.place {
-        Place::Tombstone => panic!("deleted keys are not checkpointed"),
-        Place::Inline(value) => {
-            out.push(1);
-            out.extend_from_slice(value);
-        }
-        Place::Log {
-            lsn,
-            value_bytes,
-            tag,
-        } => {
-            out.push(2);
-            out.extend_from_slice(&lsn.to_le_bytes());
-            out.extend_from_slice(&value_bytes.to_le_bytes());
-            out.extend_from_slice(&tag.to_le_bytes());
-        }
-        Place::Extent(pointer) => {
-            out.push(3);
-            out.extend_from_slice(&pointer.encode());
-        }
-    }
 }

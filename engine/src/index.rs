@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::format::page::PAGE_ENTRY_HEADER_BYTES;
+use crate::entry::pages_of;
 use crate::format::pointer::Pointer;
 use crate::key::Key;
 use crate::mutant::{Mutant, mutant};
@@ -57,17 +57,6 @@ impl Place {
             _ => None,
         }
     }
-
-    /// Bytes of a checkpoint's leaf entry.
-    pub(crate) fn entry_bytes(&self, key: &[u8]) -> u64 {
-        let place = match self {
-            Place::Tombstone => return 0,
-            Place::Inline(value) => value.len(),
-            Place::Log { .. } => 16,
-            Place::Extent(pointer) => pointer.encoded_bytes(),
-        };
-        (PAGE_ENTRY_HEADER_BYTES + key.len() + 9 + place) as u64
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,7 +95,7 @@ pub(crate) struct Index {
     history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
     snapshots: BTreeMap<u64, u32>,
-    entry_bytes: u64,
+    pages_bytes: u64,
     entries: u64,
 }
 
@@ -116,9 +105,9 @@ impl Index {
         self.entries
     }
 
-    /// Bytes of all leaf entries of a checkpoint.
-    pub(crate) fn entry_bytes(&self) -> u64 {
-        self.entry_bytes
+    /// Bytes of a checkpoint's pages at most.
+    pub(crate) fn pages_bytes(&self) -> u64 {
+        self.pages_bytes
     }
 
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
@@ -151,7 +140,7 @@ impl Index {
     /// Makes a version the newest of its key.
     pub(crate) fn set(&mut self, key: &[u8], version: Version) -> Set {
         let deleted = version.place == Place::Tombstone;
-        self.entry_bytes += version.place.entry_bytes(key);
+        self.pages_bytes += pages_of(key, &version);
         let Some(slot) = self.newest.find(key) else {
             let slot = (!deleted).then(|| {
                 self.entries += 1;
@@ -163,7 +152,7 @@ impl Index {
             return Set { slot, old: None };
         };
         let newest = self.newest.value_mut(slot);
-        self.entry_bytes -= newest.place.entry_bytes(key);
+        self.pages_bytes -= pages_of(key, newest);
         self.entries += u64::from(!deleted);
         self.entries -= u64::from(newest.place != Place::Tombstone);
         let sequence = version.sequence;
@@ -210,9 +199,9 @@ impl Index {
     /// The same for the newest version of the entry of this number and key, without a look-up.
     pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) -> Moved {
         let newest = self.newest.value_mut(slot);
-        self.entry_bytes -= newest.place.entry_bytes(key);
-        self.entry_bytes += place.entry_bytes(key);
+        self.pages_bytes -= pages_of(key, newest);
         let from = std::mem::replace(&mut newest.place, place);
+        self.pages_bytes += pages_of(key, newest);
         let slot = Some(slot);
         Moved { slot, from }
     }
@@ -377,7 +366,7 @@ mod tests {
             0,
             "the tombstone went with what it hid"
         );
-        assert_eq!((index.len(), index.entry_bytes()), (0, 0));
+        assert_eq!((index.len(), index.pages_bytes()), (0, 0));
     }
 
     /// Goal: ranges honour bounds, direction and sequence. Method: a few keys and every bound.

@@ -21,6 +21,7 @@ mod config;
 mod core;
 mod create;
 mod engine;
+mod entry;
 mod error;
 mod evacuate;
 mod evidence;

@@ -15,10 +15,11 @@ use std::collections::VecDeque;
 use crate::checkpoint::{checkpoint, logical_start};
 use crate::cleaner::clean;
 use crate::core::{Core, Phase};
+use crate::entry::pages_of;
 use crate::executor::{Executor, Handle};
 use crate::format::record::record_bytes;
 use crate::grow::grow;
-use crate::index::Place;
+use crate::index::{Place, Version};
 use crate::port::Nanos;
 use crate::release::{Leaving, restate_released};
 use crate::segments::{Segment, Use};
@@ -125,11 +126,10 @@ impl Core {
         (u64::from(self.segments.count()) / 32).max(4)
     }
 
-    /// Segments that a checkpoint with so many bytes of entries takes at most.
-    fn checkpoint_segments(&self, entry_bytes: u64) -> u64 {
+    /// Segments that a checkpoint with so many bytes of the index's pages takes at most.
+    pub(crate) fn checkpoint_segments(&self, pages_bytes: u64) -> u64 {
         let table = u64::from(self.segments.count()) * 32;
-        (entry_bytes * 3 / 2 + table + 6 * self.geometry.block_bytes)
-            .div_ceil(self.geometry.segment_bytes)
+        (pages_bytes + table + 6 * self.geometry.block_bytes).div_ceil(self.geometry.segment_bytes)
     }
 
     /// Segments that a recovery takes for writing this anew, and for the log to go on in.
@@ -150,7 +150,7 @@ impl Core {
 
     /// Cleaning leaves this many segments free.
     pub(crate) fn cleaner_floor(&self) -> u64 {
-        self.checkpoint_segments(self.index.entry_bytes())
+        self.checkpoint_segments(self.index.pages_bytes())
             + self.evacuation_segments(self.log.unproven.total())
     }
 
@@ -159,14 +159,14 @@ impl Core {
         self.cleaner_floor() + self.clean_reserve()
     }
 
-    /// How much live data there may be, with so many bytes of index entries, when so much is written at once; `None`: not
+    /// How much live data there may be, with so many bytes of the index's pages, when so much is written at once; `None`: not
     /// even a little.
-    pub(crate) fn live_bytes_max(&self, entry_bytes: u64, burden: Burden) -> Option<u64> {
-        self.live_bytes_in(self.segments_max(), entry_bytes, burden)
+    pub(crate) fn live_bytes_max(&self, pages_bytes: u64, burden: Burden) -> Option<u64> {
+        self.live_bytes_in(self.segments_max(), pages_bytes, burden)
     }
 
     /// The same for a device of so many segments.
-    fn live_bytes_in(&self, segments: u64, entry_bytes: u64, burden: Burden) -> Option<u64> {
+    fn live_bytes_in(&self, segments: u64, pages_bytes: u64, burden: Burden) -> Option<u64> {
         let usual = Burden {
             log_bytes: self.settings.options.write_buffer_bytes,
             extent_bytes: 0,
@@ -174,15 +174,15 @@ impl Core {
         let evacuation = self
             .evacuation_segments(usual)
             .max(self.evacuation_segments(burden));
-        let checkpoints = 2 * self.checkpoint_segments(entry_bytes);
+        let checkpoints = 2 * self.checkpoint_segments(pages_bytes);
         let aside = 2 + self.clean_reserve() + checkpoints + evacuation;
         let left = segments.checked_sub(aside).filter(|left| *left >= 2)?;
         Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
     }
 
-    /// Live bytes and entry bytes of a place.
-    pub(crate) fn weight(&self, key: &[u8], place: &Place) -> (u64, u64) {
-        let live = match place {
+    /// Live bytes of a version, and what it takes of a checkpoint's pages.
+    pub(crate) fn weight(&self, key: &[u8], version: &Version) -> (u64, u64) {
+        let live = match &version.place {
             Place::Tombstone | Place::Inline(_) => 0,
             Place::Log { value_bytes, .. } => record_bytes(key.len(), *value_bytes as usize) as u64,
             Place::Extent(pointer) => pointer
@@ -191,7 +191,7 @@ impl Core {
                 .map(|chunk| self.geometry.block_up(chunk.len.into()))
                 .sum(),
         };
-        (live, place.entry_bytes(key))
+        (live, pages_of(key, version))
     }
 
     /// Segments that a checkpoint would free that began now, or as soon as the one under way has ended.
@@ -263,7 +263,7 @@ impl Core {
         let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
         let options = &self.settings.options;
         let percent = options.grow_percent.min(options.usable_percent);
-        let fits = self.live_bytes_in(now, self.index.entry_bytes(), Burden::default());
+        let fits = self.live_bytes_in(now, self.index.pages_bytes(), Burden::default());
         self.maintenance.futile_rounds >= FUTILE_ROUNDS_MAX / 2
             || fits.is_none_or(|max| live > max / options.usable_percent * percent)
     }

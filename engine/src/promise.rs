@@ -12,6 +12,7 @@
 
 use crate::core::{Core, Phase};
 use crate::engine::Engine;
+use crate::entry::pages_of_several;
 use crate::format::record::record_bytes;
 use crate::format::{KEY_BYTES_MAX, to_usize};
 use crate::port::{DiskError, Durability, Level, Mutation, Nanos, Port, Request, RequestId};
@@ -19,8 +20,6 @@ use crate::unproven::Burden;
 
 /// Stands for the request of a write that was acknowledged before.
 pub(crate) const PROMISED: RequestId = RequestId::MAX;
-/// What an entry of a checkpoint takes at most beside its key and a value that lies in it.
-const ENTRY_BYTES_MAX: u64 = 32;
 
 /// How much is to be promised: so many changes, of so many bytes of keys and values together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,12 +94,12 @@ impl Core {
         let (changes, bytes) = (room.changes as u64, room.bytes as u64);
         let records = changes * record_bytes(0, 0) as u64 + bytes;
         let live = self.segments.live_log_bytes + self.segments.live_extent_bytes + records;
-        let entries = self.index.entry_bytes() + changes * ENTRY_BYTES_MAX + bytes;
+        let pages = self.index.pages_bytes() + pages_of_several(room.changes, room.bytes);
         let burden = Burden {
             log_bytes: records,
             extent_bytes: 0,
         };
-        let max = self.live_bytes_max(entries, burden)?;
+        let max = self.live_bytes_max(pages, burden)?;
         let in_log = self.log_value_bytes_max();
         let value_bytes_max = in_log.min(self.settings.options.max_value_bytes);
         (live <= max).then(|| Promise {

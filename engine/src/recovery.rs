@@ -12,14 +12,15 @@
 use crate::checksum::Identity;
 use crate::core::{Core, Phase};
 use crate::create::create;
+use crate::entry::decode;
 use crate::error::{Error, Mismatch};
 use crate::evacuate::evacuate;
 use crate::executor::Handle;
 use crate::format::page::{PageRef, Tree};
 use crate::format::pointer::Pointer;
 use crate::format::superblock::Superblock;
-use crate::format::{Geometry, get_u32, get_u64};
-use crate::index::{Place, Version};
+use crate::format::{Geometry, get_u32};
+use crate::index::Place;
 use crate::log::{Log, Tail};
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
@@ -215,7 +216,7 @@ async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(),
         Tree::Index,
         superblock.index_root,
         |core, key, payload| {
-            let version = decode_version(core, payload)?;
+            let version = decode(&core.geometry, core.segments.count(), payload)?;
             if let Place::Extent(pointer) = &version.place {
                 claim_extents(core, pointer)?;
             }
@@ -251,34 +252,6 @@ pub(crate) fn claim_extents(core: &mut Core, pointer: &Pointer) -> Result<(), Mi
         segment.end = segment.end.max(end);
     }
     Ok(())
-}
-
-fn decode_version(core: &Core, payload: &[u8]) -> Result<Version, Mismatch> {
-    let odd = |what| Mismatch {
-        what,
-        expected: 9,
-        found: payload.len() as u64,
-    };
-    if payload.len() < 9 {
-        return Err(odd("index entry length"));
-    }
-    let sequence = get_u64(payload, 0);
-    let rest = &payload[9..];
-    let place = match payload[8] {
-        1 => Place::Inline(rest.into()),
-        2 if rest.len() == 16 => Place::Log {
-            lsn: get_u64(rest, 0),
-            value_bytes: get_u32(rest, 8),
-            tag: get_u32(rest, 12),
-        },
-        3 => Place::Extent(Box::new(Pointer::decode(
-            &core.geometry,
-            core.segments.count(),
-            rest,
-        )?)),
-        _ => return Err(odd("index entry place")),
-    };
-    Ok(Version { sequence, place })
 }
 
 /// Everything is known: counts what lives where.

@@ -6,6 +6,7 @@
 //! - requests take effect in the order handed in: while one waits, all that came after it wait behind it.
 
 use crate::core::{Core, Phase};
+use crate::entry::pages_of_new;
 use crate::format::KEY_BYTES_MAX;
 use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
@@ -514,44 +515,43 @@ impl Core {
         burden: Burden,
     ) -> Option<String> {
         let mut live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
-        let mut entries = self.index.entry_bytes();
-        let before = (live, entries);
+        let mut pages = self.index.pages_bytes();
+        let before = (live, pages);
         for (mutation, form) in mutations.iter().zip(forms) {
             let value = value_bytes(mutation);
-            let key = mutation.key().len() as u64;
-            match form {
+            let (key, in_memory) = (mutation.key().len(), crate::format::to_usize(value));
+            let within = match form {
                 Form::Delete => continue,
-                Form::Inline => entries += key + 13 + value,
+                Form::Inline => in_memory,
                 Form::Log => {
-                    entries += key + 29;
-                    live +=
-                        record_bytes(mutation.key().len(), crate::format::to_usize(value)) as u64;
+                    live += record_bytes(key, in_memory) as u64;
+                    0
                 }
                 Form::Extent => {
-                    let chunks = self.chunks_max(value);
-                    entries += key + 13 + Pointer::encoded_bytes_of(chunks) as u64;
                     live += self.geometry.block_up(value);
+                    Pointer::encoded_bytes_of(self.chunks_max(value))
                 }
-            }
+            };
+            pages += pages_of_new(key, within);
         }
         // In most cases it would even fit beside what it replaces, and nothing has to be looked up.
         if self
-            .live_bytes_max(entries, burden)
+            .live_bytes_max(pages, burden)
             .is_some_and(|max| live <= max)
         {
             return None;
         }
         for mutation in mutations {
             if let Some(old) = self.index.newest(mutation.key()) {
-                let (old_live, old_entry) = self.weight(mutation.key(), &old.place);
+                let (old_live, old_pages) = self.weight(mutation.key(), old);
                 live = live.saturating_sub(old_live);
-                entries = entries.saturating_sub(old_entry);
+                pages = pages.saturating_sub(old_pages);
             }
         }
-        if live <= before.0 && entries <= before.1 {
+        if live <= before.0 && pages <= before.1 {
             return None;
         }
-        match self.live_bytes_max(entries, burden) {
+        match self.live_bytes_max(pages, burden) {
             Some(max) if live <= max => None,
             Some(max) => Some(format!("{live} live bytes would exceed the {max} that fit")),
             None => Some("the index would not leave room for data".into()),

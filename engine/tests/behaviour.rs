@@ -382,7 +382,7 @@ fn a_flipped_bit_is_reported_or_harmless() {
         world.settle();
         world.disk.process_crash();
         world.disk.keep_all();
-        let (refused, reported, harmless) = flip_bits(&mut world, &model, 400);
+        let (refused, reported, harmless) = flip_bits(&mut world, &model, 1_600);
         assert!(
             refused > 0 && reported > 0,
             "{refused} {reported} {harmless}"

@@ -6,8 +6,9 @@ use super::pointer::{Chunk, Pointer};
 use super::record::{self, RecordKind, Records, record_bytes};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::superblock::Superblock;
-use super::{Geometry, HEADER_AREA_BYTES};
+use super::{Geometry, HEADER_AREA_BYTES, KEY_BYTES_MAX};
 use crate::checksum::Identity;
+use crate::entry;
 
 const GEOMETRY: Geometry = Geometry {
     sector_bytes: 512,
@@ -47,6 +48,21 @@ fn parse_all(bytes: &[u8]) {
         checksum: 1,
     };
     let _ = Page::decode(&id, Tree::Index, &reference, bytes);
+    let _ = entry::decode(&GEOMETRY, 10, bytes);
+    parse_entries(bytes);
+}
+
+/// Gives bytes to the parser of a page's entries, in a page that is right otherwise.
+fn parse_entries(bytes: &[u8]) {
+    let mut page = Vec::new();
+    page::begin(&mut page);
+    page.extend_from_slice(bytes);
+    let reference = page::finish(&id(), Tree::Index, 0, 3, HEADER_AREA_BYTES, 512, &mut page);
+    let page = Page::decode(&id(), Tree::Index, &reference, &page).expect("is whole");
+    let _ = page.each(|key, payload| {
+        assert!(key.len() <= KEY_BYTES_MAX && payload.len() <= bytes.len());
+        Ok(())
+    });
 }
 
 /// Goal: garbage is an error. Method: noise and zeroes of many lengths, and records with plausible lengths, to every parser.
@@ -65,6 +81,9 @@ fn garbage_is_an_error_and_never_a_panic() {
         bytes[19] = 0;
         bytes[21..24].fill(0);
         Records::new(0, &bytes).for_each(drop);
+        // Lengths that are near to what is there.
+        bytes.iter_mut().step_by(5).for_each(|byte| *byte &= 7);
+        parse_entries(&bytes);
     }
 }
 
@@ -164,11 +183,20 @@ fn every_bit_of_headers_records_and_pages_counts() {
 
     let mut bytes = Vec::new();
     page::begin(&mut bytes);
-    page::push(&mut bytes, b"key", b"payload");
-    let reference = page::finish(&id(), Tree::Index, 0, 1, HEADER_AREA_BYTES, 512, &mut bytes);
-    let entries =
-        Page::decode(&id(), Tree::Index, &reference, &bytes).and_then(|page| page.entries());
-    assert_eq!(entries, Ok(vec![(&b"key"[..], &b"payload"[..])]));
+    page::push(&mut bytes, 0, b"key", b"payload");
+    page::push(&mut bytes, 2, b"kept", b"");
+    let reference = page::finish(&id(), Tree::Index, 0, 2, HEADER_AREA_BYTES, 512, &mut bytes);
+    let page = Page::decode(&id(), Tree::Index, &reference, &bytes).expect("is whole");
+    let mut entries = Vec::new();
+    let all = page.each(|key, payload| {
+        entries.push((key.to_vec(), payload.to_vec()));
+        Ok(())
+    });
+    let expected = [
+        (b"key".to_vec(), b"payload".to_vec()),
+        (b"kept".to_vec(), Vec::new()),
+    ];
+    assert_eq!((all, &entries[..]), (Ok(()), &expected[..]));
     assert!(Page::decode(&id(), Tree::Table, &reference, &bytes).is_err());
     each_bit(&mut bytes, |bytes| {
         Page::decode(&id(), Tree::Index, &reference, bytes).is_err()

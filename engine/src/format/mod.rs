@@ -1,4 +1,4 @@
-//! The on-disk format, one file per structure. Little-endian, fixed widths; the book's chapter "The file format" is its
+//! The on-disk format, one file per structure. Little-endian, fixed widths but in entries of pages; the book's chapter "The file format" is its
 //! prose. Parsers take any bytes and return [`Mismatch`](crate::error::Mismatch), never panic, and check every length
 //! before they trust it.
 
@@ -10,9 +10,10 @@ pub(crate) mod pointer;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod superblock;
+pub(crate) mod varint;
 
 /// The version of the whole format.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 /// The header area holds the superblocks; segments follow it.
 pub(crate) const HEADER_AREA_BYTES: u64 = 256 << 10;
 /// Keys are 1..=this.

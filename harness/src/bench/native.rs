@@ -204,10 +204,18 @@ impl Store for Opened {
             ("reads", counts.io.reads),
             ("wake_ups", counts.wake_ups),
             ("turns", counts.turns),
-            ("checkpoints", counts.engine.checkpoints),
-            ("cleaned_segments", counts.engine.cleaned_segments),
+            ("user_bytes", counts.engine.user_bytes),
+            ("absorbed_bytes", counts.engine.absorbed_bytes),
+            ("log_bytes", counts.engine.log_bytes),
+            ("extent_bytes", counts.engine.extent_bytes),
             ("relocated_bytes", counts.engine.relocated_bytes),
+            ("checkpoint_bytes", counts.engine.checkpoint_bytes),
+            ("checkpoints", counts.engine.checkpoints),
+            ("restatements", counts.engine.restatements),
+            ("cleaned_segments", counts.engine.cleaned_segments),
+            ("released_segments", counts.engine.released_segments),
             ("stalls", counts.engine.stalls),
+            ("stalled_ns", counts.engine.stalled_ns),
         ]
     }
 
