@@ -10,7 +10,9 @@
 //! keys is not counted: neighbours come and go.
 
 use crate::error::Mismatch;
-use crate::format::page::{PAGE_ENTRY_HEADER_BYTES_MAX, entry_bytes, pages_bytes_max};
+use crate::format::page::{
+    PAGE_ENTRY_HEADER_BYTES_MAX, entry_bytes, pages_bytes_max, pages_bytes_max_of_several,
+};
 use crate::format::pointer::Pointer;
 use crate::format::varint::{VARINT_BYTES_MAX, put_varint, take_varint, varint_bytes};
 use crate::format::{Geometry, get_u32};
@@ -35,24 +37,27 @@ pub(crate) fn pages_of(key: &[u8], version: &Version) -> u64 {
         Place::Inline(value) => value.len(),
         Place::Log {
             lsn, value_bytes, ..
-        } => {
-            let lsn = varint_bytes(*lsn).max(LSN_BYTES_USUAL);
-            lsn + varint_bytes((*value_bytes).into()) + TAG_BYTES
-        }
+        } => place_in_log_bytes(*lsn, (*value_bytes).into()),
         Place::Extent(pointer) => pointer.encoded_bytes(),
     };
-    let sequence = varint_bytes(version.sequence).max(SEQUENCE_BYTES_USUAL);
-    pages_bytes_max(entry_bytes(0, key.len(), 1 + sequence + place)) as u64
+    pages_of_new(key.len(), version.sequence, place)
 }
 
-/// The same for a key of so many bytes that is yet to be written, with so much in its entry: the value, the pointer to it, or nothing.
-pub(crate) fn pages_of_new(key_bytes: usize, within: usize) -> u64 {
-    pages_bytes_max(ENTRY_BYTES_MAX + key_bytes + within) as u64
+/// The same for a key of so many bytes that is yet to be written, with so much in its entry: the value, the pointer to it, or its place in the log.
+/// An overwrite counts what it replaces, so that one of equal size is never refused for want of space.
+pub(crate) fn pages_of_new(key_bytes: usize, sequence: u64, place_bytes: usize) -> u64 {
+    let sequence_bytes = varint_bytes(sequence).max(SEQUENCE_BYTES_USUAL);
+    pages_bytes_max(entry_bytes(0, key_bytes, 1 + sequence_bytes + place_bytes)) as u64
+}
+
+/// Bytes of a place in the log.
+pub(crate) fn place_in_log_bytes(lsn: u64, value_bytes: u64) -> usize {
+    varint_bytes(lsn).max(LSN_BYTES_USUAL) + varint_bytes(value_bytes) + TAG_BYTES
 }
 
 /// The same for several, with so many bytes of keys and values together, whichever of the values lie in their entries.
 pub(crate) fn pages_of_several(keys: usize, bytes: usize) -> u64 {
-    (keys * ENTRY_BYTES_MAX + bytes) as u64 * 5 / 4
+    pages_bytes_max_of_several(keys * ENTRY_BYTES_MAX + bytes) as u64
 }
 
 /// What stands beside the key.
@@ -172,14 +177,35 @@ mod tests {
             assert_eq!(decode(&GEOMETRY, 1, &payload).as_ref(), Ok(&version));
             let entry = entry_bytes(0, 3, payload.len()) as u64;
             assert!(entry <= pages_of(b"key", &version), "{version:?}");
-            let within = match &version.place {
-                Place::Inline(value) => value.len(),
-                Place::Extent(pointer) => pointer.encoded_bytes(),
-                _ => 0,
+            let several = match &version.place {
+                Place::Inline(value) => 3 + value.len(),
+                Place::Extent(pointer) => 3 + pointer.encoded_bytes(),
+                _ => 3,
             };
-            assert!(pages_of(b"key", &version) <= pages_of_new(3, within));
-            assert!(pages_of_new(3, within) <= pages_of_several(1, 3 + within) + 1);
+            assert!(pages_of(b"key", &version) <= pages_of_several(1, several) + 1);
         }
+    }
+
+    /// Goal: on a full database an overwrite of equal size fits. Method: what is to come counts as what is there, later in the log by years.
+    #[test]
+    fn an_overwrite_counts_what_it_replaces() {
+        let years = 1 << 48;
+        let old = Version {
+            sequence: 1,
+            place: Place::Log {
+                lsn: 1,
+                value_bytes: 1024,
+                tag: 9,
+            },
+        };
+        let new = pages_of_new(3, 1 << 41, place_in_log_bytes(years, 1024));
+        assert_eq!(new, pages_of(b"key", &old));
+        let inline = Place::Inline([7; 100].into());
+        let old = Version {
+            sequence: 1,
+            place: inline,
+        };
+        assert_eq!(pages_of_new(3, 1 << 41, 100), pages_of(b"key", &old));
     }
 
     /// Goal: an entry that ends early, or goes on, is refused where its length can be known. Method: every cut of every entry, and a byte more.

@@ -6,7 +6,7 @@
 //! - requests take effect in the order handed in: while one waits, all that came after it wait behind it.
 
 use crate::core::{Core, Phase};
-use crate::entry::pages_of_new;
+use crate::entry::{pages_of_new, place_in_log_bytes};
 use crate::format::KEY_BYTES_MAX;
 use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
@@ -517,6 +517,9 @@ impl Core {
         let mut live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
         let mut pages = self.index.pages_bytes();
         let before = (live, pages);
+        let sequence = self.log.next_sequence + mutations.len() as u64;
+        // It may go on in the next segment.
+        let lsn = self.log.end() + 2 * self.geometry.segment_bytes;
         for (mutation, form) in mutations.iter().zip(forms) {
             let value = value_bytes(mutation);
             let (key, in_memory) = (mutation.key().len(), crate::format::to_usize(value));
@@ -525,14 +528,14 @@ impl Core {
                 Form::Inline => in_memory,
                 Form::Log => {
                     live += record_bytes(key, in_memory) as u64;
-                    0
+                    place_in_log_bytes(lsn, value)
                 }
                 Form::Extent => {
                     live += self.geometry.block_up(value);
                     Pointer::encoded_bytes_of(self.chunks_max(value))
                 }
             };
-            pages += pages_of_new(key, within);
+            pages += pages_of_new(key, sequence, within);
         }
         // In most cases it would even fit beside what it replaces, and nothing has to be looked up.
         if self

@@ -140,9 +140,14 @@ pub(crate) fn entry_bytes(shared: usize, key_bytes: usize, payload_bytes: usize)
 pub(crate) fn pages_bytes_max(entry: usize) -> usize {
     match entry {
         0..=256 => entry + entry / 16 + 1,
-        257..=2_100 => entry + entry / 4,
+        257..=2_100 => pages_bytes_max_of_several(entry),
         _ => 2 * (entry + PAGE_HEADER_BYTES + INNER_ENTRY_BYTES_MAX),
     }
+}
+
+/// The same for several entries of up to 2,100 bytes each, and so many together.
+pub(crate) fn pages_bytes_max_of_several(entries: usize) -> usize {
+    entries + entries / 4
 }
 
 /// How many bytes two keys begin with in common.
