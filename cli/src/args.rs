@@ -230,7 +230,7 @@ pub(crate) struct TraceArgs {
 /// `kvsim bench`
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Scenario files whose workloads are measured [default: scenarios/bench/durable.toml]
+    /// Scenario files whose workloads are measured [default: the built-in `durable`]
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
     pub(crate) scenarios: Vec<PathBuf>,
     /// Measure on a real disk, and not on the simulated device

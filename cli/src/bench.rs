@@ -22,8 +22,14 @@ use crate::output::{complain, print};
 use crate::progress::Spinner;
 use crate::runtime;
 
+/// A scenario that is built in, so that a measurement needs no file: its name, where it lies in the source, and its text.
+type BuiltIn = (&'static str, &'static str, &'static str);
 /// What `--no-fsync` measures, on what, and how much of it is under way.
-const NO_FSYNC: &str = "scenarios/bench/no_fsync.toml";
+const NO_FSYNC: BuiltIn = (
+    "no_fsync",
+    "scenarios/bench/no_fsync.toml",
+    include_str!("../../scenarios/bench/no_fsync.toml"),
+);
 const NO_FSYNC_ENGINES: [&str; 4] = [
     "kvsim-through",
     "kvsim-fsync-free",
@@ -32,7 +38,11 @@ const NO_FSYNC_ENGINES: [&str; 4] = [
 ];
 const NO_FSYNC_DEPTH: u32 = 100;
 /// What is measured if nothing is named.
-const USUAL: &str = "scenarios/bench/durable.toml";
+const USUAL: BuiltIn = (
+    "durable",
+    "scenarios/bench/durable.toml",
+    include_str!("../../scenarios/bench/durable.toml"),
+);
 /// In place of the names of engines.
 const ALL: &str = "all";
 /// How to get the engines that this build does not have.
@@ -65,12 +75,6 @@ pub(crate) fn bench(args: &BenchArgs) -> Exit {
 }
 
 fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
-    let usual = [PathBuf::from(if args.no_fsync { NO_FSYNC } else { USUAL })];
-    let paths = if args.scenarios.is_empty() {
-        &usual[..]
-    } else {
-        &args.scenarios
-    };
     let mut sets = args.set.clone();
     sets.extend(
         args.clients
@@ -86,14 +90,22 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
             }
         }
     }
+    let found = if args.scenarios.is_empty() {
+        let (name, source, text) = if args.no_fsync { NO_FSYNC } else { USUAL };
+        vec![scenario::parse(source, name, text.to_owned(), None, &sets)]
+    } else {
+        let paths = args.scenarios.iter();
+        paths.map(|path| scenario::load(path, &sets)).collect()
+    };
+    let named = found.len();
     let mut loaded = Vec::new();
-    for path in paths {
-        match scenario::load(path, &sets) {
+    for scenario in found {
+        match scenario {
             Ok(scenario) => loaded.push(scenario),
             Err(error) => complain(&error.to_string()),
         }
     }
-    if loaded.len() == paths.len() {
+    if loaded.len() == named {
         Ok(loaded)
     } else {
         Err(Exit::Usage)

@@ -1,8 +1,11 @@
 //! `kvsim bench`: that it measures, and what it refuses. Nothing here is about how fast anything is.
 
+use std::path::Path;
+
+use kvsim_tests::Ended;
 use serde_json::Value;
 
-use crate::ends;
+use crate::{PROGRAM, ends};
 
 /// A tenth of a second of a few records, on the disk that holds the sources.
 pub(crate) fn brief<'a>(scenario: &'a str, directory: &'a str) -> Vec<&'a str> {
@@ -57,6 +60,30 @@ fn every_benchmark_measures_something() {
             .parse()
             .expect("a number");
         assert!(rate > 0, "{scenario}: {ended:#?}");
+    }
+}
+
+/// Goal: the program measures the disk that somebody stands on, wherever that is and with nothing beside it. Method: an empty folder, and no
+/// scenario named.
+#[test]
+fn what_is_measured_by_default_is_built_in() {
+    let directory = on_disk();
+    for (more, name) in [
+        (&[][..], "durable"),
+        (
+            &["--no-fsync", "--engines", "kvsim-through"][..],
+            "no_fsync",
+        ),
+    ] {
+        let named = brief("", ".");
+        let arguments = named.into_iter().filter(|argument| !argument.is_empty());
+        let arguments: Vec<&str> = arguments.chain(more.iter().copied()).collect();
+        let mut command = kvsim_tests::command(Path::new(PROGRAM), &arguments);
+        let output = command.current_dir(directory.path()).output();
+        let ended = Ended::new(&output.expect("the program starts"));
+        assert_eq!(ended.code, Some(0), "{ended:#?}");
+        assert!(ended.stdout.contains(name), "{ended:#?}");
+        assert!(ended.stdout.contains("ops/s"), "{ended:#?}");
     }
 }
 
