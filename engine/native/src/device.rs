@@ -1,8 +1,8 @@
 //! What was found about the device, and what follows from it: whether a completed write is durable, and how to make it so.
 //!
 //! Nothing is taken for safe that was not shown to be: a device counts as free of a volatile cache only when the kernel says so,
-//! the page cache is bypassed, and the file's extents are written; or when the caller vouches for the drive, and then every
-//! report says that it was the caller's word.
+//! the page cache is bypassed, and the file's extents are written and are overwritten where they are; or when the caller vouches for the drive, and
+//! then every report says that it was the caller's word.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -54,14 +54,19 @@ pub struct DeviceReport {
 impl DeviceReport {
     pub(crate) fn probe(file: &DataFile, options: &OpenOptions) -> DeviceReport {
         let facts = facts(file);
-        let safe = facts.volatile_cache == Some(false) && file.direct;
-        let assumed = options.assume_power_loss_protection && file.direct && !safe;
+        let reaches_it = file.direct && facts.in_place;
+        let safe = facts.volatile_cache == Some(false) && reaches_it && facts.direct_shown;
+        let assumed = options.assume_power_loss_protection && reaches_it && !safe;
         let reason = if safe {
             "the kernel says that the device has no volatile cache, and the page cache is bypassed"
         } else if assumed {
             "the caller vouches that the drive's cache survives a power cut"
         } else if !file.direct {
             "the page cache cannot be bypassed on this file system"
+        } else if !facts.in_place {
+            "the file system is not known to overwrite blocks where they are"
+        } else if facts.volatile_cache == Some(false) {
+            "the kernel does not say that the page cache is bypassed, which it does from Linux 6.1 on"
         } else if facts.volatile_cache == Some(true) {
             "the device has a volatile cache"
         } else {
@@ -106,10 +111,15 @@ struct Facts {
     atomic_write_bytes: u32,
     sector_bytes: u32,
     block_bytes: u32,
+    /// An overwrite changes nothing of the file system.
+    in_place: bool,
+    /// The kernel says so where direct I/O bypasses the page cache.
+    direct_shown: bool,
 }
 
 #[cfg(target_os = "linux")]
 fn facts(file: &DataFile) -> Facts {
+    use crate::driver::linux;
     let device = file.file.metadata().map_or(0, |metadata| {
         if file.is_block_device {
             metadata.rdev()
@@ -117,7 +127,7 @@ fn facts(file: &DataFile) -> Facts {
             metadata.dev()
         }
     });
-    let queue = crate::driver::linux::queue_of(device).unwrap_or_default();
+    let queue = linux::queue_of(device).unwrap_or_default();
     let spinning = if queue.rotational == Some(true) {
         ", rotational"
     } else {
@@ -132,6 +142,8 @@ fn facts(file: &DataFile) -> Facts {
         atomic_write_bytes: queue.atomic_write_bytes.unwrap_or(0),
         sector_bytes: queue.logical_block_bytes.unwrap_or(512).max(512),
         block_bytes: queue.physical_block_bytes.unwrap_or(BLOCK_BYTES_MIN),
+        in_place: file.is_block_device || linux::overwrites_in_place(&file.file),
+        direct_shown: file.is_block_device || linux::does_direct_io(&file.file) == Some(true),
     }
 }
 
@@ -152,6 +164,9 @@ fn facts(file: &DataFile) -> Facts {
         atomic_write_bytes: 0,
         sector_bytes: 512,
         block_bytes: u32::try_from(block).unwrap_or(BLOCK_BYTES_MIN).min(16_384),
+        // Nothing is known to be safe there; who vouches for the drive vouches for the file as well.
+        in_place: true,
+        direct_shown: false,
     }
 }
 

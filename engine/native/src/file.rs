@@ -234,11 +234,40 @@ impl DataFile {
         }
     }
 
-    /// From here on a completed write has to be durable without a flush: what was allocated and never written, or left out by who copied
-    /// the file, is written first.
+    /// From here on a completed write has to be durable without a flush: blocks that the file shares with a copy of it are replaced by its own first, and what was
+    /// allocated and never written, or left out by who copied the file, is written.
     pub(crate) fn go_flush_free(&self) -> io::Result<()> {
         self.flush_free.store(true, Ordering::Relaxed);
+        self.unshare()?;
         self.fill_holes()
+    }
+
+    /// A shared block would be written elsewhere by the first overwrite, and where that is be durable only with a flush.
+    #[cfg(target_os = "linux")]
+    fn unshare(&self) -> io::Result<()> {
+        use rustix::fs::FallocateFlags;
+        use rustix::io::Errno;
+        if self.is_block_device {
+            return Ok(());
+        }
+        let all = FallocateFlags::UNSHARE_RANGE;
+        match rustix::fs::fallocate(&self.file, all, 0, self.len_bytes()) {
+            Ok(()) => self.sync(),
+            // Nothing is ever shared there.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// As [`DataFile::fill_holes`].
+    #[cfg(not(target_os = "linux"))]
+    #[expect(
+        clippy::unused_self,
+        clippy::unnecessary_wraps,
+        reason = "the other version needs it"
+    )]
+    fn unshare(&self) -> io::Result<()> {
+        Ok(())
     }
 
     /// How what is added next is made, after what was asked of the file since it grew last.
@@ -255,9 +284,15 @@ impl DataFile {
 
     /// Makes it longer, to a multiple of a piece, and syncs the file. Nothing is lost if that fails half way.
     pub(crate) fn grow(&self, new_bytes: u64, growth: Growth) -> io::Result<()> {
+        let longer = self.lengthen(new_bytes, growth)?;
+        longer.map_or(Ok(()), |len_bytes| self.settle_length(len_bytes))
+    }
+
+    /// The first half of that: its new length, if it is any longer.
+    pub(crate) fn lengthen(&self, new_bytes: u64, growth: Growth) -> io::Result<Option<u64>> {
         let now = self.len_bytes();
         if new_bytes <= now {
-            return Ok(());
+            return Ok(None);
         }
         let new_bytes = new_bytes.next_multiple_of(PIECE_BYTES);
         if new_bytes > self.max_bytes {
@@ -267,8 +302,13 @@ impl DataFile {
             self.allocate(now, new_bytes)?;
             self.write_zeroes(now, new_bytes)?;
         }
+        Ok(Some(new_bytes))
+    }
+
+    /// The second half: an error is that of a flush, of whatever was written before.
+    pub(crate) fn settle_length(&self, len_bytes: u64) -> io::Result<()> {
         self.sync()?;
-        self.len_bytes.store(new_bytes, Ordering::Release);
+        self.len_bytes.store(len_bytes, Ordering::Release);
         Ok(())
     }
 
@@ -435,7 +475,12 @@ fn open_file(path: &Path, flags: OFlags, direct: bool) -> io::Result<(File, bool
     #[cfg(target_os = "linux")]
     if direct {
         match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
-            Ok(fd) => return Ok((File::from(fd), true)),
+            Ok(fd) => {
+                let file = File::from(fd);
+                if crate::driver::linux::does_direct_io(&file) != Some(false) {
+                    return Ok((file, true));
+                }
+            }
             Err(rustix::io::Errno::INVAL) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -341,6 +341,22 @@ fn space_is_written_ahead_for_those_who_wait() {
     }
 }
 
+/// Goal: where an overwrite may change more than the block, commits are flushed, whoever vouches for the drive. Method: a file system in memory, which takes direct I/O from Linux 6.6 on.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_word_for_a_drive_is_none_for_a_file_system() {
+    let directory = tempfile::tempdir_in("/dev/shm").expect("a directory in memory");
+    let trusting = OpenOptions {
+        assume_power_loss_protection: true,
+        ..options(DriverChoice::Auto)
+    };
+    let path = directory.path().join("database");
+    let database = Database::open(&path, &trusting).expect("a new database");
+    let device = database.device();
+    assert!(device.flush_needed && !device.assumed, "{device}");
+    assert!(device.reason.contains("file system"), "{device}");
+}
+
 /// Goal: nothing opens what is open, and nothing but a file is opened. Method: a second opening, a directory, a wrong option.
 #[test]
 fn a_wrong_opening_says_why() {

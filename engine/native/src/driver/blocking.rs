@@ -36,10 +36,14 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
         DiskOp::Flush => flush(file).map(|()| None).map_err(|_| DiskError::Flush),
         // Nothing is promised of what a discard leaves; a hole would have to be allocated anew.
         DiskOp::Discard { .. } => Ok(None),
-        DiskOp::Grow { new_bytes } => file
-            .grow(new_bytes, file.next_growth())
-            .map(|()| None)
-            .map_err(|error| write_error(&error)),
+        DiskOp::Grow { new_bytes } => {
+            let longer = file.lengthen(new_bytes, file.next_growth());
+            if let Some(len_bytes) = longer.map_err(|error| write_error(&error))? {
+                let settled = file.settle_length(len_bytes);
+                settled.map_err(|_| DiskError::Flush)?;
+            }
+            Ok(None)
+        }
     }
 }
 

@@ -1,7 +1,27 @@
-//! What Linux says of the device under a file.
+//! What Linux says of a file and of the device under it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, StatxFlags};
+
+/// ext2, ext3 and ext4, and XFS, by their magic numbers (`statfs(2)`): they overwrite a block where it is, unless it is shared with a copy. Others write it elsewhere
+/// (btrfs, F2FS, bcachefs, NILFS), and where that is becomes durable with a flush only, or nobody knows (network, FUSE, overlays).
+const IN_PLACE: [i128; 2] = [0xEF53, 0x5846_5342];
+
+/// Whether the file system is known to overwrite a written block where it is.
+pub(crate) fn overwrites_in_place(file: &fs::File) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| IN_PLACE.contains(&i128::from(found.f_type)))
+}
+
+/// Whether direct I/O bypasses the page cache for this file, as the kernel says (from Linux 6.1 on): with `O_DIRECT` a file may be opened that then goes through it
+/// all the same, as encrypted files do, or those whose data the journal takes.
+pub(crate) fn does_direct_io(file: &fs::File) -> Option<bool> {
+    let asked = StatxFlags::DIOALIGN;
+    let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, asked).ok()?;
+    let is_told = found.stx_mask & asked.bits() != 0;
+    is_told.then_some(found.stx_dio_mem_align != 0)
+}
 
 /// The queue of the device that holds a file, as sysfs shows it.
 #[derive(Debug, Clone, Default)]
