@@ -15,6 +15,7 @@ use crate::buffer::IoBuf;
 use crate::core::Core;
 use crate::error::Error;
 use crate::marks::Mark;
+use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskError, DiskOp};
 
 /// How an operation ended: reads bring their buffer.
@@ -77,13 +78,23 @@ impl Handle {
         })
     }
 
-    /// A flush if the device has anything to flush. An error poisons.
+    /// A flush if the device has anything to flush, alone (see [`crate::group`]). An error poisons. Nor does it count if another write or flush has failed by its
+    /// end: what it should have made durable may have been dropped before.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
         if self.with(|core| core.settings.device.volatile_cache) {
+            self.until(|core| core.begin_task_flush().then_some(()))
+                .await;
             let result = self.io(DiskOp::Flush).await;
+            self.with(Core::end_task_flush);
             self.poisoning(result)?;
         }
-        Ok(())
+        if mutant(Mutant::OthersFailureIgnored) {
+            return Ok(());
+        }
+        self.with(|core| {
+            core.poisoned
+                .map_or(Ok(()), |error| Err(Error::Poisoned(error)))
+        })
     }
 
     /// A failed write or flush makes the database read-only, whoever issued it.

@@ -64,6 +64,8 @@ pub(crate) struct Group {
     /// A group is under way (only where groups end with a flush).
     active: bool,
     flush: Option<FlushUnderWay>,
+    /// A flush of a task is under way.
+    task_flush: bool,
     /// The last position that a task waits for.
     wanted: u64,
     /// When the oldest write was accepted that is in a frame which needs a flush.
@@ -327,7 +329,7 @@ impl Core {
 
     /// Flushes what was written without write-through, when that is due.
     fn flush_relaxed(&mut self) {
-        if self.group.flush.is_some() {
+        if !self.may_flush() {
             return;
         }
         let much = self.settings.options.write_buffer_bytes / 4;
@@ -351,6 +353,23 @@ impl Core {
             self.group.unflushed_since = None;
         }
         self.submit_flush(covers);
+    }
+
+    fn may_flush(&self) -> bool {
+        let beside = self.group.task_flush && !mutant(Mutant::OthersFailureIgnored);
+        self.group.flush.is_none() && !beside
+    }
+
+    /// Takes the turn for a task, if nobody has it.
+    pub(crate) fn begin_task_flush(&mut self) -> bool {
+        let may = self.may_flush() || mutant(Mutant::OthersFailureIgnored);
+        self.group.task_flush |= may;
+        may
+    }
+
+    pub(crate) fn end_task_flush(&mut self) {
+        self.group.task_flush = false;
+        self.activity += 1;
     }
 
     fn submit_flush(&mut self, covers: u64) {
@@ -397,7 +416,7 @@ impl Core {
     }
 
     fn flush_group(&mut self) {
-        if !self.group.active || self.group.flush.is_some() {
+        if !self.group.active || !self.may_flush() {
             return;
         }
         let covered = self.group.covered;

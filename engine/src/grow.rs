@@ -21,6 +21,10 @@ pub(crate) async fn grow(handle: Handle) {
     let result = match handle.io(DiskOp::Grow { new_bytes }).await {
         Ok(_) => handle.flush().await.map_err(|error| error.to_string()),
         Err(DiskError::NoSpace) => Err("no space for growth".to_owned()),
+        // It made everything durable, or should have: what was written before may have been dropped with it.
+        Err(DiskError::Flush) => handle
+            .poisoning(Err(DiskError::Flush))
+            .map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     handle.with(|core| {

@@ -162,6 +162,8 @@ mutants! {
     AbsorbedValueCached = "absorbed_value_cached" [];
     /// What an evacuation has written is not flushed before the new epoch refers to it.
     EvacuationNotFlushed = "evacuation_not_flushed" [];
+    /// Flushes of checkpoints and commits are under way at once, and one counts although another has failed.
+    OthersFailureIgnored = "others_failure_ignored" [];
     /// Deletes are left out of what replay applies.
     DeletesNotReplayed = "deletes_not_replayed" [];
 }

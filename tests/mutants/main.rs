@@ -64,6 +64,7 @@ mutants! {
     recycled_segment_replays: RecycledSegmentReplays breaks "no_resurrection" or "atomic_writes";
     length_trusted_unchecked: LengthTrustedUnchecked breaks "sane_guest";
     failed_flush_retried: FailedFlushRetried breaks "acknowledged_durable";
+    others_failure_ignored: OthersFailureIgnored breaks "acknowledged_durable";
 }
 
 /// Goal: it is the mutants that are caught, and not the engine. Method: the explored scenario that most are tried with, without any.

@@ -80,6 +80,8 @@ pub struct Disk {
     /// So many flushes in a hundred fail; each write covered is dropped, made durable, or left as it was.
     pub flush_errors_percent: u64,
     pub fail_reads: bool,
+    /// A growth fails where it makes everything durable, and drops all that it should have.
+    pub fail_growth: bool,
     /// At a power cut, so many in a hundred of the surviving writes are torn, and so many of the sectors that such a write
     /// did not bring whole are garbage.
     pub torn_percent: u64,
@@ -105,6 +107,7 @@ impl Disk {
             fail_flushes: false,
             flush_errors_percent: 0,
             fail_reads: false,
+            fail_growth: false,
             torn_percent: 40,
             garbage_percent: 20,
             reads: 0,
@@ -251,6 +254,10 @@ impl Disk {
                 }
                 covers.into_iter().for_each(|id| self.harden(id));
                 Ok(None)
+            }
+            Kind::Grow { .. } if self.fail_growth => {
+                self.pending.retain(|write| !write.complete);
+                Err(DiskError::Flush)
             }
             Kind::Grow { bytes } => {
                 self.durable.resize(bytes, 0);

@@ -51,6 +51,7 @@ pub const TRIALS: &[Trial] = trials! {
     "everything" Seeds;
     "roots" Seeds;
     "closes" Seeds;
+    "parallel" Seeds;
 };
 
 /// Those whose flushes and write-throughs are left out in turn.
@@ -89,10 +90,10 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         EvacuationNotFlushed, ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone,
         FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored, FreedBeforeSuperblock,
         GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, MoveOverwritesNewer,
-        NoFallbackToOlderRoot, OldNeighbourTaken, PointerBeforeValue, ProvenHalfWrittenFirst,
-        RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedUnproven, RestatedTooEarly, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
-        TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
+        NoFallbackToOlderRoot, OldNeighbourTaken, OthersFailureIgnored, PointerBeforeValue,
+        ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed,
+        RelaxedWindowForgotten, ReleasedUnproven, RestatedTooEarly, SingleRootCopy,
+        SyncDoesNotWait, TailNotFenced, TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -113,6 +114,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | FailedCommitReportedUndone
         | FlushErrorIgnored
         | UnprovenTailTrusted => &["errors"],
+        OthersFailureIgnored => &["parallel"],
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
         SyncDoesNotWait => &["through"],
