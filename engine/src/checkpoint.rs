@@ -85,7 +85,7 @@ pub(crate) async fn checkpoint(handle: Handle) {
                 sink.segments
                     .iter()
                     .for_each(|physical| core.segments.free(*physical));
-                core.maintenance.note_round(0);
+                core.maintenance.note_round(0, core.stats.user_bytes);
             }
             Err(error) => core.log_line(Level::Error, format!("a checkpoint failed: {error}")),
         }
@@ -143,7 +143,8 @@ pub(crate) async fn run(
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = sink.written_bytes;
         core.stats.checkpoint_bytes += sink.written_bytes;
-        core.maintenance.note_round(core.segments.free_count());
+        core.maintenance
+            .note_round(core.segments.free_count(), core.stats.user_bytes);
     });
     Ok(true)
 }

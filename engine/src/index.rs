@@ -117,9 +117,13 @@ impl Index {
     /// The newest version, if it is of `since` or later and no snapshot reads it. Whoever changes its place accounts for it.
     pub(crate) fn newest_unheld(&mut self, key: &[u8], since: u64) -> Option<&mut Version> {
         let version = self.newest.get_mut(key)?;
-        let held = self.snapshots.range(version.sequence..).next().is_some()
-            && !mutant(Mutant::AbsorbedUnderSnapshot);
+        let held = is_held(&self.snapshots, version) && !mutant(Mutant::AbsorbedUnderSnapshot);
         (version.sequence >= since && !held).then_some(version)
+    }
+
+    /// Whether a snapshot reads this newest version, so that it stays when it is replaced.
+    pub(crate) fn is_held(&self, newest: &Version) -> bool {
+        is_held(&self.snapshots, newest)
     }
 
     /// The version visible at a sequence, if it is no tombstone.
@@ -317,6 +321,10 @@ impl Index {
             .map(|(key, slot)| (key.bytes(), self.newest.value(*slot)))
             .filter(|(_, version)| version.place != Place::Tombstone)
     }
+}
+
+fn is_held(snapshots: &BTreeMap<u64, u32>, newest: &Version) -> bool {
+    snapshots.range(newest.sequence..).next().is_some()
 }
 
 #[cfg(test)]

@@ -61,6 +61,8 @@ pub(crate) struct Maintenance {
     /// Checkpoints since it began to wait that left no more free segments than there were before.
     futile_rounds: u32,
     most_free: u64,
+    /// The same where nobody waits.
+    unasked: Unasked,
     /// Cleaning cannot go on before the next checkpoint: nothing to gain, or no room to move anything to.
     pub(crate) clean_futile: bool,
     /// Log position at which the last checkpoint began, in bytes written.
@@ -69,6 +71,15 @@ pub(crate) struct Maintenance {
     /// Bytes that cleaning moved and that the log took since cleaning began.
     pub(crate) cleaned_bytes: u64,
     pub(crate) clean_began_at: u64,
+}
+
+/// What checkpoints gained since clients last changed anything. On a device that is fuller than what is wished for, cleaning would go on for ever.
+#[derive(Debug, Default)]
+struct Unasked {
+    /// Bytes that clients had written.
+    user_bytes: u64,
+    most_free: u64,
+    futile_rounds: u32,
 }
 
 impl Maintenance {
@@ -80,9 +91,24 @@ impl Maintenance {
         self.most_free = 0;
     }
 
-    /// A checkpoint has been published, after which so many segments are free.
-    pub(crate) fn note_round(&mut self, free: u64) {
+    /// Something lives no more that nobody has overwritten.
+    pub(crate) fn note_let_go(&mut self) {
+        self.unasked = Unasked::default();
+    }
+
+    /// A checkpoint has been published, after which so many segments are free, and clients have written so many bytes.
+    pub(crate) fn note_round(&mut self, free: u64, user_bytes: u64) {
         self.clean_futile = false;
+        let before = &mut self.unasked;
+        if user_bytes != before.user_bytes || free > before.most_free {
+            *before = Unasked {
+                user_bytes,
+                most_free: free,
+                futile_rounds: 0,
+            };
+        } else {
+            before.futile_rounds += 1;
+        }
         if free > self.most_free {
             self.most_free = free;
             self.futile_rounds = 0;
@@ -97,6 +123,13 @@ impl Maintenance {
 
     pub(crate) fn is_hopeless(&self) -> bool {
         self.futile_rounds >= FUTILE_ROUNDS_MAX
+    }
+
+    /// Nobody waits for space, and making it has gained nothing since clients last changed anything.
+    fn rests(&self, user_bytes: u64) -> bool {
+        let unasked = &self.unasked;
+        let futile = unasked.futile_rounds >= FUTILE_ROUNDS_MAX;
+        futile && !self.stalled && unasked.user_bytes == user_bytes
     }
 }
 
@@ -301,6 +334,10 @@ impl Core {
             self.activity += 1;
             executor.spawn(grow(handle.clone()));
         }
+        let shortage = match self.maintenance.rests(self.stats.user_bytes) {
+            true => 0,
+            false => shortage,
+        };
         let checkpointing = self.maintenance.checkpointing;
         let since = self.log.written_bytes - self.maintenance.checkpointed_at;
         let threshold = self

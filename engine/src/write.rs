@@ -5,6 +5,8 @@
 //! - a write that is taken has all the space it needs, so nothing fails later for want of space;
 //! - requests take effect in the order handed in: while one waits, all that came after it wait behind it.
 
+use std::collections::BTreeSet;
+
 use crate::core::{Core, Phase};
 use crate::entry::{pages_of_new, place_in_log_bytes};
 use crate::format::KEY_BYTES_MAX;
@@ -246,6 +248,7 @@ impl Core {
                     for (key, version) in dropped {
                         self.remove_live(&key, &version.place);
                     }
+                    self.maintenance.note_let_go();
                     self.reply(id, Reply::Done);
                 }
                 None => {
@@ -544,10 +547,14 @@ impl Core {
         {
             return None;
         }
-        for mutation in mutations {
-            if let Some(old) = self.index.newest(mutation.key()) {
-                let (old_live, old_pages) = self.weight(mutation.key(), old);
-                live = live.saturating_sub(old_live);
+        // Each key replaces what was there once, and only the index forgets what a snapshot reads.
+        let keys: BTreeSet<&[u8]> = mutations.iter().map(Mutation::key).collect();
+        for key in keys {
+            if let Some(old) = self.index.newest(key) {
+                let (old_live, old_pages) = self.weight(key, old);
+                if !self.index.is_held(old) {
+                    live = live.saturating_sub(old_live);
+                }
                 pages = pages.saturating_sub(old_pages);
             }
         }

@@ -245,6 +245,80 @@ fn the_device_grows_ahead_of_need() {
     }
 }
 
+/// Goal: a growth that fails in its flush makes the database read-only like any other flush: what was written before may have been dropped, and the next flush succeeds.
+/// Method: durable writes until the device grows, which fails so; then all that was acknowledged is there after a power cut.
+#[test]
+fn a_growth_whose_flush_fails_is_no_lack_of_space() {
+    let mut info = device(2 << 20);
+    info.max_capacity_bytes = 16 << 20;
+    let mut world = World::new(Disk::new(info, FAST, 1), "");
+    world.open().expect("opens");
+    world.disk.fail_growth = true;
+    let mut acknowledged = 0_u64;
+    let status = loop {
+        let value = bytes(acknowledged, 1000);
+        match world.put(&acknowledged.to_be_bytes(), &value) {
+            Reply::Done => acknowledged += 1,
+            Reply::Failed(status, _) => break status,
+            other => panic!("{other:?}"),
+        }
+        assert!(acknowledged < 4000, "it never grows");
+    };
+    assert!(matches!(status, Status::IoError | Status::ReadOnly));
+    let later = world.put(b"later", b"1");
+    assert!(matches!(later, Reply::Failed(Status::ReadOnly, _)));
+    world.kill();
+    world.disk.fail_growth = false;
+    world.disk.power_cut();
+    world.open().expect("opens");
+    for n in 0..acknowledged {
+        let found = world.get(&n.to_be_bytes());
+        assert_eq!(found.as_deref(), Some(&bytes(n, 1000)[..]), "{n}");
+    }
+}
+
+/// Goal: on a full device an overwrite of equal size fits, but not beside what a snapshot reads, nor one of more than what its keys held before, however often a batch names
+/// them. Method: fill it, then overwrite with and without a snapshot, and by batches that remove the key first.
+#[test]
+fn on_a_full_device_an_overwrite_counts_what_it_frees_once() {
+    let mut world = world(3 << 20, "");
+    world.open().expect("opens");
+    let mut n = 0_u64;
+    while matches!(world.put(&n.to_be_bytes(), &bytes(n, 1000)), Reply::Done) {
+        n += 1;
+    }
+    assert!(n > 400, "{n} kilobytes");
+    let is_full = |reply: &Reply| matches!(reply, Reply::Failed(Status::NoSpace, _));
+    let key = &0_u64.to_be_bytes();
+    let anew = |world: &mut World, value: &[u8]| {
+        let put = Mutation::Put { key, value };
+        world.call(Request::Write {
+            mutations: &[Mutation::Delete { key }, Mutation::Delete { key }, put],
+            durability: Durability::Durable,
+        })
+    };
+    assert!(matches!(world.put(key, &bytes(1, 1000)), Reply::Done));
+    assert!(matches!(anew(&mut world, &bytes(2, 1000)), Reply::Done));
+    assert!(is_full(&anew(&mut world, &bytes(3, 3000))));
+    let Reply::Snapshot(snapshot) = world.call(Request::Snapshot) else {
+        panic!("a snapshot takes no space");
+    };
+    let (stalls, mut taken) = (world.engine().stats().stalls, 0);
+    while !is_full(&world.put(key, &bytes(4, 1000))) {
+        taken += 1;
+        assert!(taken < 10, "each overwrite costs space under a snapshot");
+    }
+    assert_eq!(
+        world.engine().stats().stalls,
+        stalls,
+        "it is refused at once"
+    );
+    let release = Request::Release { snapshot };
+    assert!(matches!(world.call(release), Reply::Done));
+    assert!(matches!(world.put(key, &bytes(5, 1000)), Reply::Done));
+    assert_eq!(world.get(key).as_deref(), Some(&bytes(5, 1000)[..]));
+}
+
 /// Goal: after a failed write or flush nothing more is written, the commit's outcome is unknown, reads go on, and
 /// reopening heals. Method: fail each, look at every reply.
 #[test]
