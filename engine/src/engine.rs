@@ -102,11 +102,13 @@ impl Engine {
     }
 
     /// Lends the keys that a scan of the newest versions would return now, for a driver that has their values itself; says whether
-    /// there are more. `None` where only a request can be answered: by a refusal, or later.
+    /// there are more. `None` where only a request can be answered: by a refusal, or later, as behind a write that waits for room (which may be acknowledged
+    /// already, see [`Engine::keep`]).
     pub fn scan_keys(&self, range: &ScanRange<'_>, mut take: impl FnMut(&[u8])) -> Option<bool> {
         let core = self.core.borrow();
         let newest = core.phase == Phase::Running && range.snapshot == 0;
-        newest.then(|| core.walk(range, u64::MAX, |key, _| take(key)))
+        let now = newest && core.queue.is_empty();
+        now.then(|| core.walk(range, u64::MAX, |key, _| take(key)))
     }
 
     /// What the engine has done so far.

@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{World, numbered, world};
-use kvsim_engine::{Mutation, Reply, Request, Room, Status};
+use common::{Disk, FAST, World, device, numbered, world};
+use kvsim_engine::{Direction, Mutation, Reply, Request, Room, ScanRange, Status};
 
 const ROOM: Room = Room {
     changes: 64,
@@ -22,7 +22,7 @@ fn keep(world: &mut World, n: u64, value: &[u8]) {
     }]);
 }
 
-/// Goal: what was promised takes effect before whatever is handed in later, waiting for room or not, and a sync makes it durable. Method: far more of it than
+/// Goal: what was promised takes effect before whatever is handed in later, waiting for room or not, no keys are lent as long as one of it waits, and a sync makes it durable. Method: far more of it than
 /// the write buffer takes, without a step of the device in between, so that some of it has to wait; then a get, a batch, a sync, and a power cut.
 #[test]
 fn promised_writes_come_before_what_is_handed_in_later() {
@@ -37,6 +37,19 @@ fn promised_writes_come_before_what_is_handed_in_later() {
         world.engine().promise(ROOM).is_none(),
         "as long as some wait, no more is promised"
     );
+    let all = ScanRange {
+        snapshot: 0,
+        direction: Direction::Forward,
+        start: None,
+        end: None,
+        limit: u32::MAX,
+        max_bytes: u32::MAX,
+    };
+    assert_eq!(
+        world.engine().scan_keys(&all, |_| {}),
+        None,
+        "not all that was acknowledged is in the index"
+    );
     let later = world.request(Request::Get {
         snapshot: 0,
         key: &key(999),
@@ -46,6 +59,9 @@ fn promised_writes_come_before_what_is_handed_in_later() {
     };
     assert_eq!(&value[..], numbered(999));
     assert!(world.engine().promise(ROOM).is_some(), "nothing waits");
+    let mut keys = 0;
+    let more = world.engine().scan_keys(&all, |_| keys += 1);
+    assert_eq!((more, keys), (Some(false), 1000));
     world.keep(&[
         Mutation::Delete { key: &key(0) },
         Mutation::Put {
@@ -138,6 +154,29 @@ fn what_was_promised_before_a_failure_is_read() {
         matches!(reply, Reply::Failed(Status::IoError, _)),
         "{reply:?}"
     );
+}
+
+/// Goal: a device that is fuller than what cleaning wants free is left alone once cleaning gains nothing, and cleaned again when a client changes something. Method: as much
+/// handed in as nobody promised, on devices of several timings, until nothing happens any more; then half of it is removed and there is a promise again.
+#[test]
+fn cleaning_that_gains_nothing_rests() {
+    for seed in 0..8 {
+        let disk = Disk::new(device(4 << 20), FAST, seed);
+        let mut world = World::new(disk, OPTIONS);
+        world.open().expect("opens");
+        for n in 0..2880 {
+            keep(&mut world, n, &numbered(n));
+            if n % 64 == 63 {
+                world.settle();
+            }
+        }
+        assert!(world.engine().promise(ROOM).is_none(), "{seed}");
+        for n in 0..1440 {
+            assert!(matches!(world.delete(&key(n)), Reply::Done), "{seed}");
+        }
+        world.settle();
+        assert!(world.engine().promise(ROOM).is_some(), "{seed}");
+    }
 }
 
 /// Goal: what was acknowledged and cannot be kept does not go unnoticed: the database is read-only from then on and says so, and nobody waits for ever. Method: far more than

@@ -79,7 +79,7 @@ impl Database {
     }
 
     /// The same, by a driver that is made of the one that was chosen.
-    fn open_with(
+    pub(crate) fn open_with(
         path: &Path,
         options: &OpenOptions,
         wrap: impl FnOnce(Box<dyn Driver>) -> Box<dyn Driver>,
@@ -319,6 +319,11 @@ impl Database {
         let ticket = Arc::new(Ticket::default());
         self.0.shared.send(request, beside, Arc::clone(&ticket));
         Answer(ticket)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0.shared
     }
 
     /// What was counted since the opening.

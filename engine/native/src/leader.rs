@@ -14,6 +14,8 @@
 
 mod held;
 mod taking_in;
+#[cfg(test)]
+mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -381,12 +383,12 @@ impl Shared {
     /// The same without a look at what was accepted meanwhile.
     fn end(&self, mut inside: Held<'_>, works: bool) -> bool {
         // What has ended is taken by whoever comes along: the leader may have to wait for a processor.
-        let ended = self.driver.has_ended();
-        if ended {
+        if self.driver.has_ended() {
             self.take_completions(&mut inside, &mut Vec::new());
         }
         let mut errands = self.errands(&mut inside);
-        let helper_is_done = ended && inside.effects.in_flight == 0;
+        // Whoever took the last end: this thread now, or one before that did the work itself.
+        let helper_is_done = inside.effects.in_flight == 0;
         match &inside.leader {
             Leader::Nobody => errands.call_helper = self.needs_helper(&mut inside),
             leader => {
@@ -580,6 +582,8 @@ impl Shared {
         if let Some(helper) = self.helper.get() {
             helper.tell(Call::Lead);
         }
+        // It may lead although nothing is under way any more.
+        self.driver.wake();
     }
 }
 

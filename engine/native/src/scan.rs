@@ -67,7 +67,7 @@ impl Shared {
         for last in [false, true] {
             keys.clear();
             let settled = self.lock_settled();
-            let more = settled.inside.scan_keys(&wide, |key| keys.push(key));
+            let more = settled.scan_keys(&wide, |key| keys.push(key));
             let Some(more) = more else {
                 return Err(Missing::default());
             };

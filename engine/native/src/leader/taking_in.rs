@@ -2,7 +2,7 @@
 
 use std::sync::MutexGuard;
 
-use kvsim_engine::{Durability, Mutation, Promise, Request};
+use kvsim_engine::{Durability, Mutation, Promise, Request, ScanRange};
 
 use super::{Inside, Movable, Shared};
 use crate::draft::Draft;
@@ -18,9 +18,31 @@ const ROUNDS_MAX: usize = 4;
 
 /// The engine's lock, with nothing accepted meanwhile.
 pub(crate) struct Settled<'a> {
-    /// Goes first: who lets the lock go then looks what was accepted.
-    _queue: MutexGuard<'a, Queue>,
-    pub(crate) inside: Held<'a>,
+    shared: &'a Shared,
+    /// Both are there until it is dropped.
+    queue: Option<MutexGuard<'a, Queue>>,
+    inside: Option<Held<'a>>,
+}
+
+impl Settled<'_> {
+    /// See [`kvsim_engine::Engine::scan_keys`].
+    pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
+        self.inside.as_ref()?.scan_keys(range, take)
+    }
+}
+
+/// What was handed in may have begun something, and the engine may wish to be called: somebody has to mind that.
+impl Drop for Settled<'_> {
+    fn drop(&mut self) {
+        self.queue = None;
+        let Some(inside) = self.inside.take() else {
+            return;
+        };
+        if std::thread::panicking() {
+            return drop(inside);
+        }
+        self.shared.leave(inside);
+    }
 }
 
 impl Shared {
@@ -89,8 +111,9 @@ impl Shared {
         let mut inside = self.lock();
         let queue = self.take_all_in(&mut inside);
         Settled {
-            _queue: queue,
-            inside,
+            shared: self,
+            queue: Some(queue),
+            inside: Some(inside),
         }
     }
 
