@@ -106,15 +106,12 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | NoFallbackToOlderRoot
         | RecoveryReclaimsTooEarly
         | EvacuationNotFlushed
+        | UnprovenTailTrusted
         | ProvenHalfWrittenFirst => &["recovery"],
         SingleRootCopy => &["torn"],
         TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
-        FailedPublicationWipes
-        | FailedFlushRetried
-        | FailedCommitReportedUndone
-        | FlushErrorIgnored
-        | UnprovenTailTrusted => &["errors"],
-        OthersFailureIgnored => &["parallel"],
+        FailedPublicationWipes | FailedFlushRetried | FailedCommitReportedUndone => &["errors"],
+        FlushErrorIgnored | OthersFailureIgnored => &["parallel"],
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
         SyncDoesNotWait => &["through"],
