@@ -4,6 +4,7 @@
 
 use crate::error::Error;
 use crate::format::HEADER_AREA_BYTES;
+use crate::format::page::SEGMENT_BYTES_MIN;
 
 /// What the device says of itself.
 #[derive(Debug, Clone)]
@@ -37,7 +38,7 @@ pub enum CommitMode {
 /// What may be tuned. Zero means "derive from device and memory" where the field says so.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Size of a segment of a new database, a power of two; 0: capacity/32 within 64 KiB..=8 MiB, and less where the device
+    /// Size of a segment of a new database, a power of two from 16 KiB to 64 MiB; 0: capacity/32 within 64 KiB..=8 MiB, and less where the device
     /// has not the room for 24 of them.
     pub segment_bytes: u64,
     /// Log written between checkpoints, at least, since it is never below twice the size of the last one; 0: capacity/64
@@ -125,7 +126,7 @@ impl Options {
         };
         match name {
             "segment_bytes" => {
-                self.segment_bytes = number(4 << 10, 64 << 20)?;
+                self.segment_bytes = number(SEGMENT_BYTES_MIN, 64 << 20)?;
                 if !self.segment_bytes.is_power_of_two() {
                     return Err(format!(
                         "option `segment_bytes`: {value} is not a power of two"
@@ -275,6 +276,7 @@ mod tests {
         for (text, part) in [
             ("segment_byte=65536", "segment_byte"),
             ("segment_bytes=65537", "power of two"),
+            ("segment_bytes=8192", "16384..="),
             ("commit=never", "commit"),
             ("group_wait=soon", "group_wait"),
             ("usable_percent=99", "usable_percent"),
