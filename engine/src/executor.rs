@@ -82,8 +82,7 @@ impl Handle {
     /// end: what it should have made durable may have been dropped before.
     pub(crate) async fn flush(&self) -> Result<(), Error> {
         if self.with(|core| core.settings.device.volatile_cache) {
-            self.until(|core| core.begin_task_flush().then_some(()))
-                .await;
+            self.until(Core::begin_task_flush).await?;
             let result = self.io(DiskOp::Flush).await;
             self.with(Core::end_task_flush);
             self.poisoning(result)?;

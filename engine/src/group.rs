@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use crate::config::CommitMode;
 use crate::core::Core;
+use crate::error::Error;
 use crate::flight::Owner;
 use crate::log::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
@@ -360,11 +361,18 @@ impl Core {
         self.group.flush.is_none() && !beside
     }
 
-    /// Takes the turn for a task, if nobody has it.
-    pub(crate) fn begin_task_flush(&mut self) -> bool {
-        let may = self.may_flush() || mutant(Mutant::OthersFailureIgnored);
-        self.group.task_flush |= may;
-        may
+    /// Takes the turn for a task, when nobody has it. After a failure nobody is going to give it back.
+    pub(crate) fn begin_task_flush(&mut self) -> Option<Result<(), Error>> {
+        if mutant(Mutant::OthersFailureIgnored) {
+            return Some(Ok(()));
+        }
+        if let Some(error) = self.poisoned {
+            return Some(Err(Error::Poisoned(error)));
+        }
+        self.may_flush().then(|| {
+            self.group.task_flush = true;
+            Ok(())
+        })
     }
 
     pub(crate) fn end_task_flush(&mut self) {
