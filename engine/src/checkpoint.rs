@@ -279,8 +279,8 @@ pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
     let end = handle.with(|core| core.log.end());
     handle
         .until(|core| {
-            if let Some(error) = core.poisoned {
-                return Some(Err(Error::Poisoned(error)));
+            if let Err(error) = core.unpoisoned() {
+                return Some(Err(error));
             }
             if core.log.durable >= end {
                 return Some(Ok(core.log.durable));

@@ -148,8 +148,8 @@ impl Core {
 
     /// Whether cleaning may append so much now: `None` to wait.
     pub(crate) fn may_move(&self, record: usize, segments: u64) -> Option<Result<(), Stop>> {
-        if let Some(error) = self.poisoned {
-            return Some(Err(Error::Poisoned(error).into()));
+        if let Err(error) = self.unpoisoned() {
+            return Some(Err(error.into()));
         }
         if !self.is_serving() {
             return Some(Err(Stop::NoRoom));

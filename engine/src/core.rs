@@ -10,6 +10,7 @@ use crate::buffer::IoBuf;
 use crate::cache::Cache;
 use crate::checksum::Identity;
 use crate::config::Settings;
+use crate::error::Error;
 use crate::executor::IoResult;
 use crate::extent::Extents;
 use crate::flight::{InFlight, Owner};
@@ -214,6 +215,12 @@ impl Core {
             (Owner::CommitFlush, Ok(_)) if self.poisoned.is_some() => {}
             (Owner::CommitFlush, Ok(_)) => self.commit_flushed(),
         }
+    }
+
+    /// An error once a write or a flush has failed.
+    pub(crate) fn unpoisoned(&self) -> Result<(), Error> {
+        self.poisoned
+            .map_or(Ok(()), |error| Err(Error::Poisoned(error)))
     }
 
     /// A write or a flush has failed: nothing more is written, and what waits for durability has an unknown outcome.

@@ -90,10 +90,7 @@ impl Handle {
         if mutant(Mutant::OthersFailureIgnored) {
             return Ok(());
         }
-        self.with(|core| {
-            core.poisoned
-                .map_or(Ok(()), |error| Err(Error::Poisoned(error)))
-        })
+        self.with(|core| core.unpoisoned())
     }
 
     /// A failed write or flush makes the database read-only, whoever issued it.

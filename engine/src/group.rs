@@ -357,8 +357,7 @@ impl Core {
     }
 
     fn may_flush(&self) -> bool {
-        let beside = self.group.task_flush && !mutant(Mutant::OthersFailureIgnored);
-        self.group.flush.is_none() && !beside
+        self.group.flush.is_none() && !self.group.task_flush
     }
 
     /// Takes the turn for a task, when nobody has it. After a failure nobody is going to give it back.
@@ -366,8 +365,8 @@ impl Core {
         if mutant(Mutant::OthersFailureIgnored) {
             return Some(Ok(()));
         }
-        if let Some(error) = self.poisoned {
-            return Some(Err(Error::Poisoned(error)));
+        if let Err(error) = self.unpoisoned() {
+            return Some(Err(error));
         }
         self.may_flush().then(|| {
             self.group.task_flush = true;

@@ -58,11 +58,10 @@ pub(crate) struct Maintenance {
     stalled_for: u64,
     /// How many more an opening would take with it.
     stalled_evacuation: u64,
-    /// Checkpoints since it began to wait that left no more free segments than there were before.
-    futile_rounds: u32,
-    most_free: u64,
-    /// The same where nobody waits.
-    unasked: Unasked,
+    /// What checkpoints gained since it began to wait.
+    asked: Gain,
+    /// What they gained since clients had written so many bytes. On a device that is fuller than what is wished for, cleaning would go on for ever.
+    unasked: (u64, Gain),
     /// Cleaning cannot go on before the next checkpoint: nothing to gain, or no room to move anything to.
     pub(crate) clean_futile: bool,
     /// Log position at which the last checkpoint began, in bytes written.
@@ -73,13 +72,29 @@ pub(crate) struct Maintenance {
     pub(crate) clean_began_at: u64,
 }
 
-/// What checkpoints gained since clients last changed anything. On a device that is fuller than what is wished for, cleaning would go on for ever.
+/// What a sequence of checkpoints gained.
 #[derive(Debug, Default)]
-struct Unasked {
-    /// Bytes that clients had written.
-    user_bytes: u64,
+struct Gain {
+    /// Segments free after the best of them.
     most_free: u64,
+    /// Those since then.
     futile_rounds: u32,
+}
+
+impl Gain {
+    /// A checkpoint left so many segments free.
+    fn note(&mut self, free: u64) {
+        if free > self.most_free {
+            self.most_free = free;
+            self.futile_rounds = 0;
+        } else {
+            self.futile_rounds += 1;
+        }
+    }
+
+    fn is_futile(&self) -> bool {
+        self.futile_rounds >= FUTILE_ROUNDS_MAX
+    }
 }
 
 impl Maintenance {
@@ -87,33 +102,23 @@ impl Maintenance {
         self.stalled = false;
         self.stalled_for = 0;
         self.stalled_evacuation = 0;
-        self.futile_rounds = 0;
-        self.most_free = 0;
+        self.asked = Gain::default();
     }
 
     /// Something lives no more that nobody has overwritten.
     pub(crate) fn note_let_go(&mut self) {
-        self.unasked = Unasked::default();
+        self.unasked = Default::default();
     }
 
     /// A checkpoint has been published, after which so many segments are free, and clients have written so many bytes.
     pub(crate) fn note_round(&mut self, free: u64, user_bytes: u64) {
         self.clean_futile = false;
-        let before = &mut self.unasked;
-        if user_bytes != before.user_bytes || free > before.most_free {
-            *before = Unasked {
-                user_bytes,
-                most_free: free,
-                futile_rounds: 0,
-            };
-        } else {
-            before.futile_rounds += 1;
+        if self.unasked.0 != user_bytes {
+            self.unasked = (user_bytes, Gain::default());
         }
-        if free > self.most_free {
-            self.most_free = free;
-            self.futile_rounds = 0;
-        } else if self.stalled {
-            self.futile_rounds += 1;
+        self.unasked.1.note(free);
+        if self.stalled {
+            self.asked.note(free);
         }
     }
 
@@ -122,14 +127,13 @@ impl Maintenance {
     }
 
     pub(crate) fn is_hopeless(&self) -> bool {
-        self.futile_rounds >= FUTILE_ROUNDS_MAX
+        self.asked.is_futile()
     }
 
     /// Nobody waits for space, and making it has gained nothing since clients last changed anything.
     fn rests(&self, user_bytes: u64) -> bool {
-        let unasked = &self.unasked;
-        let futile = unasked.futile_rounds >= FUTILE_ROUNDS_MAX;
-        futile && !self.stalled && unasked.user_bytes == user_bytes
+        let (changed_at, gain) = &self.unasked;
+        gain.is_futile() && !self.stalled && *changed_at == user_bytes
     }
 }
 
@@ -297,7 +301,7 @@ impl Core {
         let options = &self.settings.options;
         let percent = options.grow_percent.min(options.usable_percent);
         let fits = self.live_bytes_in(now, self.index.pages_bytes(), Burden::default());
-        self.maintenance.futile_rounds >= FUTILE_ROUNDS_MAX / 2
+        self.maintenance.asked.futile_rounds >= FUTILE_ROUNDS_MAX / 2
             || fits.is_none_or(|max| live > max / options.usable_percent * percent)
     }
 

@@ -7,7 +7,7 @@ use crate::buffer::IoBuf;
 use crate::checksum::Kind;
 use crate::cleaner::{Stop, nothing_left};
 use crate::core::Core;
-use crate::error::{Error, Mismatch};
+use crate::error::Mismatch;
 use crate::executor::Handle;
 use crate::extent::POINTER_BYTES_MAX;
 use crate::format::pointer::{Chunk, Pointer};
@@ -152,9 +152,7 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
         handle.flush().await?;
     }
     handle.with(|core| {
-        if let Some(error) = core.poisoned {
-            return Err(Error::Poisoned(error).into());
-        }
+        core.unpoisoned()?;
         if core.log.needs_segment(MOVED_POINTER_BYTES) && core.segments.free_count() == 0 {
             return Err(Stop::NoRoom);
         }

@@ -240,15 +240,13 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
 /// Publishes the superblock once more if the log is durable beyond what it states: that is proven then, and openings can rely on it.
 pub(crate) async fn restate(handle: &Handle) -> Result<(), Error> {
     let (before, durable) = handle.with(|core| {
-        if let Some(error) = core.poisoned {
-            return Err(Error::Poisoned(error));
-        }
+        core.unpoisoned()?;
         let before = core.superblock.expect("an open database has a superblock");
         let durable = match mutant(Mutant::RestatedTooEarly) {
             true => core.log.end(),
             false => core.log.durable,
         };
-        Ok((before, durable))
+        Ok::<_, Error>((before, durable))
     })?;
     if before.durable == durable {
         return Ok(());
