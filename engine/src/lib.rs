@@ -13,6 +13,7 @@
 
 mod buffer;
 mod cache;
+mod capacity;
 mod checkpoint;
 mod checksum;
 mod cleaner;

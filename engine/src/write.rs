@@ -1,14 +1,11 @@
-//! Admission: whether a write is taken now, has to wait, or is refused; and taking it.
+//! Admission: whether a write is taken now, has to wait, or is refused; and taking it. (What there is room for: `capacity.rs`.)
 //!
 //! Invariants:
 //! - a refused write has changed nothing, neither on the device nor in memory;
 //! - a write that is taken has all the space it needs, so nothing fails later for want of space;
 //! - requests take effect in the order handed in: while one waits, all that came after it wait behind it.
 
-use std::collections::BTreeSet;
-
 use crate::core::{Core, Phase};
-use crate::entry::{pages_of_new, place_in_log_bytes};
 use crate::format::KEY_BYTES_MAX;
 use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
@@ -124,7 +121,7 @@ impl OwnedRequest {
 
 /// Where a mutation's value will go, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+pub(crate) enum Form {
     Delete,
     Inline,
     Log,
@@ -510,64 +507,6 @@ impl Core {
         burden
     }
 
-    /// Whether the database would hold more live data than can be cleaned for ever; deletes are always taken.
-    fn exceeds_capacity(
-        &self,
-        mutations: &[Mutation<'_>],
-        forms: &[Form],
-        burden: Burden,
-    ) -> Option<String> {
-        let mut live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
-        let mut pages = self.index.pages_bytes();
-        let before = (live, pages);
-        let sequence = self.log.next_sequence + mutations.len() as u64;
-        // It may go on in the next segment.
-        let lsn = self.log.end() + 2 * self.geometry.segment_bytes;
-        for (mutation, form) in mutations.iter().zip(forms) {
-            let value = value_bytes(mutation);
-            let (key, in_memory) = (mutation.key().len(), crate::format::to_usize(value));
-            let within = match form {
-                Form::Delete => continue,
-                Form::Inline => in_memory,
-                Form::Log => {
-                    live += record_bytes(key, in_memory) as u64;
-                    place_in_log_bytes(lsn, value)
-                }
-                Form::Extent => {
-                    live += self.geometry.block_up(value);
-                    Pointer::encoded_bytes_of(self.chunks_max(value))
-                }
-            };
-            pages += pages_of_new(key, sequence, within);
-        }
-        // In most cases it would even fit beside what it replaces, and nothing has to be looked up.
-        if self
-            .live_bytes_max(pages, burden)
-            .is_some_and(|max| live <= max)
-        {
-            return None;
-        }
-        // Each key replaces what was there once, and only the index forgets what a snapshot reads.
-        let keys: BTreeSet<&[u8]> = mutations.iter().map(Mutation::key).collect();
-        for key in keys {
-            if let Some(old) = self.index.newest(key) {
-                let (old_live, old_pages) = self.weight(key, old);
-                if !self.index.is_held(old) {
-                    live = live.saturating_sub(old_live);
-                }
-                pages = pages.saturating_sub(old_pages);
-            }
-        }
-        if live <= before.0 && pages <= before.1 {
-            return None;
-        }
-        match self.live_bytes_max(pages, burden) {
-            Some(max) if live <= max => None,
-            Some(max) => Some(format!("{live} live bytes would exceed the {max} that fit")),
-            None => Some("the index would not leave room for data".into()),
-        }
-    }
-
     /// Takes the write: positions, log records, extents, index.
     fn apply(&mut self, mutations: &[Mutation<'_>], forms: &[Form], bytes: usize) {
         self.log.make_room(&mut self.segments, bytes);
@@ -611,6 +550,6 @@ impl Core {
     }
 }
 
-fn value_bytes(mutation: &Mutation<'_>) -> u64 {
+pub(crate) fn value_bytes(mutation: &Mutation<'_>) -> u64 {
     mutation.value_bytes() as u64
 }

@@ -39,6 +39,12 @@ impl Rng {
     }
 }
 
+/// So many bytes that do not compress.
+pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng(seed);
+    (0..len).map(|_| rng.next() as u8).collect()
+}
+
 /// A value of a kilobyte that begins with its number.
 pub fn numbered(n: u64) -> Vec<u8> {
     let mut value = vec![b'v'; 1000];

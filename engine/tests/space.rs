@@ -1,0 +1,154 @@
+//! Devices that are full, or about to be: what is refused, what is taken, and how they grow.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{Disk, FAST, World, bytes, device, world};
+use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, Status};
+
+/// Goal: a full device refuses definitely, still takes deletes, and takes writes again after them. Method: fill, delete, refill,
+/// over and over, with reopening; the model knows what was refused.
+#[test]
+fn a_full_device_refuses_and_recovers() {
+    for value_bytes in [150, 1000, 20_000, 200_000] {
+        let mut world = world(3 << 20, "");
+        world.open().expect("opens");
+        let mut model = BTreeMap::new();
+        let mut n = 0_u64;
+        let mut filled = Vec::new();
+        for round in 0..6 {
+            loop {
+                n += 1;
+                let key = format!("{n:08}").into_bytes();
+                let value = bytes(n, value_bytes);
+                match world.put(&key, &value) {
+                    Reply::Done => model.insert(key, value),
+                    Reply::Failed(Status::NoSpace, _) => break,
+                    other => panic!("{value_bytes}: {other:?}"),
+                };
+                assert!(n < 100_000, "never full");
+            }
+            let live: usize = model.iter().map(|(k, v)| k.len() + v.len()).sum();
+            filled.push(live);
+            if round % 2 == 0 {
+                world.kill();
+                world.disk.power_cut();
+                world.open().expect("opens");
+            }
+            assert!(world.dump(Direction::Forward, 0) == model, "{value_bytes}");
+            let victims: Vec<Vec<u8>> = model.keys().step_by(2).cloned().collect();
+            for key in victims {
+                assert!(matches!(world.delete(&key), Reply::Done));
+                model.remove(&key);
+            }
+        }
+        let (least, most) = (filled.iter().min().unwrap(), filled.iter().max().unwrap());
+        assert!(
+            *least * 10 > *most * 9,
+            "space comes back in full: {filled:?}"
+        );
+        assert!(*least > 400_000, "{value_bytes}: {filled:?}");
+    }
+}
+
+/// Goal: the device grows before it is full. Method: start small with room to grow, write more than the start holds.
+#[test]
+fn the_device_grows_ahead_of_need() {
+    let mut info = device(2 << 20);
+    info.max_capacity_bytes = 16 << 20;
+    let mut world = World::new(Disk::new(info, FAST, 1), "");
+    world.open().expect("opens");
+    for n in 0..4000_u64 {
+        assert!(
+            matches!(world.put(&n.to_be_bytes(), &bytes(n, 1000)), Reply::Done),
+            "{n}"
+        );
+    }
+    assert!(world.disk.device.capacity_bytes > 4 << 20);
+    world.kill();
+    world.disk.power_cut();
+    world.open().expect("opens");
+    for n in 0..4000_u64 {
+        assert_eq!(
+            world.get(&n.to_be_bytes()).as_deref(),
+            Some(&bytes(n, 1000)[..])
+        );
+    }
+}
+
+/// Goal: a growth that fails in its flush makes the database read-only like any other flush: what was written before may have been dropped, and the next flush succeeds.
+/// Method: durable writes until the device grows, which fails so; then all that was acknowledged is there after a power cut.
+#[test]
+fn a_growth_whose_flush_fails_is_no_lack_of_space() {
+    let mut info = device(2 << 20);
+    info.max_capacity_bytes = 16 << 20;
+    let mut world = World::new(Disk::new(info, FAST, 1), "");
+    world.open().expect("opens");
+    world.disk.fail_growth = true;
+    let mut acknowledged = 0_u64;
+    let status = loop {
+        let value = bytes(acknowledged, 1000);
+        match world.put(&acknowledged.to_be_bytes(), &value) {
+            Reply::Done => acknowledged += 1,
+            Reply::Failed(status, _) => break status,
+            other => panic!("{other:?}"),
+        }
+        assert!(acknowledged < 4000, "it never grows");
+    };
+    assert!(matches!(status, Status::IoError | Status::ReadOnly));
+    let later = world.put(b"later", b"1");
+    assert!(matches!(later, Reply::Failed(Status::ReadOnly, _)));
+    world.kill();
+    world.disk.fail_growth = false;
+    world.disk.power_cut();
+    world.open().expect("opens");
+    for n in 0..acknowledged {
+        let found = world.get(&n.to_be_bytes());
+        assert_eq!(found.as_deref(), Some(&bytes(n, 1000)[..]), "{n}");
+    }
+}
+
+/// Goal: on a full device an overwrite of equal size fits, but not beside what a snapshot reads, nor one of more than what its keys held before, however often a batch names
+/// them. Method: fill it, then overwrite with and without a snapshot, and by batches that remove the key first.
+#[test]
+fn on_a_full_device_an_overwrite_counts_what_it_frees_once() {
+    let mut world = world(3 << 20, "");
+    world.open().expect("opens");
+    let mut n = 0_u64;
+    while matches!(world.put(&n.to_be_bytes(), &bytes(n, 1000)), Reply::Done) {
+        n += 1;
+    }
+    assert!(n > 400, "{n} kilobytes");
+    let is_full = |reply: &Reply| matches!(reply, Reply::Failed(Status::NoSpace, _));
+    let key = &0_u64.to_be_bytes();
+    let anew = |world: &mut World, value: &[u8]| {
+        let put = Mutation::Put { key, value };
+        let durability = Durability::Durable;
+        let mutations = &[Mutation::Delete { key }, put, Mutation::Delete { key }, put];
+        world.call(Request::Write {
+            mutations,
+            durability,
+        })
+    };
+    assert!(matches!(world.put(key, &bytes(1, 1000)), Reply::Done));
+    assert!(matches!(anew(&mut world, &bytes(2, 1000)), Reply::Done));
+    assert!(is_full(&anew(&mut world, &bytes(3, 3000))));
+    let Reply::Snapshot(snapshot) = world.call(Request::Snapshot) else {
+        panic!("a snapshot takes no space");
+    };
+    let (stalls, mut taken) = (world.engine().stats().stalls, 0);
+    while !is_full(&world.put(key, &bytes(4, 1000))) {
+        taken += 1;
+        assert!(taken < 10, "each overwrite costs space under a snapshot");
+    }
+    assert_eq!(
+        world.engine().stats().stalls,
+        stalls,
+        "it is refused at once"
+    );
+    let release = Request::Release { snapshot };
+    assert!(matches!(world.call(release), Reply::Done));
+    assert!(matches!(world.put(key, &bytes(5, 1000)), Reply::Done));
+    assert_eq!(world.get(key).as_deref(), Some(&bytes(5, 1000)[..]));
+}
