@@ -246,8 +246,8 @@ impl Settings {
         if options.segment_bytes == 0 {
             let room = device.capacity_bytes.saturating_sub(HEADER_AREA_BYTES);
             let power = 1_u64 << (room / 32).max(1).ilog2();
-            let mut wished = power.clamp(64 << 10, 8 << 20);
-            let least = (16 << 10).max(4 * u64::from(block.max(sector)));
+            let least = SEGMENT_BYTES_MIN.max(4 * u64::from(block.max(sector)));
+            let mut wished = power.clamp(64 << 10, 8 << 20).max(least);
             while wished > least && room / wished < 24 {
                 wished /= 2;
             }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::world;
+use common::{Disk, FAST, World, device, world};
 use kvsim_engine::Status;
 
 /// Goal: nothing that is not blank is formatted over. Method: garbage in many places.
@@ -55,6 +55,15 @@ fn another_format_version_is_refused_as_that() {
     assert!(message.contains("format version 1,"), "{message}");
     let (status, _) = refused([1, 1, 1, 7]).expect_err("they differ");
     assert_eq!(status, Status::Corruption);
+}
+
+/// Goal: a device with large blocks gets segments that hold four of them, without anybody asking. Method: a small device with blocks of 32 KiB.
+#[test]
+fn segments_fit_the_blocks() {
+    let mut info = device(2 << 20);
+    info.physical_block_bytes = 32 << 10;
+    let mut world = World::new(Disk::new(info, FAST, 1), "");
+    world.open().expect("it has room for 14 of 128 KiB");
 }
 
 /// Goal: a wrong configuration is a reply. Method: each kind.

@@ -247,7 +247,7 @@ impl DataFile {
     fn unshare(&self) -> io::Result<()> {
         use rustix::fs::FallocateFlags;
         use rustix::io::Errno;
-        if self.is_block_device {
+        if self.is_block_device || self.len_bytes() == 0 {
             return Ok(());
         }
         let all = FallocateFlags::UNSHARE_RANGE;
