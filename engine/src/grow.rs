@@ -1,10 +1,26 @@
 //! Growing the device ahead of need.
 //!
 //! Invariant: the growth is flushed before anything refers to the new segments. No superblock has to say so: an opening takes
-//! the device's size, which from then on can only be larger.
+//! the device's size. Where that is more than the superblock states, nothing proves that it is durable (a flush that failed may have dropped the growth, which
+//! is seen all the same), so it is made anew before anything states it.
 
+use crate::error::Error;
 use crate::executor::Handle;
 use crate::port::{DiskError, DiskOp, Level};
+
+/// Makes the present size durable, if no superblock stated as many segments.
+pub(crate) async fn grow_anew(handle: &Handle, stated: u32) -> Result<(), Error> {
+    let (count, new_bytes) = handle.with(|core| {
+        let count = core.segments.count();
+        (count, core.geometry.segment_offset(count))
+    });
+    if count > stated {
+        let grown = handle.io(DiskOp::Grow { new_bytes }).await;
+        handle.poisoning(grown)?;
+        handle.flush().await?;
+    }
+    Ok(())
+}
 
 const GROW_SEGMENTS_MIN: u32 = 8;
 

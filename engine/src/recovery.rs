@@ -20,6 +20,7 @@ use crate::format::page::{PageRef, Tree};
 use crate::format::pointer::Pointer;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, get_u32};
+use crate::grow::grow_anew;
 use crate::index::Place;
 use crate::log::{Log, Tail};
 use crate::marks::Mark;
@@ -106,6 +107,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
         }
         count_live(core)
     })?;
+    grow_anew(handle, superblock.segment_count).await?;
     let superblock = Superblock {
         segment_count: handle.with(|core| core.segments.count()),
         ..superblock
