@@ -171,9 +171,6 @@ impl Core {
 
     /// Segments that a recovery takes for writing this anew, and for the log to go on in.
     fn evacuation_segments(&self, burden: Burden) -> u64 {
-        if !self.settings.device.volatile_cache {
-            return 0;
-        }
         // A record is at most an eighth of a segment (or hardly more), and never split: a quarter covers what it leaves unused.
         let log = (burden.log_bytes * 4 / 3).div_ceil(self.geometry.payload_bytes());
         1 + log + burden.extent_bytes.div_ceil(self.geometry.segment_bytes)

@@ -1,13 +1,12 @@
 //! What becomes of frames that replay has read but that nothing states as durable.
 //!
-//! On a device with a volatile cache, having read something does not prove that it is on the medium: after a failed flush the
-//! cache may show what was dropped, and a later flush does not write it either. So of the unproven frames
+//! Having read something does not prove that it is on the medium. After a failed flush a volatile cache may show what was dropped,
+//! and a later flush does not write it either; and what a failed write leaves no device vouches for, whatever cache it has. So
+//! of the unproven frames
 //! - those that point to extents count only if the extents are there; the chain is cut at the first that does not;
 //! - commits are applied, and the frames handed on to `evacuate.rs`, which writes their values anew;
 //! - moves are ignored: what cleaning moves stays where it was until a checkpoint has stated the move as durable;
 //! - frames without any commit are cut off, for nothing in them is missed.
-//!
-//! Without such a cache, what was read is on the medium and is applied as it is.
 
 use crate::checksum::Kind;
 use crate::core::Core;
@@ -45,8 +44,7 @@ impl Replay<'_> {
     /// The chain has ended: the frames that count and are not proven, if any of them holds a commit, and whether something
     /// was cut off that might have been one.
     pub(crate) async fn settle(&mut self) -> Result<(Vec<Held>, bool), Error> {
-        let volatile = self.handle.with(|core| core.settings.device.volatile_cache)
-            && !mutant(Mutant::UnprovenTailTrusted);
+        let trusted = mutant(Mutant::UnprovenTailTrusted);
         while let Some(held) = self.held.pop_front_if(|held| held.end <= self.durable) {
             self.apply(&held, true)?;
         }
@@ -54,7 +52,7 @@ impl Replay<'_> {
         let mut cut = false;
         for at in 0..unproven.len() {
             let held = &unproven[at];
-            if let Some(corruption) = self.check_extents(held, volatile).await? {
+            if let Some(corruption) = self.check_extents(held, !trusted).await? {
                 if self.durable > held.header.lsn {
                     return Err(corruption.into());
                 }
@@ -66,21 +64,21 @@ impl Replay<'_> {
                 break;
             }
         }
-        if volatile && unproven.iter().all(|held| held.commits == 0) {
+        if !trusted && unproven.iter().all(|held| held.commits == 0) {
             if let Some(first) = unproven.first() {
                 self.tail = first.tail;
                 self.handle.with(|core| core.mark(Mark::ReplayMovesCut));
             }
             return Ok((Vec::new(), cut));
         }
-        if volatile {
-            self.handle.with(|core| core.mark(Mark::ReplayUnproven));
-        }
         for held in &unproven {
-            self.apply(held, !volatile)?;
+            self.apply(held, trusted)?;
         }
-        if !volatile {
+        if trusted {
             unproven.clear();
+        }
+        if !unproven.is_empty() {
+            self.handle.with(|core| core.mark(Mark::ReplayUnproven));
         }
         Ok((unproven, cut))
     }
