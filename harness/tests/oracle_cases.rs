@@ -445,7 +445,6 @@ fn silent_loss_in_the_middle_under_rot() -> Judged {
     lab.done(put("a", 1));
     lab.done(put("b", 2));
     lab.truth.bit_rot = 1;
-    lab.truth.newest_durable_ns = Some(lab.now);
     lab.crash_showing(&state(&[("b", 2)]))
 }
 
@@ -454,7 +453,6 @@ fn silent_loss_before_the_tail_under_rot() -> Judged {
     lab.done(put("a", 1));
     lab.done(put("b", 2));
     lab.truth.bit_rot = 1;
-    lab.truth.newest_durable_ns = Some(lab.now);
     lab.crash_showing(&state(&[]))
 }
 

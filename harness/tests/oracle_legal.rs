@@ -240,21 +240,45 @@ fn a_lying_flush_excuses_any_older_prefix() {
     assert!(lab.crash_showing(&state(&[("a", 1)])).is_err());
 }
 
-/// Goal: with damage, what nothing durable witnesses may be silently gone. Method: two writes; after the first something is submitted that is
-/// durable at the cut.
+/// Goal: with damage, what nothing bears witness to may be silently gone. Method: two writes, of which the second was handed in when the first
+/// had been acknowledged; then harm is done to something written before, at, and after the second.
 #[test]
 fn damage_excuses_the_tail() {
     let mut lab = Lab::lying();
     lab.done(put("a", 1));
-    lab.truth.newest_durable_ns = Some(lab.now + 5);
+    let between = lab.now + 1;
     lab.done(put("b", 2));
     lab.truth.lost_writes = 1;
-    assert_eq!(lab.clone().recover(&state(&[("a", 1)])).excused_losses(), 1);
-    assert!(lab.crash_showing(&state(&[])).is_err());
+    for harmed in [None, Some(between - 2), Some(lab.now + 1)] {
+        let mut lab = lab.clone();
+        lab.truth.harmed_ns.extend(harmed);
+        assert_eq!(lab.clone().recover(&state(&[("a", 1)])).excused_losses(), 1);
+        assert!(lab.crash_showing(&state(&[])).is_err(), "{harmed:?}");
+    }
+    lab.truth.harmed_ns.push(lab.now);
+    assert_eq!(lab.recover(&state(&[])).excused_losses(), 2);
 }
 
-/// Goal: what a recovery that was itself cut short did neither ages relaxed writes nor settles the tail. Method: a crash long after
-/// the first, with flushes in between.
+/// Goal: only what was acknowledged as durable, and handed in afterwards, bears witness. Method: a second write that was under way already, one
+/// without an answer, and a relaxed one before and after a sync.
+#[test]
+fn what_is_not_acknowledged_bears_no_witness() {
+    let gone = |lab: &Lab| lab.clone().crash_showing(&state(&[])).is_ok();
+    let mut lab = Lab::lying();
+    lab.truth.lost_writes = 1;
+    let (first, second) = (lab.ask(put("a", 1)), lab.ask(put("b", 2)));
+    lab.ack(first);
+    lab.ack(second);
+    assert!(gone(&lab));
+    lab.ask(put("c", 3));
+    assert!(gone(&lab));
+    lab.done(relaxed("d", 4));
+    assert!(gone(&lab));
+    lab.done(Request::Sync);
+    assert!(!gone(&lab));
+}
+
+/// Goal: what a recovery that was itself cut short did does not age relaxed writes. Method: a crash long after the first.
 #[test]
 fn the_first_cut_is_what_counts() {
     let window = OracleConfig {
@@ -264,13 +288,11 @@ fn the_first_cut_is_what_counts() {
     };
     let mut lab = Lab::with(window);
     lab.done(put("a", 1));
-    lab.truth.newest_durable_ns = Some(lab.now + 5);
     lab.done(put("b", 2));
     lab.done(relaxed("c", 3));
     lab.truth.lost_writes = 1;
     lab.crash();
     lab.now += 1_000_000;
-    lab.truth.newest_durable_ns = Some(lab.now);
     assert_eq!(lab.recover(&state(&[("a", 1)])).excused_losses(), 1);
 }
 

@@ -26,8 +26,6 @@ use crate::{
 struct InFlight {
     tag: u64,
     submitted_at: Nanos,
-    /// When the newest of the writes was submitted that had completed by then.
-    completed_before: Option<Nanos>,
     effect: Effect,
     result: Result<Option<Excerpt>, DiskError>,
 }
@@ -90,8 +88,6 @@ pub struct Device {
     crashes_drawn: u64,
     stats: DeviceStats,
     made_durable_at: Option<Nanos>,
-    newest_completed: Option<Nanos>,
-    newest_durable: Option<Nanos>,
     changes: u64,
     contents: u64,
     /// The flush or write-through that does nothing, as long as the power was never cut.
@@ -151,8 +147,6 @@ impl Device {
             now: 0,
             crashes_drawn: 0,
             made_durable_at: None,
-            newest_completed: None,
-            newest_durable: None,
             changes: 0,
             contents: 0,
             left_out: faults.left_out,
@@ -238,10 +232,11 @@ impl Device {
         self.made_durable_at
     }
 
-    /// When the newest of the writes was submitted that are durable: nothing that the host wrote later is sure to be on the medium.
+    /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten, spoilt or misread, in the order in which that happened.
+    /// A write can be there more than once.
     #[must_use]
-    pub fn newest_durable(&self) -> Option<Nanos> {
-        self.newest_durable
+    pub fn harmed(&self) -> &[Nanos] {
+        self.medium.harm.harmed()
     }
 
     /// Whether a flush is under way, be it one that does nothing.
@@ -409,7 +404,6 @@ impl Device {
             InFlight {
                 tag,
                 submitted_at: now,
-                completed_before: self.newest_completed,
                 effect,
                 result,
             },
@@ -444,14 +438,9 @@ impl Device {
         match op.effect {
             Effect::Nothing | Effect::FlushInVain | Effect::WriteInVain => {}
             Effect::Complete { durable } => {
-                self.newest_completed = self.newest_completed.max(Some(op.submitted_at));
-                if durable {
-                    self.newest_durable = self.newest_durable.max(Some(op.submitted_at));
-                }
                 self.persistence.complete(id, durable);
             }
             Effect::Flush(mark) => {
-                self.newest_durable = self.newest_durable.max(op.completed_before);
                 self.persistence.flush(mark);
             }
             Effect::Drop { mark, some_by } => self.forget(mark, some_by),
@@ -563,7 +552,6 @@ impl Device {
         self.contents += 1;
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
-        self.newest_completed = None;
         self.in_flight.clear();
         self.left_out = None;
         self.timing.reset(self.now);

@@ -148,6 +148,19 @@ impl Injector {
         self.probabilities[kind as usize] > 0.0 || self.scripted_kinds[kind as usize]
     }
 
+    /// Whether a lie may spoil what was written before.
+    pub(crate) fn spoils(&self) -> bool {
+        use FaultKind::{BitRot, LatentSectorError, MisdirectedRead, MisdirectedWrite, StaleRead};
+        let spoiling = [
+            BitRot,
+            LatentSectorError,
+            MisdirectedRead,
+            MisdirectedWrite,
+            StaleRead,
+        ];
+        spoiling.into_iter().any(|kind| self.asked(kind))
+    }
+
     /// Whether no operation can be befallen by anything but a stall. What a failed flush drops is a fault only where a flush can fail.
     pub(crate) fn is_idle(&self) -> bool {
         let harmless = |kind| matches!(kind, FaultKind::Stall | FaultKind::DirtyDropped);

@@ -15,6 +15,7 @@ mod config;
 mod counts;
 mod crash;
 mod device;
+mod harm;
 mod image;
 mod inject;
 mod medium;

@@ -9,6 +9,7 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::crash::CrashState;
+use crate::harm::Harm;
 use crate::inject::{Injector, Strike};
 use crate::persistence::Persistence;
 use crate::{FaultKind, Image, OpId};
@@ -28,6 +29,8 @@ pub(crate) struct Medium {
     overwritten: Image,
     /// No flush succeeds until the power is cycled.
     pub(crate) flush_is_broken: bool,
+    /// What lies have done to the last writes.
+    pub(crate) harm: Harm,
 }
 
 impl Medium {
@@ -40,6 +43,7 @@ impl Medium {
             before: Image::default(),
             overwritten: Image::default(),
             flush_is_broken: false,
+            harm: Harm::default(),
         }
     }
 
@@ -205,6 +209,7 @@ impl Medium {
                 self.make_unreadable(sector);
                 record.at_bytes = Some(sector);
             }
+            self.harm.hit(sector, self.sector_bytes);
             inject.fired_as(record);
         }
     }

@@ -75,11 +75,6 @@ fn a_lost_write_never_happens() {
         rig.device.made_durable_at().is_some(),
         "it was written through, as far as the host was told"
     );
-    assert_eq!(
-        rig.device.newest_durable(),
-        None,
-        "which is not so, and nobody will find it"
-    );
     assert_eq!(rig.read(0), Ok(1));
     assert_eq!(rig.device.pending().len(), 1);
     rig.flush();
@@ -314,4 +309,34 @@ fn decay_by_chance_strikes_what_was_written() {
         "{:?}",
         places.collect::<Vec<_>>()
     );
+}
+
+/// Goal: it is known which writes came to harm, by when they were submitted. Method: one is lost, one goes astray over another, a bit of a third rots,
+/// a fourth is read stale; each at a time of its own, beside one that is left alone.
+#[test]
+fn the_writes_that_come_to_harm_are_known() {
+    let at_bytes = |fault: ScriptedFault, place: u64| ScriptedFault {
+        at_bytes: Some(place * SECTOR),
+        ..fault
+    };
+    let mut rig = Rig::with_faults(&FaultConfig {
+        script: vec![
+            at(3, FaultKind::LostWrite),
+            at_bytes(at(4, FaultKind::MisdirectedWrite), 1),
+            at_bytes(at(6, FaultKind::BitRot), 0),
+            at(7, FaultKind::StaleRead),
+        ],
+        ..honest()
+    });
+    let mut times = Vec::new();
+    for place in [0, 1, 2, 3, 4] {
+        times.push(rig.now);
+        rig.write(place, 1, 1);
+    }
+    rig.flush();
+    let again = rig.now;
+    rig.write(2, 1, 2);
+    assert_eq!(rig.read(2), Ok(1));
+    let harmed = [times[3], times[4], times[1], times[0], times[2], again];
+    assert_eq!(rig.device.harmed(), harmed);
 }

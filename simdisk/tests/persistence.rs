@@ -289,29 +289,6 @@ fn improper_operations_are_refused() {
     assert_eq!(rig.submit_write(0, 1, 1), 0, "no number was used up");
 }
 
-/// Goal: it is known up to when writes were submitted that are durable. Method: a flush counts for what completed before its
-/// submission, once it has completed; a write-through for itself; what a cut took away does not count afterwards.
-#[test]
-fn the_newest_durable_write_is_told_by_its_submission() {
-    let mut rig = Rig::with_faults(&honest());
-    rig.write(0, 1, 1);
-    assert_eq!(rig.device.newest_durable(), None);
-    let submitted = rig.now;
-    rig.write(1, 1, 2);
-    rig.submit(Op::Flush);
-    rig.submit_write(2, 1, 3);
-    assert_eq!(rig.device.newest_durable(), None);
-    rig.drain();
-    assert_eq!(rig.device.newest_durable(), Some(submitted));
-    let submitted = rig.now;
-    rig.run(write(3, 1, 4, true)).expect("a write-through");
-    assert_eq!(rig.device.newest_durable(), Some(submitted));
-    rig.write(4, 1, 5);
-    rig.cut_all();
-    rig.flush();
-    assert_eq!(rig.device.newest_durable(), Some(submitted));
-}
-
 /// Goal: what was set aside is there again after one cut, whatever became of the write over it, and not after the next. Method: a durable sector overwritten
 /// and flushed, with the write beside it that has nothing to set aside.
 #[test]

@@ -7,7 +7,7 @@ use kvsim_sim::{Mend, Program, TraceMode, World};
 use kvsim_simdisk::{CrashError, CrashKind, CrashState, Device, OpId, Sectors, Survivor};
 
 use super::{Case, CaseCrash, CaseLife, CaseRequest, Incarnation, Source, Stop, blame_the_crash};
-use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, OracleConfig};
+use crate::oracle::{Ending, Observation, Oracle, OracleConfig};
 use crate::scenario::Scenario;
 use crate::setup;
 
@@ -178,8 +178,7 @@ pub(crate) fn drive_on(
             driven.crashes[usize::from(crash.kind == CrashKind::Process)] += 1;
             Ending::Crash
         };
-        let truth = DeviceTruth::of(driven.world.device());
-        Arc::make_mut(&mut driven.oracle).stopped(now, ending, &truth);
+        Arc::make_mut(&mut driven.oracle).stopped(now, ending);
         if let (false, Some((world, oracle, settled))) = (recovered, before)
             && crashes > 0
             && (settled || crash.kind == CrashKind::Process)

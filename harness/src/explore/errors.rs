@@ -14,7 +14,7 @@ use super::point::crash;
 use super::states::least;
 use super::toll::{Toll, work};
 use crate::case::{Case, CaseCrash, CaseLife, Incarnation, Source, Stop};
-use crate::oracle::{DeviceTruth, Ending};
+use crate::oracle::Ending;
 use crate::scenario::Scenario;
 
 /// Recoveries in which the device failed.
@@ -122,8 +122,7 @@ fn recover_failing(
     } else {
         Ending::Crash
     };
-    let truth = DeviceTruth::of(world.device());
-    Arc::make_mut(&mut oracle).stopped(now, ending, &truth);
+    Arc::make_mut(&mut oracle).stopped(now, ending);
     let crashes = crashes + u64::from(!is_refused);
     let mut last = Incarnation::new(world, oracle, nothing(), scenario, crashes, ());
     let shown = last.recover();

@@ -14,7 +14,7 @@ use super::toll::{Toll, work};
 use crate::case::{
     Case, CaseCrash, CaseLife, Incarnation, Source, Stop, Transcript, blame_the_crash,
 };
-use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, Violation};
+use crate::oracle::{Ending, Observation, Oracle, Violation};
 use crate::scenario::Scenario;
 
 /// A state to be judged.
@@ -266,8 +266,7 @@ fn once_more(
     world
         .crash_with(crash.kind, &crash.state())
         .map_err(|error| Stop::Invalid(error.to_string()))?;
-    let truth = DeviceTruth::of(world.device());
-    Arc::make_mut(&mut oracle).stopped(now, Ending::Crash, &truth);
+    Arc::make_mut(&mut oracle).stopped(now, Ending::Crash);
     let source = Source::listed(&[]);
     let mut last = Incarnation::new(world, oracle, source, scenario, crashes + 1, ());
     let shown = last.recover();

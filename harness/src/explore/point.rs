@@ -141,7 +141,7 @@ impl Recorder {
             return (Arc::clone(&last.stopped), last.obligations);
         }
         let mut stopped = Oracle::clone(seen.oracle);
-        stopped.stopped(seen.world.now(), Ending::Crash, &truth);
+        stopped.stopped(seen.world.now(), Ending::Crash);
         if let Some(reading) = seen.reading {
             stopped.interrupted(&reading.clone().finish());
         }
@@ -160,8 +160,8 @@ impl Recorder {
 fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
     let counts = |truth: &DeviceTruth| DeviceTruth {
         last_flush_completed_ns: None,
-        newest_durable_ns: None,
-        ..*truth
+        harmed_ns: Vec::new(),
+        ..truth.clone()
     };
     counts(one) == counts(other)
 }
@@ -172,7 +172,7 @@ pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
     hash.update(&stopped.fingerprint().to_le_bytes());
     if !truth.is_clean() {
         let flushed = truth.last_flush_completed_ns.unwrap_or(u64::MAX);
-        let evident = truth.newest_durable_ns.unwrap_or(u64::MAX);
+        let witness = stopped.witness_ns(truth);
         for number in [
             truth.flush_lies,
             truth.lost_writes,
@@ -186,7 +186,7 @@ pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
             truth.flush_errors,
             truth.no_space,
             flushed,
-            evident,
+            witness,
         ] {
             hash.update(&number.to_le_bytes());
         }

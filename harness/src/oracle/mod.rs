@@ -15,9 +15,10 @@
 //! **When the device lies** no engine can keep every promise, so some loss is excused and counted:
 //! - a flush that did nothing: everything since may be gone, and what stood on it too: any older prefix of the history is legal;
 //! - damage to the medium: a bad last record is the same bytes as a torn one, unless something that was written later shows that it was
-//!   acknowledged. So a write may be silently gone if nothing that was submitted after its acknowledgement was durable at the
-//!   cut: no engine can have left a witness (the ambiguity of the tail: Alagappan, Ganesan, Lee, Albarghouthi, Chidambaram,
-//!   Arpaci-Dusseau and Arpaci-Dusseau, *Protocol-Aware Recovery for Consensus-Based Storage*, FAST 2018);
+//!   acknowledged. So a write may be silently gone unless there is a *witness*: a write that was handed in after it was acknowledged, and
+//!   was acknowledged as durable itself, and nothing that was written in between has come to harm (the ambiguity of the tail: Alagappan,
+//!   Ganesan, Lee, Albarghouthi, Chidambaram, Arpaci-Dusseau and Arpaci-Dusseau, *Protocol-Aware Recovery for Consensus-Based Storage*,
+//!   FAST 2018);
 //! - a report of damage is always accepted.
 //!
 //! Never excused: wrong bytes, another key's value, a state that is no prefix. And a report without any lie is a false alarm.
@@ -123,14 +124,6 @@ impl OracleConfig {
     }
 }
 
-/// A moment at which an incarnation ended.
-#[derive(Debug, Clone, Copy)]
-struct Cut {
-    ns: Nanos,
-    /// When the newest of the writes was submitted that were durable then.
-    newest_durable_ns: Option<Nanos>,
-}
-
 /// Judges one guest on one device, over all its incarnations.
 #[derive(Debug, Clone)]
 pub struct Oracle {
@@ -146,7 +139,7 @@ pub struct Oracle {
     /// Acknowledged syncs and closes since the base: up to where, when, and which op.
     syncs: Vec<(Pos, Nanos, u64)>,
     /// The first end of an incarnation since the base.
-    cut: Option<Cut>,
+    cut_ns: Option<Nanos>,
     /// When the base was adopted.
     base_ns: Nanos,
     /// Flush lies that had fired then.
@@ -172,7 +165,7 @@ impl Oracle {
             snapshots: BTreeMap::new(),
             provisional: Vec::new(),
             syncs: Vec::new(),
-            cut: None,
+            cut_ns: None,
             base_ns: 0,
             base_flush_lies: 0,
             pinned: Vec::new(),
@@ -199,18 +192,14 @@ impl Oracle {
         self.outstanding.get(&id).map(|outstanding| outstanding.op)
     }
 
-    /// The incarnation is over: what is unanswered stays so, and snapshots are gone. `truth` is that of this moment.
+    /// The incarnation is over: what is unanswered stays so, and snapshots are gone.
     ///
-    /// What counts is the first end since the last adopted recovery: what recoveries that were cut short themselves did to
-    /// the device between then and now neither ages a relaxed write nor makes the tail less ambiguous.
-    pub fn stopped(&mut self, now: Nanos, ending: Ending, truth: &DeviceTruth) {
+    /// What counts is the first end since the last adopted recovery: recoveries that were cut short themselves do not age a relaxed write.
+    pub fn stopped(&mut self, now: Nanos, ending: Ending) {
         if ending == Ending::Crash {
             self.crashes += 1;
         }
-        self.cut.get_or_insert(Cut {
-            ns: now,
-            newest_durable_ns: truth.newest_durable_ns,
-        });
+        self.cut_ns.get_or_insert(now);
         self.outstanding.clear();
         self.snapshots.clear();
         self.provisional.clear();

@@ -109,8 +109,7 @@ impl Oracle {
             let lowest = if truth.flush_lies > self.base_flush_lies {
                 0
             } else {
-                self.owed(self.cut.and_then(|cut| cut.newest_durable_ns))
-                    .pos
+                self.owed(Some(self.witness_ns(truth))).pos
             };
             let fit = self.fit(seen, lowest.min(self.history.base_pos));
             let found = fit
@@ -171,7 +170,7 @@ impl Oracle {
             .adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
         self.syncs.clear();
         self.pinned.clear();
-        self.cut = None;
+        self.cut_ns = None;
         self.base_ns = now;
         self.base_flush_lies = truth.flush_lies;
         self.next_window.clone_from(&seen.next_window);
@@ -320,11 +319,40 @@ impl Oracle {
         self.history.keeps_all() && (truth.damage() > 0 || truth.flush_lies > self.base_flush_lies)
     }
 
-    /// The shortest prefix that must be there; with `witness`, only what was acknowledged before a write that was submitted then.
+    /// When the last write was handed in that bears witness to what had been acknowledged by then, 0 for none: itself acknowledged as durable, by its
+    /// answer or by a sync after it, with no harm done to anything that was written from its hand-in to that. What else was written
+    /// meanwhile may be data in bulk, in which nobody has to look for anything; but what it took to make this write durable was there.
+    pub(crate) fn witness_ns(&self, truth: &DeviceTruth) -> Nanos {
+        let whole = |from: Nanos, to: Nanos| {
+            let mut harmed = truth.harmed_ns.iter();
+            !harmed.any(|at| (from..=to).contains(at))
+        };
+        let bears_witness = |pos: &Pos| {
+            let Some(write) = self.history.write(*pos) else {
+                return false;
+            };
+            let (from, acknowledged) = (write.origin.handed_in_ns, write.origin.acknowledged_ns);
+            let synced = || {
+                let mut later = self.syncs.iter().filter(|(upto, _, _)| upto >= pos);
+                later.next().map(|(_, ns, _)| *ns)
+            };
+            let durable = match write.status {
+                WriteStatus::Durable => acknowledged,
+                WriteStatus::Relaxed => synced(),
+                _ => None,
+            };
+            durable.is_some_and(|to| whole(from, to))
+        };
+        let last = self.history.positions().rev().find(bears_witness);
+        let last = last.and_then(|pos| self.history.write(pos));
+        last.map_or(0, |write| write.origin.handed_in_ns)
+    }
+
+    /// The shortest prefix that must be there; with `witness`, only what was acknowledged before that.
     pub(super) fn owed(&self, witness: Option<Nanos>) -> Owed {
-        let counts = |ns: Nanos| witness.is_none_or(|submitted| ns < submitted);
+        let counts = |ns: Nanos| witness.is_none_or(|handed_in| ns < handed_in);
         let base = self.history.base_pos;
-        let cut_ns = self.cut.map_or(0, |cut| cut.ns);
+        let cut_ns = self.cut_ns.unwrap_or(0);
         let shown = counts(self.base_ns) || !self.history.keeps_all();
         let mut owed = Owed {
             pos: if shown { base } else { 0 },

@@ -3,10 +3,10 @@
 use kvsim_simdisk::{Device, FaultKind, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// How often each fault has fired since the world began, and the last moment that made anything durable.
+/// How often each fault has fired since the world began, which of the last writes lies have harmed, and the last moment that made anything durable.
 ///
 /// The counts are cumulative: the oracle remembers what they were at the last recovery.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceTruth {
     /// Flushes acknowledged that did nothing.
@@ -34,9 +34,8 @@ pub struct DeviceTruth {
     /// When the device last made something durable: the last completion of a flush or a write-through, and of any write if
     /// there is no volatile cache. Tells writes acknowledged without any flush.
     pub last_flush_completed_ns: Option<Nanos>,
-    /// When the newest of the writes was submitted that are durable. For the ambiguity of the tail; where it is absent, no loss
-    /// at the tail is excused.
-    pub newest_durable_ns: Option<Nanos>,
+    /// When those of the last writes were submitted that damage has struck. For the ambiguity of the tail.
+    pub harmed_ns: Vec<Nanos>,
 }
 
 impl DeviceTruth {
@@ -57,7 +56,7 @@ impl DeviceTruth {
             flush_errors: fired(FaultKind::FlushError),
             no_space: fired(FaultKind::NoSpace),
             last_flush_completed_ns: device.made_durable_at(),
-            newest_durable_ns: device.newest_durable(),
+            harmed_ns: device.harmed().to_vec(),
         }
     }
 

@@ -122,7 +122,7 @@ impl<'a> Replay<'a> {
     /// An oracle for a power cut here.
     pub(super) fn oracle_after_cut(&self) -> Oracle {
         let mut oracle = self.oracle.clone();
-        oracle.stopped(self.at_ns(), crate::oracle::Ending::Crash, &self.truth());
+        oracle.stopped(self.at_ns(), crate::oracle::Ending::Crash);
         oracle
     }
 
@@ -130,7 +130,6 @@ impl<'a> Replay<'a> {
     fn truth(&self) -> DeviceTruth {
         DeviceTruth {
             last_flush_completed_ns: self.device.made_durable_at(),
-            newest_durable_ns: self.device.newest_durable(),
             ..DeviceTruth::default()
         }
     }

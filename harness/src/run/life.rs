@@ -221,8 +221,7 @@ impl Life {
                 CrashKind::Process => tally.process_kills += 1,
             }
         }
-        let truth = self.truth();
-        self.oracle.stopped(now, ending, &truth);
+        self.oracle.stopped(now, ending);
         self.workload.crashed();
     }
 }

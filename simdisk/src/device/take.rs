@@ -108,6 +108,7 @@ impl Device {
                     ..strike.record()
                 };
                 self.inject.fired_as(record);
+                self.medium.harm.hit(offset, len);
                 return other;
             }
         }
@@ -118,6 +119,7 @@ impl Device {
             let stale = self.medium.stale(offset, &bytes);
             if stale != bytes {
                 self.inject.fired_as(strike.record());
+                self.medium.harm.hit(offset, len);
                 return Excerpt::from(&stale[..]);
             }
         }
@@ -160,6 +162,7 @@ impl Device {
             return taken(Effect::Complete { durable: false }, Err(DiskError::Write));
         }
         if self.inject.fires(FaultKind::LostWrite, id) {
+            self.medium.harm.lost(self.now);
             let effect = if durable {
                 Effect::WriteInVain
             } else {
@@ -179,6 +182,10 @@ impl Device {
                 ..strike.record()
             };
             self.inject.fired_as(record);
+            self.medium.harm.lost(self.now);
+            self.medium.harm.hit(place, len);
+        } else if self.inject.spoils() {
+            self.medium.harm.wrote(self.now, offset, len);
         }
         self.put(id, place, data);
         self.medium

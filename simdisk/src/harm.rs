@@ -1,0 +1,57 @@
+//! Which writes are not where they should be, or not any more: what an engine would have to find there is gone.
+//!
+//! Kept for as many of the last writes as may matter to a judge: what a guest can still know about its last acknowledgements depends
+//! on what it wrote since, and on whether that is whole.
+
+use std::collections::VecDeque;
+
+use crate::Nanos;
+
+/// Writes that are remembered.
+const WRITES: usize = 256;
+
+#[derive(Debug, Clone, Copy)]
+struct Write {
+    submitted_at: Nanos,
+    offset: u64,
+    len_bytes: u64,
+}
+
+/// The last writes, and when those were submitted that came to harm.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Harm {
+    writes: VecDeque<Write>,
+    harmed: Vec<Nanos>,
+}
+
+impl Harm {
+    /// A write is where it should be.
+    pub(crate) fn wrote(&mut self, submitted_at: Nanos, offset: u64, len_bytes: u64) {
+        if self.writes.len() == WRITES {
+            self.writes.pop_front();
+        }
+        self.writes.push_back(Write {
+            submitted_at,
+            offset,
+            len_bytes,
+        });
+    }
+
+    /// A write that was submitted then is not.
+    pub(crate) fn lost(&mut self, submitted_at: Nanos) {
+        self.harmed.push(submitted_at);
+    }
+
+    /// These bytes are not, or were not read as, what was written there.
+    pub(crate) fn hit(&mut self, offset: u64, len_bytes: u64) {
+        let overlaps = |write: &&Write| {
+            write.offset < offset + len_bytes && offset < write.offset + write.len_bytes
+        };
+        let hit = self.writes.iter().filter(overlaps);
+        self.harmed.extend(hit.map(|write| write.submitted_at));
+    }
+
+    pub(crate) fn harmed(&self) -> &[Nanos] {
+        &self.harmed
+    }
+}
