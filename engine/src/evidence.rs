@@ -1,11 +1,22 @@
 //! What lies beyond the end of the chain, and what it says about what should be there.
+//!
+//! A statement that something is durable is true wherever it is found, so a look at more places can only find more damage. The
+//! places are those where the log would have gone on: behind the end, as far as headers lead, and, since the header that would lead
+//! on may be the one that is missing, in the segments that were the next to be used.
+
+use std::collections::BTreeSet;
 
 use crate::error::{Error, Mismatch};
+use crate::executor::Io;
 use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;
 use crate::loaded::Loaded;
 use crate::replay::Replay;
+
+/// How many free segments are looked at, twice: the lowest, which are used first, and the lowest behind the part of the log that is missing,
+/// which were so when it was written if a checkpoint has freed others since.
+const FREE_SEGMENTS: usize = 8;
 
 impl Replay<'_> {
     /// The highest durable position that any whole structure of the current epoch from `lsn` on states. Looks at the rest
@@ -65,7 +76,50 @@ impl Replay<'_> {
             logical += 1;
             within = 0;
         }
+        let missing = segment.physical;
         segment.done(self.handle);
+        if highest.is_none_or(|durable| durable <= self.tail.previous_end) {
+            highest = highest.max(self.stated_in_free(missing).await?);
+        }
+        Ok(highest)
+    }
+
+    /// The highest durable position that parts of the log state which lie in free segments, behind a missing one that would lead there.
+    async fn stated_in_free(&self, missing: u32) -> Result<Option<u64>, Error> {
+        let (geometry, handle) = (&self.geometry, self.handle);
+        let free: BTreeSet<u32> = handle.with(|core| {
+            let next = |from| core.segments.free_from(from).take(FREE_SEGMENTS);
+            next(0).chain(next(missing + 1)).collect()
+        });
+        let read =
+            |physical: &u32| handle.read(geometry.segment_offset(*physical), geometry.block_bytes);
+        let reads: Vec<Io> = free.iter().map(read).collect();
+        let mut highest = None;
+        let mut parts = Vec::new();
+        for (physical, read) in free.into_iter().zip(reads) {
+            // What is free may be unreadable.
+            let Ok(Some(block)) = read.await else {
+                continue;
+            };
+            if let Some(header) = SegmentHeader::decode_any(&self.id, physical, &block)
+                && header.epoch >= self.superblock.epoch
+            {
+                self.check_superblock_epoch(header.epoch, physical, 0)?;
+                highest = highest.max(Some(header.durable));
+                if header.logical > geometry.logical(self.tail.lsn) {
+                    parts.push(physical);
+                }
+            }
+            handle.give(block);
+        }
+        for physical in parts {
+            let mut segment = Loaded::new(physical);
+            segment
+                .load(handle, geometry, geometry.segment_bytes)
+                .await?;
+            highest = highest.max(self.stated_in(&segment));
+            segment.done(handle);
+        }
         Ok(highest)
     }
 

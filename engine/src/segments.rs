@@ -195,6 +195,12 @@ impl Segments {
         Some(physical)
     }
 
+    /// Those that nothing uses, from one on.
+    pub(crate) fn free_from(&self, physical: u32) -> impl Iterator<Item = u32> {
+        let all = self.iter().skip(physical as usize);
+        all.filter_map(|(at, segment)| (segment.used_as == Use::Free).then_some(at))
+    }
+
     /// Marks a particular segment as used. False if it is used as something else.
     pub(crate) fn claim(&mut self, physical: u32, used_as: Use) -> bool {
         if self.free.remove(&physical) || self.released.remove(&physical) {

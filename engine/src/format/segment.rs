@@ -137,4 +137,10 @@ impl SegmentHeader {
             durable: get_u64(bytes, DURABLE),
         })
     }
+
+    /// Parses the header of whatever part of the log is at `physical`.
+    pub(crate) fn decode_any(id: &Identity, physical: u32, bytes: &[u8]) -> Option<SegmentHeader> {
+        let logical = get_u64(bytes.get(..SEGMENT_HEADER_BYTES)?, LOGICAL);
+        SegmentHeader::decode(id, logical, physical, bytes).ok()
+    }
 }
