@@ -79,18 +79,23 @@ impl Handle {
     }
 
     /// A flush if the device has anything to flush, alone (see [`crate::group`]). An error poisons. Nor does it count if another write or flush has failed by its
-    /// end: what it should have made durable may have been dropped before.
-    pub(crate) async fn flush(&self) -> Result<(), Error> {
+    /// end: what it should have made durable may have been dropped before. Says how long it took, in ns, waiting for its turn left out.
+    pub(crate) async fn flush(&self) -> Result<u64, Error> {
+        let mut took_ns = 0;
         if self.with(|core| core.settings.device.volatile_cache) {
             self.until(Core::begin_task_flush).await?;
+            let began = self.with(|core| core.now);
             let result = self.io(DiskOp::Flush).await;
-            self.with(Core::end_task_flush);
+            took_ns = self.with(|core| {
+                core.end_task_flush();
+                core.now - began
+            });
             self.poisoning(result)?;
         }
-        if mutant(Mutant::OthersFailureIgnored) {
-            return Ok(());
+        if !mutant(Mutant::OthersFailureIgnored) {
+            self.with(|core| core.unpoisoned())?;
         }
-        self.with(|core| core.unpoisoned())
+        Ok(took_ns)
     }
 
     /// A failed write or flush makes the database read-only, whoever issued it.

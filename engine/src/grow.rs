@@ -35,7 +35,11 @@ pub(crate) async fn grow(handle: Handle) {
         (wished, core.geometry.segment_offset(wished))
     });
     let result = match handle.io(DiskOp::Grow { new_bytes }).await {
-        Ok(_) => handle.flush().await.map_err(|error| error.to_string()),
+        Ok(_) => handle
+            .flush()
+            .await
+            .map(|_| ())
+            .map_err(|error| error.to_string()),
         Err(DiskError::NoSpace) => Err("no space for growth".to_owned()),
         // It made everything durable, or should have: what was written before may have been dropped with it.
         Err(DiskError::Flush) => handle

@@ -211,16 +211,15 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
             handle.settle(wiped).await?;
         }
         written?;
-        let written = handle.with(|core| core.now);
+        took[at] = handle.with(|core| core.now) - began;
         let unflushed =
             mutant(Mutant::NewEpochNotFlushed) && handle.with(|core| !core.is_serving());
         if !through && !unflushed {
-            handle.flush().await?;
-        }
-        let now = handle.with(|core| core.now);
-        took[at] = now - began;
-        if turn == Turn::First && device.volatile_cache {
-            handle.with(|core| core.note_flush_ns(now - written));
+            let flush_ns = handle.flush().await?;
+            took[at] += flush_ns;
+            if turn == Turn::First && device.volatile_cache {
+                handle.with(|core| core.note_flush_ns(flush_ns));
+            }
         }
     }
     handle.with(|core| {

@@ -6,8 +6,10 @@
 //!   extents are marked as written: then an overwrite changes no metadata, and a completed write is all that durability takes.
 //!   Where commits flush or write through, that spares them the file system's metadata, and so it is done as well while there are
 //!   commits that wait; space for what is acknowledged before it is durable is allocated only, and written once and not twice;
-//! - a new length is durable before anybody is told of it; a new file gets its name when it is whole, and the directory that names
-//!   it is durable before anything is written that somebody may be told of.
+//! - a new length is durable before anything lies beyond the old one: by the flush that the engine follows a growth with, and where flushes do nothing by the growth's own
+//!   sync, and at the opening once for all that a killed process may have left;
+//! - a new file gets its name when it is whole, and the directory that names it is durable before anything is written that somebody
+//!   may be told of.
 
 use std::fs::File;
 use std::io;
@@ -235,11 +237,12 @@ impl DataFile {
     }
 
     /// From here on a completed write has to be durable without a flush: blocks that the file shares with a copy of it are replaced by its own first, and what was
-    /// allocated and never written, or left out by who copied the file, is written.
+    /// allocated and never written, or left out by who copied the file, is written. Then all is synced, the length that is found here with it.
     pub(crate) fn go_flush_free(&self) -> io::Result<()> {
         self.flush_free.store(true, Ordering::Relaxed);
         self.unshare()?;
-        self.fill_holes()
+        self.fill_holes()?;
+        self.sync()
     }
 
     /// A shared block would be written elsewhere by the first overwrite, and where that is be durable only with a flush.
@@ -252,9 +255,8 @@ impl DataFile {
         }
         let all = FallocateFlags::UNSHARE_RANGE;
         match rustix::fs::fallocate(&self.file, all, 0, self.len_bytes()) {
-            Ok(()) => self.sync(),
             // Nothing is ever shared there.
-            Err(Errno::OPNOTSUPP) => Ok(()),
+            Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -284,12 +286,33 @@ impl DataFile {
 
     /// Makes it longer, to a multiple of a piece, and syncs the file. Nothing is lost if that fails half way.
     pub(crate) fn grow(&self, new_bytes: u64, growth: Growth) -> io::Result<()> {
-        let longer = self.lengthen(new_bytes, growth)?;
-        longer.map_or(Ok(()), |len_bytes| self.settle_length(len_bytes))
+        if let Some(len_bytes) = self.lengthen(new_bytes, growth)? {
+            self.sync()?;
+            self.take_length(len_bytes);
+        }
+        Ok(())
     }
 
-    /// The first half of that: its new length, if it is any longer.
-    pub(crate) fn lengthen(&self, new_bytes: u64, growth: Growth) -> io::Result<Option<u64>> {
+    /// The same for an engine that flushes a growth: a sync only where its flushes do nothing.
+    ///
+    /// # Errors
+    /// The outer one left what was there as it was; the inner one is that of a flush, of whatever was written before.
+    pub(crate) fn grow_unsynced(
+        &self,
+        new_bytes: u64,
+        growth: Growth,
+    ) -> io::Result<io::Result<()>> {
+        let longer = self.lengthen(new_bytes, growth)?;
+        Ok(longer.map_or(Ok(()), |len_bytes| {
+            if self.flush_free.load(Ordering::Relaxed) {
+                self.sync()?;
+            }
+            self.take_length(len_bytes);
+            Ok(())
+        }))
+    }
+
+    fn lengthen(&self, new_bytes: u64, growth: Growth) -> io::Result<Option<u64>> {
         let now = self.len_bytes();
         if new_bytes <= now {
             return Ok(None);
@@ -305,11 +328,8 @@ impl DataFile {
         Ok(Some(new_bytes))
     }
 
-    /// The second half: an error is that of a flush, of whatever was written before.
-    pub(crate) fn settle_length(&self, len_bytes: u64) -> io::Result<()> {
-        self.sync()?;
+    fn take_length(&self, len_bytes: u64) {
         self.len_bytes.store(len_bytes, Ordering::Release);
-        Ok(())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -339,7 +359,7 @@ impl DataFile {
             return Ok(());
         }
         let len = self.len_bytes();
-        let (mut at, mut filled) = (0, false);
+        let mut at = 0;
         while at < len {
             let from = rustix::fs::seek(&self.file, SeekFrom::Hole(at))?.min(len);
             let to = match rustix::fs::seek(&self.file, SeekFrom::Data(from)) {
@@ -349,11 +369,10 @@ impl DataFile {
             };
             if from < to {
                 self.write_zeroes(from, to)?;
-                filled = true;
             }
             at = to;
         }
-        if filled { self.sync() } else { Ok(()) }
+        Ok(())
     }
 
     /// Nowhere else is a device known to have no volatile cache; who vouches for one vouches for the file as well.

@@ -37,12 +37,9 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
         // Nothing is promised of what a discard leaves; a hole would have to be allocated anew.
         DiskOp::Discard { .. } => Ok(None),
         DiskOp::Grow { new_bytes } => {
-            let longer = file.lengthen(new_bytes, file.next_growth());
-            if let Some(len_bytes) = longer.map_err(|error| write_error(&error))? {
-                let settled = file.settle_length(len_bytes);
-                settled.map_err(|_| DiskError::Flush)?;
-            }
-            Ok(None)
+            let grown = file.grow_unsynced(new_bytes, file.next_growth());
+            let synced = grown.map_err(|error| write_error(&error))?;
+            synced.map(|()| None).map_err(|_| DiskError::Flush)
         }
     }
 }
