@@ -232,7 +232,7 @@ impl Device {
         self.made_durable_at
     }
 
-    /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten, spoilt or misread, in the order in which that happened.
+    /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten or spoilt, in the order in which that happened.
     /// A write can be there more than once.
     #[must_use]
     pub fn harmed(&self) -> &[Nanos] {

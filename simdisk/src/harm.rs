@@ -42,7 +42,7 @@ impl Harm {
         self.harmed.push(submitted_at);
     }
 
-    /// These bytes are not, or were not read as, what was written there.
+    /// These bytes are no longer what was written there.
     pub(crate) fn hit(&mut self, offset: u64, len_bytes: u64) {
         let overlaps = |write: &&Write| {
             write.offset < offset + len_bytes && offset < write.offset + write.len_bytes

@@ -150,15 +150,10 @@ impl Injector {
 
     /// Whether a lie may spoil what was written before.
     pub(crate) fn spoils(&self) -> bool {
-        use FaultKind::{BitRot, LatentSectorError, MisdirectedRead, MisdirectedWrite, StaleRead};
-        let spoiling = [
-            BitRot,
-            LatentSectorError,
-            MisdirectedRead,
-            MisdirectedWrite,
-            StaleRead,
-        ];
-        spoiling.into_iter().any(|kind| self.asked(kind))
+        use FaultKind::{BitRot, LatentSectorError, MisdirectedWrite};
+        [BitRot, LatentSectorError, MisdirectedWrite]
+            .into_iter()
+            .any(|kind| self.asked(kind))
     }
 
     /// Whether no operation can be befallen by anything but a stall. What a failed flush drops is a fault only where a flush can fail.

@@ -108,7 +108,6 @@ impl Device {
                     ..strike.record()
                 };
                 self.inject.fired_as(record);
-                self.medium.harm.hit(offset, len);
                 return other;
             }
         }
@@ -119,7 +118,6 @@ impl Device {
             let stale = self.medium.stale(offset, &bytes);
             if stale != bytes {
                 self.inject.fired_as(strike.record());
-                self.medium.harm.hit(offset, len);
                 return Excerpt::from(&stale[..]);
             }
         }
