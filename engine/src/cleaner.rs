@@ -61,10 +61,11 @@ impl From<Error> for Stop {
 pub(crate) async fn clean(handle: Handle) {
     let mut futile = false;
     while let Some(victim) = handle.with(|core| {
-        if core.cleaned_enough() {
-            None
-        } else {
-            core.choose_victim()
+        // What cleaning moves, it may have to move again: without an end to that, it would go on for ever.
+        let enough = core.cleaned_enough() || core.maintenance.rests(core.stats.user_bytes);
+        match enough {
+            true => None,
+            false => core.choose_victim(),
         }
     }) {
         let used_as = handle.with(|core| {
@@ -158,8 +159,17 @@ impl Core {
         if wanted > 0 && !self.leaves_free(self.cleaner_floor(), wanted) {
             return Some(Err(Stop::NoRoom));
         }
+        let (volatile, buffer) = (
+            self.log.volatile_bytes,
+            self.settings.options.write_buffer_bytes,
+        );
+        // Cleaning would fill what a flush has emptied, and a client with much to write wait for ever.
+        let awaited = self.maintenance.buffer_awaited;
+        if awaited > 0 && volatile + awaited > buffer {
+            return None;
+        }
         let waiting = self.maintenance.is_stalled();
-        if !waiting && self.log.volatile_bytes > self.settings.options.write_buffer_bytes / 4 * 3 {
+        if !waiting && volatile > buffer / 4 * 3 {
             return None;
         }
         let written = self.log.written_bytes - self.maintenance.clean_began_at;

@@ -139,6 +139,7 @@ impl Engine {
         let handle = Handle::new(self.core.clone());
         loop {
             let before = self.core.borrow().activity;
+            self.core.borrow_mut().serve_first();
             self.executor.poll();
             let mut core = self.core.borrow_mut();
             if core.phase == Phase::Running {

@@ -52,6 +52,8 @@ pub(crate) struct Maintenance {
     pub(crate) looked_at: u64,
     pub(crate) growing: bool,
     pub(crate) grow_failed: bool,
+    /// So many bytes a client has to write, and waits until enough of what is not durable yet is; 0 if none does.
+    pub(crate) buffer_awaited: u64,
     /// A client waits for space.
     stalled: bool,
     /// How many segments it asks for.
@@ -131,7 +133,7 @@ impl Maintenance {
     }
 
     /// Nobody waits for space, and making it has gained nothing since clients last changed anything.
-    fn rests(&self, user_bytes: u64) -> bool {
+    pub(crate) fn rests(&self, user_bytes: u64) -> bool {
         let (changed_at, gain) = &self.unasked;
         gain.is_futile() && !self.stalled && *changed_at == user_bytes
     }

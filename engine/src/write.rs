@@ -148,8 +148,22 @@ impl Core {
         }
     }
 
+    /// A client that waits for the buffer goes before what cleaning would fill it with.
+    pub(crate) fn serve_first(&mut self) {
+        if self.maintenance.buffer_awaited > 0 && self.phase == Phase::Running {
+            self.serve_queue();
+        }
+    }
+
     /// Serves what waits, as far as there is room now.
     pub(crate) fn serve_queue(&mut self) {
+        let awaited = std::mem::take(&mut self.maintenance.buffer_awaited);
+        self.serve_waiting();
+        // Cleaning that gave way to it may go on.
+        self.activity += u64::from(awaited > 0 && self.maintenance.buffer_awaited == 0);
+    }
+
+    fn serve_waiting(&mut self) {
         if self.queue.is_empty() {
             return self.maintenance.note_progress();
         }
@@ -324,6 +338,7 @@ impl Core {
         if !failed && volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes
         {
             self.group.force = true;
+            self.maintenance.buffer_awaited = payload;
             return Verdict::Stall;
         }
         let extents = forms

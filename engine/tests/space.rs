@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Disk, FAST, World, bytes, device, world};
+use common::{Disk, FAST, Rng, World, bytes, device, world};
 use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, Status};
 
 /// Goal: a full device refuses definitely, still takes deletes, and takes writes again after them. Method: fill, delete, refill,
@@ -151,4 +151,47 @@ fn on_a_full_device_an_overwrite_counts_what_it_frees_once() {
     assert!(matches!(world.call(release), Reply::Done));
     assert!(matches!(world.put(key, &bytes(5, 1000)), Reply::Done));
     assert_eq!(world.get(key).as_deref(), Some(&bytes(5, 1000)[..]));
+}
+
+/// Goal: a client gets its turn however busy cleaning is. Method: batches of more than the write buffer holds, on a device that cleaning wants emptier, by eight clients of
+/// which each goes on when it is answered; none of them for a few thousand events is a client that starves.
+#[test]
+fn cleaning_starves_nobody() {
+    let mut info = device(2 << 20);
+    info.physical_block_bytes = 16 << 10;
+    let options = "segment_bytes=65536\nwrite_buffer_bytes=8192\ncheckpoint_bytes=32768\nlarge_value_bytes=2000\nframe_bytes=4096";
+    for seed in 0..4 {
+        let mut rng = Rng(seed);
+        let mut world = World::new(Disk::new(info.clone(), FAST, seed), options);
+        world.open().expect("opens");
+        let (mut asked, mut under_way, mut events) = (0, 0, 0);
+        while asked < 300 || under_way > 0 {
+            while asked < 300 && under_way < 8 {
+                let writes = 1 + rng.below(10);
+                let keys: Vec<[u8; 8]> =
+                    (0..writes).map(|_| rng.below(265).to_be_bytes()).collect();
+                let value = bytes(asked, 1_000 * [1, 3, 7, 13][rng.below(4) as usize]);
+                let writes: Vec<Mutation<'_>> = keys
+                    .iter()
+                    .map(|key| match rng.chance(40) {
+                        true => Mutation::Delete { key },
+                        false => Mutation::Put { key, value: &value },
+                    })
+                    .collect();
+                world.request(Request::Write {
+                    mutations: &writes,
+                    durability: Durability::Durable,
+                });
+                (asked, under_way) = (asked + 1, under_way + 1);
+            }
+            events += 1;
+            assert!(
+                events < 5_000,
+                "seed {seed}: no answer after {asked} writes"
+            );
+            if world.step().expect("something is under way").is_some() {
+                (under_way, events) = (under_way - 1, 0);
+            }
+        }
+    }
 }
