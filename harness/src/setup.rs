@@ -14,6 +14,7 @@ pub(crate) fn world_config(scenario: &Scenario, seed: u64, trace: TraceMode) -> 
         limits: GuestLimits {
             memory_bytes_max: scenario.guest.memory_bytes_max,
             fuel_per_call: scenario.guest.fuel_per_call,
+            events_per_answer: scenario.guest.events_per_answer,
         },
         fuel_ps: scenario.guest.cpu_ps_per_fuel,
         options: scenario

@@ -55,6 +55,14 @@ pub enum GuestError {
         /// The bound.
         fuel: u64,
     },
+    /// It works and works, and answers nothing.
+    #[error("the guest is busy for ever: {events} events and no answer to {unanswered} requests")]
+    Endless {
+        /// The bound.
+        events: u64,
+        /// Requests that are with it.
+        unanswered: u64,
+    },
     /// It needs more memory than it may have.
     #[error("the guest outgrew its memory of {limit_bytes} bytes: {what}")]
     OutOfMemory {

@@ -47,6 +47,8 @@ pub struct GuestLimits {
     pub memory_bytes_max: u64,
     /// Fuel of one call; more is a hang.
     pub fuel_per_call: u64,
+    /// Events of the world from one answer to the next while requests are with the guest; more is a guest that is busy for ever.
+    pub events_per_answer: u64,
 }
 
 /// A guest that can be started any number of times.

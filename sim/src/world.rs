@@ -77,6 +77,8 @@ pub struct World {
     next_request: RequestId,
     outstanding: u64,
     events: u64,
+    /// How many events there had been at the last answer, or while no request was with the guest.
+    answered_at: u64,
     fuel: u64,
     incarnation: u64,
     /// How often each mark of the guest was reached.
@@ -158,6 +160,7 @@ impl Moment {
             next_request: self.next_request,
             outstanding: 0,
             events: self.events,
+            answered_at: self.events,
             fuel: self.fuel,
             incarnation: self.incarnation,
             marks: Vec::new(),
@@ -190,6 +193,7 @@ impl World {
             next_request: 1,
             outstanding: 0,
             events: 0,
+            answered_at: 0,
             fuel: 0,
             incarnation: 0,
             marks: Vec::new(),
@@ -308,6 +312,7 @@ impl World {
         let started = self.program.start(&self.config.limits);
         self.guest = Some(started.inspect_err(|error| self.trace.push(self.now, fault(error)))?);
         self.outstanding = 1;
+        self.answered_at = self.events;
         let open = OpenConfig {
             device: self.device.capabilities(),
             memory_bytes_max: self.config.limits.memory_bytes_max,
@@ -385,6 +390,7 @@ impl World {
         };
         self.events += 1;
         self.now = self.now.max(at).max(self.cpu_free_at);
+        self.check_answers()?;
         if completion_at == Some(at) {
             let completion = self.device.complete_next().expect("one is due");
             self.deliver(&completion)?;
@@ -407,6 +413,19 @@ impl World {
             self.call(Call::Tick)?;
         }
         Ok(Step::Event)
+    }
+
+    /// A guest that is with requests has to answer one from time to time.
+    fn check_answers(&mut self) -> Result<(), GuestError> {
+        let unanswered = self.outstanding - self.arrivals.len() as u64;
+        if unanswered == 0 {
+            self.answered_at = self.events;
+        }
+        let events = self.config.limits.events_per_answer;
+        if self.events - self.answered_at <= events {
+            return Ok(());
+        }
+        Err(self.end(GuestError::Endless { events, unanswered }))
     }
 
     /// Ends the incarnation; a power cut leaves what the device draws.
@@ -523,6 +542,7 @@ impl World {
                     );
                 }
                 self.outstanding -= 1;
+                self.answered_at = self.events;
                 self.opened |= reply.id == 0;
                 return Ok(Step::Reply(reply));
             }

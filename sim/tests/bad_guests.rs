@@ -27,6 +27,7 @@ use kvsim_simdisk::{Device, DeviceConfig, FaultConfig};
 const LIMITS: GuestLimits = GuestLimits {
     memory_bytes_max: 4 << 20,
     fuel_per_call: 10_000_000,
+    events_per_answer: 1_000,
 };
 
 /// What a guest may import.

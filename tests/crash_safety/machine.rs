@@ -99,6 +99,7 @@ impl Machine {
             limits: GuestLimits {
                 memory_bytes_max: 64 << 20,
                 fuel_per_call: 2_000_000_000,
+                events_per_answer: 1_000_000,
             },
             fuel_ps: 250,
             options: BTreeMap::new(),

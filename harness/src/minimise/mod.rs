@@ -147,7 +147,7 @@ pub fn minimise(
     if let Some(driven) = shrinking.drive(&case, TraceMode::Off) {
         shrinking.scenario.run.events_max = patience(&shrinking.scenario, &driven.world);
     }
-    let fuel = shrinking.shorten_hangs(&case);
+    let limits = shrinking.shorten_hangs(&case);
     let case = shrinking.fewer_faults(case);
     let mut best = shrinking.found_from_scratch(case);
     best = shrinking.less_work(best);
@@ -178,7 +178,7 @@ pub fn minimise(
             break;
         }
     }
-    shrinking.lengthen_hangs(fuel, &best);
+    shrinking.lengthen_hangs(limits, &best);
     let exhausted = shrinking.is_over();
     let spent = shrinking.spent;
     let mut smallest = shrinking.scenario;

@@ -86,30 +86,43 @@ impl Shrinking<'_> {
         best
     }
 
-    /// Lets a guest that hangs do so sooner. Gives the fuel that a call had.
-    pub(super) fn shorten_hangs(&mut self, case: &Case) -> u64 {
-        let fuel = self.scenario.guest.fuel_per_call;
-        if self.kind.1 == Symptom::OutOfFuel {
-            self.scenario.guest.fuel_per_call = fuel / HANG_SHARE;
-            if !self.fails(case) {
-                self.scenario.guest.fuel_per_call = fuel;
-            }
+    /// Lets a guest that hangs, in a call or in many, do so sooner. Gives the limits that it had.
+    pub(super) fn shorten_hangs(&mut self, case: &Case) -> (u64, u64) {
+        let (fuel, events) = self.hangs_after();
+        match self.kind.1 {
+            Symptom::OutOfFuel => self.hang_after((fuel / HANG_SHARE, events)),
+            Symptom::Endless => self.hang_after((fuel, events / HANG_SHARE)),
+            _ => return (fuel, events),
         }
-        fuel
+        if !self.fails(case) {
+            self.hang_after((fuel, events));
+        }
+        (fuel, events)
     }
 
-    /// Gives back the fuel to calls, unless the case needs them to have less.
-    pub(super) fn lengthen_hangs(&mut self, fuel: u64, case: &Case) {
-        let less = std::mem::replace(&mut self.scenario.guest.fuel_per_call, fuel);
-        if less == fuel {
+    fn hangs_after(&self) -> (u64, u64) {
+        let guest = &self.scenario.guest;
+        (guest.fuel_per_call, guest.events_per_answer)
+    }
+
+    fn hang_after(&mut self, (fuel, events): (u64, u64)) {
+        let guest = &mut self.scenario.guest;
+        (guest.fuel_per_call, guest.events_per_answer) = (fuel.max(1), events.max(1));
+    }
+
+    /// Gives these limits back, unless the case needs shorter ones.
+    pub(super) fn lengthen_hangs(&mut self, limits: (u64, u64), case: &Case) {
+        let shorter = self.hangs_after();
+        if shorter == limits {
             return;
         }
+        self.hang_after(limits);
         // Not `fails`: the budget may be spent, and this one has to be known.
         let end = self.drive(case, TraceMode::Off).map(|driven| driven.end);
         let fails =
             matches!(end, Some(Err(Stop::Violation(violation))) if self.is_same(&violation));
         if !fails {
-            self.scenario.guest.fuel_per_call = less;
+            self.hang_after(shorter);
         }
     }
 }

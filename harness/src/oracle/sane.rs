@@ -20,6 +20,11 @@ pub enum GuestFault {
     },
     /// A call did not return within its fuel.
     OutOfFuel,
+    /// It is busy for ever, and answers nothing.
+    Endless {
+        /// So many events long.
+        events: u64,
+    },
     /// It asked for more memory than the scenario gives.
     OutOfMemory,
     /// It broke the rules of the ABI.
@@ -46,6 +51,7 @@ impl GuestFault {
                 message: message.clone(),
             },
             GuestError::OutOfFuel { .. } => GuestFault::OutOfFuel,
+            GuestError::Endless { events, .. } => GuestFault::Endless { events: *events },
             GuestError::OutOfMemory { .. } => GuestFault::OutOfMemory,
             GuestError::Abi(what) => GuestFault::Abi { what: what.clone() },
             other if other.is_finding() => GuestFault::Abi {
@@ -66,6 +72,10 @@ pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
         GuestFault::OutOfFuel => (
             Symptom::OutOfFuel,
             "did not return within its fuel: it hangs".to_owned(),
+        ),
+        GuestFault::Endless { events } => (
+            Symptom::Endless,
+            format!("is busy for ever: {events} events (`guest.events_per_answer`) and no answer"),
         ),
         GuestFault::OutOfMemory => (Symptom::OutOfMemory, "outgrew its memory".to_owned()),
         GuestFault::Abi { what } => (
@@ -102,6 +112,7 @@ mod tests {
             (GuestFault::Panic { message: text() }, Symptom::Panic),
             (GuestFault::Trap { message: text() }, Symptom::Trap),
             (GuestFault::OutOfFuel, Symptom::OutOfFuel),
+            (GuestFault::Endless { events: 9 }, Symptom::Endless),
             (GuestFault::OutOfMemory, Symptom::OutOfMemory),
             (GuestFault::Abi { what: text() }, Symptom::AbiAbuse),
             (GuestFault::Stalled { unanswered: 3 }, Symptom::Stalled),

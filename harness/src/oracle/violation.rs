@@ -56,6 +56,8 @@ pub enum Symptom {
     Trap,
     /// A call did not end within its fuel.
     OutOfFuel,
+    /// The guest works and works, and answers nothing.
+    Endless,
     /// The guest outgrew its memory.
     OutOfMemory,
     /// The guest broke the rules of the ABI.

@@ -141,6 +141,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "instructions, about, before a call counts as hung",
     ),
     (
+        "guest.events_per_answer",
+        "world events without an answer before the guest counts as busy for ever",
+    ),
+    (
         "guest.cpu_ps_per_fuel",
         "virtual picoseconds that one of them takes",
     ),

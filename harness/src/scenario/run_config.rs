@@ -123,6 +123,8 @@ pub struct GuestConfig {
     pub memory_bytes_max: u64,
     /// Fuel, about one per instruction, that one call may burn before it counts as hung.
     pub fuel_per_call: u64,
+    /// World events from one answer to the next while requests are with the guest, before it counts as busy for ever.
+    pub events_per_answer: u64,
     /// Virtual picoseconds that one unit of fuel takes.
     pub cpu_ps_per_fuel: u64,
     /// What passes until a client that waited for the disk, and then for the processor, is awake on it and hands its next request
@@ -137,6 +139,7 @@ impl Default for GuestConfig {
         GuestConfig {
             memory_bytes_max: 64 << 20,
             fuel_per_call: 2_000_000_000,
+            events_per_answer: 1_000_000,
             cpu_ps_per_fuel: 250,
             client_turn: LatencyConfig::fixed(0),
             options: BTreeMap::new(),

@@ -82,6 +82,7 @@ mod tests {
         Limiter::new(&GuestLimits {
             memory_bytes_max: 1 << 20,
             fuel_per_call: 1,
+            events_per_answer: 1,
         })
     }
 

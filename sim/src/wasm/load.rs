@@ -42,6 +42,7 @@ const MARK_BYTES_MAX: usize = 100;
 const PROBE: GuestLimits = GuestLimits {
     memory_bytes_max: 4 << 30,
     fuel_per_call: 1_000_000_000,
+    events_per_answer: 1,
 };
 
 fn describe(

@@ -27,6 +27,7 @@ pub(crate) fn config(seed: u64, fuel_ps: u64, trace: TraceMode) -> WorldConfig {
         limits: GuestLimits {
             memory_bytes_max: 1 << 20,
             fuel_per_call: 1_000_000,
+            events_per_answer: 1_000,
         },
         fuel_ps,
         options: BTreeMap::new(),

@@ -1,9 +1,9 @@
 //! Virtual time: what moves it, by how much, and that nothing else does.
 
 use kvsim_sim::api::{Body, Request};
-use kvsim_sim::{Step, TraceEvent, TraceMode};
+use kvsim_sim::{GuestError, Step, TraceEvent, TraceMode, World};
 
-use crate::clerk::{ask, closed, get, opened, put, until_reply};
+use crate::clerk::{ask, closed, config, get, opened, program, put, reopen, until_reply};
 
 /// Goal: time moves to the next completion, arrival or wake-up, and by nothing else. Method: free work, so that each step's time is
 /// that of the event before which it stands.
@@ -142,4 +142,28 @@ fn a_step_is_one_event() {
     }
     assert_eq!(steps, 6);
     assert_eq!(world.outstanding(), outstanding);
+}
+
+/// Goal: a guest that works on and on and answers nothing is told so, and one that answers in time is not. Method: a put of the clerk takes six events, the last of which lets the
+/// answer out; a bound that just allows them, with pauses of many events without a request between, and one that does not.
+#[test]
+fn a_guest_has_to_answer_from_time_to_time() {
+    let outcome = |events_per_answer: u64| {
+        let mut config = config(1, 0, TraceMode::Off);
+        config.limits.events_per_answer = events_per_answer;
+        let mut world = World::new(program(), config).expect("a world");
+        reopen(&mut world);
+        let end = (0..20).try_for_each(|_| {
+            world.submit(world.now() + 1_000_000, put());
+            while world.step()? != Step::Quiet {}
+            Ok(())
+        });
+        (end, world.outstanding())
+    };
+    assert_eq!(outcome(6), (Ok(()), 0));
+    let endless = GuestError::Endless {
+        events: 3,
+        unanswered: 1,
+    };
+    assert_eq!(outcome(3), (Err(endless), 1));
 }
