@@ -55,6 +55,7 @@ shipped! {
     explore_small: ["run.seeds=1..3", "run.crashes=60"];
     flush_error: ["run.seeds=1..3", "run.crashes=40"];
     flush_lies: ["run.seeds=1..3", "run.crashes=30"];
+    growing_errors: ["run.seeds=13..15"];
     kitchen_sink: ["run.seeds=1..5", "run.crashes=30"];
     large_values: ["run.seeds=1..2", "run.crashes=4"];
     misdirected: ["run.seeds=1..7", "run.crashes=40"];
@@ -62,8 +63,10 @@ shipped! {
     powercut: ["run.seeds=1..5", "run.crashes=60"];
     process_crash: ["run.seeds=1..3", "run.crashes=60"];
     reorder: ["run.seeds=1..3", "run.crashes=60"];
+    segments_astray: ["run.seeds=6..8", "run.crashes=30"];
     torn_write: ["run.seeds=1..3", "run.crashes=60"];
     write_error: ["run.seeds=1..3", "run.crashes=40"];
+    write_error_protected: ["run.seeds=5..9", "run.crashes=40"];
 }
 
 fn stem(path: &Path) -> String {
