@@ -162,6 +162,7 @@ fn cleaning_starves_nobody() {
     let options = "segment_bytes=65536\nwrite_buffer_bytes=8192\ncheckpoint_bytes=32768\nlarge_value_bytes=2000\nframe_bytes=4096";
     for seed in 0..4 {
         let mut rng = Rng(seed);
+        let mut sizes = [1_000, 7_000, 3_000, 13_000].into_iter().cycle();
         let mut world = World::new(Disk::new(info.clone(), FAST, seed), options);
         world.open().expect("opens");
         let (mut asked, mut under_way, mut events) = (0, 0, 0);
@@ -170,7 +171,7 @@ fn cleaning_starves_nobody() {
                 let writes = 1 + rng.below(10);
                 let keys: Vec<[u8; 8]> =
                     (0..writes).map(|_| rng.below(265).to_be_bytes()).collect();
-                let value = bytes(asked, 1_000 * [1, 3, 7, 13][rng.below(4) as usize]);
+                let value = bytes(asked, sizes.next().expect("they come round"));
                 let writes: Vec<Mutation<'_>> = keys
                     .iter()
                     .map(|key| match rng.chance(40) {
