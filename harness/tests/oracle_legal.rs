@@ -2,7 +2,9 @@
 
 mod oracle_support;
 
-use kvsim_harness::oracle::{Opening, OracleConfig, Property};
+use std::collections::VecDeque;
+
+use kvsim_harness::oracle::{Opening, OracleConfig, Property, Verification};
 use kvsim_sim::api::{Body, Direction, Reply, Request, Scan, Status};
 use oracle_support::{Lab, batch, delete, get, put, relaxed, serve, state};
 
@@ -106,6 +108,31 @@ fn pages_and_limits_are_understood() {
         assert_eq!(seen.keys_read(), 5);
         lab.oracle.judge(&seen, &lab.truth).unwrap();
     }
+}
+
+/// Goal: however many keys were written, a guest is asked so much at a time that its memory can hold the answers, and all of it in
+/// the end. Method: 1,000 keys written and read one by one, by a guest that answers the oldest question when no more are asked.
+#[test]
+fn a_guest_is_asked_a_bounded_number_of_keys_at_a_time() {
+    let mut lab = Lab::new();
+    lab.check.scan_keys_max = 10;
+    let names: Vec<String> = (0..1_000).map(|at| format!("k{at:04}")).collect();
+    let mut shown = oracle_support::State::new();
+    for (name, number) in names.iter().zip(1..) {
+        lab.done(put(name, number));
+        shown.extend(state(&[(name, number)]));
+    }
+    let mut reading = Verification::new(&lab.oracle, &lab.check);
+    let mut asked = VecDeque::new();
+    let mut most = 0;
+    while !reading.is_done() {
+        asked.extend(std::iter::from_fn(|| reading.next_request(&lab.oracle)));
+        most = most.max(asked.len());
+        let (token, request) = asked.pop_front().expect("it waits for answers only");
+        reading.reply(&lab.oracle, token, &serve(&shown, 7, &request));
+    }
+    assert_eq!(reading.finish().keys_read(), 1_000);
+    assert!((2..=64).contains(&most), "{most} at a time");
 }
 
 /// Goal: a large key space is read in windows that come round, and what was written is always read. Method: 100 keys, windows of 10;

@@ -19,6 +19,9 @@ pub type Token = u32;
 /// A read that met a device error is tried again so often.
 const RETRIES: u32 = 2;
 
+/// So many requests are unanswered at most: what a guest keeps for each must fit its memory, however many keys there are.
+const IN_FLIGHT_MAX: usize = 64;
+
 /// One reading back, from the first request to the [`Observation`].
 #[derive(Debug, Clone)]
 pub struct Verification {
@@ -131,6 +134,7 @@ impl Verification {
                 self.scan_in_flight = true;
                 (Asked::Page(scan.clone()), Request::Scan(scan))
             }
+            _ if self.in_flight.len() >= IN_FLIGHT_MAX => return None,
             _ => {
                 let (key, tries) = self.gets.pop_front()?;
                 let name = oracle.history.keys.name(key).to_vec();
