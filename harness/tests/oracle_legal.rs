@@ -305,6 +305,74 @@ fn what_is_not_acknowledged_bears_no_witness() {
     assert!(!gone(&lab));
 }
 
+/// Goal: a relaxed write bears witness too once it is owed by its age. Method: two of them, and a crash before and after the second is old.
+#[test]
+fn an_old_relaxed_write_bears_witness() {
+    let mut lab = Lab::with(OracleConfig {
+        relaxed_window_ns: Some(5_000),
+        relaxed_slack_ns: 0,
+        keep_history: true,
+    });
+    lab.truth.lost_writes = 1;
+    lab.done(relaxed("a", 1));
+    lab.now += 5_000;
+    lab.done(relaxed("b", 2));
+    let gone = |lab: &Lab| lab.clone().crash_showing(&state(&[])).is_ok();
+    assert!(gone(&lab));
+    lab.now += 5_000;
+    assert!(!gone(&lab));
+    lab.truth.harmed_ns.push(lab.now - 1_000);
+    assert!(gone(&lab));
+}
+
+/// Goal: what an opening showed it bears witness to. Method: a write, an opening that shows it, and a later one that does not; then harm is
+/// done to what was written before, in and after the first opening.
+#[test]
+fn an_opening_bears_witness_to_what_it_showed() {
+    let mut lab = Lab::lying();
+    lab.truth.lost_writes = 1;
+    lab.done(relaxed("a", 1));
+    let before = lab.now;
+    lab.recover(&state(&[("a", 1)]));
+    let after = lab.now + 1;
+    for (harmed, excused) in [(before, false), (after - 500, true), (after, false)] {
+        let mut lab = lab.clone();
+        lab.truth.harmed_ns.push(harmed);
+        assert_eq!(lab.crash_showing(&state(&[])).is_ok(), excused);
+    }
+}
+
+/// Goal: a sync counts also after a recovery in which harm was done. Method: of two relaxed writes, each followed by a sync, the second bears witness
+/// to the first, but not to itself.
+#[test]
+fn what_was_synced_before_an_opening_bears_witness() {
+    let mut lab = Lab::lying();
+    lab.truth.lost_writes = 1;
+    for (key, number) in [("a", 1), ("b", 2)] {
+        lab.done(relaxed(key, number));
+        lab.done(Request::Sync);
+    }
+    lab.truth.harmed_ns.push(lab.now + 1_000);
+    lab.recover(&state(&[("a", 1), ("b", 2)]));
+    assert!(lab.clone().crash_showing(&state(&[("a", 1)])).is_ok());
+    assert!(lab.crash_showing(&state(&[])).is_err());
+}
+
+/// Goal: what takes no writing bears no witness. Method: after a write, an empty batch, and a write during which the device made nothing durable.
+#[test]
+fn what_takes_no_writing_bears_no_witness() {
+    let mut lab = Lab::lying();
+    lab.truth.lost_writes = 1;
+    lab.done(put("a", 1));
+    lab.done(batch(&[]));
+    lab.truth.last_flush_completed_ns = Some(lab.now - 15);
+    lab.done(delete("b"));
+    assert!(lab.clone().crash_showing(&state(&[])).is_ok());
+    lab.truth.last_flush_completed_ns = Some(lab.now + 15);
+    lab.done(delete("b"));
+    assert!(lab.crash_showing(&state(&[])).is_err());
+}
+
 /// Goal: what a recovery that was itself cut short did does not age relaxed writes. Method: a crash long after the first.
 #[test]
 fn the_first_cut_is_what_counts() {

@@ -172,7 +172,7 @@ pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
     hash.update(&stopped.fingerprint().to_le_bytes());
     if !truth.is_clean() {
         let flushed = truth.last_flush_completed_ns.unwrap_or(u64::MAX);
-        let witness = stopped.witness_ns(truth);
+        let owed = stopped.owed_despite_lies(truth);
         for number in [
             truth.flush_lies,
             truth.lost_writes,
@@ -186,7 +186,7 @@ pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
             truth.flush_errors,
             truth.no_space,
             flushed,
-            witness,
+            owed.into(),
         ] {
             hash.update(&number.to_le_bytes());
         }

@@ -57,6 +57,8 @@ pub(super) struct WriteRecord {
     pub(super) durability: Durability,
     /// The device made nothing durable between its hand-in and its acknowledgement.
     pub(super) unflushed: bool,
+    /// When a sync after it was acknowledged, if that was before the last recovery.
+    pub(super) synced_ns: Option<Nanos>,
     /// Its keys, each once.
     keys: Arc<[KeyId]>,
 }
@@ -308,6 +310,7 @@ impl History {
             status: WriteStatus::Pending,
             durability,
             unflushed: false,
+            synced_ns: None,
             keys: keys.into(),
         });
         pos
@@ -356,6 +359,21 @@ impl History {
             } else {
                 let version = state.versions.remove(at);
                 state.retire(version.content, Some(origin), Fate::Failed);
+            }
+        }
+    }
+
+    /// Takes in that a sync of all up to here was acknowledged. Nothing if the writes will be forgotten anyway.
+    pub(super) fn synced(&mut self, upto: Pos, now: Nanos) {
+        if !self.keep {
+            return;
+        }
+        let is_new = |pos: &Pos| *pos > self.base_pos;
+        let new: Vec<Pos> = self.positions().rev().take_while(is_new).collect();
+        for pos in new.into_iter().filter(|pos| *pos <= upto) {
+            let write = self.write_mut(pos);
+            if let Some(acknowledged) = write.origin.acknowledged_ns {
+                write.synced_ns.get_or_insert(acknowledged.max(now));
             }
         }
     }

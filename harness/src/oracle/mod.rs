@@ -15,8 +15,8 @@
 //! **When the device lies** no engine can keep every promise, so some loss is excused and counted:
 //! - a flush that did nothing: everything since may be gone, and what stood on it too: any older prefix of the history is legal;
 //! - damage to the medium: a bad last record is the same bytes as a torn one, unless something that was written later shows that it was
-//!   acknowledged. So a write may be silently gone unless there is a *witness*: a write that was handed in after it was acknowledged, and
-//!   was acknowledged as durable itself, and nothing that was written in between has come to harm (the ambiguity of the tail: Alagappan,
+//!   acknowledged. So a write may be silently gone unless there is a *witness*: a write that was handed in after it was acknowledged and is
+//!   owed itself, or an opening that showed it, and nothing that was written for that has come to harm (the ambiguity of the tail: Alagappan,
 //!   Ganesan, Lee, Albarghouthi, Chidambaram, Arpaci-Dusseau and Arpaci-Dusseau, *Protocol-Aware Recovery for Consensus-Based Storage*,
 //!   FAST 2018);
 //! - a report of damage is always accepted.
@@ -140,7 +140,8 @@ pub struct Oracle {
     syncs: Vec<(Pos, Nanos, u64)>,
     /// The first end of an incarnation since the base.
     cut_ns: Option<Nanos>,
-    /// When the base was adopted.
+    /// From when to when the opening was that showed the base, with those before it that were cut short.
+    base_began_ns: Nanos,
     base_ns: Nanos,
     /// Flush lies that had fired then.
     base_flush_lies: u64,
@@ -166,6 +167,7 @@ impl Oracle {
             provisional: Vec::new(),
             syncs: Vec::new(),
             cut_ns: None,
+            base_began_ns: 0,
             base_ns: 0,
             base_flush_lies: 0,
             pinned: Vec::new(),

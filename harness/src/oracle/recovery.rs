@@ -40,6 +40,15 @@ pub(super) enum Because {
     Sync(Nanos, u64),
 }
 
+/// Up to where something on the device says what was acknowledged, although the device lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Witness {
+    /// When the last write was handed in that bears witness, 0 for none.
+    handed_in_ns: Nanos,
+    /// Whether the opening that showed the base does.
+    opening: bool,
+}
+
 /// The shortest prefix that a recovery must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Owed {
@@ -106,11 +115,7 @@ impl Oracle {
             return Err(self.untouched_differs(*violation, seen, truth));
         }
         if self.may_excuse(truth) {
-            let lowest = if truth.flush_lies > self.base_flush_lies {
-                0
-            } else {
-                self.owed(Some(self.witness_ns(truth))).pos
-            };
+            let lowest = self.owed_despite_lies(truth);
             let fit = self.fit(seen, lowest.min(self.history.base_pos));
             let found = fit
                 .as_ref()
@@ -166,11 +171,13 @@ impl Oracle {
         self.counts.recoveries += 1;
         self.counts.excused_losses += recovery.excused;
         self.counts.reports_accepted += seen.reports();
+        for (upto, ns, _) in std::mem::take(&mut self.syncs) {
+            self.history.synced(upto, ns);
+        }
         self.history
             .adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
-        self.syncs.clear();
         self.pinned.clear();
-        self.cut_ns = None;
+        self.base_began_ns = self.cut_ns.take().unwrap_or(0);
         self.base_ns = now;
         self.base_flush_lies = truth.flush_lies;
         self.next_window.clone_from(&seen.next_window);
@@ -319,10 +326,18 @@ impl Oracle {
         self.history.keeps_all() && (truth.damage() > 0 || truth.flush_lies > self.base_flush_lies)
     }
 
-    /// When the last write was handed in that bears witness to what had been acknowledged by then, 0 for none: itself acknowledged as durable, by its
-    /// answer or by a sync after it, with no harm done to anything that was written from its hand-in to that. What else was written
-    /// meanwhile may be data in bulk, in which nobody has to look for anything; but what it took to make this write durable was there.
-    pub(crate) fn witness_ns(&self, truth: &DeviceTruth) -> Nanos {
+    /// The shortest prefix that must be there although the device has lied.
+    pub(crate) fn owed_despite_lies(&self, truth: &DeviceTruth) -> Pos {
+        if truth.flush_lies > self.base_flush_lies {
+            return 0;
+        }
+        self.owed(Some(self.witness(truth))).pos
+    }
+
+    /// The last witness to what had been acknowledged before it: a write that came to be owed itself, by its answer, by a sync or by its age, or
+    /// the opening that showed the base. No harm was done to anything that was written from its hand-in until it was owed. What else was written
+    /// meanwhile may be data in bulk, in which nobody has to look for anything; but what it took to make this durable was there.
+    fn witness(&self, truth: &DeviceTruth) -> Witness {
         let whole = |from: Nanos, to: Nanos| {
             let mut harmed = truth.harmed_ns.iter();
             !harmed.any(|at| (from..=to).contains(at))
@@ -331,37 +346,60 @@ impl Oracle {
             let Some(write) = self.history.write(*pos) else {
                 return false;
             };
-            let (from, acknowledged) = (write.origin.handed_in_ns, write.origin.acknowledged_ns);
-            let synced = || {
-                let mut later = self.syncs.iter().filter(|(upto, _, _)| upto >= pos);
-                later.next().map(|(_, ns, _)| *ns)
-            };
-            let durable = match write.status {
-                WriteStatus::Durable => acknowledged,
-                WriteStatus::Relaxed => synced(),
-                _ => None,
-            };
-            durable.is_some_and(|to| whole(from, to))
+            // What changes nothing takes no writing.
+            !write.unflushed
+                && !self.history.keys_of(*pos).is_empty()
+                && self
+                    .owed_since(*pos)
+                    .is_some_and(|to| whole(write.origin.handed_in_ns, to))
         };
         let last = self.history.positions().rev().find(bears_witness);
         let last = last.and_then(|pos| self.history.write(pos));
-        last.map_or(0, |write| write.origin.handed_in_ns)
+        Witness {
+            handed_in_ns: last.map_or(0, |write| write.origin.handed_in_ns),
+            opening: whole(self.base_began_ns, self.base_ns),
+        }
     }
 
-    /// The shortest prefix that must be there; with `witness`, only what was acknowledged before that.
-    pub(super) fn owed(&self, witness: Option<Nanos>) -> Owed {
-        let counts = |ns: Nanos| witness.is_none_or(|handed_in| ns < handed_in);
+    /// Since when this write must survive; nothing if it need not.
+    fn owed_since(&self, pos: Pos) -> Option<Nanos> {
+        let write = self.history.write(pos)?;
+        let acknowledged = write.origin.acknowledged_ns?;
+        match write.status {
+            WriteStatus::Durable => Some(acknowledged),
+            WriteStatus::Relaxed => {
+                let synced = || {
+                    let mut later = self.syncs.iter().filter(|(upto, _, _)| *upto >= pos);
+                    later.next().map(|(_, ns, _)| acknowledged.max(*ns))
+                };
+                let aged = || {
+                    let aged = acknowledged.saturating_add(self.window_ns()?);
+                    let here = pos > self.history.base_pos;
+                    (here && aged <= self.cut_ns.unwrap_or(0)).then_some(aged)
+                };
+                write.synced_ns.or_else(synced).or_else(aged)
+            }
+            _ => None,
+        }
+    }
+
+    /// How long a relaxed write may be lost after it was acknowledged.
+    fn window_ns(&self) -> Option<Nanos> {
+        let window = self.config.relaxed_window_ns?;
+        Some(window.saturating_add(self.config.relaxed_slack_ns))
+    }
+
+    /// The shortest prefix that must be there; with a witness, only what was acknowledged before that.
+    pub(super) fn owed(&self, witness: Option<Witness>) -> Owed {
+        let counts = |ns: Nanos| witness.is_none_or(|witness| ns < witness.handed_in_ns);
         let base = self.history.base_pos;
         let cut_ns = self.cut_ns.unwrap_or(0);
-        let shown = counts(self.base_ns) || !self.history.keeps_all();
+        let testified = witness.is_none_or(|witness| witness.opening);
+        let shown = testified || counts(self.base_ns) || !self.history.keeps_all();
         let mut owed = Owed {
             pos: if shown { base } else { 0 },
             because: Because::Shown,
         };
-        let window = self
-            .config
-            .relaxed_window_ns
-            .map(|window| window.saturating_add(self.config.relaxed_slack_ns));
         for pos in self
             .history
             .positions()
@@ -376,9 +414,12 @@ impl Oracle {
             };
             let must = match write.status {
                 WriteStatus::Durable => counts(acknowledged),
-                WriteStatus::Relaxed => window.is_some_and(|window| {
-                    acknowledged.saturating_add(window) <= cut_ns && counts(acknowledged)
-                }),
+                WriteStatus::Relaxed => {
+                    let aged = self
+                        .window_ns()
+                        .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
+                    (aged && counts(acknowledged)) || write.synced_ns.is_some_and(counts)
+                }
                 _ => false,
             };
             if must {
@@ -408,9 +449,8 @@ impl Oracle {
             .take_while(|&pos| pos > prefix)
             .filter(|&pos| pos <= owed);
         let durable = |pos: &Pos| {
-            self.history
-                .write(*pos)
-                .is_some_and(|write| write.status == WriteStatus::Durable)
+            let write = self.history.write(*pos);
+            write.is_some_and(|write| write.status == WriteStatus::Durable)
         };
         lost.filter(durable).count() as u64
     }
