@@ -14,6 +14,9 @@ use crate::scenario::{OptionText, Scenario};
 const DIVISORS: [u64; 5] = [64, 16, 8, 4, 2];
 /// A call that has not returned with a hundredth of its fuel is taken for one that hangs, until the case is small.
 const HANG_SHARE: u64 = 100;
+/// But not with less than this, nor before so many events: what works takes that too.
+const HANG_FUEL_MIN: u64 = 20_000_000;
+const HANG_EVENTS_MIN: u64 = 10_000;
 
 impl Shrinking<'_> {
     /// Makes numbers among the options smaller, and the device, as far as the same failure is found then.
@@ -89,9 +92,10 @@ impl Shrinking<'_> {
     /// Lets a guest that hangs, in a call or in many, do so sooner. Gives the limits that it had.
     pub(super) fn shorten_hangs(&mut self, case: &Case) -> (u64, u64) {
         let (fuel, events) = self.hangs_after();
+        let share = |limit: u64, min: u64| (limit / HANG_SHARE).max(min).min(limit);
         match self.kind.1 {
-            Symptom::OutOfFuel => self.hang_after((fuel / HANG_SHARE, events)),
-            Symptom::Endless => self.hang_after((fuel, events / HANG_SHARE)),
+            Symptom::OutOfFuel => self.hang_after((share(fuel, HANG_FUEL_MIN), events)),
+            Symptom::Endless => self.hang_after((fuel, share(events, HANG_EVENTS_MIN))),
             _ => return (fuel, events),
         }
         if !self.fails(case) {
