@@ -64,6 +64,7 @@ shipped! {
     process_crash: ["run.seeds=1..3", "run.crashes=60"];
     reorder: ["run.seeds=1..3", "run.crashes=60"];
     segments_astray: ["run.seeds=6..8", "run.crashes=30"];
+    segments_lost: ["run.seeds=116..118"];
     torn_write: ["run.seeds=1..3", "run.crashes=60"];
     write_error: ["run.seeds=1..3", "run.crashes=40"];
     write_error_protected: ["run.seeds=5..9", "run.crashes=40"];

@@ -14,8 +14,8 @@ use crate::format::to_usize;
 use crate::loaded::Loaded;
 use crate::replay::Replay;
 
-/// How many free segments are looked at, twice: the lowest, which are used first, and the lowest behind the part of the log that is missing,
-/// which were so when it was written if a checkpoint has freed others since.
+/// How many free segments are looked at, of each kind: the lowest that only the log says are free, which are used first; the lowest of all, which are used next; and
+/// the lowest behind the part of the log that is missing, which were so when it was written if a checkpoint has freed others since.
 const FREE_SEGMENTS: usize = 8;
 
 impl Replay<'_> {
@@ -84,43 +84,63 @@ impl Replay<'_> {
         Ok(highest)
     }
 
-    /// The highest durable position that parts of the log state which lie in free segments, behind a missing one that would lead there.
+    /// The highest durable position that parts of the log state which lie in free segments, behind a missing one that would lead there,
+    /// and in those that they lead to.
     async fn stated_in_free(&self, missing: u32) -> Result<Option<u64>, Error> {
         let (geometry, handle) = (&self.geometry, self.handle);
-        let free: BTreeSet<u32> = handle.with(|core| {
-            let next = |from| core.segments.free_from(from).take(FREE_SEGMENTS);
-            next(0).chain(next(missing + 1)).collect()
+        let (count, mut looked_at): (u32, BTreeSet<u32>) = handle.with(|core| {
+            let released = core.segments.released().take(FREE_SEGMENTS);
+            let lowest = |from| core.segments.free_from(from).take(FREE_SEGMENTS);
+            let all = released.chain(lowest(0)).chain(lowest(missing + 1));
+            (core.segments.count(), all.collect())
         });
-        let read =
+        let first_block =
             |physical: &u32| handle.read(geometry.segment_offset(*physical), geometry.block_bytes);
-        let reads: Vec<Io> = free.iter().map(read).collect();
-        let mut highest = None;
+        let reads: Vec<Io> = looked_at.iter().map(first_block).collect();
         let mut parts = Vec::new();
-        for (physical, read) in free.into_iter().zip(reads) {
-            // What is free may be unreadable.
-            let Ok(Some(block)) = read.await else {
-                continue;
-            };
-            if let Some(header) = SegmentHeader::decode_any(&self.id, physical, &block)
-                && header.epoch >= self.superblock.epoch
-            {
-                self.check_superblock_epoch(header.epoch, physical, 0)?;
-                highest = highest.max(Some(header.durable));
-                if header.logical > geometry.logical(self.tail.lsn) {
-                    parts.push(physical);
-                }
-            }
-            handle.give(block);
+        for (physical, read) in looked_at.iter().zip(reads) {
+            parts.extend(self.part_behind_tail(*physical, read).await?);
         }
-        for physical in parts {
-            let mut segment = Loaded::new(physical);
-            segment
-                .load(handle, geometry, geometry.segment_bytes)
-                .await?;
-            highest = highest.max(self.stated_in(&segment));
+        let mut highest = None;
+        while let Some(part) = parts.pop() {
+            let mut segment = Loaded::new(part.physical);
+            // What is free may be unreadable.
+            let _ = segment.load(handle, geometry, geometry.segment_bytes).await;
+            highest = highest
+                .max(Some(part.durable))
+                .max(self.stated_in(&segment));
             segment.done(handle);
+            if part.next < count && looked_at.insert(part.next) {
+                let read = first_block(&part.next);
+                parts.extend(self.part_behind_tail(part.next, read).await?);
+            }
         }
         Ok(highest)
+    }
+
+    /// The header of the part of the log in this segment, if there is one and it belongs behind the tail. `read` reads its first block.
+    async fn part_behind_tail(
+        &self,
+        physical: u32,
+        read: Io,
+    ) -> Result<Option<SegmentHeader>, Error> {
+        let (geometry, handle) = (&self.geometry, self.handle);
+        let offset = geometry.segment_offset(physical);
+        let block = match read.await {
+            Err(_) => handle.read(offset, geometry.block_bytes).await,
+            ok => ok,
+        };
+        let Ok(Some(block)) = block else {
+            return Ok(None);
+        };
+        let header = SegmentHeader::decode_any(&self.id, physical, &block);
+        handle.give(block);
+        let header = header.filter(|header| header.epoch >= self.superblock.epoch);
+        if let Some(header) = &header {
+            self.check_superblock_epoch(header.epoch, physical, 0)?;
+        }
+        let tail = geometry.logical(self.tail.lsn);
+        Ok(header.filter(|header| header.logical > tail))
     }
 
     /// The highest durable position that any header of the current epoch states in these bytes of a segment, wherever it was meant

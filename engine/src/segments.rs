@@ -201,6 +201,11 @@ impl Segments {
         all.filter_map(|(at, segment)| (segment.used_as == Use::Free).then_some(at))
     }
 
+    /// Those of them that only the log says are free, which are used first.
+    pub(crate) fn released(&self) -> impl Iterator<Item = u32> {
+        self.released.iter().copied()
+    }
+
     /// Marks a particular segment as used. False if it is used as something else.
     pub(crate) fn claim(&mut self, physical: u32, used_as: Use) -> bool {
         if self.free.remove(&physical) || self.released.remove(&physical) {

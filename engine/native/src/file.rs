@@ -312,6 +312,8 @@ impl DataFile {
         }))
     }
 
+    /// A file that has the length already is left as it is. Should a flush have failed to make that durable, the file system's journal has failed, and
+    /// takes no more writes.
     fn lengthen(&self, new_bytes: u64, growth: Growth) -> io::Result<Option<u64>> {
         let now = self.len_bytes();
         if new_bytes <= now {
