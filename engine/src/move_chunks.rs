@@ -153,7 +153,9 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
     }
     handle.with(|core| {
         core.unpoisoned()?;
-        if core.log.needs_segment(MOVED_POINTER_BYTES) && core.segments.free_count() == 0 {
+        // Commits may have filled the segment meanwhile, and what is left free is not for cleaning.
+        if core.log.needs_segment(MOVED_POINTER_BYTES) && !core.leaves_free(core.cleaner_floor(), 1)
+        {
             return Err(Stop::NoRoom);
         }
         // The value may have been overwritten meanwhile: then the new chunks just stay dead.
