@@ -375,6 +375,9 @@ pub(crate) struct ExplainArgs {
     /// A scenario file
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
     pub(crate) scenario: PathBuf,
+    /// The seed whose scenario it is, if it varies [default: the scenario's first]
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// Change a field first, such as --set workload.clients=1
     #[arg(long, value_name = "PATH=VALUE")]
     pub(crate) set: Vec<String>,

@@ -105,6 +105,13 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
             Err(error) => complain(&error.to_string()),
         }
     }
+    if let Some(varied) = loaded.iter().find(|scenario| scenario.varies()) {
+        complain(&format!(
+            "error: scenario {} varies by seed, and a benchmark measures one workload\n  = help: take one of them: kvsim explain SCENARIO --seed N",
+            varied.name
+        ));
+        return Err(Exit::Usage);
+    }
     if loaded.len() == named {
         Ok(loaded)
     } else {

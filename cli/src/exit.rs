@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use kvsim_harness::campaign::CampaignError;
+
 /// What the caller of `kvsim` is told. When several scenarios ran, the gravest counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -42,6 +44,16 @@ impl Exit {
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> ExitCode {
         ExitCode::from(exit as u8)
+    }
+}
+
+impl From<&CampaignError> for Exit {
+    fn from(error: &CampaignError) -> Exit {
+        if error.is_usage() {
+            Exit::Usage
+        } else {
+            Exit::Internal
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use kvsim_harness::campaign::CampaignError;
 use kvsim_harness::explore::{Exploration, ExploreReport, json, text};
 use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::explore_page;
@@ -59,8 +58,17 @@ async fn all(
     }
     let all_cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     for scenario in scenarios {
+        let seed = args.seed.unwrap_or(scenario.run.seeds.start);
+        let scenario = match scenario.of_seed(seed) {
+            Ok(scenario) => scenario.into_owned(),
+            Err(error) => {
+                complain(&error.to_string());
+                exit = exit.and(Exit::Usage);
+                continue;
+            }
+        };
         let exploration = Exploration {
-            seed: args.seed.unwrap_or(scenario.run.seeds.start),
+            seed,
             scenario: Arc::new(scenario.clone()),
             program: Arc::clone(program),
             jobs: args.common.jobs.unwrap_or_else(all_cores),
@@ -89,8 +97,7 @@ async fn all(
             }
             Ok(Err(error)) => {
                 complain(&error.to_string());
-                let ours = !matches!(error, CampaignError::Rejected { .. });
-                exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
+                exit = exit.and(Exit::from(&error));
             }
             Err(error) => {
                 complain(&format!("internal error: kvsim panicked: {error}"));

@@ -140,10 +140,7 @@ fn all_cores() -> NonZeroUsize {
 
 fn of_error(error: &CampaignError) -> Exit {
     complain(&error.to_string());
-    match error {
-        CampaignError::Rejected { .. } => Exit::Usage,
-        _ => Exit::Internal,
-    }
+    Exit::from(error)
 }
 
 fn finish_host(reports: &[HostReport], json: bool) -> Exit {

@@ -12,9 +12,13 @@ use crate::output::{complain, print};
 
 /// Prints a scenario with every default filled in.
 pub(crate) fn explain(args: &ExplainArgs) -> Exit {
-    match scenario::load(&args.scenario, &args.set) {
-        Ok(scenario) => {
-            print(&scenario::explain(&scenario));
+    let explained = scenario::load(&args.scenario, &args.set).and_then(|scenario| {
+        let seed = args.seed.unwrap_or(scenario.run.seeds.start);
+        Ok(scenario::explain(&*scenario.of_seed(seed)?))
+    });
+    match explained {
+        Ok(text) => {
+            print(&text);
             Exit::Clean
         }
         Err(error) => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvsim_harness::campaign::{Campaign, CampaignError};
+use kvsim_harness::campaign::Campaign;
 use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::run_page;
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
@@ -220,11 +220,7 @@ async fn all(
             }
             Err(error) => {
                 complain(&error.to_string());
-                let ours = !matches!(
-                    error,
-                    CampaignError::Rejected { .. } | CampaignError::TooFewSeeds { .. }
-                );
-                exit = exit.and(if ours { Exit::Internal } else { Exit::Usage });
+                exit = exit.and(Exit::from(&error));
                 found.unreported.push(Unreported {
                     scenario: scenario.name.clone(),
                     message: error.to_string(),

@@ -32,6 +32,13 @@ pub(crate) fn trace(args: &TraceArgs) -> Exit {
     };
     warn_of_another_guest(&scenario, program.as_ref());
     let seed = args.seed.unwrap_or(scenario.run.seeds.start);
+    let scenario = match scenario.of_seed(seed) {
+        Ok(scenario) => scenario,
+        Err(error) => {
+            complain(&error.to_string());
+            return Exit::Usage;
+        }
+    };
     let result = run_seed(
         &scenario,
         &program,

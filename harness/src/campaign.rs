@@ -18,7 +18,7 @@ use crate::control::{Control, Stop};
 use crate::coverage::{Coverage, MarkCounts};
 use crate::failure;
 use crate::run::{SeedEnd, SeedResult, Tracing, first_difference, run_seed};
-use crate::scenario::{Scenario, SeedRange};
+use crate::scenario::{Scenario, ScenarioError, SeedRange};
 use crate::summary::part::{self, Done};
 use crate::summary::{FailureReport, Part, Real, RunReport, Terms, Verdict};
 
@@ -70,13 +70,20 @@ pub enum CampaignError {
         difference: String,
     },
     /// The guest does not take what the scenario gives it: a wrong scenario, not a finding.
-    #[error("error: scenario {scenario}: the guest does not take its configuration: {message}")]
+    #[error(
+        "error: scenario {scenario}, seed {seed}: the guest does not take its configuration: {message}"
+    )]
     Rejected {
         /// The scenario.
         scenario: String,
+        /// The seed.
+        seed: u64,
         /// What the guest says.
         message: String,
     },
+    /// A seed of a scenario that varies draws nothing that fits together.
+    #[error("{0}")]
+    Drawn(#[from] ScenarioError),
     /// There are fewer seeds than parts.
     #[error("error: scenario {scenario}: {seeds} seeds are too few for {shards} shards")]
     TooFewSeeds {
@@ -97,6 +104,19 @@ pub enum CampaignError {
         /// What failed.
         what: String,
     },
+}
+
+impl CampaignError {
+    /// Whether what was asked for is wrong, and not kvsim.
+    #[must_use]
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            CampaignError::Rejected { .. }
+                | CampaignError::Drawn(_)
+                | CampaignError::TooFewSeeds { .. }
+        )
+    }
 }
 
 /// A report and, if asked for, every event of every seed.
@@ -123,7 +143,7 @@ impl Campaign {
         let mut report = self.report(seeds, done);
         if let Some(failed) = failed {
             let failed = self.confirm(&failed).await?;
-            let (failure, outcome) = self.failure(&failed);
+            let (failure, outcome) = self.failure(&failed)?;
             report.failure = Some(failure);
             report.verdict = outcome;
         }
@@ -226,8 +246,8 @@ impl Campaign {
         control: &Control,
         tracing: Tracing,
     ) -> Result<SeedResult, CampaignError> {
-        let run =
-            AssertUnwindSafe(|| run_seed(&self.scenario, &self.program, seed, control, tracing));
+        let scenario = self.scenario.of_seed(seed)?;
+        let run = AssertUnwindSafe(|| run_seed(&scenario, &self.program, seed, control, tracing));
         let result = std::panic::catch_unwind(run).map_err(|payload| {
             let text = payload.downcast_ref::<String>().map(String::as_str);
             let text = text
@@ -243,6 +263,7 @@ impl Campaign {
             }),
             SeedEnd::Rejected(message) => Err(CampaignError::Rejected {
                 scenario: self.scenario.name.clone(),
+                seed,
                 message: message.clone(),
             }),
             _ => Ok(result),
@@ -322,15 +343,16 @@ impl Campaign {
         }
     }
 
-    fn failure(&self, failed: &SeedResult) -> (FailureReport, Verdict) {
-        let (scenario, program) = (&self.scenario, self.program.as_ref());
-        let (failure, _) = failure::report(scenario, program, failed, self.failures.as_deref());
+    fn failure(&self, failed: &SeedResult) -> Result<(FailureReport, Verdict), CampaignError> {
+        let scenario = self.scenario.of_seed(failed.seed)?;
+        let (program, directory) = (self.program.as_ref(), self.failures.as_deref());
+        let (failure, _) = failure::report(&scenario, program, failed, directory);
         let terms = Terms {
             expect: scenario.expect,
             strict: self.strict,
         };
         let verdict = terms.verdict_of(&failure);
-        (failure, verdict)
+        Ok((failure, verdict))
     }
 }
 

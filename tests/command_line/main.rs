@@ -13,6 +13,7 @@ mod reports;
 mod shards;
 mod small;
 mod timeline;
+mod vary;
 
 use std::path::Path;
 

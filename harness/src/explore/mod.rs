@@ -209,7 +209,11 @@ impl Exploration {
     fn error(&self, failed: Failed) -> CampaignError {
         let scenario = self.scenario.name.clone();
         match failed {
-            Failed::Rejected(message) => CampaignError::Rejected { scenario, message },
+            Failed::Rejected(message) => CampaignError::Rejected {
+                scenario,
+                seed: self.seed,
+                message,
+            },
             Failed::Invalid(what) => CampaignError::InvalidRun {
                 scenario,
                 seed: self.seed,

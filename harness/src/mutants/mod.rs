@@ -304,6 +304,7 @@ impl Hunt {
                     SeedEnd::Violation(_) => return self.confirm(scenario, &result, tried),
                     SeedEnd::Rejected(message) => {
                         return Err(CampaignError::Rejected {
+                            seed: result.seed,
                             scenario: scenario.name.clone(),
                             message: message.clone(),
                         });

@@ -9,7 +9,7 @@ use crate::case::Case;
 /// The column in which the comments begin, where the value leaves room.
 const COMMENT_COLUMN: usize = 44;
 
-/// Renders the whole scenario.
+/// Renders the whole scenario; of one that varies, what all seeds have in common: [`Scenario::of_seed`] gives the rest.
 ///
 /// # Panics
 /// Never: every scenario that loads can be written.

@@ -4,6 +4,7 @@
 //! path of their field, and the path is looked up in the layers again, last one first, to point at the line that says it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use kvsim_simdisk::DeviceConfig;
 use toml::de::{DeTable, DeValue};
@@ -15,17 +16,19 @@ use super::{GuestConfig, HostConfig};
 /// Of a latency: what is drawn from, whatever else is said.
 const MEASURED: &str = "means_ns";
 
-/// One source text.
-#[derive(Debug, Clone)]
+/// One source text, or a part of one.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Layer {
     /// What to call it in an error.
     pub(super) source: String,
-    /// The TOML.
-    pub(super) text: String,
+    /// The TOML; that of a whole file is shared by its parts.
+    pub(super) text: Arc<str>,
     /// The table of the scenario that this text's top level is: `device` for a profile. What stands in [`BESIDE`] is meant as it
     /// is there too.
     pub(super) prefix: Option<&'static str>,
-    /// The text as a table.
+    /// Where in the text the table lies that this layer is; at its top level if empty.
+    at: Vec<Step>,
+    /// The text, or that part of it, as a table.
     pub(super) table: Table,
 }
 
@@ -51,8 +54,9 @@ impl Layer {
         match text.parse::<Table>() {
             Ok(table) => Ok(Layer {
                 source,
-                text,
+                text: text.into(),
                 prefix,
+                at: Vec::new(),
                 table,
             }),
             Err(error) => {
@@ -84,6 +88,15 @@ impl Layer {
         Layer::parse("--set".to_owned(), text, None)
     }
 
+    /// The table that lies at `at` in this layer's text, as a layer of its own.
+    pub(super) fn part(&self, table: Table, at: Vec<Step>) -> Layer {
+        Layer {
+            at,
+            table,
+            ..self.clone()
+        }
+    }
+
     /// The span of the key and of the value at `path`, if this layer says it.
     fn find(&self, path: &[Step]) -> Option<(Range<usize>, Range<usize>)> {
         let path = match (self.prefix, path.split_first()) {
@@ -92,6 +105,7 @@ impl Layer {
             (Some(prefix), Some((Step::Key(first), rest))) if first == prefix => rest,
             _ => return None,
         };
+        let path = [&self.at, path].concat();
         let (first, rest) = path.split_first()?;
         let root = DeTable::parse(&self.text).ok()?;
         let (mut key, mut value) = entry(root.get_ref(), first)?;
@@ -177,7 +191,7 @@ impl Layers {
             let span = if of_key { key } else { value };
             Some(Place {
                 source: layer.source.clone(),
-                text: layer.text.clone(),
+                text: layer.text.to_string(),
                 span,
             })
         })

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{Diagnostic, ScenarioError, nearest};
-use super::layers::{Layer, Layers, Step, parse_path};
-use super::profiles::{self, Found};
-use super::{Scenario, known_fields, validate};
+use super::Scenario;
+use super::error::{ScenarioError, nearest};
+use super::layers::Layer;
+use super::profiles;
+use super::sources::Sources;
 
 /// Loads the scenario at `path` with the assignments of `--set` on top.
 ///
@@ -95,66 +96,10 @@ pub fn parse(
     directory: Option<&Path>,
     sets: &[String],
 ) -> Result<Scenario, ScenarioError> {
-    let mut layers = Layers::new(vec![Layer::parse(source.to_owned(), text, None)?]);
-    for assignment in sets {
-        layers.layers.push(Layer::assignment(assignment)?);
-    }
-    let known = known_fields();
-    let name = layers
-        .merged()
-        .get("profile")
-        .and_then(|name| name.as_str())
-        .map(str::to_owned);
-    if let Some(name) = name {
-        let profile = profile(&layers, &name, directory)?;
-        layers.layers.insert(0, profile);
-    }
-    let mut scenario: Scenario =
-        serde_path_to_error::deserialize(layers.merged()).map_err(|error| {
-            let path = steps(error.path());
-            layers.explain_serde(&path, error.inner().message(), &known)
-        })?;
-    if scenario.name.is_empty() {
-        stem.clone_into(&mut scenario.name);
-    }
-    validate::validate(&scenario).map_err(|problem| {
-        let paths: Vec<&str> = problem.fields.iter().map(String::as_str).collect();
-        layers.problem(&paths, problem.message, problem.help)
-    })?;
-    Ok(scenario)
-}
-
-fn profile(layers: &Layers, name: &str, directory: Option<&Path>) -> Result<Layer, ScenarioError> {
-    match profiles::find(name, directory) {
-        Found::Text(source, text) => Layer::parse(source, text, Some("device")),
-        Found::Unreadable(path, source) => Err(ScenarioError::Unreadable { path, source }),
-        Found::Nowhere(looked_at, names) => {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let help = match nearest(name, names.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("there are: {}", names.join(", ")),
-            };
-            Err(ScenarioError::Wrong(Box::new(Diagnostic {
-                message: format!("no such profile: {name}"),
-                place: layers.place(&parse_path("profile"), false),
-                field: Some("profile".to_owned()),
-                notes: looked_at
-                    .iter()
-                    .map(|place| format!("looked at: {place}"))
-                    .collect(),
-                help: Some(help),
-            })))
-        }
-    }
-}
-
-fn steps(path: &serde_path_to_error::Path) -> Vec<Step> {
-    use serde_path_to_error::Segment;
-    path.iter()
-        .filter_map(|segment| match segment {
-            Segment::Map { key } => Some(Step::Key(key.clone())),
-            Segment::Seq { index } => Some(Step::Index(*index)),
-            Segment::Enum { .. } | Segment::Unknown => None,
-        })
-        .collect()
+    let file = Layer::parse(source.to_owned(), text, None)?;
+    let sets: Result<Vec<Layer>, ScenarioError> = sets
+        .iter()
+        .map(|assignment| Layer::assignment(assignment))
+        .collect();
+    Sources::new(file, sets?, stem, directory)?.load()
 }

@@ -1,7 +1,8 @@
 //! A scenario: what to run, on which device, with which faults, how often to crash it, and what to check. One TOML file.
 //!
 //! Every field has a default, an unknown one is an error, and [`explain`] prints them all. The fields come from three layers,
-//! the later winning field by field: the device profile, the file, `--set` on the command line.
+//! the later winning field by field: the device profile, the file, `--set` on the command line. With `[vary]` in the file there is
+//! a fourth below `--set`, drawn for each seed.
 
 mod error;
 mod explain;
@@ -11,14 +12,18 @@ mod layers;
 mod load;
 mod profiles;
 mod run_config;
+mod sources;
 mod units;
 mod validate;
+mod vary;
 
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use kvsim_simdisk::{DeviceConfig, FaultConfig};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -31,6 +36,7 @@ pub use fields::FIELDS;
 pub use load::{load, parse};
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
 pub use run_config::{CrashClock, GuestConfig, HostConfig, OnDamage, RunConfig};
+pub(crate) use sources::Sources;
 pub use units::{
     OptionText, SeedRange, bytes, nanoseconds, parse_duration, parse_moment, thousands,
 };
@@ -77,6 +83,9 @@ pub struct Scenario {
     /// In a failing case of an exploration: each step that leads to the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<Case>,
+    /// What it is drawn from for each seed, if it has a `[vary]`.
+    #[serde(skip)]
+    pub(crate) sources: Option<Arc<Sources>>,
 }
 
 /// What a saved failing case remembers of its failure.
@@ -172,6 +181,23 @@ impl<'de> Deserialize<'de> for Expect {
 }
 
 impl Scenario {
+    /// Whether each seed runs a scenario of its own, because of `[vary]`.
+    #[must_use]
+    pub fn varies(&self) -> bool {
+        self.sources.is_some()
+    }
+
+    /// The scenario of one seed: itself unless it varies. What was drawn is added to the description.
+    ///
+    /// # Errors
+    /// Whatever is drawn contradicts itself.
+    pub fn of_seed(&self, seed: u64) -> Result<Cow<'_, Scenario>, ScenarioError> {
+        match &self.sources {
+            None => Ok(Cow::Borrowed(self)),
+            Some(sources) => sources.of_seed(seed).map(Cow::Owned),
+        }
+    }
+
     /// The name of the profile, for people: that of the failing case's origin if it is one.
     #[must_use]
     pub fn profile_name(&self) -> Option<&str> {
