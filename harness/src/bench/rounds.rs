@@ -1,9 +1,11 @@
 //! Rounds: each engine is opened and loaded once, then they take turns, so that a disk that is slow for a while is slow for all.
+//! A turn begins when what the one before left behind is done.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use kvsim_store::remote::{Remote, RemoteLoad};
+use kvsim_store::settle::settle;
 
 use super::counters::{Source, space_bytes};
 use super::load::{Pace, Script, Seen, preload, run};
@@ -132,6 +134,8 @@ pub fn measure(
             if stopped() {
                 break;
             }
+            let quiet = settle(&plan.directory, &source, stopped);
+            tracing::debug!(engine = contender.row.engine, quiet, "its turn");
             watch.measuring(contender.row.engine, round + 1, plan.rounds);
             contender.measure(&script, &plan.pace, &source);
         }

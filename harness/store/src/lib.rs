@@ -7,11 +7,13 @@
 //! - [`remote`]: an engine of another process, its clients with it
 //! - [`script`]: what the clients do; [`seen`]: how they come, and what was seen of them
 //! - [`counters`]: what the process and the device say that was read and written
+//! - [`settle`]: the pause between two turns
 
 pub mod counters;
 pub mod remote;
 pub mod script;
 pub mod seen;
+pub mod settle;
 
 use std::future::Future;
 use std::path::Path;
