@@ -139,7 +139,8 @@ impl Replay<'_> {
         if let Some(header) = &header {
             self.check_superblock_epoch(header.epoch, physical, 0)?;
         }
-        let tail = geometry.logical(self.tail.lsn);
+        // Where the log ends with its segment, the part that is missing is the one that begins there.
+        let tail = geometry.logical(self.tail.lsn.saturating_sub(1));
         Ok(header.filter(|header| header.logical > tail))
     }
 
