@@ -90,8 +90,11 @@ impl Source {
     }
 }
 
+#[cfg(target_os = "linux")]
 fn stat_of(directory: &Path) -> Option<PathBuf> {
-    let device = fs::metadata(directory).ok()?.dev();
+    use std::os::linux::fs::MetadataExt;
+
+    let device = fs::metadata(directory).ok()?.st_dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let found = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     // Flushes are counted for the whole disk only.
@@ -101,6 +104,12 @@ fn stat_of(directory: &Path) -> Option<PathBuf> {
         found
     };
     Some(disk.join("stat"))
+}
+
+/// No other system shows it so.
+#[cfg(not(target_os = "linux"))]
+fn stat_of(_: &Path) -> Option<PathBuf> {
+    None
 }
 
 fn block_stat(text: &str) -> Counters {
