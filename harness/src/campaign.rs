@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kvsim_sim::Program;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::control::{Control, Stop};
 use crate::coverage::{Coverage, MarkCounts};
@@ -189,7 +189,7 @@ impl Campaign {
         };
         let mut next = seeds.start;
         let mut running = JoinSet::new();
-        let mut broken = None;
+        let (mut violated, mut broken) = (u64::MAX, None::<(u64, CampaignError)>);
         loop {
             while running.len() < self.jobs.get()
                 && next < end
@@ -202,23 +202,31 @@ impl Campaign {
             let Some(joined) = running.join_next().await else {
                 break;
             };
-            match joined.unwrap_or_else(|error| Err(self.panic(next, &error.to_string()))) {
+            let lost = |error: JoinError| (seeds.start, self.panic(next, &error.to_string()));
+            match joined.unwrap_or_else(|error| Err(lost(error))) {
                 Ok(result) => {
                     if result.end.is_violation() {
                         control.failed(result.seed);
+                        violated = violated.min(result.seed);
                     }
                     merged.take(result);
                 }
-                Err(error) => {
-                    control.failed(seeds.start);
-                    broken.get_or_insert(error);
+                Err((seed, error)) => {
+                    control.failed(seed);
+                    if broken.as_ref().is_none_or(|(first, _)| seed < *first) {
+                        broken = Some((seed, error));
+                    }
                 }
             }
         }
         if let Some(alarm) = alarm {
             alarm.abort();
         }
-        broken.map_or(Ok(()), Err)
+        // The first by number decides, not the first in time.
+        match broken {
+            Some((seed, error)) if seed < violated => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// One seed, ready to be run on a thread of its own; a panic is caught here, where the seed is known.
@@ -226,7 +234,7 @@ impl Campaign {
         &self,
         seed: u64,
         control: &Arc<Control>,
-    ) -> impl FnOnce() -> Result<SeedResult, CampaignError> + use<> {
+    ) -> impl FnOnce() -> Result<SeedResult, (u64, CampaignError)> + use<> {
         let (this, control) = (self.clone(), Arc::clone(control));
         move || {
             let tracing = if this.trace {
@@ -234,7 +242,8 @@ impl Campaign {
             } else {
                 Tracing::HashOnly
             };
-            let result = this.run_one(seed, &control, tracing)?;
+            let result = this.run_one(seed, &control, tracing);
+            let result = result.map_err(|error| (seed, error))?;
             control.count_seed();
             Ok(result)
         }

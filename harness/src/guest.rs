@@ -52,7 +52,7 @@ pub fn load_for(
     file: Option<&Path>,
     instances: Instances,
 ) -> Result<Arc<dyn Program>, String> {
-    let wants = |scenario: &Scenario| scenario.guest.options.contains_key("mutant");
+    let wants = |scenario: &Scenario| scenario.may_set_option("mutant");
     if file.is_none() && scenarios.iter().any(wants) {
         return load_mutants(None);
     }

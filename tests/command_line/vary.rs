@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::ends;
+use crate::{ends, kvsim};
 
 /// Half the seeds have a client whose relaxed writes are held to a promise that nobody gave.
 const UNKEPT: &str = "name = \"unkept\"\n[run]\nseeds = \"1..20\"\ncrashes = 20\nevents_per_crash = 200\n\
@@ -69,26 +69,73 @@ fn a_failing_case_has_what_its_seed_drew() {
     ends(&["replay", &case], 1, &["Reproduced exactly"]);
 }
 
-/// Goal: one time line is of one seed, and it is the seed's own.
+/// Goal: whatever takes a seed takes what that seed drew. Method: the same of the seed's scenario, taken out.
 #[test]
-fn a_time_line_is_of_what_the_seed_drew() {
-    let of = |seed: &str| {
-        ends(
-            &[
-                "trace",
-                "scenarios/swarm.toml",
-                "--seed",
-                seed,
-                "--limit",
-                "40",
-            ],
+fn time_lines_and_explorations_are_of_what_the_seed_drew() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("one.toml");
+    let explained = ends(&["explain", "scenarios/swarm.toml", "--seed", "3"], 0, &[]);
+    std::fs::write(&path, &explained.stdout).expect("it can be written");
+    let path = path.display().to_string();
+    let trace = |file: &str| ends(&["trace", file, "--seed", "3", "--limit", "400"], 0, &[]).stdout;
+    assert_eq!(trace("scenarios/swarm.toml"), trace(&path));
+    let explored = |file: &str| {
+        let few = [
+            "--set",
+            "explore.operations=5",
+            "--set",
+            "explore.states_per_point=20",
+        ];
+        let ended = ends(
+            &[&["explore", file, "--seed", "3"], &few[..]].concat(),
             0,
-            &[],
-        )
-        .stdout
+            &["PASS"],
+        );
+        ["requests", "crash points", "crash states"]
+            .map(|label| ended.line(label).map(str::to_owned))
     };
-    assert_eq!(of("3"), of("3"));
-    assert_ne!(of("3"), of("4"));
+    let taken_out = explored(&path);
+    assert!(taken_out.iter().any(Option::is_some), "{taken_out:?}");
+    assert_eq!(explored("scenarios/swarm.toml"), taken_out);
+}
+
+/// Goal: the first seed that fails or cannot be run decides, however many run side by side. Method: a violation before and behind a
+/// seed that the guest refuses.
+#[test]
+fn the_first_seed_decides_whatever_comes_first() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("both.toml");
+    let text = UNKEPT.replace(
+        "promise = [{},",
+        "promise = [{ guest.options.nonsense = 1 },",
+    );
+    std::fs::write(&path, text).expect("it can be written");
+    let path = path.display().to_string();
+    let mut ends_of = std::collections::BTreeSet::new();
+    for seeds in ["1..20", "2..20", "3..20", "4..20", "5..20", "6..20"] {
+        let run = |jobs: &str| {
+            let failures = directory.path().display().to_string();
+            let ended = kvsim(&[
+                "run",
+                &path,
+                "--seeds",
+                seeds,
+                "-j",
+                jobs,
+                "--failures",
+                &failures,
+            ]);
+            (
+                ended.code,
+                ended.line("trace").map(str::to_owned),
+                ended.stderr,
+            )
+        };
+        let alone = run("1");
+        assert_eq!(alone, run("4"), "{seeds}");
+        ends_of.insert(alone.0);
+    }
+    assert_eq!(ends_of, [Some(1), Some(2)].into());
 }
 
 /// Goal: what has one workload only is not fed with many, and what fits nothing is wrong usage.
@@ -109,11 +156,11 @@ fn what_cannot_be_is_refused() {
         ends(
             &[command, &path],
             2,
-            &["drew 100 times from [vary]", "never.toml:3:27"],
+            &["the rest of [vary]", "never.toml:3:27"],
         );
     }
     ends(
-        &["run", &path, "--set", "vary.a=3"],
+        &["run", "scenarios/swarm.toml", "--set", "vary.a=3"],
         2,
         &["--set vary", "stands in a scenario's file"],
     );

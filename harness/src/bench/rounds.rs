@@ -135,6 +135,9 @@ pub fn measure(
                 break;
             }
             let quiet = settle(&plan.directory, &source, stopped);
+            if stopped() {
+                break;
+            }
             tracing::debug!(engine = contender.row.engine, quiet, "its turn");
             watch.measuring(contender.row.engine, round + 1, plan.rounds);
             contender.measure(&script, &plan.pace, &source);

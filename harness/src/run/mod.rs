@@ -182,6 +182,7 @@ fn carry_out(
     keeps_steps: bool,
     course: impl FnOnce(&mut SeedRun<'_>) -> Result<(), Halt>,
 ) -> (SeedResult, Steps) {
+    debug_assert!(!scenario.varies(), "only what a seed draws can be run");
     let mut steps = Steps {
         case: Case::default(),
         seed,

@@ -14,7 +14,7 @@ use super::error::{Diagnostic, Place, ScenarioError, nearest};
 use super::{GuestConfig, HostConfig};
 
 /// Of a latency: what is drawn from, whatever else is said.
-const MEASURED: &str = "means_ns";
+pub(super) const MEASURED: &str = "means_ns";
 
 /// One source text, or a part of one.
 #[derive(Debug, Clone, PartialEq)]

@@ -187,6 +187,14 @@ impl Scenario {
         self.sources.is_some()
     }
 
+    /// Whether the guest is told this option, for any seed.
+    #[must_use]
+    pub fn may_set_option(&self, name: &str) -> bool {
+        let sources = self.sources.as_deref();
+        self.guest.options.contains_key(name)
+            || sources.is_some_and(|sources| sources.may_set_option(name))
+    }
+
     /// The scenario of one seed: itself unless it varies. What was drawn is added to the description.
     ///
     /// # Errors

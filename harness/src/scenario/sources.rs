@@ -14,6 +14,9 @@ use super::{Scenario, SeedRange, known_fields, validate};
 /// How often a seed draws before it is said that nothing fits together.
 const DRAWS_MAX: u64 = 100;
 
+/// One alternative of each dimension, and what they are called.
+type Taken<'s> = (Vec<&'s Layer>, Vec<String>);
+
 /// All that a scenario is made from.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Sources {
@@ -37,33 +40,49 @@ impl Sources {
         let mut sources = Sources {
             file,
             dimensions,
-            sets,
+            sets: Vec::new(),
             stem: stem.to_owned(),
             profiles: BTreeMap::new(),
         };
-        if sources
-            .sets
-            .iter()
-            .any(|set| set.table.contains_key("vary"))
-        {
+        if !sources.dimensions.is_empty() {
+            // By itself: what the command line rules out is no mistake of the file's.
+            sources.read_profiles(directory)?;
+            sources.check_alternatives()?;
+        }
+        if sets.iter().any(|set| set.table.contains_key("vary")) {
             let message = "--set vary: what seeds take stands in a scenario's file";
             let help = "set the field itself, which is stronger: --set device.cache=volatile";
             return Err(sources.problem_with_vary(message, Some(help)));
         }
+        sources.sets = sets;
         sources.read_profiles(directory)?;
-        // Each alternative by itself, so that a mistake in one is seen whatever the seeds take.
-        for alternative in sources.alternatives() {
-            sources.well_formed(&[alternative])?;
-        }
         Ok(sources)
     }
 
-    /// What all seeds have in common; it keeps these sources if seeds differ.
-    pub(super) fn load(self) -> Result<Scenario, ScenarioError> {
-        let mut scenario = self.scenario(&[])?;
-        if self.dimensions.is_empty() {
-            return Ok(scenario);
+    /// Each alternative is well formed, and fits together with something that the other dimensions give.
+    fn check_alternatives(&self) -> Result<(), ScenarioError> {
+        for alternative in self.alternatives() {
+            self.well_formed(&[alternative])?;
         }
+        for (at, dimension) in self.dimensions.iter().enumerate() {
+            for alternative in &dimension.alternatives {
+                let with = |(mut taken, _): Taken<'_>| {
+                    taken[at] = alternative;
+                    self.scenario(&taken)
+                };
+                let others = "with nothing that the rest of [vary] gives does this fit together";
+                self.first_that_fits(0, with, |_| others.to_owned())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What all seeds have in common, if they differ, and else the scenario. By itself the former need not fit together.
+    pub(super) fn load(self) -> Result<Scenario, ScenarioError> {
+        if self.dimensions.is_empty() {
+            return self.scenario(&[]);
+        }
+        let (mut scenario, _) = self.well_formed(&[])?;
         if scenario.failure.is_some() {
             return Err(self.problem_with_vary("a failing case varies nothing", None));
         }
@@ -76,38 +95,59 @@ impl Sources {
         layers.problem(&["vary"], message.to_owned(), help.map(str::to_owned))
     }
 
-    /// The scenario of one seed. What it draws may contradict itself; then it draws again.
+    /// The scenario of one seed. What it draws may contradict itself; then it draws all of it again.
     pub(super) fn of_seed(&self, seed: u64) -> Result<Scenario, ScenarioError> {
+        let made = |(taken, names): Taken<'_>| {
+            let mut scenario = self.scenario(&taken)?;
+            scenario.run.seeds = SeedRange::one(seed);
+            let drawn = format!("Seed {seed} took {}.", names.join(", "));
+            scenario.description = [scenario.description.as_str(), &drawn]
+                .join(" ")
+                .trim()
+                .to_owned();
+            Ok(scenario)
+        };
+        let note = |names: &[String]| {
+            format!(
+                "seed {seed} drew {DRAWS_MAX} times from [vary], and nothing that fits together; the last time {}",
+                names.join(", ")
+            )
+        };
+        self.first_that_fits(seed, made, note)
+    }
+
+    /// The first draw of a seed of which `make` makes something; `note` is added to the last error if there is none.
+    fn first_that_fits<'s, T>(
+        &'s self,
+        seed: u64,
+        make: impl Fn(Taken<'s>) -> Result<T, ScenarioError>,
+        note: impl Fn(&[String]) -> String,
+    ) -> Result<T, ScenarioError> {
         let mut attempt = 0;
         loop {
-            let (taken, names): (Vec<&Layer>, Vec<String>) = self
-                .dimensions
-                .iter()
-                .map(|dimension| dimension.taken(seed, attempt))
-                .unzip();
+            let drawn = self.dimensions.iter();
+            let (taken, names): Taken<'_> = drawn.map(|it| it.taken(seed, attempt)).unzip();
             attempt += 1;
-            match self.scenario(&taken) {
-                Ok(mut scenario) => {
-                    scenario.run.seeds = SeedRange::one(seed);
-                    let drawn = format!("Seed {seed} took {}.", names.join(", "));
-                    scenario.description = [scenario.description.as_str(), &drawn]
-                        .join(" ")
-                        .trim()
-                        .to_owned();
-                    return Ok(scenario);
-                }
+            match make((taken, names.clone())) {
                 Err(mut error) if attempt >= DRAWS_MAX => {
                     if let ScenarioError::Wrong(diagnostic) = &mut error {
-                        diagnostic.notes.push(format!(
-                            "seed {seed} drew {DRAWS_MAX} times from [vary], and nothing that fits together; the last time {}",
-                            names.join(", ")
-                        ));
+                        diagnostic.notes.push(note(&names));
                     }
                     return Err(error);
                 }
                 Err(_) => {}
+                ok => return ok,
             }
         }
+    }
+
+    /// Whether the guest may be told this option.
+    pub(super) fn may_set_option(&self, name: &str) -> bool {
+        let sets = |layer: &Layer| {
+            let options = layer.table.get("guest").and_then(|it| it.get("options"));
+            options.is_some_and(|options| options.get(name).is_some())
+        };
+        self.alternatives().any(sets)
     }
 
     fn scenario(&self, taken: &[&Layer]) -> Result<Scenario, ScenarioError> {
