@@ -1,8 +1,9 @@
 //! From a scenario and a seed to the world that they describe.
 
-use kvsim_sim::{GuestLimits, TraceMode, WorldConfig};
+use kvsim_sim::{GuestLimits, Program, TraceMode, WorldConfig};
 use kvsim_simdisk::{FaultConfig, FaultKind};
 
+use crate::oracle::OracleConfig;
 use crate::scenario::Scenario;
 
 /// What the world of this seed is made from.
@@ -25,6 +26,23 @@ pub(crate) fn world_config(scenario: &Scenario, seed: u64, trace: TraceMode) -> 
             .collect(),
         db_id: database_id(seed),
         trace,
+    }
+}
+
+/// How the oracle judges this guest in this scenario; `lies` if the device is asked for any.
+pub(crate) fn oracle_config(
+    scenario: &Scenario,
+    program: &dyn Program,
+    lies: bool,
+) -> OracleConfig {
+    let stated = program.policies();
+    // A scenario that was loaded has only policies that there are.
+    let policies = scenario.guest.policies(stated).unwrap_or(stated);
+    OracleConfig {
+        keep_history: lies,
+        relaxed_window_ns: scenario.check.relaxed_window_ns,
+        relaxed_slack_ns: scenario.check.relaxed_slack_ns,
+        policies,
     }
 }
 

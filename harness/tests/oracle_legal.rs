@@ -312,6 +312,7 @@ fn an_old_relaxed_write_bears_witness() {
         relaxed_window_ns: Some(5_000),
         relaxed_slack_ns: 0,
         keep_history: true,
+        ..OracleConfig::default()
     });
     lab.truth.lost_writes = 1;
     lab.done(relaxed("a", 1));

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::GuestError;
 use crate::api::{Reply, Request, RequestId};
+use crate::policies::GuestPolicies;
 
 /// The identity of a guest: the BLAKE3 hash of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,6 +65,10 @@ pub trait Program: Send + Sync {
     /// The names of the points that it may say it has reached; their places are their numbers.
     fn marks(&self) -> &[String] {
         &[]
+    }
+    /// What it promises, where correct engines differ.
+    fn policies(&self) -> GuestPolicies {
+        GuestPolicies::default()
     }
     /// A fresh instance with nothing but its code.
     ///

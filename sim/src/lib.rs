@@ -12,6 +12,7 @@ mod error;
 mod guest;
 mod mend;
 mod notes;
+mod policies;
 mod trace;
 mod wasm;
 mod world;
@@ -23,6 +24,7 @@ pub use guest::{
 };
 pub use mend::{Effort, Mend, Place};
 pub use notes::{Asked, Cut, CutOp, Notes};
+pub use policies::{CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow};
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, Instances, WasmProgram};
 pub use world::{Moment, Step, World, WorldConfig};

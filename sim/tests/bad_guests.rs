@@ -12,6 +12,8 @@ mod limits;
 mod load;
 #[path = "bad_guests/marks.rs"]
 mod marks;
+#[path = "bad_guests/policies.rs"]
+mod policies;
 #[path = "bad_guests/replies.rs"]
 mod replies;
 #[path = "bad_guests/traps.rs"]

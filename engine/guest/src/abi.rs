@@ -131,6 +131,17 @@ extern "C" fn kv_marks() -> i64 {
     })
 }
 
+/// What this engine promises: it commits in the order of arrival and so on by default; relaxed writes are in memory until a group is
+/// written, and durable within their window.
+const POLICIES: &str = "relaxed_survives_kill=false\nrelaxed_window_ns=option:50000000\n";
+
+// SAFETY: see `kv_abi_version`.
+#[unsafe(no_mangle)]
+extern "C" fn kv_policies() -> i64 {
+    let (ptr, len) = address(POLICIES.as_bytes());
+    i64::from(ptr) << 32 | i64::from(len)
+}
+
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]
 extern "C" fn kv_buffer(len: i32) -> i32 {

@@ -7,7 +7,7 @@ use kvsim_sim::{Mend, Program, TraceMode, World};
 use kvsim_simdisk::{CrashError, CrashKind, CrashState, Device, OpId, Sectors, Survivor};
 
 use super::{Case, CaseCrash, CaseLife, CaseRequest, Incarnation, Source, Stop, blame_the_crash};
-use crate::oracle::{Ending, Observation, Oracle, OracleConfig};
+use crate::oracle::{Ending, Observation, Oracle};
 use crate::scenario::Scenario;
 use crate::setup;
 
@@ -98,13 +98,14 @@ pub(crate) fn drive_on(
     let mut config = setup::world_config(scenario, seed, trace);
     config.faults.script.extend(&case.faults);
     let lies = setup::lies(&config.faults);
+    let oracle = setup::oracle_config(scenario, &**program, lies);
     let mut world = World::new(Arc::clone(program), config)
         .map_err(|error| Stop::Invalid(error.to_string()))?;
     world.mend(course.mends);
     let mut driven = Driven {
         end: Ok(()),
         world,
-        oracle: Arc::new(Oracle::new(OracleConfig::new(&scenario.check, lies))),
+        oracle: Arc::new(Oracle::new(oracle)),
         crashes: [0; 2],
         recoveries: 0,
         sent: Vec::new(),

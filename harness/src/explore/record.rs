@@ -10,7 +10,7 @@ use super::report::Found;
 use super::toll;
 use crate::case::{Incarnation, Source, Stop};
 use crate::coverage::MarkCounts;
-use crate::oracle::{Observation, Oracle, OracleConfig};
+use crate::oracle::{Observation, Oracle};
 use crate::scenario::Scenario;
 use crate::setup;
 use crate::workload::Workload;
@@ -76,7 +76,9 @@ pub(super) fn record_from(
     let world =
         World::new(Arc::clone(program), config).map_err(|error| invalid(error.to_string()))?;
     let lies = setup::lies(&scenario.faults);
-    let oracle = Arc::new(Oracle::new(OracleConfig::new(&scenario.check, lies)));
+    let oracle = Arc::new(Oracle::new(setup::oracle_config(
+        scenario, &**program, lies,
+    )));
     let recorder = Some(Recorder::default());
     let mut life = Incarnation::new(world, oracle, source, scenario, 0, recorder);
     let end = run(&mut life);

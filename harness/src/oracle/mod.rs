@@ -52,6 +52,7 @@ pub use violation::{Facts, Symptom, Violation};
 
 use history::{History, Pos};
 use keys::{Content, KeyId};
+use kvsim_sim::GuestPolicies;
 use kvsim_sim::api::{RequestId, SnapshotId};
 use kvsim_simdisk::Nanos;
 use running::{Outstanding, Provisional};
@@ -110,18 +111,8 @@ pub struct OracleConfig {
     pub relaxed_window_ns: Option<Nanos>,
     /// Slack granted on top of the window.
     pub relaxed_slack_ns: Nanos,
-}
-
-impl OracleConfig {
-    /// As the `[check]` table says; `lies` if the device is asked for any.
-    #[must_use]
-    pub fn new(check: &CheckConfig, lies: bool) -> Self {
-        OracleConfig {
-            keep_history: lies,
-            relaxed_window_ns: check.relaxed_window_ns,
-            relaxed_slack_ns: check.relaxed_slack_ns,
-        }
-    }
+    /// What the guest promises.
+    pub policies: GuestPolicies,
 }
 
 /// Judges one guest on one device, over all its incarnations.

@@ -12,7 +12,7 @@ use kvsim_simdisk::{CrashKind, Nanos};
 
 use super::{Halt, Tracing};
 use crate::case::{CaseCrash, CaseLife, CaseRequest};
-use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, OracleConfig, insane};
+use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, insane};
 use crate::scenario::Scenario;
 use crate::setup;
 use crate::summary::Tally;
@@ -70,7 +70,7 @@ impl Life {
             .map_err(|error| Halt::Invalid(error.to_string()))?;
         Ok(Life {
             world,
-            oracle: Oracle::new(OracleConfig::new(&scenario.check, lies)),
+            oracle: Oracle::new(setup::oracle_config(scenario, &**program, lies)),
             workload,
             coming: BTreeSet::new(),
             sent: BTreeMap::new(),

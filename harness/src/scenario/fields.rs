@@ -154,6 +154,11 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     ("guest.options", "passed to the guest as they are"),
     ("guest.options.*", "the guest's own"),
+    (
+        "guest.policies",
+        "what the guest is held to, in place of what it states itself",
+    ),
+    ("guest.policies.*", "a policy of the guest ABI"),
     // [host]
     (
         "host",

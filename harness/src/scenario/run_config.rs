@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kvsim_sim::GuestPolicies;
 use kvsim_simdisk::LatencyConfig;
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +133,23 @@ pub struct GuestConfig {
     pub client_turn: LatencyConfig,
     /// Passed to the guest as they are.
     pub options: BTreeMap<String, OptionText>,
+    /// Policies in place of those that the guest states.
+    pub policies: BTreeMap<String, OptionText>,
+}
+
+impl GuestConfig {
+    /// What a guest that states `stated` is held to.
+    ///
+    /// # Errors
+    /// The name of a policy of this table that is wrong, and what is wrong with it.
+    pub fn policies(&self, stated: GuestPolicies) -> Result<GuestPolicies, (String, String)> {
+        let mut policies = stated;
+        for (name, value) in &self.policies {
+            let changed = policies.set(name, &value.0);
+            changed.map_err(|error| (name.clone(), error))?;
+        }
+        Ok(policies)
+    }
 }
 
 impl Default for GuestConfig {
@@ -143,6 +161,7 @@ impl Default for GuestConfig {
             cpu_ps_per_fuel: 250,
             client_turn: LatencyConfig::fixed(0),
             options: BTreeMap::new(),
+            policies: BTreeMap::new(),
         }
     }
 }

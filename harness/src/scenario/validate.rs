@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kvsim_sim::GuestPolicies;
 use kvsim_simdisk::ConfigError;
 
 use super::{Expect, OptionText, Scenario, bytes, thousands};
@@ -154,6 +155,11 @@ fn guest(scenario: &Scenario) -> Checked {
             "`guest.client_turn` must not fall from min_ns to max_ns, with means_ns in between",
             None,
         );
+    }
+    if let Err((name, message)) = guest.policies(GuestPolicies::default()) {
+        let help =
+            "`[guest.policies]` says what the guest is held to in place of what it states itself";
+        return problem(&[&format!("guest.policies.{name}")], message, Some(help));
     }
     names("guest.options", &guest.options)
 }

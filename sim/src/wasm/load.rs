@@ -5,6 +5,7 @@ use wasmtime::{ExternType, FuncType, Module, ValType};
 use super::{ABI_VERSION, WasmProgram};
 use crate::GuestError;
 use crate::guest::GuestLimits;
+use crate::policies::GuestPolicies;
 
 const I32: ValType = ValType::I32;
 const I64: ValType = ValType::I64;
@@ -29,10 +30,12 @@ const EXPORTS: [(&str, &[ValType], ValType); 6] = [
 ];
 
 /// What a guest may export, with parameters and result.
-const OPTIONAL: [(&str, &[ValType], ValType); 1] = [(MARKS, &[], I64)];
+const OPTIONAL: [(&str, &[ValType], ValType); 2] = [(MARKS, &[], I64), (POLICIES, &[], I64)];
 
 /// The export that gives the names of marks.
 const MARKS: &str = "kv_marks";
+/// The export that gives the policies.
+const POLICIES: &str = "kv_policies";
 /// A guest has no more marks than that.
 const MARKS_MAX: usize = 4_096;
 /// Nor longer names.
@@ -146,8 +149,11 @@ pub(super) fn check(module: &Module) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// Asks the module for its version of the ABI, and for the names of its marks if it has any.
-pub(super) fn probe(program: &WasmProgram, module: &Module) -> Result<Vec<String>, GuestError> {
+/// Asks the module for its version of the ABI, and for the names of its marks and its policies if it states any.
+pub(super) fn probe(
+    program: &WasmProgram,
+    module: &Module,
+) -> Result<(Vec<String>, GuestPolicies), GuestError> {
     let mut guest = program.instantiate(&PROBE)?;
     let found = guest.abi_version()?;
     if found != ABI_VERSION {
@@ -156,10 +162,16 @@ pub(super) fn probe(program: &WasmProgram, module: &Module) -> Result<Vec<String
             expected: ABI_VERSION,
         });
     }
-    if module.get_export(MARKS).is_none() {
-        return Ok(Vec::new());
-    }
-    marks(&guest.text(MARKS)?)
+    let names = match module.get_export(MARKS) {
+        Some(_) => marks(&guest.text(MARKS)?)?,
+        None => Vec::new(),
+    };
+    let policies = match module.get_export(POLICIES) {
+        Some(_) => GuestPolicies::parse(&guest.text(POLICIES)?)
+            .map_err(|error| GuestError::Abi(format!("{POLICIES}: {error}")))?,
+        None => GuestPolicies::default(),
+    };
+    Ok((names, policies))
 }
 
 /// One name a line, each once.

@@ -18,6 +18,7 @@ use wasmtime::{
 
 use crate::GuestError;
 use crate::guest::{Guest, GuestHash, GuestLimits, Program};
+use crate::policies::GuestPolicies;
 use host::HostState;
 use instance::WasmGuest;
 
@@ -42,6 +43,7 @@ pub struct WasmProgram {
     file: Option<PathBuf>,
     instance: InstancePre<HostState>,
     marks: Vec<String>,
+    policies: GuestPolicies,
 }
 
 impl std::fmt::Debug for WasmProgram {
@@ -207,8 +209,9 @@ impl WasmProgram {
             file,
             instance,
             marks: Vec::new(),
+            policies: GuestPolicies::default(),
         };
-        program.marks = load::probe(&program, &module)?;
+        (program.marks, program.policies) = load::probe(&program, &module)?;
         Ok(Arc::new(program))
     }
 
@@ -250,6 +253,10 @@ impl Program for WasmProgram {
 
     fn marks(&self) -> &[String] {
         &self.marks
+    }
+
+    fn policies(&self) -> GuestPolicies {
+        self.policies
     }
 
     fn start(&self, limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {

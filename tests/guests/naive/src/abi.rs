@@ -93,6 +93,16 @@ extern "C" fn kv_abi_version() -> u32 {
     1
 }
 
+/// What this engine promises, all of it the default: requests one after the other, and each write durable when it is answered.
+const POLICIES: &str = "commit_order=arrival\nreads=accepted\nrecovery_survives=always\n\
+                        empty_commit_covers=true\nrelaxed_survives_kill=true\n";
+
+// SAFETY: see `kv_abi_version`.
+#[unsafe(no_mangle)]
+extern "C" fn kv_policies() -> u64 {
+    (POLICIES.as_ptr() as u64) << 32 | POLICIES.len() as u64
+}
+
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]
 extern "C" fn kv_buffer(len: usize) -> *mut u8 {

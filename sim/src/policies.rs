@@ -1,0 +1,288 @@
+//! What a guest promises, where correct engines differ: the policies that it states by `kv_policies`.
+//!
+//! Invariant: [`GuestPolicies::default`] is the strict contract of the ABI page, and a guest that states nothing is held to it. Every
+//! other value allows more, except `relaxed_window_ns`, which promises more.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// In which order writes commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommitOrder {
+    /// In the order in which they are handed in.
+    #[default]
+    Arrival,
+    /// In any order that real time allows: a write that was answered before another was handed in commits first. Two writes that were
+    /// with the guest at the same time commit in either order.
+    Any,
+}
+
+/// Which writes a read sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadsSee {
+    /// Every write handed in before the read.
+    #[default]
+    Accepted,
+    /// Every write answered before the read was handed in. A write that is with the guest meanwhile may be seen or not; once a read has
+    /// shown it, later reads show it too.
+    Committed,
+}
+
+/// Which crashes a state survives that a recovery has shown and that no durable answer covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecoverySurvives {
+    /// Every crash.
+    #[default]
+    Always,
+    /// What is shown after a power cut survives every crash. What is shown after a killed process may still be in the device's cache, so
+    /// a power cut may take it back.
+    PowerCut,
+}
+
+/// How long a relaxed write may be lost after it was acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RelaxedWindow {
+    /// Nanoseconds from the acknowledgement until the write survives a power cut.
+    pub ns: u64,
+    /// The option `relaxed_window_ns` of the guest replaces them, where the guest is given that option.
+    pub by_option: bool,
+}
+
+/// The policies of a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct GuestPolicies {
+    /// `commit_order`: `arrival` or `any`.
+    pub commit_order: CommitOrder,
+    /// `reads`: `accepted` or `committed`.
+    pub reads: ReadsSee,
+    /// `recovery_survives`: `always` or `power_cut`.
+    pub recovery_survives: RecoverySurvives,
+    /// `empty_commit_covers`: whether a durable write that changes nothing (an empty batch, a delete of a key that is not there) makes
+    /// earlier relaxed writes durable, as any other durable write does.
+    pub empty_commit_covers: bool,
+    /// `relaxed_survives_kill`: whether a relaxed write that was acknowledged survives the kill of the process.
+    pub relaxed_survives_kill: bool,
+    /// `relaxed_window_ns`: `none`, a number of nanoseconds, or `option:` and that number if the guest has an option of this name.
+    pub relaxed_window: Option<RelaxedWindow>,
+}
+
+impl Default for GuestPolicies {
+    fn default() -> Self {
+        GuestPolicies {
+            commit_order: CommitOrder::Arrival,
+            reads: ReadsSee::Accepted,
+            recovery_survives: RecoverySurvives::Always,
+            empty_commit_covers: true,
+            relaxed_survives_kill: true,
+            relaxed_window: None,
+        }
+    }
+}
+
+impl GuestPolicies {
+    /// The names of all policies.
+    pub const NAMES: [&'static str; 6] = [
+        "commit_order",
+        "reads",
+        "recovery_survives",
+        "empty_commit_covers",
+        "relaxed_survives_kill",
+        "relaxed_window_ns",
+    ];
+
+    /// Reads lines `name=value`; what no line states keeps its default.
+    ///
+    /// # Errors
+    /// A sentence that names the line, the policy or the value that is wrong, and says what would be right.
+    pub fn parse(text: &str) -> Result<GuestPolicies, String> {
+        let mut policies = GuestPolicies::default();
+        let mut stated: Vec<&str> = Vec::new();
+        for line in text.lines() {
+            let Some((name, value)) = line.split_once('=') else {
+                return Err(format!("`{line}` is not of the form name=value"));
+            };
+            if stated.contains(&name) {
+                return Err(format!("the policy `{name}` is stated twice"));
+            }
+            policies.set(name, value)?;
+            stated.push(name);
+        }
+        Ok(policies)
+    }
+
+    /// Changes one policy.
+    ///
+    /// # Errors
+    /// A sentence that says which names or values there are.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "commit_order" => {
+                let known = [("arrival", CommitOrder::Arrival), ("any", CommitOrder::Any)];
+                self.commit_order = one_of(name, value, &known)?;
+            }
+            "reads" => {
+                let known = [
+                    ("accepted", ReadsSee::Accepted),
+                    ("committed", ReadsSee::Committed),
+                ];
+                self.reads = one_of(name, value, &known)?;
+            }
+            "recovery_survives" => {
+                let known = [
+                    ("always", RecoverySurvives::Always),
+                    ("power_cut", RecoverySurvives::PowerCut),
+                ];
+                self.recovery_survives = one_of(name, value, &known)?;
+            }
+            "empty_commit_covers" => self.empty_commit_covers = one_of(name, value, &BOOLEAN)?,
+            "relaxed_survives_kill" => self.relaxed_survives_kill = one_of(name, value, &BOOLEAN)?,
+            "relaxed_window_ns" => self.relaxed_window = window(value)?,
+            _ => {
+                let names = Self::NAMES.join(", ");
+                return Err(format!("there is no policy `{name}`; there are {names}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The window of relaxed writes, if the guest states one; `option` is the value of its option `relaxed_window_ns`, if it is given
+    /// that.
+    #[must_use]
+    pub fn relaxed_window_ns(&self, option: Option<&str>) -> Option<u64> {
+        let window = self.relaxed_window?;
+        let stated = option
+            .filter(|_| window.by_option)
+            .and_then(|text| text.trim().parse().ok());
+        Some(stated.unwrap_or(window.ns))
+    }
+}
+
+const BOOLEAN: [(&str, bool); 2] = [("true", true), ("false", false)];
+
+fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, String> {
+    let found = known.iter().find(|(text, _)| *text == value);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<String> = known.iter().map(|(text, _)| format!("`{text}`")).collect();
+        format!(
+            "the policy `{name}` is `{value}`; it is {}",
+            names.join(" or ")
+        )
+    })
+}
+
+fn window(value: &str) -> Result<Option<RelaxedWindow>, String> {
+    if value == "none" {
+        return Ok(None);
+    }
+    value.parse().map(Some)
+}
+
+impl FromStr for RelaxedWindow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<RelaxedWindow, String> {
+        let (number, by_option) = match text.strip_prefix("option:") {
+            Some(number) => (number, true),
+            None => (text, false),
+        };
+        let ns = number.parse().map_err(|_| {
+            format!("the policy `relaxed_window_ns` is `{text}`; it is `none`, a number of nanoseconds, or `option:` and that number")
+        })?;
+        Ok(RelaxedWindow { ns, by_option })
+    }
+}
+
+impl fmt::Display for RelaxedWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by_option = if self.by_option { "option:" } else { "" };
+        write!(f, "{by_option}{}", self.ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every policy can be stated, and what is not stated stays strict. Method: all of them, none of them, one of them.
+    #[test]
+    fn what_is_stated_is_read_and_the_rest_is_strict() {
+        let text = "commit_order=any\nreads=committed\nrecovery_survives=power_cut\nempty_commit_covers=false\n\
+                    relaxed_survives_kill=false\nrelaxed_window_ns=option:50\n";
+        let all = GuestPolicies::parse(text).unwrap();
+        let window = RelaxedWindow {
+            ns: 50,
+            by_option: true,
+        };
+        assert_eq!(
+            all,
+            GuestPolicies {
+                commit_order: CommitOrder::Any,
+                reads: ReadsSee::Committed,
+                recovery_survives: RecoverySurvives::PowerCut,
+                empty_commit_covers: false,
+                relaxed_survives_kill: false,
+                relaxed_window: Some(window),
+            }
+        );
+        assert!(
+            GuestPolicies::NAMES
+                .iter()
+                .all(|name| text.contains(&format!("{name}=")))
+        );
+        assert_eq!(GuestPolicies::parse("").unwrap(), GuestPolicies::default());
+        let one = GuestPolicies::parse("reads=committed").unwrap();
+        assert_eq!(
+            one,
+            GuestPolicies {
+                reads: ReadsSee::Committed,
+                ..GuestPolicies::default()
+            }
+        );
+    }
+
+    /// Goal: the option of the guest counts only where the guest says so. Method: each kind of window with and without the option.
+    #[test]
+    fn the_window_is_that_of_the_option_if_the_guest_says_so() {
+        let window = |text: &str, option| {
+            GuestPolicies::parse(text)
+                .unwrap()
+                .relaxed_window_ns(option)
+        };
+        assert_eq!(window("relaxed_window_ns=option:50", Some("7")), Some(7));
+        assert_eq!(window("relaxed_window_ns=option:50", None), Some(50));
+        assert_eq!(window("relaxed_window_ns=50", Some("7")), Some(50));
+        assert_eq!(window("relaxed_window_ns=none", Some("7")), None);
+        assert_eq!(window("", Some("7")), None);
+    }
+
+    /// Goal: a slip of the pen is named, with what would be right. Method: one of each kind.
+    #[test]
+    fn what_is_unknown_is_named() {
+        for (text, what) in [
+            ("reads", "`reads` is not of the form name=value"),
+            (
+                "read=committed",
+                "no policy `read`; there are commit_order, reads",
+            ),
+            (
+                "reads=all",
+                "`reads` is `all`; it is `accepted` or `committed`",
+            ),
+            ("empty_commit_covers=yes", "it is `true` or `false`"),
+            (
+                "relaxed_window_ns=1ms",
+                "`relaxed_window_ns` is `1ms`; it is `none`, a number",
+            ),
+            ("reads=committed\nreads=accepted", "`reads` is stated twice"),
+        ] {
+            let error = GuestPolicies::parse(text).unwrap_err();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+}
