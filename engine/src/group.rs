@@ -350,7 +350,8 @@ impl Core {
         let Some(covers) = covers else {
             return;
         };
-        if !self.log.frames.iter().any(Frame::may_need_flush) {
+        let more = self.log.frames.iter().any(Frame::may_need_flush);
+        if more == mutant(Mutant::RelaxedDeadlineDropped) {
             self.group.unflushed_since = None;
         }
         self.submit_flush(covers);

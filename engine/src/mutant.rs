@@ -166,6 +166,20 @@ mutants! {
     OthersFailureIgnored = "others_failure_ignored" [];
     /// Deletes are left out of what replay applies.
     DeletesNotReplayed = "deletes_not_replayed" [];
+    /// Recovery builds on a superblock of which one half is written, though the next power cut may bring back the one before.
+    HalfPublishedTrusted = "half_published_trusted" [];
+    /// The second half of a superblock's copies is written before the first half is flushed.
+    HalvesNotFlushedApart = "halves_not_flushed_apart" [];
+    /// A durable batch without mutations is acknowledged without waiting.
+    EmptyBatchDoesNotWait = "empty_batch_does_not_wait" [];
+    /// In write-through mode, relaxed writes lose their deadline while frames still need a flush.
+    RelaxedDeadlineDropped = "relaxed_deadline_dropped" [];
+    /// A segment that is freed while it is read stays unusable when its last reader is done.
+    DrainedSegmentKept = "drained_segment_kept" [];
+    /// Releasing a snapshot drops old versions and leaves their bytes counted as live.
+    ReleasedVersionsStayLive = "released_versions_stay_live" [];
+    /// A pointer to a large value is followed wherever it leads.
+    PointerBoundsNotChecked = "pointer_bounds_not_checked" [];
 }
 
 /// The one that is switched on, counted from 1.

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::Geometry;
+use crate::mutant::{Mutant, mutant};
 use crate::table::Slot;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -275,7 +276,8 @@ impl Segments {
             .readers
             .checked_sub(1)
             .expect("a reader leaves once");
-        if segment.readers == 0 && segment.used_as == Use::Draining {
+        let drained = segment.readers == 0 && segment.used_as == Use::Draining;
+        if drained && !mutant(Mutant::DrainedSegmentKept) {
             self.put_back(physical);
         }
     }

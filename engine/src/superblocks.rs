@@ -214,7 +214,8 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
         took[at] = handle.with(|core| core.now) - began;
         let unflushed =
             mutant(Mutant::NewEpochNotFlushed) && handle.with(|core| !core.is_serving());
-        if !through && !unflushed {
+        let unparted = turn == Turn::First && mutant(Mutant::HalvesNotFlushedApart);
+        if !through && !unflushed && !unparted {
             let flush_ns = handle.flush().await?;
             took[at] += flush_ns;
             if turn == Turn::First && device.volatile_cache {

@@ -256,7 +256,8 @@ impl Core {
                 Some(at) => {
                     let mut dropped = Vec::new();
                     self.index.let_go(at, &mut dropped);
-                    for (key, version) in dropped {
+                    let leaks = mutant(Mutant::ReleasedVersionsStayLive);
+                    for (key, version) in dropped.into_iter().filter(|_| !leaks) {
                         self.remove_live(&key, &version.place);
                     }
                     self.maintenance.note_let_go();
@@ -438,8 +439,8 @@ impl Core {
     /// A batch without mutations promises what a sync promises, or nothing.
     fn sync_empty_batch(&mut self, id: RequestId, durability: Durability) {
         match durability {
-            Durability::Durable => self.sync(id),
-            Durability::Relaxed => self.reply(id, Reply::Done),
+            Durability::Durable if !mutant(Mutant::EmptyBatchDoesNotWait) => self.sync(id),
+            _ => self.reply(id, Reply::Done),
         }
     }
 

@@ -65,6 +65,10 @@ mutants! {
     length_trusted_unchecked: LengthTrustedUnchecked breaks "sane_guest";
     failed_flush_retried: FailedFlushRetried breaks "acknowledged_durable";
     others_failure_ignored: OthersFailureIgnored breaks "acknowledged_durable";
+    half_published_trusted: HalfPublishedTrusted breaks "acknowledged_durable";
+    halves_not_flushed_apart: HalvesNotFlushedApart breaks "acknowledged_durable";
+    empty_batch_does_not_wait: EmptyBatchDoesNotWait breaks "acknowledged_durable" or "work_after_recovery";
+    relaxed_deadline_dropped: RelaxedDeadlineDropped breaks "acknowledged_durable" or "work_after_recovery";
 }
 
 /// Goal: it is the mutants that are caught, and not the engine. Method: the explored scenario that most are tried with, without any.

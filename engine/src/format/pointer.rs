@@ -10,6 +10,7 @@
 
 use super::{Geometry, HEADER_AREA_BYTES, get_u32, get_u64, put_u32, put_u64};
 use crate::error::Mismatch;
+use crate::mutant::{Mutant, mutant};
 
 const CHUNK_BYTES: usize = 20;
 const HEAD_BYTES: usize = 4;
@@ -81,6 +82,11 @@ impl Pointer {
                 expected: end,
                 found: chunk.offset,
             };
+            if mutant(Mutant::PointerBoundsNotChecked) {
+                sum += u64::from(chunk.len);
+                chunks.push(chunk);
+                continue;
+            }
             if chunk.len == 0 || chunk.offset < HEADER_AREA_BYTES || chunk.offset >= end {
                 return Err(odd);
             }

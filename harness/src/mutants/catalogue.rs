@@ -17,41 +17,52 @@ pub enum How {
 /// A scenario that ships with this binary.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
-    /// Its name: that of its file under `scenarios/mutants/`.
+    /// Its name: that of its file.
     pub name: &'static str,
     /// What is done with it.
     pub how: How,
+    source: &'static str,
     text: &'static str,
 }
 
 macro_rules! trials {
-    ($($name:literal $how:ident;)*) => {
-        &[$(Trial {
+    ($(in $folder:literal { $($name:literal $how:ident;)* })*) => {
+        &[$($(Trial {
             name: $name,
             how: How::$how,
-            text: include_str!(concat!("../../../scenarios/mutants/", $name, ".toml")),
-        }),*]
+            source: concat!($folder, $name, ".toml"),
+            text: include_str!(concat!("../../../", $folder, $name, ".toml")),
+        }),*),*]
     };
 }
 
-/// All scenarios, in the order in which they are tried.
+/// All scenarios, in the order in which they are tried: those that were written for mutants, then some of those that a user runs.
 pub const TRIALS: &[Trial] = trials! {
-    "durable" Explore;
-    "through" Explore;
-    "torn" Explore;
-    "extents" Explore;
-    "relaxed" Explore;
-    "reuse" Explore;
-    "restated" Explore;
-    "recovery" Explore;
-    "errors" Seeds;
-    "released" Seeds;
-    "lies" Seeds;
-    "snapshots" Seeds;
-    "everything" Seeds;
-    "roots" Seeds;
-    "closes" Seeds;
-    "parallel" Seeds;
+    in "scenarios/mutants/" {
+        "durable" Explore;
+        "through" Explore;
+        "torn" Explore;
+        "extents" Explore;
+        "relaxed" Explore;
+        "reuse" Explore;
+        "restated" Explore;
+        "recovery" Explore;
+        "errors" Seeds;
+        "released" Seeds;
+        "lies" Seeds;
+        "snapshots" Seeds;
+        "everything" Seeds;
+        "roots" Seeds;
+        "closes" Seeds;
+        "parallel" Seeds;
+    }
+    in "scenarios/" {
+        "explore_deep" Explore;
+        "torn_superblock" Seeds;
+        "relaxed_window" Seeds;
+        "space_returns" Seeds;
+        "kitchen_sink" Seeds;
+    }
 };
 
 /// Those whose flushes and write-throughs are left out in turn.
@@ -64,8 +75,7 @@ impl Trial {
     /// Never: a test loads each.
     #[must_use]
     pub fn load(&self) -> Scenario {
-        let source = format!("scenarios/mutants/{}.toml", self.name);
-        match parse(&source, self.name, self.text.to_owned(), None, &[]) {
+        match parse(self.source, self.name, self.text.to_owned(), None, &[]) {
             Ok(scenario) => scenario,
             Err(error) => panic!("a scenario that ships is wrong: {error}"),
         }
@@ -87,13 +97,15 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
         AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, CloseDoesNotFlush,
-        EvacuationNotFlushed, ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone,
-        FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored, FreedBeforeSuperblock,
-        GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, MoveOverwritesNewer,
+        DrainedSegmentKept, EmptyBatchDoesNotWait, EvacuationNotFlushed, ExtentFreedAtOnce,
+        ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
+        FlushErrorIgnored, FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum,
+        GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart, MoveOverwritesNewer,
         NoFallbackToOlderRoot, OldNeighbourTaken, OthersFailureIgnored, PointerBeforeValue,
-        ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, ReleasedUnproven, RestatedTooEarly, SingleRootCopy,
-        SyncDoesNotWait, TailNotFenced, TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
+        ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly, RelaxedDeadlineDropped,
+        RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
+        ReleasedVersionsStayLive, RestatedTooEarly, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
+        TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -116,6 +128,11 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
         SyncDoesNotWait => &["through"],
         CloseDoesNotFlush => &["closes"],
+        HalfPublishedTrusted => &["explore_deep"],
+        HalvesNotFlushedApart => &["torn_superblock"],
+        RelaxedDeadlineDropped => &["relaxed_window"],
+        EmptyBatchDoesNotWait => &["kitchen_sink"],
+        DrainedSegmentKept | ReleasedVersionsStayLive => &["space_returns"],
         AbsorbedUnderSnapshot | AbsorbedIntoSealedFrame | AbsorbedValueCached => &["snapshots"],
         _ => &[],
     }

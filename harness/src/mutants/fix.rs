@@ -61,11 +61,12 @@ impl Fix {
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
         AcknowledgedBeforeFlush, CheckpointBeforeLogFlush, CheckpointPagesNotFlushed,
-        CloseDoesNotFlush, EvacuationNotFlushed, FlushBeforeWriteCompletes, FlushOnATimer,
-        FreedBeforeSuperblock, LogReusedBeforePagesFlushed, NewEpochNotFlushed,
-        NewerFrameBeforeOlder, PlainWriteTakenForDurable, PointerBeforeValue,
-        RecoveryReclaimsTooEarly, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedUnproven, SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
+        CloseDoesNotFlush, EmptyBatchDoesNotWait, EvacuationNotFlushed, FlushBeforeWriteCompletes,
+        FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart,
+        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder,
+        PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
+        SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
@@ -73,16 +74,21 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | CheckpointPagesNotFlushed
         | EvacuationNotFlushed
         | FlushBeforeWriteCompletes
+        | HalvesNotFlushedApart
         | NewEpochNotFlushed
         | NewerFrameBeforeOlder
         | PlainWriteTakenForDurable
         | PointerBeforeValue
         | RelaxedFramesNotFlushed
         | SuperblockBeforePages => Fix::Durable,
-        CloseDoesNotFlush | FlushOnATimer | RelaxedWindowForgotten | SyncDoesNotWait => {
-            Fix::LaterAnswer
-        }
+        CloseDoesNotFlush
+        | EmptyBatchDoesNotWait
+        | FlushOnATimer
+        | RelaxedDeadlineDropped
+        | RelaxedWindowForgotten
+        | SyncDoesNotWait => Fix::LaterAnswer,
         FreedBeforeSuperblock
+        | HalfPublishedTrusted
         | LogReusedBeforePagesFlushed
         | RecoveryReclaimsTooEarly
         | ReleasedUnproven

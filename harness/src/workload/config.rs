@@ -375,12 +375,15 @@ impl WorkloadConfig {
         }
         for (field, range) in [
             ("scan_entries", self.scan_entries),
-            ("batch_writes", self.batch_writes),
             ("snapshot_reads", self.snapshot_reads),
         ] {
             if range.min == 0 || range.min > range.max {
                 return wrong(field, "needs 1 <= min <= max");
             }
+        }
+        // A batch may be empty: durable, it promises that all before it is durable.
+        if self.batch_writes.min > self.batch_writes.max {
+            return wrong("batch_writes", "needs min <= max");
         }
         if self.batch_writes.max > BATCH_WRITES_MAX {
             return wrong("batch_writes", "must be at most 4096");
