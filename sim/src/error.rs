@@ -2,6 +2,8 @@
 
 use kvsim_simdisk::ConfigError;
 
+use crate::stack::{Stack, Trapped};
+
 /// Why a module is no guest, or what a guest did that no guest may.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -48,12 +50,14 @@ pub enum GuestError {
     Panic(String),
     /// It trapped.
     #[error("the guest trapped: {0}")]
-    Trap(String),
+    Trap(Trapped),
     /// A call did not return within its fuel.
-    #[error("the guest hangs: a call did not return within {fuel} units of fuel")]
+    #[error("the guest hangs: a call did not return within {fuel} units of fuel{stack}")]
     OutOfFuel {
         /// The bound.
         fuel: u64,
+        /// Where it was when the fuel ended.
+        stack: Stack,
     },
     /// It works and works, and answers nothing.
     #[error("the guest is busy for ever: {events} events and no answer to {unanswered} requests")]

@@ -13,6 +13,7 @@ mod guest;
 mod mend;
 mod notes;
 mod policies;
+mod stack;
 mod trace;
 mod wasm;
 mod world;
@@ -23,8 +24,9 @@ pub use guest::{
     Outbox, Program,
 };
 pub use mend::{Effort, Mend, Place};
-pub use notes::{Asked, Cut, CutOp, Notes};
+pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
 pub use policies::{CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow};
+pub use stack::{Stack, Trapped};
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, Instances, WasmProgram};
 pub use world::{Moment, Step, World, WorldConfig};

@@ -17,9 +17,14 @@ pub enum GuestFault {
     Trap {
         /// What the sandbox said.
         message: String,
+        /// The functions that were running, innermost first, if the module names them.
+        stack: Vec<String>,
     },
     /// A call did not return within its fuel.
-    OutOfFuel,
+    OutOfFuel {
+        /// The functions that were running, innermost first, if the module names them.
+        stack: Vec<String>,
+    },
     /// It is busy for ever, and answers nothing.
     Endless {
         /// So many events long.
@@ -47,10 +52,13 @@ impl GuestFault {
             GuestError::Panic(message) => GuestFault::Panic {
                 message: message.clone(),
             },
-            GuestError::Trap(message) => GuestFault::Trap {
-                message: message.clone(),
+            GuestError::Trap(trapped) => GuestFault::Trap {
+                message: trapped.to_string(),
+                stack: trapped.stack.0.clone(),
             },
-            GuestError::OutOfFuel { .. } => GuestFault::OutOfFuel,
+            GuestError::OutOfFuel { stack, .. } => GuestFault::OutOfFuel {
+                stack: stack.0.clone(),
+            },
             GuestError::Endless { events, .. } => GuestFault::Endless { events: *events },
             GuestError::OutOfMemory { .. } => GuestFault::OutOfMemory,
             GuestError::Abi(what) => GuestFault::Abi { what: what.clone() },
@@ -68,11 +76,14 @@ impl GuestFault {
 pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
     let (symptom, what) = match fault {
         GuestFault::Panic { message } => (Symptom::Panic, format!("panicked: {message}")),
-        GuestFault::Trap { message } => (Symptom::Trap, format!("trapped: {message}")),
-        GuestFault::OutOfFuel => (
-            Symptom::OutOfFuel,
-            "did not return within its fuel: it hangs".to_owned(),
-        ),
+        GuestFault::Trap { message, .. } => (Symptom::Trap, format!("trapped: {message}")),
+        GuestFault::OutOfFuel { stack } => {
+            let place = stack
+                .first()
+                .map_or_else(String::new, |function| format!(", in `{function}`"));
+            let what = format!("did not return within its fuel: it hangs{place}");
+            (Symptom::OutOfFuel, what)
+        }
         GuestFault::Endless { events } => (
             Symptom::Endless,
             format!("is busy for ever: {events} events (`guest.events_per_answer`) and no answer"),
@@ -87,14 +98,24 @@ pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
             format!("leaves {unanswered} requests unanswered, and nothing will ever happen again"),
         ),
     };
+    let stack = match fault {
+        GuestFault::Trap { stack, .. } | GuestFault::OutOfFuel { stack } => stack.clone(),
+        _ => Vec::new(),
+    };
     let facts = Facts {
         crashes,
+        stack,
         ..Facts::default()
+    };
+    let crashes = match crashes {
+        0 => "before any crash".to_owned(),
+        1 => "after 1 crash".to_owned(),
+        many => format!("after {many} crashes"),
     };
     Violation::new(
         Property::SaneGuest,
         symptom,
-        format!("the guest, {doing} after {crashes} crashes, {what}"),
+        format!("the guest, {doing} {crashes}, {what}"),
         facts,
     )
 }
@@ -110,8 +131,17 @@ mod tests {
         let text = || "x".to_owned();
         for (fault, symptom) in [
             (GuestFault::Panic { message: text() }, Symptom::Panic),
-            (GuestFault::Trap { message: text() }, Symptom::Trap),
-            (GuestFault::OutOfFuel, Symptom::OutOfFuel),
+            (
+                GuestFault::Trap {
+                    message: text(),
+                    stack: vec!["f".to_owned()],
+                },
+                Symptom::Trap,
+            ),
+            (
+                GuestFault::OutOfFuel { stack: Vec::new() },
+                Symptom::OutOfFuel,
+            ),
             (GuestFault::Endless { events: 9 }, Symptom::Endless),
             (GuestFault::OutOfMemory, Symptom::OutOfMemory),
             (GuestFault::Abi { what: text() }, Symptom::AbiAbuse),
@@ -128,5 +158,29 @@ mod tests {
                 violation.sentence
             );
         }
+    }
+
+    /// Goal: a hang says where, in its sentence and as facts. Method: one with two functions, one without names.
+    #[test]
+    fn a_hang_names_its_function() {
+        let stack = vec!["replay::follow".to_owned(), "kv_open".to_owned()];
+        let named = insane(
+            &GuestFault::OutOfFuel {
+                stack: stack.clone(),
+            },
+            1,
+            "recovering",
+        );
+        assert_eq!(
+            named.sentence,
+            "the guest, recovering after 1 crash, did not return within its fuel: it hangs, in `replay::follow`"
+        );
+        assert_eq!(named.facts.stack, stack);
+        let unnamed = insane(&GuestFault::OutOfFuel { stack: Vec::new() }, 0, "working");
+        assert!(
+            unnamed.sentence.ends_with("it hangs"),
+            "{}",
+            unnamed.sentence
+        );
     }
 }

@@ -70,7 +70,7 @@ pub enum Symptom {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Facts {
-    /// The key concerned, as text if it is printable, else in hexadecimal.
+    /// The key concerned, in quotes and escaped as a person is shown it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The write concerned, by its operation number (requests of clients count from 1, in arrival order).
@@ -100,6 +100,9 @@ pub struct Facts {
     pub keys_wrong: u64,
     /// Acknowledged durable writes that are lost.
     pub acknowledged_lost: u64,
+    /// The guest's functions that were running, innermost first, where it trapped or hung.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
 }
 
 /// A property that does not hold, and how that was seen.

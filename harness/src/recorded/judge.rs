@@ -306,7 +306,11 @@ mod tests {
             session: 2,
             event: 17,
             state: CrashState::default(),
-            violation: insane(&GuestFault::OutOfFuel, 1, "recovering"),
+            violation: insane(
+                &GuestFault::OutOfFuel { stack: Vec::new() },
+                1,
+                "recovering",
+            ),
             image: image.clone(),
         };
         let path = found

@@ -186,7 +186,11 @@ impl Instance {
             }
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(insane(&GuestFault::OutOfFuel, 1, "recovering"));
+                return Err(insane(
+                    &GuestFault::OutOfFuel { stack: Vec::new() },
+                    1,
+                    "recovering",
+                ));
             }
             let Some(engine) = &mut self.engine else {
                 return Err(stalled());

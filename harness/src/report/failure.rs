@@ -45,10 +45,13 @@ fn facts(failure: &FailureReport) -> Markup {
                     @if facts.acknowledged_lost > 0 {
                         (row("lost", html! { (counted(facts.acknowledged_lost, "acknowledged durable write", "acknowledged durable writes")) }))
                     }
+                    @if !facts.stack.is_empty() {
+                        (row("backtrace", html! { @for function in &facts.stack { code { (function) } br; } }))
+                    }
                 }
                 None => @for line in &failure.details { tr { td colspan="2" { (line) } } }
             }
-            (row("seed", html! { (failure.seed) ", after " (counted(failure.crash, "crash", "crashes")) }))
+            (row("seed", html! { (failure.seed) }))
             (row("trace", html! { code { (failure.trace_hash) } }))
             @if let Some(replay) = &failure.replay { (row("replay", html! { code { (replay) } })) }
             @if let Some(file) = &failure.file { (row("case", html! { (file.display().to_string()) })) }

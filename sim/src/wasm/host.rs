@@ -8,11 +8,13 @@ use std::sync::Arc;
 use kvsim_simdisk::Op;
 use wasmtime::{Caller, Error, Linker, Memory, Trap};
 
+use super::backtrace;
 use super::limiter::Limiter;
 use crate::GuestError;
 use crate::api::{Reply, RequestId};
 use crate::codec::{self, Expects};
 use crate::guest::{GuestLimits, LogLevel, OutItem, Outbox};
+use crate::stack::Trapped;
 
 /// What lives beside an instance.
 pub(super) struct HostState {
@@ -94,10 +96,17 @@ pub(super) fn verdict(error: &Error, state: &HostState, limits: &GuestLimits) ->
         (None, Some(Trap::OutOfFuel)) => {
             return GuestError::OutOfFuel {
                 fuel: limits.fuel_per_call,
+                stack: backtrace::stack(error),
             };
         }
-        (None, Some(trap)) => GuestError::Trap(trap.to_string()),
-        (None, None) if state.limiter.refused => GuestError::Trap(super::first_line(error)),
+        (None, Some(trap)) => GuestError::Trap(Trapped {
+            what: trap.to_string(),
+            stack: backtrace::stack(error),
+        }),
+        (None, None) if state.limiter.refused => GuestError::Trap(Trapped {
+            what: super::first_line(error),
+            stack: backtrace::stack(error),
+        }),
         (None, None) => return GuestError::Host(format!("{error:#}")),
     };
     match found {

@@ -3,6 +3,7 @@
 //! Determinism: fuel and never epochs; NaNs canonical; no threads, shared memory or relaxed SIMD; memory bounded by the
 //! scenario. A failed growth within that bound is the host's failure and makes the run invalid.
 
+mod backtrace;
 mod host;
 mod instance;
 mod limiter;

@@ -1,6 +1,6 @@
 //! Guests that fall over their own feet: traps and panics, in each export.
 
-use kvsim_sim::{Call, GuestError, Outbox};
+use kvsim_sim::{Call, GuestError, Outbox, Stack};
 
 use crate::{EXPORTS, doing, module, open, opening, refusal, says, start};
 
@@ -140,4 +140,40 @@ fn a_panic_is_reported_with_its_message_and_place() {
     let error = open(&mut *start(&bytes).expect("it starts")).expect_err("it panics");
     assert_eq!(error, GuestError::Panic(text.to_owned()));
     says(&error, &["panicked", text]);
+}
+
+/// Goal: a trap and a hang name the functions that were running, innermost first; a module without names has none. Method: a function
+/// that another one calls and that traps, one that loops, and an export that nobody named.
+#[test]
+fn the_functions_of_a_trap_are_named() {
+    let deeper = |body: &str| {
+        let open = EXPORTS[3]
+            .1
+            .replace("i64.const -1", "call $outer i64.const -1");
+        let functions = format!("(func $outer call $inner) (func $inner {body})");
+        let bytes = module(&[("kv_open", &open), ("functions", &functions)]);
+        open_error(&bytes)
+    };
+    let named = |stack: &Stack| assert_eq!(stack.0, ["inner", "outer", "open"]);
+    match deeper("unreachable") {
+        GuestError::Trap(trapped) => named(&trapped.stack),
+        other => panic!("{other:?}"),
+    }
+    match deeper("(loop br 0)") {
+        GuestError::OutOfFuel { stack, .. } => named(&stack),
+        other => panic!("{other:?}"),
+    }
+    says(&deeper("unreachable"), &["trapped", "in `inner`"]);
+    let mut guest = start(&doing("kv_tick", "unreachable")).expect("it starts");
+    open(&mut *guest).expect("it opens");
+    let error = guest.call(1, Call::Tick, &mut Outbox::new());
+    match error.expect_err("it traps") {
+        GuestError::Trap(trapped) => assert_eq!(trapped.stack, Stack::default()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+fn open_error(bytes: &[u8]) -> GuestError {
+    open(&mut *start(bytes).expect("it starts")).expect_err("it fails")
 }
