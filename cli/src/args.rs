@@ -36,7 +36,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run scenarios: crash, recover, check, again and again
     Run(RunArgs),
-    /// Run a saved failing case again and say whether it fails in the same way
+    /// Run a saved failing case, or each in a folder, again and say whether it fails in the same way
     Replay(ReplayArgs),
     /// Run one seed of a scenario, or a saved failing case, and print what happened: a line an event, in order
     Trace(TraceArgs),
@@ -121,8 +121,11 @@ pub(crate) struct ExploreArgs {
     #[arg(long)]
     pub(crate) strict: bool,
     /// Make each failure small, save that too, and say which single flush, write-through or later acknowledgement would mend it
-    #[arg(long)]
+    #[arg(long, visible_alias = "minimize")]
     pub(crate) minimise: bool,
+    /// End each scenario after so long, with what was seen by then: 60s, 5m, 1h30m
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "shard")]
+    pub(crate) duration: Option<Duration>,
     /// Judge only part I of N, counted from 0; `kvsim merge` puts the JSON of all parts together
     #[arg(long, value_name = "I/N", value_parser = parse_shard)]
     pub(crate) shard: Option<(u64, u64)>,
@@ -147,7 +150,7 @@ pub(crate) struct MutantsArgs {
     #[arg(long = "scenario", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) scenarios: Vec<String>,
     /// Shrink each failure that says its steps, and say what is left of it
-    #[arg(long)]
+    #[arg(long, visible_alias = "minimize")]
     pub(crate) minimise: bool,
     /// Hunt in this WebAssembly module, which knows the option `mutant`, in place of the built-in one
     #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
@@ -180,11 +183,11 @@ pub(crate) struct MergeArgs {
 /// `kvsim replay`
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArgs {
-    /// A failing case that `kvsim run` or `kvsim explore` saved
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// A failing case that `kvsim run` or `kvsim explore` saved, or a folder of such cases
+    #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) file: PathBuf,
     /// Shrink it first and save the small one: fewer requests, smaller values, fewer survivors; and look for what is to blame
-    #[arg(long)]
+    #[arg(long, visible_alias = "minimize")]
     pub(crate) minimise: bool,
     /// Say which single flush, write-through or later acknowledgement would make it pass
     #[arg(long)]

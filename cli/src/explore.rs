@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use kvsim_harness::control::Stop;
 use kvsim_harness::explore::{Exploration, ExploreReport, json, text};
 use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::explore_page;
@@ -81,8 +82,18 @@ async fn all(
         let control = interrupts.next();
         let progress = States::watch(&scenario.name, &control, !args.quiet && !args.json);
         let watched = Arc::clone(&control);
+        let alarm = args.duration.map(|duration| {
+            let control = Arc::clone(&control);
+            tokio::spawn(async move {
+                tokio::time::sleep(duration).await;
+                control.stop(Stop::TimeOver);
+            })
+        });
         let outcome = tokio::task::spawn_blocking(move || exploration.run(&watched)).await;
         drop(progress);
+        if let Some(alarm) = alarm {
+            alarm.abort();
+        }
         match outcome {
             Ok(Ok(report)) => {
                 exit = exit.and(exit_of(&report));

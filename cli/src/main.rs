@@ -6,6 +6,7 @@ mod calibrate;
 mod crash_disk;
 mod exit;
 mod explore;
+mod folder;
 mod interrupts;
 mod junit;
 mod merge;

@@ -2,11 +2,11 @@
 //! scenarios one after the other, each on all cores.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kvsim_harness::campaign::Campaign;
+use kvsim_harness::campaign::{Campaign, CampaignError, Outcome};
 use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::run_page;
 use kvsim_harness::scenario::{self, Scenario, SeedRange};
@@ -14,6 +14,7 @@ use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
 
 use crate::args::{BenchArgs, CommonArgs, OutputArgs, ReplayArgs, RunArgs};
 use crate::exit::Exit;
+use crate::folder;
 use crate::interrupts::Interrupts;
 use crate::junit;
 use crate::output::{self, colour, complain, print};
@@ -24,16 +25,41 @@ use crate::small;
 use crate::trace::TraceFile;
 
 /// What `run` and `replay` make of their arguments.
-struct Job<'a> {
-    scenarios: Vec<Scenario>,
+pub(crate) struct Job<'a> {
+    pub(crate) scenarios: Vec<Scenario>,
     seeds: Option<SeedRange>,
     shard: Option<(u64, u64)>,
     duration: Option<Duration>,
-    guest: Option<PathBuf>,
+    pub(crate) guest: Option<PathBuf>,
     common: &'a CommonArgs,
     output: &'a OutputArgs,
     strict: bool,
     failures: Option<PathBuf>,
+}
+
+impl<'a> Job<'a> {
+    /// Saved cases, each run as it was saved.
+    pub(crate) fn of_cases(
+        scenarios: Vec<Scenario>,
+        guest: Option<PathBuf>,
+        args: &'a ReplayArgs,
+    ) -> Job<'a> {
+        Job {
+            scenarios,
+            seeds: None,
+            shard: None,
+            duration: None,
+            guest,
+            common: &args.common,
+            output: &args.output,
+            strict: false,
+            failures: None,
+        }
+    }
+
+    pub(crate) fn jobs(&self) -> NonZeroUsize {
+        self.common.jobs.unwrap_or_else(all_cores)
+    }
 }
 
 /// `kvsim run`
@@ -57,6 +83,9 @@ pub(crate) fn run(args: &RunArgs) -> Exit {
 
 /// `kvsim replay`
 pub(crate) fn replay(args: &ReplayArgs) -> Exit {
+    if args.file.is_dir() {
+        return folder::replay(args);
+    }
     let scenarios = match load(std::slice::from_ref(&args.file), &args.common.set) {
         Ok(scenarios) => scenarios,
         Err(exit) => return exit,
@@ -68,23 +97,12 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
         ));
         return Exit::Usage;
     }
-    let saved = scenarios.iter().find_map(saved_guest);
+    let saved = scenarios.iter().find_map(|it| saved_guest(it, &args.file));
+    let guest = args.common.guest.clone().or(saved);
     if args.minimise || args.blame {
-        let guest = args.common.guest.clone().or(saved);
-        return small::replay(args, &scenarios, guest.as_deref());
+        return small::replay(args, &args.file, &scenarios, guest.as_deref());
     }
-    let (common, output) = (&args.common, &args.output);
-    execute(&Job {
-        scenarios,
-        seeds: None,
-        shard: None,
-        duration: None,
-        guest: common.guest.clone().or(saved),
-        common,
-        output,
-        strict: false,
-        failures: None,
-    })
+    execute(&Job::of_cases(scenarios, guest, args))
 }
 
 pub(crate) fn all_cores() -> NonZeroUsize {
@@ -122,10 +140,11 @@ pub(crate) fn predict(scenarios: &[Scenario], args: &BenchArgs) -> Exit {
     })
 }
 
-/// The file of the guest that a saved case failed with.
-pub(crate) fn saved_guest(scenario: &Scenario) -> Option<PathBuf> {
+/// The file of the guest that a saved case failed with; `case` is the case's file, from whose folder the way is given.
+pub(crate) fn saved_guest(scenario: &Scenario, case: &Path) -> Option<PathBuf> {
     let failure = scenario.failure.as_ref()?;
-    (!failure.guest_file.is_empty()).then(|| PathBuf::from(&failure.guest_file))
+    let folder = case.parent().unwrap_or(Path::new(""));
+    (!failure.guest_file.is_empty()).then(|| folder.join(&failure.guest_file))
 }
 
 /// Loads all scenarios and shows every mistake, not only the first one's.
@@ -145,8 +164,7 @@ pub(crate) fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, 
 }
 
 fn execute(job: &Job<'_>) -> Exit {
-    let jobs = job.common.jobs.unwrap_or_else(all_cores);
-    let runtime = match runtime::start(Some(jobs.get() + 1)) {
+    let runtime = match runtime::start(Some(job.jobs().get() + 1)) {
         Ok(runtime) => runtime,
         Err(exit) => return exit,
     };
@@ -154,7 +172,7 @@ fn execute(job: &Job<'_>) -> Exit {
         // Before the guest is compiled, which takes a moment.
         let interrupts = Interrupts::watch();
         match guest::load_for(&job.scenarios, job.guest.as_deref(), Instances::Fresh) {
-            Ok(program) => all(job, &program, jobs, &interrupts).await,
+            Ok(program) => all(job, &program, &interrupts).await,
             Err(error) => {
                 complain(&format!("error: {error}{}", help_with_guest(job)));
                 Exit::Usage
@@ -165,44 +183,15 @@ fn execute(job: &Job<'_>) -> Exit {
     exit
 }
 
-async fn all(
-    job: &Job<'_>,
-    program: &Arc<dyn Program>,
-    jobs: NonZeroUsize,
-    interrupts: &Interrupts,
-) -> Exit {
+async fn all(job: &Job<'_>, program: &Arc<dyn Program>, interrupts: &Interrupts) -> Exit {
     let mut exit = Exit::Clean;
     let mut found = Found::default();
-    let files = || {
-        let (junit, trace) = (&job.output.junit, &job.output.trace);
-        junit.as_deref().map(junit::begin).transpose()?;
-        report::begin(job.output.report.as_deref())?;
-        trace.as_deref().map(TraceFile::create).transpose()
-    };
-    let mut trace = match files() {
+    let mut trace = match begin(job.output) {
         Ok(trace) => trace,
-        Err(error) => {
-            complain(&error);
-            return Exit::Usage;
-        }
+        Err(exit) => return exit,
     };
     for scenario in &job.scenarios {
-        warn_of_another_guest(scenario, program.as_ref());
-        let campaign = Campaign {
-            scenario: Arc::new(scenario.clone()),
-            program: Arc::clone(program),
-            seeds: job.seeds.unwrap_or(scenario.run.seeds),
-            shard: job.shard,
-            duration: job.duration,
-            jobs,
-            strict: job.strict,
-            failures: job.failures.clone(),
-            trace: trace.is_some(),
-        };
-        let control = interrupts.next();
-        let progress = Progress::watch(&campaign, &control, !job.output.quiet && !job.output.json);
-        let outcome = campaign.run(&control).await;
-        drop(progress);
+        let outcome = campaign(job, scenario, program, trace.is_some(), interrupts).await;
         match outcome {
             Ok(outcome) => {
                 exit = exit.and(exit_of(&outcome.report));
@@ -219,19 +208,64 @@ async fn all(
                 found.reports.push(outcome.report);
             }
             Err(error) => {
-                complain(&error.to_string());
                 exit = exit.and(Exit::from(&error));
-                found.unreported.push(Unreported {
-                    scenario: scenario.name.clone(),
-                    message: error.to_string(),
-                });
+                complain(&error.to_string());
+                found.unreported.push(unreported(scenario, &error));
             }
         }
         if interrupts.came() {
             break;
         }
     }
-    finish(job, &found, exit)
+    finish(job.output, &found, exit)
+}
+
+/// Makes the files that are asked for, so that a mistake in a path is known before anything runs.
+pub(crate) fn begin(output: &OutputArgs) -> Result<Option<TraceFile>, Exit> {
+    let files = || {
+        output.junit.as_deref().map(junit::begin).transpose()?;
+        report::begin(output.report.as_deref())?;
+        output.trace.as_deref().map(TraceFile::create).transpose()
+    };
+    files().map_err(|error| {
+        complain(&error);
+        Exit::Usage
+    })
+}
+
+/// Runs the seeds of one scenario.
+pub(crate) async fn campaign(
+    job: &Job<'_>,
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    trace: bool,
+    interrupts: &Interrupts,
+) -> Result<Outcome, CampaignError> {
+    warn_of_another_guest(scenario, program.as_ref());
+    let campaign = Campaign {
+        scenario: Arc::new(scenario.clone()),
+        program: Arc::clone(program),
+        seeds: job.seeds.unwrap_or(scenario.run.seeds),
+        shard: job.shard,
+        duration: job.duration,
+        jobs: job.jobs(),
+        strict: job.strict,
+        failures: job.failures.clone(),
+        trace,
+    };
+    let control = interrupts.next();
+    let progress = Progress::watch(&campaign, &control, !job.output.quiet && !job.output.json);
+    let outcome = campaign.run(&control).await;
+    drop(progress);
+    outcome
+}
+
+/// A scenario that came to no report.
+pub(crate) fn unreported(scenario: &Scenario, error: &CampaignError) -> Unreported {
+    Unreported {
+        scenario: scenario.name.clone(),
+        message: error.to_string(),
+    }
 }
 
 pub(crate) fn exit_of(report: &RunReport) -> Exit {
@@ -292,9 +326,8 @@ pub(crate) fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) 
     }
 }
 
-fn finish(job: &Job<'_>, found: &Found, mut exit: Exit) -> Exit {
-    if let Some(Err(error)) = job
-        .output
+pub(crate) fn finish(output: &OutputArgs, found: &Found, mut exit: Exit) -> Exit {
+    if let Some(Err(error)) = output
         .junit
         .as_deref()
         .map(|path| junit::write(path, found))
@@ -302,10 +335,8 @@ fn finish(job: &Job<'_>, found: &Found, mut exit: Exit) -> Exit {
         complain(&error);
         exit = exit.and(Exit::Internal);
     }
-    exit = exit.and(report::write(job.output.report.as_deref(), || {
-        run_page(found)
-    }));
-    if job.output.json {
+    exit = exit.and(report::write(output.report.as_deref(), || run_page(found)));
+    if output.json {
         exit = print_json(found, exit);
     }
     exit

@@ -24,7 +24,12 @@ use crate::runtime;
 type Outcome = Result<(FailureReport, Option<String>), String>;
 
 /// Shrinks, or only blames; prints the failure.
-pub(crate) fn replay(args: &ReplayArgs, scenarios: &[Scenario], guest: Option<&Path>) -> Exit {
+pub(crate) fn replay(
+    args: &ReplayArgs,
+    file: &Path,
+    scenarios: &[Scenario],
+    guest: Option<&Path>,
+) -> Exit {
     let program = match guest::load_for(scenarios, guest, Instances::Reused) {
         Ok(program) => program,
         Err(error) => {
@@ -45,7 +50,7 @@ pub(crate) fn replay(args: &ReplayArgs, scenarios: &[Scenario], guest: Option<&P
         let mut exit = Exit::Clean;
         for scenario in scenarios {
             warn_of_another_guest(scenario, program.as_ref());
-            exit = exit.and(one(args, scenario, &program, &interrupts).await);
+            exit = exit.and(one(args, file, scenario, &program, &interrupts).await);
         }
         exit
     });
@@ -55,6 +60,7 @@ pub(crate) fn replay(args: &ReplayArgs, scenarios: &[Scenario], guest: Option<&P
 
 async fn one(
     args: &ReplayArgs,
+    file: &Path,
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     interrupts: &Interrupts,
@@ -67,13 +73,13 @@ async fn one(
         if minimise {
             shrink(&work, &program, jobs, &control, &directory)
         } else {
-            blame::replay(&work, &program, jobs, &control).map(|report| (report, None))
+            blamed(&work, &program, jobs, &control).map(|report| (report, None))
         }
     });
     match outcome.await {
         Ok(Ok((report, size))) => show(args, &report, size),
         Ok(Err(error)) => {
-            complain(&format!("error: {}: {error}", args.file.display()));
+            complain(&format!("error: {}: {error}", file.display()));
             Exit::Usage
         }
         Err(error) => {
@@ -81,6 +87,17 @@ async fn one(
             Exit::Internal
         }
     }
+}
+
+/// Blames a case; one that a run saved is written down step by step first.
+fn blamed(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    jobs: NonZeroUsize,
+    control: &Control,
+) -> Result<FailureReport, String> {
+    let noted = minimise::with_steps(scenario, program, control)?;
+    blame::replay(&noted, program, jobs, control)
 }
 
 fn shrink(

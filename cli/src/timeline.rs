@@ -21,7 +21,10 @@ pub(crate) fn trace(args: &TraceArgs) -> Exit {
         Ok(mut scenarios) => scenarios.remove(0),
         Err(exit) => return exit,
     };
-    let file = args.guest.clone().or_else(|| saved_guest(&scenario));
+    let file = args
+        .guest
+        .clone()
+        .or_else(|| saved_guest(&scenario, &args.file));
     let scenarios = slice::from_ref(&scenario);
     let program = match guest::load_for(scenarios, file.as_deref(), Instances::Fresh) {
         Ok(program) => program,

@@ -1,6 +1,6 @@
 //! A failing case: a whole scenario, pinned to the seed that failed, that fails again in the same way.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use kvsim_sim::Program;
@@ -86,8 +86,29 @@ fn save(
     };
     std::fs::create_dir_all(directory).map_err(|error| cannot(directory, &error))?;
     let path = directory.join(file_name(case, seed, property));
-    std::fs::write(&path, text(case)).map_err(|error| cannot(&path, &error))?;
+    let mut case = case.clone();
+    if let Some(failure) = &mut case.failure
+        && let Some(file) = from_folder(directory, Path::new(&failure.guest_file))
+    {
+        failure.guest_file = file.display().to_string();
+    }
+    std::fs::write(&path, text(&case)).map_err(|error| cannot(&path, &error))?;
     Ok(path)
+}
+
+/// The way to a file from a folder, so that both can be moved together; nothing where there is none (no file, another drive).
+fn from_folder(folder: &Path, file: &Path) -> Option<PathBuf> {
+    if file.as_os_str().is_empty() {
+        return None;
+    }
+    let (folder, file) = (folder.canonicalize().ok()?, file.canonicalize().ok()?);
+    let (from, to): (Vec<_>, Vec<_>) = (folder.components().collect(), file.components().collect());
+    let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    if common == 0 {
+        return None;
+    }
+    let up = std::iter::repeat_n(Component::ParentDir, from.len() - common);
+    Some(up.chain(to[common..].iter().copied()).collect())
 }
 
 /// A path as a shell takes it.
@@ -198,5 +219,37 @@ fn details(violation: &Violation) -> Vec<String> {
         (facts.acknowledged_lost > 0)
             .then(|| format!("{} acknowledged durable writes", facts.acknowledged_lost)),
     );
+    for (at, function) in facts.stack.iter().enumerate() {
+        let label = if at == 0 { "backtrace" } else { "" };
+        say(label, Some(function.clone()));
+    }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::from_folder;
+    use std::path::Path;
+
+    /// Goal: a case names its guest by the way from its own folder. Method: a guest beside the folder, one in it, and none.
+    #[test]
+    fn a_guest_is_named_from_the_folder_of_its_case() {
+        let root = tempfile::tempdir().expect("a folder");
+        let (cases, guests) = (root.path().join("cases"), root.path().join("guests"));
+        for folder in [&cases, &guests] {
+            std::fs::create_dir(folder).expect("a folder");
+            std::fs::write(folder.join("it.wasm"), "").expect("a file");
+        }
+        let way = |file: &Path| from_folder(&cases, file);
+        assert_eq!(
+            way(&guests.join("it.wasm")).as_deref(),
+            Some(Path::new("../guests/it.wasm"))
+        );
+        assert_eq!(
+            way(&cases.join("it.wasm")).as_deref(),
+            Some(Path::new("it.wasm"))
+        );
+        assert_eq!(way(Path::new("")), None);
+        assert_eq!(way(&root.path().join("gone.wasm")), None);
+    }
 }

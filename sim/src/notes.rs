@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_simdisk::{CrashKind, CrashReport, Device, Image, PendingKind, PendingWrite, Sectors};
+use kvsim_simdisk::{
+    CrashKind, CrashReport, Device, Image, PendingKind, PendingWrite, ScriptedFault, Sectors,
+};
 
 use crate::api::RequestId;
 
@@ -96,6 +98,15 @@ fn lost(write: &PendingWrite) -> CutOp {
     }
 }
 
+/// A fault that befell an operation when it was submitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FiredFault {
+    /// The number of the event that submitted the operation.
+    pub event: u64,
+    /// What befell it.
+    pub fault: ScriptedFault,
+}
+
 /// All notes of a world.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
@@ -105,4 +116,6 @@ pub struct Notes {
     pub said: BTreeMap<u64, String>,
     /// The cuts, in order.
     pub cuts: Vec<Cut>,
+    /// The faults that fired, but for what cuts do, in order.
+    pub faults: Vec<FiredFault>,
 }

@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
 use crate::mend::{Effort, Mend, Place};
-use crate::notes::{Asked, Cut};
+use crate::notes::{Asked, Cut, FiredFault};
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
 
@@ -519,6 +519,7 @@ impl World {
                             hash,
                         };
                         self.trace.push(self.now, submit);
+                        self.note_faults();
                         self.mend_at(Place::Submitted(op));
                     }
                     Err(error) => {
@@ -552,6 +553,16 @@ impl World {
             }
         }
         Ok(Step::Event)
+    }
+
+    /// Notes what has befallen the operation just submitted, if events are kept.
+    fn note_faults(&mut self) {
+        let event = self.trace.len().saturating_sub(1);
+        if let Some(notes) = self.trace.notes_mut() {
+            let fired = self.device.fired_script().iter().skip(notes.faults.len());
+            let new: Vec<FiredFault> = fired.map(|&fault| FiredFault { event, fault }).collect();
+            notes.faults.extend(new);
+        }
     }
 
     /// Does for the guest what it is to be done for here.
@@ -628,7 +639,7 @@ impl World {
     }
 
     fn end(&mut self, verdict: GuestError) -> GuestError {
-        if let GuestError::OutOfFuel { fuel } = &verdict {
+        if let GuestError::OutOfFuel { fuel, .. } = &verdict {
             self.fuel += fuel;
         }
         self.trace.push(self.now, fault(&verdict));

@@ -123,3 +123,26 @@ fn what_was_never_reached_is_said() {
         &["PASS"],
     );
 }
+
+/// Goal: an exploration ends when its time is over, says how far it came and how deep it looked, and is no full one for the strict.
+/// Method: far more states than a second is enough for, and a few that it is.
+#[test]
+fn an_exploration_ends_when_its_time_is_over() {
+    let long = [
+        "explore",
+        "scenarios/explore_small.toml",
+        "--set",
+        "explore.depth=2",
+        "--for",
+        "1s",
+    ];
+    ends(
+        &long,
+        0,
+        &["PASS", "2 crashes deep", "the time ended after"],
+    );
+    let strict = [&long[..], &["--strict"]].concat();
+    ends(&strict, 3, &["INCONCLUSIVE", "the time ended after"]);
+    let ended = ends(&arguments(&explore(&["--for", "1h"])), 0, &["1 crash deep"]);
+    assert!(!ended.stdout.contains("the time ended"), "{ended:#?}");
+}

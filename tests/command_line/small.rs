@@ -41,11 +41,11 @@ fn a_failing_run_is_made_small_and_blamed() {
     let ending = "acknowledged_durable.toml";
     let large = file(directory.path(), ending, false);
     let large = large.to_string_lossy();
-    ends(&["replay", &large, "--blame"], 2, &["--minimise"]);
+    ends(&["replay", &large, "--blame"], 1, &["blame: "]);
     let minimise = [
         "replay",
         &large,
-        "--minimise",
+        "--minimize",
         "--failures",
         &failures,
         "--json",
@@ -60,6 +60,12 @@ fn a_failing_run_is_made_small_and_blamed() {
     let small = file(directory.path(), ending, true);
     let small = small.to_string_lossy();
     ends(&["replay", &small], 1, &["Reproduced exactly"]);
+    let text = std::fs::read_to_string(&*small).expect("a saved case");
+    let place = |table: &str| text.find(table).unwrap_or_else(|| panic!("no {table}"));
+    assert!(place("[failure]") < place("[[case.lives]]"), "{text}");
+    assert!(place("[[case.lives]]") < place("[run]"), "{text}");
+    assert!(!text.contains("guest_file = \"/"), "{text}");
+    a_folder_is_replayed_as_a_table(&failures);
     ends(&["replay", &small, "--blame"], 1, &["blame:", sentence]);
 }
 
@@ -83,4 +89,35 @@ fn an_exploration_makes_small_and_blames_at_once() {
         "--minimise",
     ];
     ends(&explore, 1, &["blame:", "a flush between", "-small-"]);
+}
+
+/// Goal: all cases of a folder are replayed at once, and the gravest end counts. Method: the two cases, then with an engine that passes one of them.
+fn a_folder_is_replayed_as_a_table(folder: &str) {
+    std::fs::copy(
+        "../scenarios/powercut.toml",
+        format!("{folder}/powercut.toml"),
+    )
+    .expect("copied");
+    let parts = [
+        "fails as saved: acknowledged_durable",
+        "2 fail as saved",
+        "powercut.toml has no [failure] table",
+    ];
+    ends(&["replay", folder], 1, &parts);
+    let ended = ends(&["replay", folder, "--json", "--quiet"], 1, &[]);
+    let said: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(said["exit_code"], 1);
+    let right = ["replay", folder, "--set", "guest.options.break=reads_agree"];
+    ends(
+        &right,
+        0,
+        &["2 pass", "passes: the saved failure did not happen again"],
+    );
+    let empty = tempfile::tempdir().expect("a directory");
+    let empty = empty.path().to_string_lossy();
+    ends(
+        &["replay", &empty],
+        2,
+        &["there is no failing case in the folder"],
+    );
 }

@@ -31,6 +31,9 @@ struct Exploration {
     /// `I/N` of a part.
     shard: Option<String>,
     recorded: Recorded,
+    /// Whether `--for` ended it before all was seen.
+    #[serde(default)]
+    time_over: bool,
     total: Level,
     depths: Vec<Level>,
     points: Vec<PointCount>,
@@ -143,6 +146,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
         events: exploration.recorded.events,
         points_asked: exploration.recorded.crash_points,
         points: exploration.points,
+        time_over: exploration.time_over,
         levels: exploration.depths,
         coverage: exploration.marks,
         verdict: match exploration.verdict.kind.as_str() {
@@ -214,6 +218,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
             events: report.events,
             crash_points: report.points_asked,
         },
+        time_over: report.time_over,
         total: report.total(),
         depths: report.levels.clone(),
         points: report.points.clone(),

@@ -74,6 +74,7 @@ fn merge_one(mut parts: Vec<ExploreReport>) -> Result<ExploreReport, String> {
         add_points(&mut whole.points, part.points)?;
         add_levels(&mut whole.levels, part.levels);
         whole.coverage.add(&part.coverage)?;
+        whole.time_over |= part.time_over;
         whole.elapsed = whole.elapsed.max(part.elapsed);
         whole.cpu = whole.cpu.zip(part.cpu).map(|(one, other)| one + other);
         whole.jobs += part.jobs;

@@ -35,7 +35,7 @@ use kvsim_sim::Program;
 
 use crate::campaign::CampaignError;
 use crate::case::{Case, CaseRequest, Source};
-use crate::control::Control;
+use crate::control::{Control, Stop};
 use crate::coverage::Coverage;
 use crate::failure;
 use crate::minimise::{Budget, minimise};
@@ -117,9 +117,7 @@ impl Exploration {
         let mut reasons = Vec::new();
         match ended {
             Some(Ended::Failed(failed)) => return Err(self.error(failed)),
-            Some(Ended::Stopped) => {
-                reasons.push("interrupted; this is what is known so far".to_owned());
-            }
+            Some(Ended::Stopped) => reasons.extend(self.stopped(control, &mut report)),
             Some(Ended::Enough) | None => {}
         }
         if self.strict && report.total().left_out.sampled > 0 {
@@ -141,6 +139,17 @@ impl Exploration {
         Ok(report)
     }
 
+    /// Why the verdict is none if it ended before all was seen; nothing if that was asked for.
+    fn stopped(&self, control: &Control, report: &mut ExploreReport) -> Option<String> {
+        report.time_over = control.stopped() == Some(Stop::TimeOver);
+        if !report.time_over {
+            return Some("interrupted; this is what is known so far".to_owned());
+        }
+        let (seen, all) = (report.points_done(), report.points_asked);
+        self.strict
+            .then(|| format!("the time ended after {seen} of {all} crash points"))
+    }
+
     fn blank(&self) -> ExploreReport {
         ExploreReport {
             scenario: self.scenario.name.clone(),
@@ -152,6 +161,7 @@ impl Exploration {
             events: 0,
             points_asked: 0,
             points: Vec::new(),
+            time_over: false,
             levels: Vec::new(),
             coverage: Coverage::default(),
             verdict: Verdict::Pass,

@@ -154,6 +154,8 @@ pub struct ExploreReport {
     pub points_asked: u64,
     /// The crash points that were come to, in order.
     pub points: Vec<PointCount>,
+    /// It ended when its time was over, before all was seen.
+    pub time_over: bool,
     /// The sums of each depth.
     pub levels: Vec<Level>,
     /// The guest's marks.
@@ -183,6 +185,19 @@ impl ExploreReport {
             total.add_level(level);
         }
         total
+    }
+
+    /// Crashes in a row that its states are the end of.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.levels.len().max(1)
+    }
+
+    /// Crash points of the recording of which all states taken were judged.
+    #[must_use]
+    pub fn points_done(&self) -> usize {
+        let is_done = |point: &&PointCount| point.checked == point.distinct;
+        self.points.iter().filter(is_done).count()
     }
 
     /// States judged per second of real time.

@@ -176,10 +176,19 @@ fn verdict(report: &ExploreReport) -> ((&'static str, &'static str), String) {
             ("PASS", "32"),
             format!("{} was violated, as expected", failure.property),
         ),
-        (Verdict::Pass, None) => (
-            ("PASS", "32"),
-            "nothing acknowledged is lost in any of these states".to_owned(),
-        ),
+        (Verdict::Pass, None) => {
+            let depth = match report.depth() {
+                1 => "1 crash deep".to_owned(),
+                deep => format!("{deep} crashes deep"),
+            };
+            let mut why = format!("nothing acknowledged is lost in any of these states, {depth}");
+            if report.time_over {
+                let (done, all) = (report.points_done() as u64, report.points_asked);
+                let (done, all) = (thousands(done), thousands(all));
+                let _ = write!(why, "; the time ended after {done} of {all} crash points");
+            }
+            (("PASS", "32"), why)
+        }
         (Verdict::Violation, failure) => {
             let property = failure.map_or("a property", |failure| failure.property.as_str());
             (("VIOLATION", "31"), format!("{property} does not hold"))

@@ -25,6 +25,7 @@ mod setup;
 mod steps;
 
 pub use halves::fewer;
+pub use noted::with_steps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -11,7 +11,10 @@ use crate::scenario::{Scenario, SeedRange};
 
 /// A scenario whose failure has its steps: itself, or the run of its seed as a case. Faults that befell the device by chance become a script
 /// if that fails in the same way.
-pub(super) fn with_steps(
+///
+/// # Errors
+/// A sentence, if it does not fail, or not when written down.
+pub fn with_steps(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     control: &Control,

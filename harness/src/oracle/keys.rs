@@ -1,5 +1,6 @@
 //! Keys as small numbers, and contents as hashes: what the oracle compares instead of bytes.
 
+use crate::scenario::thousands;
 use crate::value;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -87,19 +88,50 @@ impl KeyTable {
     }
 }
 
-/// A key for a person: text if it is printable, else hexadecimal.
+/// Bytes of a key that a person is shown.
+const SHOWN_BYTES_MAX: usize = 40;
+
+/// A key for a person, in quotes: `""` if it is empty; what cannot be printed is escaped, and of a long one the beginning is shown.
 pub(crate) fn printable(key: &[u8]) -> String {
-    match std::str::from_utf8(key) {
-        Ok(text) if !key.is_empty() && text.chars().all(|c| !c.is_control() && c != '"') => {
-            text.to_owned()
+    let mut shown = String::from('"');
+    for chunk in key[..key.len().min(SHOWN_BYTES_MAX)].utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '"' | '\\' => shown.extend(['\\', c]),
+                '\0' => shown.push_str("\\0"),
+                c if c.is_control() => shown.extend(c.escape_default()),
+                c => shown.push(c),
+            }
         }
-        _ => key
-            .iter()
-            .fold("0x".to_owned(), |hex, byte| hex + &format!("{byte:02x}")),
+        for byte in chunk.invalid() {
+            shown.push_str(&format!("\\x{byte:02x}"));
+        }
     }
+    shown.push('"');
+    if key.len() > SHOWN_BYTES_MAX {
+        shown.push_str(&format!("… of {} bytes", thousands(key.len() as u64)));
+    }
+    shown
 }
 
 /// The smallest key after `key`.
 pub(super) fn successor(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    /// Goal: a person can read any key, and tell where it begins and ends. Method: none, words, quotes, what cannot be printed, and too much.
+    #[test]
+    fn every_key_can_be_read() {
+        assert_eq!(printable(b""), "\"\"");
+        assert_eq!(printable(b"user 7"), "\"user 7\"");
+        assert_eq!(printable(b"a\"b\\"), "\"a\\\"b\\\\\"");
+        assert_eq!(printable("ä".as_bytes()), "\"ä\"");
+        assert_eq!(printable(b"\0\n\xff"), "\"\\0\\n\\xff\"");
+        let long = printable(&[b'k'; 1_500]);
+        assert_eq!(long, format!("\"{}\"… of 1,500 bytes", "k".repeat(40)));
+    }
 }

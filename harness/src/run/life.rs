@@ -216,6 +216,7 @@ impl Life {
         }
         if ending == Ending::Crash {
             self.crashes += 1;
+            tally.crashes_in_a_row = tally.crashes_in_a_row.max(self.crashes);
             match kind {
                 CrashKind::Power => tally.power_cuts += 1,
                 CrashKind::Process => tally.process_kills += 1,

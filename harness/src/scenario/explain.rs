@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::Scenario;
 use super::fields::FIELDS;
+use super::{Expect, FailureRecord, Scenario};
 use crate::case::Case;
 
 /// The column in which the comments begin, where the value leaves room.
@@ -18,14 +18,42 @@ pub fn explain(scenario: &Scenario) -> String {
     const FITS: &str = "a scenario is made of tables, strings, numbers and booleans";
     let mut plain = scenario.clone();
     let case = plain.case.take();
-    let mut toml = toml::to_string(&plain).expect(FITS);
-    if let Some(case) = case {
-        // One request a line: they are many, and are there to be read and to be taken out.
-        let case = CaseTable { case };
-        toml.push('\n');
-        toml.push_str(&toml::to_string_pretty(&case).expect(FITS));
+    let toml = toml::to_string(&plain).expect(FITS);
+    let Some(case) = case else {
+        return annotate(&toml);
+    };
+    // What failed and how to get there come before settings that say little. One request a line: they are many, and are there to
+    // be read and to be taken out.
+    let head = toml::to_string(&Head::of(&plain)).expect(FITS);
+    let case = toml::to_string_pretty(&CaseTable { case }).expect(FITS);
+    let rest = toml
+        .strip_prefix(&head)
+        .expect("a scenario begins with its head");
+    annotate(&format!("{head}\n{case}{rest}"))
+}
+
+/// The fields with which a scenario begins, in its order.
+#[derive(Serialize)]
+struct Head<'a> {
+    name: &'a str,
+    description: &'a str,
+    expect: Expect,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<&'a FailureRecord>,
+}
+
+impl Head<'_> {
+    fn of(scenario: &Scenario) -> Head<'_> {
+        Head {
+            name: &scenario.name,
+            description: &scenario.description,
+            expect: scenario.expect,
+            profile: scenario.profile.as_deref(),
+            failure: scenario.failure.as_ref(),
+        }
     }
-    annotate(&toml)
 }
 
 /// The steps of a failing case under the name that they have in a scenario.

@@ -59,6 +59,12 @@ pub struct Scenario {
     /// The device profile that `[device]` begins from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// In a saved failing case: what failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureRecord>,
+    /// In a failing case of an exploration: each step that leads to the failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<Case>,
     /// How often and how each seed is crashed.
     pub run: RunConfig,
     /// What the clients do.
@@ -77,12 +83,6 @@ pub struct Scenario {
     pub device: DeviceConfig,
     /// What goes wrong with it.
     pub faults: FaultConfig,
-    /// In a saved failing case: what failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failure: Option<FailureRecord>,
-    /// In a failing case of an exploration: each step that leads to the failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub case: Option<Case>,
     /// What it is drawn from for each seed, if it has a `[vary]`.
     #[serde(skip)]
     pub(crate) sources: Option<Arc<Sources>>,
@@ -110,7 +110,7 @@ pub struct FailureRecord {
     pub guest: String,
     /// The guest's hash.
     pub guest_hash: String,
-    /// The guest's file; empty for the built-in engine.
+    /// The guest's file, from the folder that the case is saved in; empty for the built-in engine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub guest_file: String,
     /// The version of kvsim.

@@ -19,6 +19,9 @@ pub struct Tally {
     pub process_kills: u64,
     /// Of both, those that fell into a recovery.
     pub crashes_in_recovery: u64,
+    /// The most crashes that one device went through.
+    #[serde(default)]
+    pub crashes_in_a_row: u64,
     /// Incarnations closed in good order.
     pub clean_closes: u64,
     /// Openings that ended well, the first of each device included.
@@ -111,6 +114,7 @@ impl Tally {
             power_cuts,
             process_kills,
             crashes_in_recovery,
+            crashes_in_a_row,
             clean_closes,
             recoveries,
             recovery_ns,
@@ -140,6 +144,7 @@ impl Tally {
         self.power_cuts += power_cuts;
         self.process_kills += process_kills;
         self.crashes_in_recovery += crashes_in_recovery;
+        self.crashes_in_a_row = self.crashes_in_a_row.max(*crashes_in_a_row);
         self.clean_closes += clean_closes;
         self.recoveries += recoveries;
         self.recovery_ns.add(recovery_ns);

@@ -201,10 +201,9 @@ pub fn failure(failure: &FailureReport, colour: Colour) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
-        "\n  {}  seed {}, after {} crashes",
+        "\n  {}  seed {}",
         colour.bold(&failure.property),
-        failure.seed,
-        thousands(failure.crash)
+        failure.seed
     );
     let _ = writeln!(text, "  {}", failure.sentence);
     for detail in &failure.details {
@@ -241,6 +240,13 @@ fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
         ),
         (Verdict::Pass, None) => {
             let mut why = "nothing acknowledged was lost".to_owned();
+            match report.tally.crashes_in_a_row {
+                0 => {}
+                1 => why.push_str(", 1 crash deep"),
+                deep => {
+                    let _ = write!(why, ", up to {} crashes deep", thousands(deep));
+                }
+            }
             if report.tally.excused_losses > 0 {
                 why.push_str(" but what the device lied about");
             }

@@ -66,6 +66,8 @@ pub enum Kind {
     Reply(RequestId, Status),
     /// An operation reached the device.
     Submit(u64),
+    /// A fault befell it.
+    Strike(u64),
     /// It ended, well or not.
     Complete(u64, Option<DiskError>),
     /// The power was cut or the process killed; which of the notes' cuts it is.
@@ -122,6 +124,8 @@ pub struct Entries<'a> {
     submitted: BTreeMap<u64, Submitted>,
     opened_at: Nanos,
     cuts: usize,
+    /// Faults that have their line.
+    struck: usize,
     /// Lines of an event that has more than one.
     more: VecDeque<Entry>,
 }
@@ -138,6 +142,7 @@ impl<'a> Entries<'a> {
             submitted: BTreeMap::new(),
             opened_at: 0,
             cuts: 0,
+            struck: 0,
             more: VecDeque::new(),
         }
     }
@@ -211,6 +216,7 @@ impl<'a> Entries<'a> {
                     ),
                 };
                 self.submitted.insert(*op, Submitted { at_ns, lane });
+                self.strikes(record, lane);
                 (lane, format!("io {op}: {what}"), Kind::Submit(*op))
             }
             TraceEvent::Complete { op, error, .. } => {
@@ -254,6 +260,23 @@ impl<'a> Entries<'a> {
             // What the guest spends and when it is woken is not what happens to data.
             TraceEvent::Returned { .. } | TraceEvent::Tick => return None,
         })
+    }
+
+    /// What befell the operation that this event submits: a line each.
+    fn strikes(&mut self, record: &TraceRecord, lane: Lane) {
+        let fired = self.notes.faults.iter().skip(self.struck);
+        for fired in fired.take_while(|fired| fired.event <= record.number) {
+            self.struck += 1;
+            let op = fired.fault.op;
+            self.more.push_back(Entry {
+                device: self.device,
+                event: record.number,
+                at_ns: record.at_ns,
+                lane,
+                what: format!("io {op}: FAULT {}", words::strike(&fired.fault)),
+                kind: Kind::Strike(op),
+            });
+        }
     }
 
     fn fates(&mut self, record: &TraceRecord) {

@@ -4,16 +4,14 @@ use std::fmt::Write as _;
 
 use kvsim_sim::api::{Body, Durability, Mutation, Reply, Request, Status};
 use kvsim_sim::{Asked, CutOp};
-use kvsim_simdisk::Sectors;
+use kvsim_simdisk::{FaultKind, ScriptedFault, Sectors};
 
-use crate::oracle::printable;
+use crate::oracle::printable as key;
 use crate::scenario::thousands;
 use crate::value::{Reading, read};
 
 /// Mutations of a batch that are named; of more the rest is counted.
 const NAMED_MAX: usize = 4;
-/// Bytes of a key that are shown.
-const KEY_BYTES_MAX: usize = 40;
 
 /// A request as a note.
 pub(crate) fn asked(client: Option<u32>, request: &Request) -> Asked {
@@ -90,15 +88,6 @@ fn at(snapshot: u64) -> String {
     }
 }
 
-fn key(key: &[u8]) -> String {
-    let shown = printable(&key[..key.len().min(KEY_BYTES_MAX)]);
-    if key.len() > KEY_BYTES_MAX {
-        format!("{shown}… of {} bytes", thousands(key.len() as u64))
-    } else {
-        shown
-    }
-}
-
 /// What the bytes of a value say of themselves.
 fn content(value: &[u8]) -> String {
     let size = format!("{} bytes", thousands(value.len() as u64));
@@ -150,6 +139,53 @@ pub(super) fn status(status: Status) -> &'static str {
         Status::Invalid => "invalid",
         Status::Closed => "closed",
     }
+}
+
+/// What a fault does to the operation that it befalls: its kind, and what follows from it.
+pub(crate) fn strike(fault: &ScriptedFault) -> String {
+    let place = fault
+        .at_bytes
+        .map_or_else(|| "another place".to_owned(), thousands);
+    let what = match fault.kind {
+        FaultKind::Stall => "it takes far longer than it should".to_owned(),
+        FaultKind::ReadError => "it will fail".to_owned(),
+        FaultKind::WriteError if fault.written == Some(true) => {
+            "it will fail, though its data reaches the cache".to_owned()
+        }
+        FaultKind::WriteError => "it will fail, and nothing of it is written".to_owned(),
+        FaultKind::FlushError => "it will fail".to_owned(),
+        FaultKind::DirtyDropped => {
+            "what this flush was to make durable is dropped, and no later flush writes it"
+                .to_owned()
+        }
+        FaultKind::NoSpace => "it will find no space".to_owned(),
+        FaultKind::FlushLie => "it is acknowledged and makes nothing durable".to_owned(),
+        FaultKind::LostWrite => "it is acknowledged and never happens".to_owned(),
+        FaultKind::MisdirectedWrite => format!("it is written to {place}"),
+        FaultKind::MisdirectedRead => format!("it returns the bytes at {place}"),
+        FaultKind::StaleRead => "it returns what was there before the last overwrite".to_owned(),
+        FaultKind::BitRot => format!("with it a bit at {place} flips"),
+        FaultKind::LatentSectorError => format!("with it the sector at {place} becomes unreadable"),
+        // What a cut does is said of each pending operation.
+        _ => String::new(),
+    };
+    let mut words = fault.kind.name().replace('_', " ");
+    if !what.is_empty() {
+        let _ = write!(words, ": {what}");
+    }
+    if fault.persistent == Some(true) {
+        match fault.at_bytes {
+            Some(at) => {
+                let _ = write!(
+                    words,
+                    "; so will all others of the sector at {}",
+                    thousands(at)
+                );
+            }
+            None => words.push_str("; so will all others"),
+        }
+    }
+    words
 }
 
 /// A pending operation, without its fate.
@@ -250,6 +286,30 @@ mod tests {
         );
     }
 
+    /// Goal: each fault says what it does and where. Method: one that stays, one that goes elsewhere, one that lies.
+    #[test]
+    fn every_fault_has_its_words() {
+        let fault = |kind| ScriptedFault::new(7, kind);
+        let stays = ScriptedFault {
+            persistent: Some(true),
+            at_bytes: Some(8_192),
+            ..fault(FaultKind::ReadError)
+        };
+        assert_eq!(
+            strike(&stays),
+            "read error: it will fail; so will all others of the sector at 8,192"
+        );
+        let astray = ScriptedFault {
+            at_bytes: Some(4_096),
+            ..fault(FaultKind::MisdirectedWrite)
+        };
+        assert_eq!(strike(&astray), "misdirected write: it is written to 4,096");
+        assert_eq!(
+            strike(&fault(FaultKind::FlushLie)),
+            "flush lie: it is acknowledged and makes nothing durable"
+        );
+    }
+
     /// Goal: a request says which value it writes, so that what came back can be told from what should have. Method: a batch with a
     /// generated value and a key that cannot be printed.
     #[test]
@@ -271,7 +331,7 @@ mod tests {
         };
         assert_eq!(
             asked(Some(3), &batch).words,
-            "batch of 2: put k1 = value 17 of client 3 (100 bytes); delete 0x00ff, durable"
+            "batch of 2: put \"k1\" = value 17 of client 3 (100 bytes); delete \"\\0\\xff\", durable"
         );
     }
 }
