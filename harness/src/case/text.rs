@@ -10,8 +10,8 @@
 //! preload put k00 1:1024               before the clients begin, one at a time
 //! ```
 //!
-//! A key of other bytes than letters, digits and `_ . / -` is written `0x` and hexadecimal, a value that does not describe
-//! itself `=` and hexadecimal.
+//! A key of other bytes than letters, digits and `_ . / -` is written in quotes, with `\xNN` for each other byte: `""` is the empty key. (Older cases have `0x` and
+//! hexadecimal.) A value that does not describe itself is written `=` and hexadecimal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -159,8 +159,12 @@ impl fmt::Display for Key<'_> {
                 f.write_str(text)
             }
             _ => {
-                f.write_str("0x")?;
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                f.write_str("\"")?;
+                self.0.iter().try_for_each(|&byte| match is_plain(byte) {
+                    true => write!(f, "{}", char::from(byte)),
+                    false => write!(f, "\\x{byte:02x}"),
+                })?;
+                f.write_str("\"")
             }
         }
     }
@@ -257,10 +261,41 @@ impl<'a> Words<'a> {
     }
 
     fn key_of(&self, word: &str) -> Result<Vec<u8>, String> {
-        match word.strip_prefix("0x") {
-            Some(digits) => self.hex(digits),
+        if let Some(digits) = word.strip_prefix("0x") {
+            return self.hex(digits);
+        }
+        match word.strip_prefix('"') {
+            Some(rest) => self.quoted(rest),
             None => Ok(word.as_bytes().to_vec()),
         }
+    }
+
+    /// A key whose opening quote is taken off.
+    fn quoted(&self, rest: &str) -> Result<Vec<u8>, String> {
+        let wrong = || {
+            format!(
+                "`{}`: `\"{rest}` is no key; write `\"` at its end and `\\x2c` for a byte such as 44",
+                self.text
+            )
+        };
+        let mut left = rest.strip_suffix('"').ok_or_else(wrong)?;
+        let mut key = Vec::new();
+        while let Some(first) = left.bytes().next() {
+            let escaped = left.strip_prefix("\\x").and_then(|it| it.get(..2));
+            let taken = match escaped {
+                Some(digits) => {
+                    key.extend(self.hex(digits)?);
+                    4
+                }
+                None if is_plain(first) => {
+                    key.push(first);
+                    1
+                }
+                None => return Err(wrong()),
+            };
+            left = &left[taken..];
+        }
+        Ok(key)
     }
 
     fn key(&mut self) -> Result<Vec<u8>, String> {
@@ -393,14 +428,15 @@ mod tests {
             "3+500 put k07 42:1024:50 relaxed",
             "preload put k00 1:64",
             "0 put k07 =00ff10",
-            "0 put 0x002c20 2:40",
-            "0 delete 0x2d relaxed",
+            r#"0 put "\x00\x2c\x20" 2:40"#,
+            r#"0 delete "-" relaxed"#,
+            r#"0 delete """#,
             "0 batch relaxed put k01 43:64, delete k02",
             "0 batch",
             "0 get k01 @5",
             "0 get k01",
             "1 scan reverse k01 - 100 65536 @7",
-            "1 scan forward - 0x3078 1 1",
+            r#"1 scan forward - "0x" 1 1"#,
             "1 snapshot",
             "1 release 5",
             "1 sync",
@@ -409,6 +445,8 @@ mod tests {
             let request: CaseRequest = line.parse().unwrap();
             assert_eq!(request.to_string(), line);
         }
+        let older: CaseRequest = "0 delete 0x6b2c".parse().unwrap();
+        assert_eq!(older.to_string(), r#"0 delete "k\x2c""#);
     }
 
     /// Goal: a slip of the pen is named. Method: one of each kind.
@@ -421,6 +459,9 @@ mod tests {
             ("0 put k 1", "write NUMBER:BYTES"),
             ("0 put k 1:99999999999", "out of range"),
             ("0 put k =0", "not hexadecimal"),
+            ("0 delete \"k", "is no key"),
+            ("0 delete \"k\\x2\"", "is no key"),
+            ("0 delete \"k!\"", "is no key"),
             ("0 pot k 1:40", "`pot` is no request"),
             ("0 delete k relaxed now", "`now` is too much"),
             ("0 batch put a 1:40, rename b", "`rename` is no mutation"),
