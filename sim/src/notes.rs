@@ -99,7 +99,7 @@ fn lost(write: &PendingWrite) -> CutOp {
 }
 
 /// A fault that befell an operation when it was submitted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiredFault {
     /// The number of the event that submitted the operation.
     pub event: u64,

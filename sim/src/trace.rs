@@ -312,6 +312,7 @@ fn hash_state(report: &CrashReport) -> u64 {
             kept,
             garbage,
             torn_at,
+            unreadable,
         } = &survivor.sectors
         {
             words.push(kept.len() as u64);
@@ -319,6 +320,7 @@ fn hash_state(report: &CrashReport) -> u64 {
             for (sector, number) in [garbage, torn_at].into_iter().flatten() {
                 words.extend_from_slice(&[*sector, *number]);
             }
+            words.extend(unreadable.map(|sector| !sector));
         }
     }
     let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();

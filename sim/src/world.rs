@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
-    FaultKind, Nanos, OpId,
+    FaultKind, Nanos, OpId, ScriptedFault,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -560,7 +560,11 @@ impl World {
         let event = self.trace.len().saturating_sub(1);
         if let Some(notes) = self.trace.notes_mut() {
             let fired = self.device.fired_script().iter().skip(notes.faults.len());
-            let new: Vec<FiredFault> = fired.map(|&fault| FiredFault { event, fault }).collect();
+            let noted = |fault: &ScriptedFault| FiredFault {
+                event,
+                fault: fault.clone(),
+            };
+            let new: Vec<FiredFault> = fired.map(noted).collect();
             notes.faults.extend(new);
         }
     }

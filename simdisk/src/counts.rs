@@ -44,11 +44,13 @@ pub enum FaultKind {
     BitRot,
     /// A sector of the medium became unreadable.
     LatentSectorError,
+    /// A sector being written at the cut is unreadable until it is rewritten.
+    TornUnreadable,
 }
 
 impl FaultKind {
     /// Every kind, in the order of reports.
-    pub const ALL: [FaultKind; 19] = [
+    pub const ALL: [FaultKind; 20] = [
         FaultKind::Loss,
         FaultKind::Reorder,
         FaultKind::Torn,
@@ -68,6 +70,7 @@ impl FaultKind {
         FaultKind::StaleRead,
         FaultKind::BitRot,
         FaultKind::LatentSectorError,
+        FaultKind::TornUnreadable,
     ];
 
     /// The name in scenarios and reports.
@@ -93,16 +96,17 @@ impl FaultKind {
             FaultKind::StaleRead => "stale_read",
             FaultKind::BitRot => "bit_rot",
             FaultKind::LatentSectorError => "latent_sector_error",
+            FaultKind::TornUnreadable => "torn_unreadable",
         }
     }
 
     /// Whether it belongs to a power cut, and not to one operation that a script could name.
     #[must_use]
     pub fn is_of_a_cut(self) -> bool {
-        use FaultKind::{ByteTear, CutInFlush, Garbage, Loss, Reorder, Torn};
+        use FaultKind::{ByteTear, CutInFlush, Garbage, Loss, Reorder, Torn, TornUnreadable};
         matches!(
             self,
-            Loss | Reorder | Torn | Garbage | ByteTear | CutInFlush
+            Loss | Reorder | Torn | Garbage | ByteTear | TornUnreadable | CutInFlush
         )
     }
 

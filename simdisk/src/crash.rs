@@ -57,6 +57,9 @@ pub enum Sectors {
         /// A sector torn in the middle: its index, and the first byte that is old.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         torn_at: Option<(u64, u64)>,
+        /// A sector that cannot be read until it is rewritten: its index.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unreadable: Option<u64>,
     },
 }
 
@@ -77,12 +80,32 @@ impl Survivor {
             kept,
             garbage: None,
             torn_at: None,
+            unreadable: None,
         };
         Survivor { id, sectors }
     }
 }
 
+impl CrashState {
+    /// Whether it leaves a sector that cannot be read.
+    pub(crate) fn has_unreadable(&self) -> bool {
+        self.survivors
+            .iter()
+            .any(|survivor| survivor.sectors.has_unreadable())
+    }
+}
+
 impl Sectors {
+    fn has_unreadable(&self) -> bool {
+        matches!(
+            self,
+            Sectors::Torn {
+                unreadable: Some(_),
+                ..
+            }
+        )
+    }
+
     pub(crate) fn fate(&self, index: u64) -> Fate {
         match self {
             Sectors::All => Fate::New,
@@ -94,6 +117,10 @@ impl Sectors {
                 torn_at: Some((sector, byte)),
                 ..
             } if *sector == index => Fate::TornAt(*byte),
+            Sectors::Torn {
+                unreadable: Some(sector),
+                ..
+            } if *sector == index => Fate::Unreadable,
             Sectors::Torn { kept, .. } if kept.binary_search(&index).is_ok() => Fate::New,
             Sectors::Torn { .. } => Fate::Old,
         }
@@ -154,6 +181,8 @@ pub struct Tears {
     pub garbage: bool,
     /// Whether one of its sectors may be torn in the middle.
     pub within_sector: bool,
+    /// Whether one of its sectors may become unreadable.
+    pub unreadable: bool,
 }
 
 /// What may befall the sectors of a pending operation.
@@ -174,7 +203,8 @@ pub(crate) fn tearable(
     let (offset, len_bytes) = write.range();
     let sectors = len_bytes / u64::from(device.sector_bytes);
     let is_write = matches!(write.kind, PendingKind::Write { .. });
-    let within_sector = is_write && (faults.byte_tear > 0.0 || faults.garbage > 0.0);
+    let damage = faults.byte_tear + faults.garbage + faults.torn_unreadable;
+    let within_sector = is_write && damage > 0.0;
     if faults.torn == 0.0 || sectors == 0 || (sectors == 1 && !within_sector) {
         return None;
     }
@@ -183,7 +213,7 @@ pub(crate) fn tearable(
 }
 
 /// Whether a write is all or nothing: short enough, aligned to its size (rounded up to a power of two), and across no boundary.
-fn is_atomic(offset: u64, len_bytes: u64, device: &DeviceConfig) -> bool {
+pub(crate) fn is_atomic(offset: u64, len_bytes: u64, device: &DeviceConfig) -> bool {
     let boundary = device.atomic_boundary_bytes;
     let crosses = boundary != 0 && offset / boundary != (offset + len_bytes - 1) / boundary;
     len_bytes <= device.atomic_write_bytes
@@ -240,6 +270,7 @@ fn check_sectors(
         kept,
         garbage,
         torn_at,
+        unreadable,
     } = &survivor.sectors
     else {
         return Ok(());
@@ -252,7 +283,7 @@ fn check_sectors(
     if !kept.is_sorted_by(|a, b| a < b) || kept.last().is_some_and(|&last| last >= sectors) {
         return not("its sectors are not ascending indices inside it");
     }
-    if kept.is_empty() && garbage.is_none() && torn_at.is_none() {
+    if kept.is_empty() && garbage.is_none() && torn_at.is_none() && unreadable.is_none() {
         return not("nothing of it survives, so it is not to be named");
     }
     if let Some((sector, _)) = garbage
@@ -265,6 +296,16 @@ fn check_sectors(
         let inside = *sector < sectors && (1..u64::from(device.sector_bytes)).contains(byte);
         if faults.byte_tear == 0.0 || !is_write || !inside || kept.contains(sector) || twice {
             return not("byte tears are off, or this one is outside it or in a kept sector");
+        }
+    }
+    if let Some(sector) = unreadable {
+        let mut others = [garbage, torn_at].into_iter().flatten();
+        let twice = others.any(|(other, _)| other == sector);
+        let off = faults.torn_unreadable == 0.0 || !is_write;
+        if off || *sector >= sectors || kept.contains(sector) || twice {
+            return not(
+                "unreadable sectors are off, or this one is outside it or in a kept sector",
+            );
         }
     }
     Ok(())
@@ -286,6 +327,7 @@ enum Aspect {
     Sectors,
     Garbage,
     Bytes,
+    Unreadable,
 }
 
 impl Draw {
@@ -420,6 +462,11 @@ fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw
     let last_byte = u64::from(device.sector_bytes) - 1;
     let torn_at = damaged(Aspect::Bytes, faults.byte_tear, 1, last_byte);
     let torn_at = torn_at.filter(|(sector, _)| garbage.is_none_or(|(other, _)| other != *sector));
+    let unreadable = damaged(Aspect::Unreadable, faults.torn_unreadable, 0, 0);
+    let unreadable = unreadable.map(|(sector, _)| sector).filter(|sector| {
+        let mut others = [garbage, torn_at].into_iter().flatten();
+        !others.any(|(other, _)| other == *sector)
+    });
     if kept.len() as u64 == sectors {
         return Sectors::All;
     }
@@ -427,6 +474,7 @@ fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw
         kept,
         garbage,
         torn_at,
+        unreadable,
     }
 }
 
@@ -497,17 +545,20 @@ pub(crate) fn count(
             };
             counts.count(FaultKind::ByteTear, any(has));
         }
+        if faults.torn_unreadable > 0.0 {
+            counts.count(FaultKind::TornUnreadable, any(Sectors::has_unreadable));
+        }
     }
 }
 
 /// Ascending indices as pairs `[first, end)`: a torn write of 3 MiB has thousands of sectors and few tears.
-mod ranges {
+pub(crate) mod ranges {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
     /// More sectors than any write has.
     const SECTORS_MAX: u64 = 1 << 23;
 
-    pub(super) fn serialize<S: Serializer>(indices: &[u64], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(indices: &[u64], to: S) -> Result<S::Ok, S::Error> {
         let mut pairs: Vec<(u64, u64)> = Vec::new();
         for &index in indices {
             match pairs.last_mut() {
@@ -518,7 +569,7 @@ mod ranges {
         pairs.serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
         let pairs = Vec::<(u64, u64)>::deserialize(from)?;
         let mut last = 0;
         for &(first, end) in &pairs {

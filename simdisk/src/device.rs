@@ -3,6 +3,7 @@
 //! Invariants: operations are numbered from 0 over the life of the device; whether a fault befalls an operation depends on the
 //! seed, the kind of fault and that number alone; an operation takes effect on what is durable no earlier than its completion.
 
+mod fail;
 mod take;
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ struct InFlight {
 }
 
 /// What an operation does to what is pending when it completes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum Effect {
     Nothing,
     /// What it submitted is complete, and durable if so said.
@@ -43,7 +44,7 @@ enum Effect {
     /// What the mark covers is forgotten, all of it or some.
     Drop {
         mark: Mark,
-        some_by: Option<u64>,
+        which: Dropped,
     },
     /// A flush that does nothing.
     FlushInVain,
@@ -51,9 +52,19 @@ enum Effect {
     WriteInVain,
 }
 
+/// What a failed flush forgets of what it covers.
+#[derive(Debug, Clone)]
+enum Dropped {
+    All,
+    /// Each on the toss of a coin, though at least one.
+    SomeBy(u64),
+    /// These operations.
+    These(Vec<OpId>),
+}
+
 impl Effect {
     /// Whether its completion tells the host that something is durable, be it true or a lie.
-    fn says_durable(self) -> bool {
+    fn says_durable(&self) -> bool {
         matches!(
             self,
             Effect::Flush(_)
@@ -190,6 +201,12 @@ impl Device {
         self.persistence.durable()
     }
 
+    /// A hash of what a power cut would leave in any case, what was written through beyond the durable end included.
+    #[must_use]
+    pub fn durable_hash(&self) -> u128 {
+        self.persistence.durable_hash()
+    }
+
     /// Everything that a power cut may lose, in the order of submission.
     #[must_use]
     pub fn pending(&self) -> &[PendingWrite] {
@@ -279,6 +296,7 @@ impl Device {
             sector_bytes: self.config.sector_bytes,
             garbage: tearable.is_write && self.faults.garbage > 0.0,
             within_sector: tearable.is_write && self.faults.byte_tear > 0.0,
+            unreadable: tearable.is_write && self.faults.torn_unreadable > 0.0,
         })
     }
 
@@ -303,7 +321,7 @@ impl Device {
     /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can befall one.
     #[must_use]
     pub fn is_faultless(&self) -> bool {
-        self.inject.is_idle() && self.medium.hash().is_none() && self.left_out.is_none()
+        self.inject.is_idle(self.ops) && self.medium.hash().is_none() && self.left_out.is_none()
     }
 
     /// Notes from now on where it is read.
@@ -357,7 +375,7 @@ impl Device {
     /// # Errors
     /// If the configured device could not have left this.
     pub fn image_hash_after(&self, state: &CrashState) -> Result<u128, CrashError> {
-        if self.medium.hash().is_none() {
+        if self.medium.hash().is_none() && !state.has_unreadable() {
             return Ok(self.image_after(state)?.hash());
         }
         let mut cut = self.clone();
@@ -443,7 +461,7 @@ impl Device {
             Effect::Flush(mark) => {
                 self.persistence.flush(mark);
             }
-            Effect::Drop { mark, some_by } => self.forget(mark, some_by),
+            Effect::Drop { mark, which } => self.forget(mark, &which),
         }
         self.medium.heal(&self.persistence);
         let InFlight {
@@ -461,16 +479,23 @@ impl Device {
         }
     }
 
-    /// After a failed flush: all that it covered is forgotten, or each on the toss of a coin, though at least one.
-    fn forget(&mut self, mark: Mark, some_by: Option<u64>) {
+    /// After a failed flush: what it covered is forgotten, or some of it.
+    fn forget(&mut self, mark: Mark, which: &Dropped) {
         let coin = |by: u64, id: OpId| {
             happens(
                 crate::rng::draw(by, crate::rng::Purpose::Faults, 0, id, 0),
                 0.5,
             )
         };
-        let tossed = |id| some_by.is_none_or(|by| coin(by, id));
-        if self.persistence.drop_dirty(mark, tossed) == 0 {
+        let count = match which {
+            Dropped::All => 0,
+            Dropped::SomeBy(by) => self.persistence.drop_dirty(mark, |id| coin(*by, id)),
+            Dropped::These(these) => {
+                self.persistence.drop_dirty(mark, |id| these.contains(&id));
+                return;
+            }
+        };
+        if count == 0 {
             self.persistence.drop_dirty(mark, |_| true);
         }
     }

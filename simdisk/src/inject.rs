@@ -13,7 +13,7 @@ use crate::{DeviceConfig, FaultConfig, FaultCounts, FaultKind, OpId, ScriptedFau
 const WHETHER: u64 = 0;
 
 /// A fault that is to befall an operation, if the circumstances allow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Strike {
     pub(crate) op: OpId,
     pub(crate) kind: FaultKind,
@@ -103,7 +103,7 @@ impl Injector {
             scripted_kinds: FaultKind::ALL.map(is_scripted),
             script: Arc::new(
                 script
-                    .map(|fault| ((fault.op, fault.kind), *fault))
+                    .map(|fault| ((fault.op, fault.kind), fault.clone()))
                     .collect(),
             ),
             after_op: faults.after_op,
@@ -156,11 +156,16 @@ impl Injector {
             .any(|kind| self.asked(kind))
     }
 
-    /// Whether no operation can be befallen by anything but a stall. What a failed flush drops is a fault only where a flush can fail.
-    pub(crate) fn is_idle(&self) -> bool {
+    /// Whether no operation from this one on can be befallen by anything but a stall. What a failed flush drops is a fault only where a
+    /// flush can fail.
+    pub(crate) fn is_idle(&self, next: OpId) -> bool {
         let harmless = |kind| matches!(kind, FaultKind::Stall | FaultKind::DirtyDropped);
+        let never = |kind| self.probabilities[kind as usize] == 0.0;
         let mut kinds = FaultKind::ALL.into_iter();
-        self.nth.is_none() && kinds.all(|kind| harmless(kind) || !self.asked(kind))
+        let mut scripted = self.script.range((next, FaultKind::Loss)..);
+        self.nth.is_none()
+            && kinds.all(|kind| harmless(kind) || never(kind))
+            && scripted.all(|((_, kind), _)| harmless(*kind))
     }
 
     /// The faults that fired, as a script.
@@ -184,7 +189,7 @@ impl Injector {
             return None;
         }
         self.counts.possible(kind);
-        let script = self.script.get(&(op, kind)).copied();
+        let script = self.script.get(&(op, kind)).cloned();
         let spent = self.max_fired != 0 && self.spent >= self.max_fired;
         let may = kind == FaultKind::Stall || (op >= self.after_op && !spent);
         let probability = self.probabilities[kind as usize];
@@ -195,7 +200,7 @@ impl Injector {
             seed: self.seed,
         };
         let by_chance = may && happens(number(self.seed, kind, op, WHETHER), probability);
-        (script.is_some() || by_chance).then_some(strike)
+        (strike.script.is_some() || by_chance).then_some(strike)
     }
 
     /// A strike took effect, in this form.
@@ -208,9 +213,10 @@ impl Injector {
     /// For faults without details or circumstances: decides, counts and records.
     pub(crate) fn fires(&mut self, kind: FaultKind, op: OpId) -> bool {
         let strike = self.strikes(kind, op);
-        if let Some(strike) = strike {
-            self.fired_as(strike.record());
-        }
-        strike.is_some()
+        let Some(strike) = strike else {
+            return false;
+        };
+        self.fired_as(strike.record());
+        true
     }
 }

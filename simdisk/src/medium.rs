@@ -101,13 +101,16 @@ impl Medium {
         }
     }
 
-    /// The power is cut, and of what was pending `state` survives: that heals what it lies over.
+    /// The power is cut, and of what was pending `state` survives: that heals what it lies over, and makes unreadable what it says.
     pub(crate) fn power_cycle(&mut self, content: &Persistence, state: &CrashState) {
         self.flush_is_broken = false;
         for sector in std::mem::take(&mut self.rewritten) {
             if content.is_rewritten_by(state, sector * self.sector_bytes) {
                 self.unreadable.remove(&sector);
             }
+        }
+        if state.has_unreadable() {
+            self.unreadable.extend(content.unreadable_after(state));
         }
     }
 
@@ -167,7 +170,7 @@ impl Medium {
         len_bytes: u64,
     ) -> Option<u64> {
         let image = persistence.visible();
-        let place = match strike.script.and_then(|fault| fault.at_bytes) {
+        let place = match strike.script.as_ref().and_then(|fault| fault.at_bytes) {
             Some(place) => place,
             None => self.sector_start(pick_written(image, strike)?),
         };
@@ -189,6 +192,7 @@ impl Medium {
             let drawn = || pick_written(content.durable(), &strike);
             let Some(byte) = strike
                 .script
+                .as_ref()
                 .and_then(|fault| fault.at_bytes)
                 .or_else(drawn)
             else {
@@ -202,7 +206,11 @@ impl Medium {
             let mut record = strike.record();
             if kind == FaultKind::BitRot {
                 let drawn = u8::try_from(strike.below(2, 8)).expect("below 8");
-                let bit = strike.script.and_then(|fault| fault.bit).unwrap_or(drawn);
+                let bit = strike
+                    .script
+                    .as_ref()
+                    .and_then(|fault| fault.bit)
+                    .unwrap_or(drawn);
                 content.rot(byte, bit);
                 (record.at_bytes, record.bit) = (Some(byte), Some(bit));
             } else {

@@ -6,8 +6,10 @@
 //! - a flush makes durable exactly what had completed before the flush was submitted;
 //! - a durable sector is never taken back: a write that becomes durable masks what older pending writes of the same sectors
 //!   could still do to it, so that what reads see and what becomes durable never part ways;
+//! - what is written through beyond the durable end is durable together with the growth that it needs, and not before;
 //! - pending operations stand in the order of their numbers, which is that of submission.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Image;
@@ -50,23 +52,34 @@ pub struct PendingWrite {
     /// Whether the device has dropped it after a failed flush: reads still see it, no flush will save it.
     pub dropped: bool,
     completed_at: u64,
-    /// Sectors that a later write has already made durable; empty for none.
+    /// Sectors that it does not touch: a later write has already made them durable, or it failed before it came to them. Empty for none.
     masked: Vec<bool>,
+}
+
+/// The bytes that an operation touches: offset and length. Nothing for a growth.
+fn range(kind: &PendingKind) -> (u64, u64) {
+    match kind {
+        PendingKind::Write { offset, data } => (*offset, data.len() as u64),
+        PendingKind::Discard { offset, len_bytes } => (*offset, *len_bytes),
+        PendingKind::Grow { .. } => (0, 0),
+    }
 }
 
 impl PendingWrite {
     /// The bytes it touches: offset and length. Nothing for a growth.
     #[must_use]
     pub fn range(&self) -> (u64, u64) {
-        match &self.kind {
-            PendingKind::Write { offset, data } => (*offset, data.len() as u64),
-            PendingKind::Discard { offset, len_bytes } => (*offset, *len_bytes),
-            PendingKind::Grow { .. } => (0, 0),
-        }
+        range(&self.kind)
     }
 
     fn is_covered(&self, mark: Mark) -> bool {
         self.completed && !self.dropped && self.completed_at < mark.0
+    }
+
+    /// Whether it does not touch the sector of this number.
+    fn is_masked(&self, index: u64) -> bool {
+        let at = usize::try_from(index).expect("a sector's index");
+        self.masked.get(at).copied().unwrap_or(false)
     }
 
     /// Whether newer durable writes lie over all of it.
@@ -91,6 +104,8 @@ pub struct Mark(u64);
 pub struct Persistence {
     sector_bytes: u64,
     durable: Image,
+    /// What was written through beyond the end of `durable`: it takes effect with the growth that makes room for it.
+    beyond: Option<Image>,
     visible: Image,
     pending: Vec<PendingWrite>,
     /// An empty list whose memory the next flush uses.
@@ -120,6 +135,7 @@ impl Persistence {
         Persistence {
             sector_bytes: u64::from(sector_bytes),
             durable: image.clone(),
+            beyond: None,
             visible: image,
             pending: Vec::new(),
             spare: Vec::new(),
@@ -156,6 +172,27 @@ impl Persistence {
     /// # Panics
     /// If the number is not above those of all operations before.
     pub fn submit(&mut self, id: u64, kind: PendingKind) {
+        self.take_in(id, kind, Vec::new());
+    }
+
+    /// Takes a write in of which only these sectors were written, given in ascending order. The others keep what they hold.
+    ///
+    /// # Panics
+    /// As [`Persistence::submit`], or if there are no such sectors.
+    pub fn submit_part(&mut self, id: u64, kind: PendingKind, written: &[u64]) {
+        let (_, len_bytes) = range(&kind);
+        let sectors = 0..len_bytes / self.sector_bytes;
+        let missing: Vec<bool> = sectors
+            .map(|at| written.binary_search(&at).is_err())
+            .collect();
+        assert!(
+            missing.contains(&false),
+            "operation {id} has written nothing"
+        );
+        self.take_in(id, kind, missing);
+    }
+
+    fn take_in(&mut self, id: u64, kind: PendingKind, masked: Vec<bool>) {
         let last = self.pending.last().map(|write| write.id);
         assert!(
             last.is_none_or(|last| last < id),
@@ -165,7 +202,7 @@ impl Persistence {
             let all = Applied {
                 kind: &kind,
                 sectors: &Sectors::All,
-                masked: &[],
+                masked: &masked,
                 latest: None,
             };
             all.apply(&mut self.visible, self.sector_bytes);
@@ -176,7 +213,7 @@ impl Persistence {
             completed: false,
             dropped: false,
             completed_at: 0,
-            masked: Vec::new(),
+            masked,
         });
     }
 
@@ -338,6 +375,7 @@ impl Persistence {
         let mut durable = std::mem::take(&mut self.durable);
         self.apply_state(&mut durable, state);
         self.durable = durable;
+        self.beyond = None;
         self.pending.clear();
         self.aside = None;
         self.visible = self.durable.clone();
@@ -355,9 +393,8 @@ impl Persistence {
                 return false;
             }
             let index = (sector_start - offset) / self.sector_bytes;
-            let rank = usize::try_from(index).expect("a sector's index");
-            let masked = write.masked.get(rank).copied().unwrap_or(false);
-            !masked && matches!(survivor.sectors.fate(index), Fate::New | Fate::Garbage(_))
+            !write.is_masked(index)
+                && matches!(survivor.sectors.fate(index), Fate::New | Fate::Garbage(_))
         })
     }
 
@@ -372,6 +409,10 @@ impl Persistence {
         let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
         for growths in [true, false] {
             for (survivor, write) in survivors().filter(|(_, write)| is_growth(write) == growths) {
+                if let PendingKind::Grow { new_bytes } = write.kind {
+                    grow(image, new_bytes, self.beyond.as_ref());
+                    continue;
+                }
                 let latest = is_latest(write, &self.pending).then_some(&self.visible);
                 let survived = Applied {
                     kind: &write.kind,
@@ -388,10 +429,11 @@ impl Persistence {
     }
 
     fn settle(&mut self, write: &PendingWrite, is_latest: bool) {
-        let (offset, len_bytes) = write.range();
-        if offset + len_bytes > self.durable.len_bytes() {
-            // Synchronised data includes the size that is needed to reach it, as with O_DSYNC.
-            self.durable.resize(offset + len_bytes);
+        if let PendingKind::Grow { new_bytes } = write.kind {
+            grow(&mut self.durable, new_bytes, self.beyond.as_ref());
+            let end = self.durable.len_bytes();
+            self.beyond.take_if(|beyond| beyond.len_bytes() <= end);
+            return;
         }
         let all = Applied {
             kind: &write.kind,
@@ -399,7 +441,58 @@ impl Persistence {
             masked: &write.masked,
             latest: is_latest.then_some(&self.visible),
         };
+        let (offset, len_bytes) = write.range();
+        if offset + len_bytes > self.durable.len_bytes() {
+            let beyond = self.beyond.get_or_insert_with(|| self.durable.clone());
+            beyond.resize(beyond.len_bytes().max(offset + len_bytes));
+            all.apply(beyond, self.sector_bytes);
+        }
         all.apply(&mut self.durable, self.sector_bytes);
+    }
+
+    /// A hash of what does not depend on what is pending.
+    pub(crate) fn durable_hash(&self) -> u128 {
+        match &self.beyond {
+            None => self.durable.hash(),
+            Some(beyond) => self.durable.hash() ^ beyond.hash().rotate_left(1),
+        }
+    }
+
+    /// The sectors that cannot be read after a power cut that leaves `state`, because they were being written.
+    pub(crate) fn unreadable_after(&self, state: &CrashState) -> BTreeSet<u64> {
+        let mut unreadable = BTreeSet::new();
+        let end = self.image_after(state).len_bytes() / self.sector_bytes;
+        for survivor in &state.survivors {
+            let Some(at) = self.position(survivor.id) else {
+                continue;
+            };
+            let write = &self.pending[at];
+            let (offset, len_bytes) = write.range();
+            for index in 0..len_bytes / self.sector_bytes {
+                let sector = offset / self.sector_bytes + index;
+                if write.is_masked(index) {
+                    continue;
+                }
+                match survivor.sectors.fate(index) {
+                    Fate::Unreadable if sector < end => drop(unreadable.insert(sector)),
+                    Fate::New | Fate::Garbage(_) => drop(unreadable.remove(&sector)),
+                    Fate::Unreadable | Fate::Old | Fate::TornAt(_) => {}
+                }
+            }
+        }
+        unreadable
+    }
+}
+
+/// Makes an image longer; what was written through to the new part is there at once.
+fn grow(image: &mut Image, new_bytes: u64, beyond: Option<&Image>) {
+    let old_bytes = image.len_bytes();
+    image.resize(new_bytes.max(old_bytes));
+    if let Some(beyond) = beyond {
+        let end = beyond.len_bytes().min(new_bytes);
+        if end > old_bytes {
+            image.take_over(beyond, old_bytes, end - old_bytes);
+        }
     }
 }
 
@@ -451,7 +544,7 @@ fn mask(older: &mut PendingWrite, newer: &PendingWrite, sector_bytes: u64) {
 struct Applied<'a> {
     kind: &'a PendingKind,
     sectors: &'a Sectors,
-    /// Sectors that a later write has already made durable; empty for none.
+    /// Sectors that it does not touch; empty for none.
     masked: &'a [bool],
     /// An image that holds all of the operation's data where that belongs: what is whole is shared with it.
     latest: Option<&'a Image>,
@@ -460,14 +553,7 @@ struct Applied<'a> {
 impl Applied<'_> {
     /// Applies it. What lies beyond the end of the image (its growth was lost) is lost too.
     fn apply(&self, image: &mut Image, sector_bytes: u64) {
-        let (offset, len_bytes) = match self.kind {
-            PendingKind::Grow { new_bytes } => {
-                image.resize((*new_bytes).max(image.len_bytes()));
-                return;
-            }
-            PendingKind::Write { offset, data } => (*offset, data.len() as u64),
-            PendingKind::Discard { offset, len_bytes } => (*offset, *len_bytes),
-        };
+        let (offset, len_bytes) = range(self.kind);
         let fits = image.len_bytes().saturating_sub(offset).min(len_bytes);
         if fits == 0 {
             return;
@@ -488,7 +574,7 @@ impl Applied<'_> {
             }
             let within = index * sector_bytes;
             match self.sectors.fate(index) {
-                Fate::Old => {}
+                Fate::Old | Fate::Unreadable => {}
                 Fate::New => self.put(image, at, within, sector_bytes),
                 Fate::Garbage(seed) => image.write(at, &noise(seed, sector_bytes)),
                 Fate::TornAt(bytes) => self.put(image, at, within, bytes.min(sector_bytes)),
@@ -518,6 +604,8 @@ pub(crate) enum Fate {
     Garbage(u64),
     /// New up to this byte, old after it.
     TornAt(u64),
+    /// A read of it fails.
+    Unreadable,
 }
 
 /// What nobody wrote: all zeros, all ones, or noise.

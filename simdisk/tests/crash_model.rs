@@ -231,6 +231,7 @@ fn illegal_states_are_refused() {
             kept: kept.to_vec(),
             garbage,
             torn_at,
+            unreadable: None,
         },
     };
     assert!(

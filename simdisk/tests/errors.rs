@@ -40,7 +40,7 @@ fn a_persistent_read_error_stays_until_rewritten() {
         ..at(2, FaultKind::ReadError)
     };
     for mend in [write(1, 1, 9, false), discard(1, 1)] {
-        let mut rig = Rig::with_faults(&scripted(&[fault]));
+        let mut rig = Rig::with_faults(&scripted(std::slice::from_ref(&fault)));
         rig.write(0, 3, 7);
         rig.flush();
         let clean = rig.device.image_hash();

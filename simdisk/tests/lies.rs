@@ -90,7 +90,7 @@ fn a_misdirected_write_lands_at_the_named_place() {
         at_bytes: Some(3 * SECTOR),
         ..at(1, FaultKind::MisdirectedWrite)
     };
-    let mut rig = Rig::with_faults(&one(fault));
+    let mut rig = Rig::with_faults(&one(fault.clone()));
     rig.write(0, 5, 1);
     rig.write(0, 2, 2);
     assert_eq!(rig.reads(), [1, 1, 1, 2, 2]);
@@ -132,7 +132,7 @@ fn a_misdirected_read_returns_another_place_once() {
         at_bytes: Some(SECTOR),
         ..at(2, FaultKind::MisdirectedRead)
     };
-    let mut rig = Rig::with_faults(&one(fault));
+    let mut rig = Rig::with_faults(&one(fault.clone()));
     rig.write(0, 1, 1);
     rig.write(1, 1, 2);
     assert_eq!(rig.read(0), Ok(2));
@@ -147,7 +147,7 @@ fn a_misdirected_read_of_equal_bytes_is_no_lie() {
         at_bytes: Some(SECTOR),
         ..at(1, FaultKind::MisdirectedRead)
     };
-    let mut rig = Rig::with_faults(&one(fault));
+    let mut rig = Rig::with_faults(&one(fault.clone()));
     rig.write(0, 2, 1);
     assert_eq!(rig.read(0), Ok(1));
     let kind = FaultKind::MisdirectedRead;
@@ -186,7 +186,7 @@ fn bit_rot_flips_one_bit_for_good() {
         bit: Some(3),
         ..at(2, FaultKind::BitRot)
     };
-    let mut rig = Rig::with_faults(&one(fault));
+    let mut rig = Rig::with_faults(&one(fault.clone()));
     rig.write(0, 2, 0xF0);
     rig.flush();
     rig.write(5, 1, 1);
@@ -215,7 +215,7 @@ fn bit_rot_strikes_only_what_is_at_rest() {
         bit: Some(0),
         ..at(2, FaultKind::BitRot)
     };
-    let mut rig = Rig::with_faults(&one(fault));
+    let mut rig = Rig::with_faults(&one(fault.clone()));
     rig.write(0, 1, 1);
     rig.flush();
     rig.write(0, 1, 2);
@@ -237,7 +237,7 @@ fn a_latent_sector_error_is_healed_by_a_rewrite() {
         at_bytes: Some(SECTOR),
         ..at(2, FaultKind::LatentSectorError)
     };
-    let mut rig = Rig::with_faults(&one(fault));
+    let mut rig = Rig::with_faults(&one(fault.clone()));
     rig.write(0, 3, 1);
     rig.flush();
     rig.write(5, 1, 1);
@@ -261,7 +261,7 @@ fn a_lost_rewrite_heals_nothing() {
         at_bytes: Some(0),
         ..at(2, FaultKind::LatentSectorError)
     };
-    let mut rig = Rig::with_faults(&one(fault));
+    let mut rig = Rig::with_faults(&one(fault.clone()));
     rig.write(0, 1, 1);
     rig.flush();
     rig.write(5, 1, 1);

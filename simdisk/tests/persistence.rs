@@ -205,15 +205,32 @@ fn a_growth_is_as_pending_as_a_write() {
     );
 }
 
-/// Goal: a write-through write into a grown part makes the growth it needs durable, as O_DSYNC does.
+/// Goal: a write-through write into a grown part does not make the growth durable, and is durable itself as soon as that is. Method: a cut that
+/// loses the growth, one that keeps it, and a flush before the cut.
 #[test]
-fn a_write_through_write_takes_its_growth_with_it() {
+fn a_write_through_write_is_durable_together_with_its_growth() {
     let mut rig = Rig::with_faults(&honest());
-    rig.run(Op::Grow {
+    let growth = rig.submit(Op::Grow {
         new_bytes: 2 * SECTORS * SECTOR,
-    })
-    .unwrap();
+    });
+    rig.drain();
     rig.run(write(SECTORS, 1, 5, true)).unwrap();
+    assert_eq!(rig.device.pending().len(), 1, "the growth alone is pending");
+    let mut lost = Rig {
+        device: rig.device.clone(),
+        now: rig.now,
+    };
+    lost.cut_all();
+    assert_eq!(lost.device.capabilities().capacity_bytes, SECTORS * SECTOR);
+    let mut kept = Rig {
+        device: rig.device.clone(),
+        now: rig.now,
+    };
+    kept.cut(&CrashState {
+        survivors: vec![Survivor::whole(growth)],
+    });
+    assert_eq!(kept.read(SECTORS), Ok(5));
+    rig.flush();
     rig.cut_all();
     assert_eq!(rig.read(SECTORS), Ok(5));
 }

@@ -12,6 +12,7 @@ fn torn(kept: &[u64], garbage: Option<(u64, u64)>, torn_at: Option<(u64, u64)>) 
         kept: kept.to_vec(),
         garbage,
         torn_at,
+        unreadable: None,
     };
     CrashState {
         survivors: vec![Survivor { id: 2, sectors }],

@@ -96,7 +96,7 @@ pub(crate) fn drive_on(
     course: Course<'_>,
 ) -> Result<Driven, Stop> {
     let mut config = setup::world_config(scenario, seed, trace);
-    config.faults.script.extend(&case.faults);
+    config.faults.script.extend(case.faults.iter().cloned());
     let lies = setup::lies(&config.faults);
     let oracle = setup::oracle_config(scenario, &**program, lies);
     let mut world = World::new(Arc::clone(program), config)

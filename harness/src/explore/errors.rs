@@ -95,7 +95,7 @@ fn recover_failing(
     toll.add(&failing.world, before);
     let (mut world, mut oracle, ()) = failing.end();
     let script = world.device().fired_script().iter();
-    let script: Vec<ScriptedFault> = script.filter(|it| it.op >= first_op).copied().collect();
+    let script: Vec<ScriptedFault> = script.filter(|it| it.op >= first_op).cloned().collect();
     if !script.iter().any(|it| it.kind == fault) {
         return Ok(Failed::Never);
     }

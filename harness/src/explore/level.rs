@@ -511,7 +511,7 @@ fn killed_key(point: &Point) -> u128 {
     }
     let mut hash = Xxh3::new();
     hash.update(&image.to_le_bytes());
-    hash.update(&device.durable().hash().to_le_bytes());
+    hash.update(&device.durable_hash().to_le_bytes());
     for write in device.pending() {
         let (offset, len_bytes) = write.range();
         let content = match &write.kind {

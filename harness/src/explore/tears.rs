@@ -14,6 +14,7 @@ pub(crate) struct Tearing {
     /// Any proper subset of the sectors, by the bits of a number; else simple shapes only.
     every: bool,
     garbage: bool,
+    unreadable: bool,
     /// The byte in the middle of a sector at which one is torn; 0 for none.
     middle: u64,
     /// There are more tears than these.
@@ -30,19 +31,20 @@ pub(crate) fn tearing(device: &Device, write: &PendingWrite, bounds: &ExploreCon
         sectors: tears.sectors,
         every,
         garbage: tears.garbage && bounds.garbage,
+        unreadable: tears.unreadable && bounds.unreadable,
         middle: if tears.within_sector {
             u64::from(tears.sector_bytes / 2)
         } else {
             0
         },
-        more: !every || tears.garbage || tears.within_sector,
+        more: !every || tears.garbage || tears.within_sector || tears.unreadable,
     }
 }
 
 impl Tearing {
     /// How many.
     pub(crate) fn count(&self) -> u64 {
-        self.shapes() + self.garbages() + self.halves()
+        self.shapes() + self.garbages() + self.unreadables() + self.halves()
     }
 
     /// Whether these are all that there are.
@@ -61,10 +63,18 @@ impl Tearing {
 
     /// Garbage in one sector and the others kept, or lost.
     fn garbages(&self) -> u64 {
-        match (self.garbage, self.sectors) {
-            (false, _) | (true, 0) => 0,
-            (true, 1) => 1,
-            (true, sectors) => 2 * sectors,
+        if self.garbage { self.damages() } else { 0 }
+    }
+
+    /// One sector that cannot be read and the others kept, or lost.
+    fn unreadables(&self) -> u64 {
+        if self.unreadable { self.damages() } else { 0 }
+    }
+
+    fn damages(&self) -> u64 {
+        match self.sectors {
+            0 | 1 => self.sectors,
+            sectors => 2 * sectors,
         }
     }
 
@@ -76,22 +86,32 @@ impl Tearing {
     /// The tear of this number, below [`Tearing::count`].
     pub(crate) fn make(&self, number: u64) -> Sectors {
         let sectors = self.sectors;
-        let torn = |kept: Vec<u64>, garbage, torn_at| Sectors::Torn {
+        let torn = |kept: Vec<u64>, garbage, torn_at, unreadable| Sectors::Torn {
             kept,
             garbage,
             torn_at,
+            unreadable,
+        };
+        let damaged = |number: u64| {
+            let at = number % sectors;
+            let others = (0..sectors).filter(|sector| *sector != at && number < sectors);
+            (at, others.collect())
         };
         if number < self.shapes() {
-            return torn(self.shape(number), None, None);
+            return torn(self.shape(number), None, None, None);
         }
         let number = number - self.shapes();
         if number < self.garbages() {
-            let at = number % sectors;
-            let others = (0..sectors).filter(|sector| *sector != at && number < sectors);
-            return torn(others.collect(), Some((at, NOISE)), None);
+            let (at, others) = damaged(number);
+            return torn(others, Some((at, NOISE)), None, None);
         }
-        let at = number - self.garbages();
-        torn((0..at).collect(), None, Some((at, self.middle)))
+        let number = number - self.garbages();
+        if number < self.unreadables() {
+            let (at, others) = damaged(number);
+            return torn(others, None, None, Some(at));
+        }
+        let at = number - self.unreadables();
+        torn((0..at).collect(), None, Some((at, self.middle)), None)
     }
 
     fn shape(&self, number: u64) -> Vec<u64> {
@@ -136,6 +156,7 @@ mod tests {
                     sectors,
                     every,
                     garbage: true,
+                    unreadable: true,
                     middle: 256,
                     more: false,
                 };

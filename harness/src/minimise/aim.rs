@@ -65,7 +65,7 @@ impl Shrinking<'_> {
                 let script = shape.iter().map(|fault| ScriptedFault {
                     op,
                     at_bytes,
-                    ..*fault
+                    ..fault.clone()
                 });
                 let script: Vec<ScriptedFault> = script.collect();
                 for reach in [Reach::Recovery, Reach::Again] {
@@ -85,7 +85,7 @@ impl Shrinking<'_> {
     fn shapes(&self, case: &Case) -> Vec<Vec<ScriptedFault>> {
         let mut by_op: BTreeMap<OpId, Vec<ScriptedFault>> = BTreeMap::new();
         for fault in self.scenario.faults.script.iter().chain(&case.faults) {
-            by_op.entry(fault.op).or_default().push(*fault);
+            by_op.entry(fault.op).or_default().push(fault.clone());
         }
         let mut shapes: Vec<Vec<ScriptedFault>> = Vec::new();
         for mut shape in by_op.into_values() {
@@ -94,7 +94,7 @@ impl Shrinking<'_> {
             let alike = |other: &ScriptedFault, one: &ScriptedFault| {
                 ScriptedFault {
                     op: one.op,
-                    ..*other
+                    ..other.clone()
                 } == *one
             };
             let is_new = shapes.iter().all(|known| {
@@ -115,7 +115,7 @@ impl Shrinking<'_> {
             .map(|shape| ScriptedFault {
                 kind: FaultKind::WriteError,
                 written: Some(true),
-                ..shape[0]
+                ..shape[0].clone()
             })
             .collect();
         shapes.extend(flush_errors.into_iter().map(|fault| vec![fault]));

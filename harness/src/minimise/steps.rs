@@ -204,6 +204,7 @@ fn simpler(survivor: &Survivor) -> Vec<Survivor> {
         kept,
         garbage,
         torn_at,
+        unreadable,
     } = &survivor.sectors
     else {
         return Vec::new();
@@ -213,7 +214,8 @@ fn simpler(survivor: &Survivor) -> Vec<Survivor> {
         sectors,
     };
     let mut all = vec![with(Sectors::All)];
-    if (garbage.is_some() || torn_at.is_some()) && !kept.is_empty() {
+    let is_damaged = garbage.is_some() || torn_at.is_some() || unreadable.is_some();
+    if is_damaged && !kept.is_empty() {
         all.push(Survivor::torn(survivor.id, kept.clone()));
     }
     if kept.len() > 1 {
@@ -222,6 +224,7 @@ fn simpler(survivor: &Survivor) -> Vec<Survivor> {
             kept: first,
             garbage: *garbage,
             torn_at: *torn_at,
+            unreadable: *unreadable,
         }));
     }
     all

@@ -260,6 +260,7 @@ fn fate(op: &CutOp, cell: u64, cell_bytes: u64, sector_bytes: u32, killed: bool)
         kept,
         garbage,
         torn_at,
+        unreadable,
     } = survived
     else {
         return State::Kept;
@@ -271,7 +272,9 @@ fn fate(op: &CutOp, cell: u64, cell_bytes: u64, sector_bytes: u32, killed: bool)
     let odd = [garbage, torn_at]
         .into_iter()
         .flatten()
-        .any(|(sector, _)| sectors.contains(sector));
+        .map(|(sector, _)| sector)
+        .chain(unreadable)
+        .any(|sector| sectors.contains(sector));
     let new = kept
         .iter()
         .filter(|sector| sectors.contains(sector))
@@ -312,6 +315,7 @@ mod tests {
             kept: kept.to_vec(),
             garbage,
             torn_at: None,
+            unreadable: None,
         })
     }
 

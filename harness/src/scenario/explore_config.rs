@@ -18,6 +18,8 @@ pub struct ExploreConfig {
     pub tear_sectors: u32,
     /// A torn write may leave garbage in one sector, if the faults allow it.
     pub garbage: bool,
+    /// A torn write may leave one sector that cannot be read, if the faults allow it.
+    pub unreadable: bool,
     /// Whether a killed process is a state of its own beside the power cuts.
     pub process_crash: bool,
     /// Whether cuts while a flush is under way are taken.
@@ -68,6 +70,7 @@ impl Default for ExploreConfig {
             subset_writes: 4,
             tear_sectors: 8,
             garbage: true,
+            unreadable: true,
             process_crash: true,
             in_flush: true,
             states_per_point: 20_000,

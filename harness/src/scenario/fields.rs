@@ -228,6 +228,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "a torn write may leave garbage in one sector",
     ),
     (
+        "explore.unreadable",
+        "a torn write may leave one sector that cannot be read",
+    ),
+    (
         "explore.process_crash",
         "a killed process is a state of its own",
     ),
@@ -361,6 +365,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     (
         "faults.torn",
         "a surviving write is torn, where the device allows it",
+    ),
+    (
+        "faults.torn_unreadable",
+        "a torn write leaves one sector that cannot be read until it is rewritten",
     ),
     (
         "faults.garbage",

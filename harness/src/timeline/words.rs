@@ -149,11 +149,21 @@ pub(crate) fn strike(fault: &ScriptedFault) -> String {
     let what = match fault.kind {
         FaultKind::Stall => "it takes far longer than it should".to_owned(),
         FaultKind::ReadError => "it will fail".to_owned(),
+        FaultKind::WriteError if !fault.sectors.is_empty() => {
+            let sectors = listed(&fault.sectors);
+            format!("it will fail, though of its sectors {sectors} reach the cache")
+        }
         FaultKind::WriteError if fault.written == Some(true) => {
             "it will fail, though its data reaches the cache".to_owned()
         }
         FaultKind::WriteError => "it will fail, and nothing of it is written".to_owned(),
         FaultKind::FlushError => "it will fail".to_owned(),
+        FaultKind::DirtyDropped if fault.dropped.is_some() => {
+            let dropped = listed(fault.dropped.as_deref().unwrap_or_default());
+            format!(
+                "of what this flush was to make durable these operations are dropped: {dropped}"
+            )
+        }
         FaultKind::DirtyDropped => {
             "what this flush was to make durable is dropped, and no later flush writes it"
                 .to_owned()
@@ -211,6 +221,7 @@ pub(crate) fn fate(op: &CutOp, sector_bytes: u32) -> String {
             kept,
             garbage,
             torn_at,
+            unreadable,
         }) => {
             let mut words = format!("torn: of {sectors} sectors {} kept", listed(kept));
             if let Some((sector, seed)) = garbage {
@@ -223,6 +234,9 @@ pub(crate) fn fate(op: &CutOp, sector_bytes: u32) -> String {
             }
             if let Some((sector, byte)) = torn_at {
                 let _ = write!(words, ", {sector} is new up to byte {byte}");
+            }
+            if let Some(sector) = unreadable {
+                let _ = write!(words, ", {sector} cannot be read");
             }
             words
         }
@@ -266,23 +280,24 @@ mod tests {
     /// Goal: each fate of a write has words of its own. Method: lost, kept, and torn in each way.
     #[test]
     fn every_fate_has_its_words() {
-        let torn = |garbage, torn_at| {
+        let torn = |garbage, torn_at, unreadable| {
             Some(Sectors::Torn {
                 kept: vec![0, 1, 2, 5],
                 garbage,
                 torn_at,
+                unreadable,
             })
         };
         assert_eq!(operation(&op(None)), "write of 4,096 bytes at 8,192");
         assert_eq!(fate(&op(None), 512), "lost");
         assert_eq!(fate(&op(Some(Sectors::All)), 512), "kept");
         assert_eq!(
-            fate(&op(torn(None, None)), 512),
+            fate(&op(torn(None, None, None)), 512),
             "torn: of 8 sectors 0–2, 5 kept"
         );
         assert_eq!(
-            fate(&op(torn(Some((3, 0)), Some((4, 9)))), 512),
-            "torn: of 8 sectors 0–2, 5 kept, 3 holds zeros, 4 is new up to byte 9"
+            fate(&op(torn(Some((3, 0)), Some((4, 9)), Some(6))), 512),
+            "torn: of 8 sectors 0–2, 5 kept, 3 holds zeros, 4 is new up to byte 9, 6 cannot be read"
         );
     }
 
@@ -304,6 +319,23 @@ mod tests {
             ..fault(FaultKind::MisdirectedWrite)
         };
         assert_eq!(strike(&astray), "misdirected write: it is written to 4,096");
+        let in_part = ScriptedFault {
+            written: Some(true),
+            sectors: vec![0, 1, 3],
+            ..fault(FaultKind::WriteError)
+        };
+        assert_eq!(
+            strike(&in_part),
+            "write error: it will fail, though of its sectors 0–1, 3 reach the cache"
+        );
+        let dropped = ScriptedFault {
+            dropped: Some(vec![4, 6]),
+            ..fault(FaultKind::DirtyDropped)
+        };
+        assert_eq!(
+            strike(&dropped),
+            "dirty dropped: of what this flush was to make durable these operations are dropped: 4, 6"
+        );
         assert_eq!(
             strike(&fault(FaultKind::FlushLie)),
             "flush lie: it is acknowledged and makes nothing durable"

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, ConfigError, DeviceConfig, probability, wrong};
-use crate::FaultKind;
+use crate::crash::ranges;
+use crate::{FaultKind, OpId};
 
 /// How a random power cut chooses what survives: the relative weights of the ways to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +39,7 @@ impl Default for CrashBias {
 
 /// One fault at one operation, beside those by chance: an entry of `[[faults.script]]`. A place or bit that is left out is drawn
 /// from the seed; `persistent` and `written` left out are false.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedFault {
     /// The number of the device operation, from 0, counted over all incarnations.
@@ -57,6 +58,13 @@ pub struct ScriptedFault {
     /// A failed write whose data reached the cache all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written: Option<bool>,
+    /// The sectors of a failed write that reached the cache, as ascending indices within it; if empty, all or none as `written` says. In a
+    /// file: pairs `[first, end)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "ranges")]
+    pub sectors: Vec<u64>,
+    /// The operations that a failed flush dropped; absent: drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Vec<OpId>>,
 }
 
 impl ScriptedFault {
@@ -70,6 +78,8 @@ impl ScriptedFault {
             bit: None,
             persistent: None,
             written: None,
+            sectors: Vec::new(),
+            dropped: None,
         }
     }
 
@@ -97,6 +107,12 @@ impl ScriptedFault {
         if self.bit.is_some_and(|bit| bit > 7) {
             return wrong(&field("bit"), "is from 0 to 7");
         }
+        if !self.sectors.is_empty() && self.kind != FaultKind::WriteError {
+            return wrong(&field("sectors"), "is for a fault of kind `write_error`");
+        }
+        if self.dropped.is_some() && self.kind != FaultKind::DirtyDropped {
+            return wrong(&field("dropped"), "is for a fault of kind `dirty_dropped`");
+        }
         Ok(())
     }
 }
@@ -117,6 +133,8 @@ pub struct FaultConfig {
     pub garbage: f64,
     /// Probability that a torn write holds new bytes up to some point in one sector, and old ones after it.
     pub byte_tear: f64,
+    /// Probability that a torn write leaves one sector that cannot be read until it is rewritten.
+    pub torn_unreadable: f64,
     /// A read fails.
     pub read_error: f64,
     /// A write fails.
@@ -165,6 +183,7 @@ impl Default for FaultConfig {
             torn: 0.5,
             garbage: 0.0,
             byte_tear: 0.0,
+            torn_unreadable: 0.0,
             read_error: 0.0,
             write_error: 0.0,
             flush_error: 0.0,
@@ -218,6 +237,7 @@ impl FaultConfig {
             torn: self.torn,
             garbage: self.garbage,
             byte_tear: self.byte_tear,
+            torn_unreadable: self.torn_unreadable,
             drop_dirty: 0.0,
             script,
             ..FaultConfig::default()
@@ -233,6 +253,10 @@ impl FaultConfig {
             (FaultKind::Torn, self.torn > 0.0),
             (FaultKind::Garbage, self.torn > 0.0 && self.garbage > 0.0),
             (FaultKind::ByteTear, self.torn > 0.0 && self.byte_tear > 0.0),
+            (
+                FaultKind::TornUnreadable,
+                self.torn > 0.0 && self.torn_unreadable > 0.0,
+            ),
             // By chance it is the timing's.
             (FaultKind::Stall, false),
             (FaultKind::ReadError, self.read_error > 0.0),
@@ -268,6 +292,7 @@ impl FaultConfig {
             ("torn", self.torn),
             ("garbage", self.garbage),
             ("byte_tear", self.byte_tear),
+            ("torn_unreadable", self.torn_unreadable),
             ("read_error", self.read_error),
             ("write_error", self.write_error),
             ("flush_error", self.flush_error),
@@ -289,16 +314,17 @@ impl FaultConfig {
             let message = "is asked of a device whose flush has nothing to do; it needs device.cache = \"volatile\"";
             return wrong("faults.flush_lie", message);
         }
-        if self.torn == 0.0 && (self.garbage > 0.0 || self.byte_tear > 0.0) {
-            let field = if self.garbage > 0.0 {
-                "faults.garbage"
-            } else {
-                "faults.byte_tear"
-            };
-            return wrong(
-                field,
-                "befalls torn writes only; give `faults.torn` a probability too",
-            );
+        for (name, value) in [
+            ("garbage", self.garbage),
+            ("byte_tear", self.byte_tear),
+            ("torn_unreadable", self.torn_unreadable),
+        ] {
+            if self.torn == 0.0 && value > 0.0 {
+                return wrong(
+                    &format!("faults.{name}"),
+                    "befalls torn writes only; give `faults.torn` a probability too",
+                );
+            }
         }
         let CrashBias {
             none,

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::{Device, Effect, Taken};
+use super::fail::Done;
+use super::{Device, Dropped, Effect, Taken};
 use crate::inject::Strike;
 use crate::op::{DiskError, Op, OpId, SubmitError};
 use crate::persistence::{Mark, PendingKind};
@@ -84,11 +85,11 @@ impl Device {
     }
 
     /// Whether the error that strikes an operation stays, and if so at which sector of what that was to read or write.
-    fn stays(&self, strike: &Strike, offset: u64, len: u64) -> Option<u64> {
+    pub(super) fn stays(&self, strike: &Strike, offset: u64, len: u64) -> Option<u64> {
         if !strike.says(|fault| fault.persistent, 1, self.faults.persistent) {
             return None;
         }
-        let scripted = strike.script.and_then(|fault| fault.at_bytes);
+        let scripted = strike.script.as_ref().and_then(|fault| fault.at_bytes);
         let place = scripted.unwrap_or_else(|| offset + strike.below(2, len));
         Some(self.medium.sector_start(place))
     }
@@ -151,13 +152,20 @@ impl Device {
         if self.inject.fires(FaultKind::NoSpace, id) {
             return taken(Effect::Nothing, Err(DiskError::NoSpace));
         }
-        if let Some(written) = self.write_fails(id, offset, len) {
-            if !written {
-                return taken(Effect::Nothing, Err(DiskError::Write));
-            }
-            // Its data is in the cache all the same, and no more durable than any.
-            self.put(id, offset, data);
-            return taken(Effect::Complete { durable: false }, Err(DiskError::Write));
+        if let Some(done) = self.write_fails(id, offset, len) {
+            let effect = match done {
+                Done::Nothing => Effect::Nothing,
+                // Its data is in the cache all the same, and no more durable than any.
+                Done::All => {
+                    self.put(id, offset, data);
+                    Effect::Complete { durable: false }
+                }
+                Done::Part(sectors) => {
+                    self.put_part(id, offset, data, &sectors);
+                    Effect::Complete { durable: false }
+                }
+            };
+            return taken(effect, Err(DiskError::Write));
         }
         if self.inject.fires(FaultKind::LostWrite, id) {
             self.medium.harm.lost(self.now);
@@ -191,30 +199,24 @@ impl Device {
         taken(Effect::Complete { durable }, Ok(None))
     }
 
-    /// Whether a write fails, and if so whether its data reaches the cache all the same.
-    fn write_fails(&mut self, id: OpId, offset: u64, len: u64) -> Option<bool> {
-        let bad = self.medium.is_unwritable(offset, len);
-        let strike = self.inject.strikes(FaultKind::WriteError, id);
-        let Some(strike) = strike else {
-            return bad.then_some(false);
-        };
-        let mut record = strike.record();
-        let written = !bad && strike.says(|fault| fault.written, 3, 0.5);
-        record.written = written.then_some(true);
-        if let Some(place) = self.stays(&strike, offset, len) {
-            self.medium.make_unwritable(place);
-            (record.persistent, record.at_bytes) = (Some(true), Some(place));
-        }
-        self.inject.fired_as(record);
-        Some(written)
-    }
-
     fn put(&mut self, id: OpId, offset: u64, data: Arc<[u8]>) {
         let len = data.len() as u64;
         self.remember(offset, len);
         self.persistence
             .submit(id, PendingKind::Write { offset, data });
         self.medium.rewritten(offset, len);
+    }
+
+    /// Some sectors of a write reach the cache.
+    fn put_part(&mut self, id: OpId, offset: u64, data: Arc<[u8]>, sectors: &[u64]) {
+        let sector_bytes = u64::from(self.config.sector_bytes);
+        self.remember(offset, data.len() as u64);
+        self.persistence
+            .submit_part(id, PendingKind::Write { offset, data }, sectors);
+        for sector in sectors {
+            self.medium
+                .rewritten(offset + sector * sector_bytes, sector_bytes);
+        }
     }
 
     fn remember(&mut self, offset: u64, len: u64) {
@@ -264,9 +266,20 @@ impl Device {
         let Some(strike) = self.inject.strikes(FaultKind::DirtyDropped, id) else {
             return Effect::FlushInVain;
         };
-        self.inject.fired_as(strike.record());
-        let some_by = happens(strike.number(1), 0.5).then(|| strike.number(2));
-        Effect::Drop { mark, some_by }
+        let dropped = strike
+            .script
+            .as_ref()
+            .and_then(|fault| fault.dropped.clone());
+        self.inject.fired_as(ScriptedFault {
+            dropped: dropped.clone(),
+            ..strike.record()
+        });
+        let which = match dropped {
+            Some(these) => Dropped::These(these),
+            None if happens(strike.number(1), 0.5) => Dropped::SomeBy(strike.number(2)),
+            None => Dropped::All,
+        };
+        Effect::Drop { mark, which }
     }
 
     pub(super) fn take_discard(&mut self, id: OpId, offset: u64, len_bytes: u32) -> Taken {

@@ -1,0 +1,232 @@
+//! Sectors that a power cut leaves unreadable, against brute force: three overlapping writes, everything that could be left.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Rig, SECTOR, SECTORS, config, write};
+use kvsim_simdisk::{
+    CrashKind, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, Sectors, Survivor,
+};
+
+/// First sector and count of each of the pending writes, over sectors that hold 9. Number `i` fills with `i + 1`.
+const WRITES: [(u64, u64); 3] = [(0, 2), (1, 2), (0, 1)];
+const FIRST_ID: u64 = 2;
+/// What each sector holds; nothing if it cannot be read.
+type Picture = [Option<u8>; 3];
+
+fn faults() -> FaultConfig {
+    FaultConfig {
+        torn: 0.8,
+        torn_unreadable: 0.6,
+        ..FaultConfig::default()
+    }
+}
+
+fn rig(device: &DeviceConfig, faults: &FaultConfig) -> Rig {
+    let mut rig = Rig::new(device, faults, 1);
+    rig.write(0, 3, 9);
+    rig.flush();
+    for (fill, (first, count)) in (1..).zip(WRITES) {
+        rig.submit_write(first, count, fill);
+    }
+    rig
+}
+
+/// Every way in which a write of so many sectors can be written down to survive, sense or nonsense.
+fn fates(id: u64, count: u64) -> Vec<Survivor> {
+    let mut all = vec![Survivor::whole(id)];
+    for bits in 0..1_u64 << count {
+        let kept: Vec<u64> = (0..count).filter(|at| bits >> at & 1 == 1).collect();
+        for unreadable in std::iter::once(None).chain((0..=count).map(Some)) {
+            let sectors = Sectors::Torn {
+                kept: kept.clone(),
+                garbage: None,
+                torn_at: None,
+                unreadable,
+            };
+            all.push(Survivor { id, sectors });
+        }
+    }
+    all
+}
+
+/// Every order of every subset of the writes, with every fate.
+fn every_state() -> Vec<CrashState> {
+    let mut all = vec![CrashState::default()];
+    let mut at = 0;
+    while at < all.len() {
+        for (id, (_, count)) in (FIRST_ID..).zip(WRITES) {
+            if all[at].survivors.iter().any(|survivor| survivor.id == id) {
+                continue;
+            }
+            for fate in fates(id, count) {
+                let mut longer = all[at].clone();
+                longer.survivors.push(fate);
+                all.push(longer);
+            }
+        }
+        at += 1;
+    }
+    all
+}
+
+/// The model, said once more and plainly.
+fn is_legal(state: &CrashState, allowed: bool) -> bool {
+    state
+        .survivors
+        .iter()
+        .all(|survivor| match &survivor.sectors {
+            Sectors::All => true,
+            Sectors::Torn {
+                kept, unreadable, ..
+            } => {
+                let number = usize::try_from(survivor.id - FIRST_ID).unwrap();
+                let count = WRITES[number].1;
+                let bad = |at: &u64| allowed && *at < count && !kept.contains(at);
+                let can_tear = count > 1 || allowed;
+                let is_something = !kept.is_empty() || unreadable.is_some();
+                can_tear && is_something && unreadable.as_ref().is_none_or(bad)
+            }
+        })
+}
+
+fn picture(state: &CrashState) -> Picture {
+    let mut picture = [Some(9); 3];
+    for survivor in &state.survivors {
+        let number = usize::try_from(survivor.id - FIRST_ID).unwrap();
+        let (first, count) = WRITES[number];
+        for index in 0..count {
+            let fill = Some(u8::try_from(number + 1).unwrap());
+            let place = &mut picture[usize::try_from(first + index).unwrap()];
+            match &survivor.sectors {
+                Sectors::All => *place = fill,
+                Sectors::Torn {
+                    unreadable: Some(at),
+                    ..
+                } if *at == index => *place = None,
+                Sectors::Torn { kept, .. } if kept.contains(&index) => *place = fill,
+                Sectors::Torn { .. } => {}
+            }
+        }
+    }
+    picture
+}
+
+fn reads(rig: &mut Rig) -> Picture {
+    [0, 1, 2].map(|sector| match rig.read(sector) {
+        Ok(fill) => Some(fill),
+        Err(error) => {
+            assert_eq!(error, DiskError::Read);
+            None
+        }
+    })
+}
+
+/// Goal: exactly the states of the model are accepted, a cut leaves what the model says, and drawing comes to every picture and no other. Method: all states
+/// of three overlapping writes, with the fault asked for and without.
+#[test]
+fn drawn_accepted_and_modelled_states_agree() {
+    for allowed in [true, false] {
+        let faults = FaultConfig {
+            torn_unreadable: if allowed { 0.6 } else { 0.0 },
+            ..faults()
+        };
+        let whole = rig(&config(), &faults);
+        let mut reachable = BTreeSet::new();
+        for state in every_state() {
+            let legal = is_legal(&state, allowed);
+            let checked = whole.device.check_crash(&state);
+            assert_eq!(checked.is_ok(), legal, "{state:?}: {checked:?}");
+            if !legal {
+                continue;
+            }
+            let mut twin = Rig {
+                device: whole.device.clone(),
+                now: whole.now,
+            };
+            let announced = twin.device.image_hash_after(&state);
+            twin.cut(&state);
+            assert_eq!(announced, Ok(twin.device.image_hash()));
+            let found = reads(&mut twin);
+            assert_eq!(found, picture(&state), "{state:?}");
+            reachable.insert(found);
+        }
+        let mut drawn = BTreeSet::new();
+        let mut device = whole.device;
+        for _ in 0..60_000 {
+            let state = device.draw_crash();
+            device.check_crash(&state).expect("what is drawn is legal");
+            drawn.insert(picture(&state));
+        }
+        assert_eq!(drawn, reachable);
+    }
+}
+
+fn torn(unreadable: u64) -> CrashState {
+    let sectors = Sectors::Torn {
+        kept: Vec::new(),
+        garbage: None,
+        torn_at: None,
+        unreadable: Some(unreadable),
+    };
+    CrashState {
+        survivors: vec![Survivor {
+            id: FIRST_ID,
+            sectors,
+        }],
+    }
+}
+
+/// Goal: an unreadable sector stays so over kills and cuts until a rewrite is durable. Method: a kill, a rewrite that a cut takes away, and one that is flushed.
+#[test]
+fn only_a_durable_rewrite_heals_it() {
+    let mut rig = rig(&config(), &faults());
+    rig.cut(&torn(1));
+    assert_eq!(rig.fired(FaultKind::TornUnreadable), 1);
+    assert_eq!(reads(&mut rig), [Some(9), None, Some(9)]);
+    rig.device
+        .crash(rig.now, CrashKind::Process, &CrashState::default())
+        .unwrap();
+    assert_eq!(rig.read(1), Err(DiskError::Read));
+    rig.write(1, 1, 4);
+    assert_eq!(rig.read(1), Ok(4));
+    rig.cut_all();
+    assert_eq!(rig.read(1), Err(DiskError::Read));
+    rig.write(1, 1, 4);
+    rig.flush();
+    rig.cut_all();
+    assert_eq!(reads(&mut rig), [Some(9), Some(4), Some(9)]);
+}
+
+/// Goal: no sector of an atomic write becomes unreadable, since the device says so. Method: an atomic unit as long as the first write.
+#[test]
+fn an_atomic_write_leaves_no_unreadable_sector() {
+    let device = DeviceConfig {
+        atomic_write_bytes: 2 * SECTOR,
+        ..config()
+    };
+    let rig = rig(&device, &faults());
+    assert!(rig.device.check_crash(&torn(0)).is_err());
+    let write = &rig.device.pending()[0];
+    assert!(rig.device.tears(write).is_none());
+}
+
+/// Goal: what lies beyond a lost growth is not unreadable, since it is not there. Method: a torn write in a grown part, with its growth and without.
+#[test]
+fn a_lost_growth_takes_its_unreadable_sector_with_it() {
+    let mut rig = Rig::with_faults(&faults());
+    let growth = rig.submit(Op::Grow {
+        new_bytes: 2 * SECTORS * SECTOR,
+    });
+    rig.drain();
+    let id = rig.submit(write(SECTORS, 2, 1, false));
+    let clean = Rig::with_faults(&faults()).device.image_hash();
+    let mut state = torn(1);
+    state.survivors[0].id = id;
+    assert_eq!(rig.device.image_hash_after(&state), Ok(clean));
+    state.survivors.push(Survivor::whole(growth));
+    rig.cut(&state);
+    assert_eq!(rig.read(SECTORS), Ok(0));
+    assert_eq!(rig.read(SECTORS + 1), Err(DiskError::Read));
+}
