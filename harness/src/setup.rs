@@ -1,7 +1,7 @@
 //! From a scenario and a seed to the world that they describe.
 
 use kvsim_sim::{GuestLimits, Program, TraceMode, WorldConfig};
-use kvsim_simdisk::{FaultConfig, FaultKind};
+use kvsim_simdisk::{FaultConfig, FaultKind, FlushKind};
 
 use crate::oracle::OracleConfig;
 use crate::scenario::Scenario;
@@ -38,8 +38,10 @@ pub(crate) fn oracle_config(
     let stated = program.policies();
     // A scenario that was loaded has only policies that there are.
     let policies = scenario.guest.policies(stated).unwrap_or(stated);
+    let flush_only_orders = scenario.device.flush == FlushKind::Barrier;
     OracleConfig {
-        keep_history: lies,
+        keep_history: lies || flush_only_orders,
+        flush_only_orders,
         relaxed_window_ns: scenario.check.relaxed_window_ns,
         relaxed_slack_ns: scenario.check.relaxed_slack_ns,
         policies,

@@ -40,7 +40,8 @@ pub(crate) fn encode_open(config: &OpenConfig, out: &mut Vec<u8>) {
     let device = &config.device;
     let flags = u32::from(device.volatile_cache)
         | u32::from(device.fua) << 1
-        | u32::from(device.discard) << 2;
+        | u32::from(device.discard) << 2
+        | u32::from(device.barrier) << 3;
     for number in [
         crate::ABI_VERSION,
         device.sector_bytes,

@@ -341,6 +341,7 @@ pub(crate) fn describe(op: &Op, hashed: bool) -> (&'static str, u64, u64, u64) {
             (kind, *offset, data.len() as u64, hash)
         }
         Op::Flush => ("flush", 0, 0, 0),
+        Op::Barrier => ("barrier", 0, 0, 0),
         Op::Discard { offset, len_bytes } => ("discard", *offset, u64::from(*len_bytes), 0),
         Op::Grow { new_bytes } => ("grow", *new_bytes, 0, 0),
     }

@@ -202,7 +202,7 @@ pub struct DeviceStats {
     pub written_bytes: u64,
     /// Write-through writes submitted.
     pub write_throughs: u64,
-    /// Flushes submitted.
+    /// Flushes submitted, barriers among them.
     pub flushes: u64,
     /// Discards submitted.
     pub discards: u64,

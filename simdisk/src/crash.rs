@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::order;
 use crate::persistence::{Fate, PendingKind, PendingWrite, position};
 use crate::rng::{self, Purpose, Rng};
 use crate::{DeviceConfig, FaultConfig, FaultCounts, FaultKind};
@@ -143,6 +144,16 @@ pub enum CrashError {
     /// It is not a prefix in the order of submission, and the device keeps order.
     #[error("the device keeps order (faults.reorder = false), and operation {0} is out of it")]
     OutOfOrder(u64),
+    /// It keeps a write that a barrier orders after another one, and not all of that one before it.
+    #[error(
+        "operation {id} follows operation {needs} behind a barrier, which does not survive whole before it"
+    )]
+    BeforeBarrier {
+        /// The operation that is kept.
+        id: u64,
+        /// The one that has to be there.
+        needs: u64,
+    },
     /// It tears what cannot be torn.
     #[error("operation {id} cannot be torn so: {why}")]
     NotTearable {
@@ -253,7 +264,7 @@ pub(crate) fn check(
             }
         }
     }
-    Ok(())
+    order::check(state, pending)
 }
 
 fn keepable(pending: &[PendingWrite]) -> impl Iterator<Item = &PendingWrite> {
@@ -328,6 +339,7 @@ enum Aspect {
     Garbage,
     Bytes,
     Unreadable,
+    Barriers,
 }
 
 impl Draw {
@@ -356,10 +368,19 @@ pub(crate) fn draw(
     if faults.loss && !chosen.is_empty() {
         choose(&mut chosen, faults, &mut draw.stream(Aspect::Survivors, 0));
     }
+    let is_ordered = order::is_ordered(pending);
+    if is_ordered && faults.loss && faults.reorder {
+        let add = draw.stream(Aspect::Barriers, 0).chance(0.5);
+        let all: Vec<&PendingWrite> = keepable(pending).collect();
+        order::close(&mut chosen, &all, add);
+    }
     let mut order = draw.stream(Aspect::Order, 0);
     if faults.reorder && chosen.len() > 1 && order.chance(0.5) {
         for at in (1..chosen.len()).rev() {
             chosen.swap(at, index(&mut order, at + 1));
+        }
+        if is_ordered {
+            order::sort(&mut chosen);
         }
     }
     let whole = chosen.iter().map(|write| Survivor::whole(write.id));
@@ -371,7 +392,10 @@ pub(crate) fn draw(
         } else {
             chosen.len().saturating_sub(1)
         };
-        let can = |at: &usize| tearable(chosen[*at], device, faults).is_some();
+        let can = |at: &usize| {
+            tearable(chosen[*at], device, faults).is_some()
+                && (!is_ordered || order::is_last(chosen[*at], &chosen))
+        };
         let able: Vec<usize> = (first..chosen.len()).filter(can).collect();
         let only = which.chance(0.5).then(|| which.below(u64::MAX));
         for (rank, &at) in able.iter().enumerate() {

@@ -14,13 +14,13 @@ use xxhash_rust::xxh3::xxh3_128_with_seed;
 use crate::crash::{self, CrashError, CrashKind, CrashReport, CrashState, Tears};
 use crate::inject::Injector;
 use crate::medium::Medium;
-use crate::op::{Capabilities, Completion, DiskError, Op, OpId, SubmitError};
+use crate::op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 use crate::persistence::{Mark, PendingWrite, Persistence};
 use crate::rng::happens;
 use crate::timing::{Kind, Timing};
 use crate::{
     Cache, ConfigError, DeviceConfig, DeviceStats, Excerpt, FaultConfig, FaultCounts, FaultKind,
-    Image, Nanos, ScriptedFault,
+    FlushKind, Image, Nanos, ScriptedFault,
 };
 
 #[derive(Debug, Clone)]
@@ -41,6 +41,11 @@ enum Effect {
     },
     /// What the mark covers is durable.
     Flush(Mark),
+    /// What the mark covers comes before what is submitted from now on. With `as_flush` the host has asked for a flush.
+    Order {
+        mark: Mark,
+        as_flush: bool,
+    },
     /// What the mark covers is forgotten, all of it or some.
     Drop {
         mark: Mark,
@@ -71,6 +76,7 @@ impl Effect {
                 | Effect::FlushInVain
                 | Effect::WriteInVain
                 | Effect::Complete { durable: true }
+                | Effect::Order { as_flush: true, .. }
         )
     }
 }
@@ -99,12 +105,15 @@ pub struct Device {
     crashes_drawn: u64,
     stats: DeviceStats,
     made_durable_at: Option<Nanos>,
+    power_cuts: u64,
     changes: u64,
     contents: u64,
     /// The flush or write-through that does nothing, as long as the power was never cut.
     left_out: Option<OpId>,
     /// Where it was read, if somebody wants to know: offsets and lengths.
     reads: Option<Vec<(u64, u64)>>,
+    /// What was submitted, if somebody wants to know.
+    notes: Option<Vec<OpNote>>,
 }
 
 impl Device {
@@ -158,10 +167,12 @@ impl Device {
             now: 0,
             crashes_drawn: 0,
             made_durable_at: None,
+            power_cuts: 0,
             changes: 0,
             contents: 0,
             left_out: faults.left_out,
             reads: None,
+            notes: None,
             stats: DeviceStats::default(),
         })
     }
@@ -178,6 +189,7 @@ impl Device {
             volatile_cache: self.is_volatile(),
             fua: config.fua || !self.is_volatile(),
             discard: config.discard,
+            barrier: config.barrier,
             atomic_write_bytes: config
                 .atomic_write_bytes
                 .max(u64::from(config.sector_bytes)),
@@ -249,6 +261,18 @@ impl Device {
         self.made_durable_at
     }
 
+    /// How often its power was cut.
+    #[must_use]
+    pub fn power_cuts(&self) -> u64 {
+        self.power_cuts
+    }
+
+    /// Whether a flush only orders, so that a power cut may lose what was flushed.
+    #[must_use]
+    pub fn flush_only_orders(&self) -> bool {
+        self.config.flush == FlushKind::Barrier
+    }
+
     /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten or spoilt, in the order in which that happened.
     /// A write can be there more than once.
     #[must_use]
@@ -262,7 +286,10 @@ impl Device {
         let is_flush = |op: &InFlight| {
             matches!(
                 op.effect,
-                Effect::Flush(_) | Effect::FlushInVain | Effect::Drop { .. }
+                Effect::Flush(_)
+                    | Effect::FlushInVain
+                    | Effect::Drop { .. }
+                    | Effect::Order { as_flush: true, .. }
             )
         };
         self.in_flight.values().any(is_flush)
@@ -335,6 +362,38 @@ impl Device {
         self.reads.as_deref().unwrap_or_default()
     }
 
+    /// Notes from now on which reads, writes and flushes are submitted.
+    pub fn note_ops(&mut self) {
+        self.notes = Some(Vec::new());
+    }
+
+    /// The reads, writes and flushes that were submitted since that was asked for, in order.
+    #[must_use]
+    pub fn noted_ops(&self) -> &[OpNote] {
+        self.notes.as_deref().unwrap_or_default()
+    }
+
+    fn note(&mut self, id: OpId, op: &Op) {
+        let (fault, len_bytes) = match op {
+            Op::Read { len_bytes, .. } => (FaultKind::ReadError, u64::from(*len_bytes)),
+            Op::Write { data, .. } => (FaultKind::WriteError, data.len() as u64),
+            Op::Flush | Op::Barrier => (FaultKind::FlushError, 0),
+            Op::Discard { .. } | Op::Grow { .. } => return,
+        };
+        let covered = match fault {
+            FaultKind::FlushError => self.persistence.coverable().collect(),
+            _ => Vec::new(),
+        };
+        if let Some(notes) = &mut self.notes {
+            notes.push(OpNote {
+                id,
+                fault,
+                sectors: len_bytes / u64::from(self.config.sector_bytes),
+                covered,
+            });
+        }
+    }
+
     /// Lets the next power cut leave what this write overwrites, as if it had gone elsewhere, or zeroes in its place: what a host asks
     /// that tries whether that was still needed.
     pub fn set_aside(&mut self, id: OpId, erased: bool) {
@@ -392,9 +451,12 @@ impl Device {
         let id = self.ops;
         self.ops += 1;
         self.now = self.now.max(now);
+        if self.notes.is_some() {
+            self.note(id, &op);
+        }
         match op {
             Op::Read { .. } => {}
-            Op::Flush => self.changes += 1,
+            Op::Flush | Op::Barrier => self.changes += 1,
             Op::Write { .. } | Op::Discard { .. } | Op::Grow { .. } => {
                 self.changes += 1;
                 self.contents += 1;
@@ -407,7 +469,8 @@ impl Device {
                 data,
                 through,
             } => self.take_write(id, offset, data, through),
-            Op::Flush => self.take_flush(id),
+            Op::Flush => self.take_flush(id, self.config.flush),
+            Op::Barrier => self.take_barrier(id),
             Op::Discard { offset, len_bytes } => self.take_discard(id, offset, len_bytes),
             Op::Grow { new_bytes } => self.take_grow(id, new_bytes),
         };
@@ -461,7 +524,12 @@ impl Device {
             Effect::Flush(mark) => {
                 self.persistence.flush(mark);
             }
+            Effect::Order { mark, .. } => self.persistence.barrier(mark),
             Effect::Drop { mark, which } => self.forget(mark, &which),
+        }
+        let cache_bytes = self.config.cache_bytes;
+        if cache_bytes > 0 {
+            self.contents += u64::from(self.persistence.write_back(cache_bytes));
         }
         self.medium.heal(&self.persistence);
         let InFlight {
@@ -575,6 +643,7 @@ impl Device {
         let pending = pending.len() as u64;
         let lost = pending - state.survivors.len() as u64;
         self.contents += 1;
+        self.power_cuts += 1;
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
         self.in_flight.clear();

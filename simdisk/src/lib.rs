@@ -20,19 +20,20 @@ mod image;
 mod inject;
 mod medium;
 mod op;
+mod order;
 mod persistence;
 pub mod rng;
 mod timing;
 
 pub use config::{
-    Cache, ConfigError, CrashBias, DeviceConfig, FaultConfig, LatencyConfig, ScriptedFault,
-    TimingConfig,
+    Cache, ConfigError, CrashBias, DeviceConfig, FaultConfig, FlushKind, LatencyConfig,
+    ScriptedFault, TimingConfig,
 };
 pub use counts::{DeviceStats, FaultCount, FaultCounts, FaultKind};
 pub use crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
 pub use device::Device;
 pub use image::{Excerpt, Image};
-pub use op::{Capabilities, Completion, DiskError, Op, OpId, SubmitError};
+pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};
 
 /// Virtual time and durations, in nanoseconds.

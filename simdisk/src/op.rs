@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Excerpt, Nanos};
+use crate::{Excerpt, FaultKind, Nanos};
 
 /// The number of an operation, from 0 over the life of a device.
 pub type OpId = u64;
@@ -30,6 +30,9 @@ pub enum Op {
     },
     /// Makes durable what has completed.
     Flush,
+    /// Orders and makes nothing durable: what had completed before its submission reaches the medium before anything that is submitted after
+    /// its completion.
+    Barrier,
     /// Gives whole sectors back; they read as zeros. No more durable than a write.
     Discard {
         /// First byte.
@@ -87,12 +90,25 @@ pub enum DiskError {
     /// A write failed; whether it is on the medium is unknown.
     #[error("write error")]
     Write,
-    /// A flush failed; what is durable is unknown.
+    /// A flush failed, and what is durable is unknown; or a barrier did, and it orders nothing.
     #[error("flush error")]
     Flush,
     /// There is no space.
     #[error("no space")]
     NoSpace,
+}
+
+/// What is noted of a read, write, flush or barrier when it is submitted, for a host that asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpNote {
+    /// Its number.
+    pub id: OpId,
+    /// What may befall it.
+    pub fault: FaultKind,
+    /// Sectors that it reads or writes; 0 for a flush.
+    pub sectors: u64,
+    /// The pending operations that it covers, if it is a flush.
+    pub covered: Vec<OpId>,
 }
 
 /// The end of an operation.
@@ -127,6 +143,8 @@ pub struct Capabilities {
     pub fua: bool,
     /// Whether discard is supported.
     pub discard: bool,
+    /// Whether there is a barrier that orders writes.
+    pub barrier: bool,
     /// An aligned write up to this size is all or nothing.
     pub atomic_write_bytes: u64,
     /// Unless it crosses a multiple of this; 0 for no such boundary.

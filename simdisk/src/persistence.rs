@@ -4,6 +4,7 @@
 //! Invariants:
 //! - reads see every write that was submitted, latest last, until a power cut;
 //! - a flush makes durable exactly what had completed before the flush was submitted;
+//! - what a barrier covers reaches the medium no later than anything that was submitted after the barrier's completion;
 //! - a durable sector is never taken back: a write that becomes durable masks what older pending writes of the same sectors
 //!   could still do to it, so that what reads see and what becomes durable never part ways;
 //! - what is written through beyond the durable end is durable together with the growth that it needs, and not before;
@@ -51,7 +52,9 @@ pub struct PendingWrite {
     pub completed: bool,
     /// Whether the device has dropped it after a failed flush: reads still see it, no flush will save it.
     pub dropped: bool,
-    completed_at: u64,
+    pub(crate) completed_at: u64,
+    /// It reaches the medium after all that completed before this; 0 where no barrier orders it.
+    pub(crate) ordered_after: u64,
     /// Sectors that it does not touch: a later write has already made them durable, or it failed before it came to them. Empty for none.
     masked: Vec<bool>,
 }
@@ -70,6 +73,12 @@ impl PendingWrite {
     #[must_use]
     pub fn range(&self) -> (u64, u64) {
         range(&self.kind)
+    }
+
+    /// Whether a barrier lets it reach the medium only after that one. What was dropped waits for nobody and nobody for it.
+    #[must_use]
+    pub fn is_ordered_after(&self, other: &PendingWrite) -> bool {
+        other.completed && !other.dropped && other.completed_at < self.ordered_after
     }
 
     fn is_covered(&self, mark: Mark) -> bool {
@@ -111,6 +120,8 @@ pub struct Persistence {
     /// An empty list whose memory the next flush uses.
     spare: Vec<PendingWrite>,
     events: u64,
+    /// The latest mark of a barrier that has completed.
+    barrier: u64,
     aside: Option<Aside>,
 }
 
@@ -140,6 +151,7 @@ impl Persistence {
             pending: Vec::new(),
             spare: Vec::new(),
             events: 0,
+            barrier: 0,
             aside: None,
         }
     }
@@ -213,6 +225,7 @@ impl Persistence {
             completed: false,
             dropped: false,
             completed_at: 0,
+            ordered_after: self.barrier,
             masked,
         });
     }
@@ -225,6 +238,13 @@ impl Persistence {
     /// An operation that is not pending (any more) is passed over.
     pub fn complete(&mut self, id: u64, durable: bool) {
         let completed_at = self.event();
+        let Some(at) = self.position(id) else {
+            return;
+        };
+        let ordered_after = Mark(self.pending[at].ordered_after);
+        if durable && self.covered(ordered_after) > 0 {
+            self.flush(ordered_after);
+        }
         let Some(at) = self.position(id) else {
             return;
         };
@@ -246,6 +266,35 @@ impl Persistence {
     /// Where a flush that is submitted now stands.
     pub fn mark(&mut self) -> Mark {
         Mark(self.event())
+    }
+
+    /// A barrier has completed: what had completed before its mark reaches the medium before anything that is submitted from now on.
+    pub fn barrier(&mut self, mark: Mark) {
+        self.barrier = self.barrier.max(mark.0);
+    }
+
+    /// Makes durable what completed first, until no more than so many bytes are pending that have completed. Says whether there was anything.
+    pub fn write_back(&mut self, most_bytes: u64) -> bool {
+        let settled = |write: &&PendingWrite| write.completed && !write.dropped;
+        let waiting = self.pending.iter().filter(settled);
+        let mut waiting: Vec<(u64, u64)> = waiting
+            .map(|write| (write.completed_at, write.range().1))
+            .collect();
+        let mut bytes: u64 = waiting.iter().map(|(_, bytes)| bytes).sum();
+        if bytes <= most_bytes {
+            return false;
+        }
+        waiting.sort_unstable();
+        let mut mark = 0;
+        for (completed_at, len_bytes) in waiting {
+            if bytes <= most_bytes {
+                break;
+            }
+            bytes -= len_bytes;
+            mark = completed_at + 1;
+        }
+        self.flush(Mark(mark));
+        true
     }
 
     /// A flush has completed: what had completed before its mark is durable.
@@ -312,6 +361,15 @@ impl Persistence {
             len_bytes,
         });
         true
+    }
+
+    /// The operations that a flush submitted now covers.
+    pub(crate) fn coverable(&self) -> impl Iterator<Item = u64> + '_ {
+        let covered = self
+            .pending
+            .iter()
+            .filter(|write| write.completed && !write.dropped);
+        covered.map(|write| write.id)
     }
 
     /// How many operations a flush of this mark covers.

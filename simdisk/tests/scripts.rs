@@ -26,6 +26,7 @@ fn everything() -> FaultConfig {
         bit_rot: 0.05,
         latent_sector_error: 0.02,
         garbage: 0.3,
+        torn_unreadable: 0.3,
         byte_tear: 0.3,
         ..FaultConfig::default()
     }

@@ -172,8 +172,18 @@ impl<'a> Walk<'a> {
         life: &Arc<Lived>,
         points: &[Point],
     ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
+        self.points_from(0, life, points)
+    }
+
+    /// Walks points of which the first has this number.
+    pub(super) fn points_from(
+        &mut self,
+        first: u64,
+        life: &Arc<Lived>,
+        points: &[Point],
+    ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
         let mut counts = Vec::new();
-        let places: Vec<Place<'_>> = (0..)
+        let places: Vec<Place<'_>> = (first..)
             .zip(points)
             .map(|(origin, point)| Place {
                 life,
@@ -506,7 +516,8 @@ fn killed_key(point: &Point) -> u128 {
         return 0;
     }
     let image = device.image_hash();
-    if device.pending().is_empty() {
+    // Where a flush only orders, a power cut excuses more than a kill, so the two are never taken for the same.
+    if device.pending().is_empty() && !device.flush_only_orders() {
         return image;
     }
     let mut hash = Xxh3::new();
@@ -519,7 +530,10 @@ fn killed_key(point: &Point) -> u128 {
             PendingKind::Discard { .. } => 1,
             PendingKind::Grow { new_bytes } => *new_bytes,
         };
-        for number in [offset, len_bytes, content, u64::from(write.dropped)] {
+        let others = device.pending().iter();
+        let followed = others.filter(|other| write.is_ordered_after(other)).count() as u64;
+        let dropped = u64::from(write.dropped);
+        for number in [offset, len_bytes, content, dropped, followed] {
             hash.update(&number.to_le_bytes());
         }
     }

@@ -21,8 +21,11 @@
 //!   FAST 2018);
 //! - a report of damage is always accepted.
 //!
+//! **Where a flush only orders** a power cut may lose an end of the commit order (`barrier.rs`).
+//!
 //! Never excused: wrong bytes, another key's value, a state that is no prefix. And a report without any lie is a false alarm.
 
+mod barrier;
 mod classify;
 mod config;
 mod history;
@@ -50,6 +53,7 @@ pub use truth::DeviceTruth;
 pub use verify::{Token, Verification};
 pub use violation::{Facts, Symptom, Violation};
 
+use barrier::OnMedium;
 use history::{History, Pos};
 use keys::{Content, KeyId};
 use kvsim_sim::GuestPolicies;
@@ -96,7 +100,7 @@ pub struct Counts {
     pub unacknowledged_kept: u64,
     /// Unacknowledged writes that a recovery did not show.
     pub unacknowledged_lost: u64,
-    /// Writes acknowledged as durable whose loss a lie of the device excused.
+    /// Writes acknowledged as durable whose loss was excused: by a lie of the device, or by a flush that only orders.
     pub excused_losses: u64,
     /// Reports of damage or device errors, by openings, reads and writes, that a fault excused.
     pub reports_accepted: u64,
@@ -105,8 +109,10 @@ pub struct Counts {
 /// Settings of an oracle that hold for a whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OracleConfig {
-    /// The device may lie: keep all history, since a lie may uncover any of it.
+    /// The device may lie or lose what it has flushed: keep all history, since that may uncover any of it.
     pub keep_history: bool,
+    /// A flush of the device only orders. Needs all history.
+    pub flush_only_orders: bool,
     /// Relaxed writes acknowledged longer ago than this at a crash must survive it.
     pub relaxed_window_ns: Option<Nanos>,
     /// Slack granted on top of the window.
@@ -136,6 +142,8 @@ pub struct Oracle {
     base_ns: Nanos,
     /// Flush lies that had fired then.
     base_flush_lies: u64,
+    /// What the device holds for certain although its flush only orders.
+    on_medium: OnMedium,
     /// What recoveries that were cut short had shown since the base.
     pinned: Vec<(KeyId, Content)>,
     /// Keys that a recovery of this incarnation has read: a later surprise about others is the recovery's.
@@ -161,6 +169,7 @@ impl Oracle {
             base_began_ns: 0,
             base_ns: 0,
             base_flush_lies: 0,
+            on_medium: OnMedium::default(),
             pinned: Vec::new(),
             verified: Vec::new(),
             next_window: None,
@@ -213,6 +222,7 @@ impl Oracle {
         let mut take = |number: u64| hash.update(&number.to_le_bytes());
         self.history.feed(&mut take);
         take(u64::from(self.owed(None).pos));
+        self.feed_medium(&mut take);
         for (key, content) in &self.pinned {
             take(u64::from(*key));
             take(content.number());

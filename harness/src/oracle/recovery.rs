@@ -180,6 +180,7 @@ impl Oracle {
         self.base_began_ns = self.cut_ns.take().unwrap_or(0);
         self.base_ns = now;
         self.base_flush_lies = truth.flush_lies;
+        self.note_medium(truth);
         self.next_window.clone_from(&seen.next_window);
         self.verified = seen
             .table
@@ -253,7 +254,7 @@ impl Oracle {
     }
 
     fn judge_pinned(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
-        if truth.lies() > 0 {
+        if truth.lies() > 0 || self.kept_behind_barriers(truth).is_some() {
             return Ok(());
         }
         for &(key, pinned) in &self.pinned {
@@ -321,17 +322,20 @@ impl Oracle {
         Ok(())
     }
 
-    /// Whether a lie that fired may excuse silent loss at all.
+    /// Whether a lie that fired, or a flush that only orders, may excuse silent loss at all.
     fn may_excuse(&self, truth: &DeviceTruth) -> bool {
-        self.history.keeps_all() && (truth.damage() > 0 || truth.flush_lies > self.base_flush_lies)
+        let lied = truth.damage() > 0 || truth.flush_lies > self.base_flush_lies;
+        self.history.keeps_all() && (lied || self.kept_behind_barriers(truth).is_some())
     }
 
-    /// The shortest prefix that must be there although the device has lied.
+    /// The shortest prefix that must be there although the device has lied, or its flushes only order.
     pub(crate) fn owed_despite_lies(&self, truth: &DeviceTruth) -> Pos {
         if truth.flush_lies > self.base_flush_lies {
             return 0;
         }
-        self.owed(Some(self.witness(truth))).pos
+        let owed = self.owed(Some(self.witness(truth))).pos;
+        let kept = self.kept_behind_barriers(truth);
+        kept.map_or(owed, |kept| kept.min(owed))
     }
 
     /// The last witness to what had been acknowledged before it: a write that came to be owed itself, by its answer, by a sync or by its age, or

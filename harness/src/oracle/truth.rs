@@ -31,6 +31,8 @@ pub struct DeviceTruth {
     pub flush_errors: u64,
     /// Operations refused for want of space.
     pub no_space: u64,
+    /// How often the power was cut.
+    pub power_cuts: u64,
     /// When the device last made something durable: the last completion of a flush or a write-through, and of any write if
     /// there is no volatile cache. Tells writes acknowledged without any flush.
     pub last_flush_completed_ns: Option<Nanos>,
@@ -55,6 +57,7 @@ impl DeviceTruth {
             write_errors: fired(FaultKind::WriteError),
             flush_errors: fired(FaultKind::FlushError),
             no_space: fired(FaultKind::NoSpace),
+            power_cuts: device.power_cuts(),
             last_flush_completed_ns: device.made_durable_at(),
             harmed_ns: device.harmed().to_vec(),
         }

@@ -73,7 +73,7 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
         page.row(
             "excused",
             &thousands(tally.excused_losses),
-            "acknowledged writes lost that a lie of the device explains",
+            "acknowledged writes lost that a lie of the device, or a flush that only orders, explains",
         );
     }
     page.faults(tally);
@@ -248,7 +248,7 @@ fn verdict(report: &RunReport) -> ((&'static str, &'static str), String) {
                 }
             }
             if report.tally.excused_losses > 0 {
-                why.push_str(" but what the device lied about");
+                why.push_str(" but what the device may lose or lied about");
             }
             if report.tally.damage_reported > 0 {
                 why.push_str("; damage was reported, not passed on");

@@ -192,6 +192,7 @@ fn disk_submit(
         3 => Op::Flush,
         4 => Op::Discard { offset, len_bytes },
         5 => Op::Grow { new_bytes: offset },
+        6 => Op::Barrier,
         _ => {
             return Err(GuestError::Abi(format!(
                 "{kind} is no kind of disk operation"

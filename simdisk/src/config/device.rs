@@ -16,6 +16,16 @@ pub enum Cache {
     PowerLossProtected,
 }
 
+/// What a flush is worth on a device with a volatile cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlushKind {
+    /// What it covers is durable.
+    Durable,
+    /// What it covers only reaches the medium before what is submitted after it: it is a barrier.
+    Barrier,
+}
+
 /// The `[device]` table: geometry, cache and timing.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -34,6 +44,12 @@ pub struct DeviceConfig {
     pub fua: bool,
     /// Whether discard is supported.
     pub discard: bool,
+    /// Whether there is a barrier, an operation that orders and makes nothing durable.
+    pub barrier: bool,
+    /// What a flush is worth.
+    pub flush: FlushKind,
+    /// How much a volatile cache holds; what is more is made durable by the device itself, the oldest first. 0 for no limit.
+    pub cache_bytes: u64,
     /// An aligned write up to this size is all or nothing; 0 for one sector (NVMe: AWUPF).
     pub atomic_write_bytes: u64,
     /// A write that crosses a multiple of this is not atomic; 0 for no boundary (NVMe: NABSPF).
@@ -54,6 +70,9 @@ impl Default for DeviceConfig {
             cache: Cache::Volatile,
             fua: false,
             discard: true,
+            barrier: false,
+            flush: FlushKind::Durable,
+            cache_bytes: 0,
             atomic_write_bytes: 0,
             atomic_boundary_bytes: 0,
             queue_depth: 32,
@@ -113,6 +132,18 @@ impl DeviceConfig {
                     &format!("device.{field}"),
                     format!("is {value}; a multiple of the sector ({sector})"),
                 );
+            }
+        }
+        if self.cache != Cache::Volatile {
+            let only = [
+                ("barrier", self.barrier),
+                ("flush", self.flush == FlushKind::Barrier),
+                ("cache_bytes", self.cache_bytes > 0),
+            ];
+            if let Some((field, _)) = only.into_iter().find(|(_, asked)| *asked) {
+                let message =
+                    "is of a volatile cache; set device.cache = \"volatile\", or leave it out";
+                return wrong(&format!("device.{field}"), message);
             }
         }
         if !(1..=65_536).contains(&self.queue_depth) {

@@ -6,7 +6,7 @@ mod device;
 mod faults;
 mod timing;
 
-pub use device::{Cache, DeviceConfig};
+pub use device::{Cache, DeviceConfig, FlushKind};
 pub use faults::{CrashBias, FaultConfig, ScriptedFault};
 pub use timing::{LatencyConfig, TimingConfig};
 

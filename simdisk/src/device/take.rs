@@ -12,7 +12,7 @@ use crate::op::{DiskError, Op, OpId, SubmitError};
 use crate::persistence::{Mark, PendingKind};
 use crate::rng::happens;
 use crate::timing::Kind;
-use crate::{Excerpt, FaultKind, ScriptedFault};
+use crate::{Excerpt, FaultKind, FlushKind, ScriptedFault};
 
 impl Device {
     /// Whether a correct caller submits this.
@@ -21,6 +21,8 @@ impl Device {
         let capacity_bytes = self.persistence.visible().len_bytes();
         let (offset, len_bytes) = match op {
             Op::Flush => return Ok(()),
+            Op::Barrier if self.config.barrier => return Ok(()),
+            Op::Barrier => return Err(SubmitError::Unsupported("barriers")),
             Op::Grow { new_bytes } => (*new_bytes, 0),
             Op::Read { offset, len_bytes } | Op::Discard { offset, len_bytes } => {
                 (*offset, u64::from(*len_bytes))
@@ -226,7 +228,15 @@ impl Device {
         }
     }
 
-    pub(super) fn take_flush(&mut self, id: OpId) -> Taken {
+    pub(super) fn take_barrier(&mut self, id: OpId) -> Taken {
+        let mut taken = self.take_flush(id, FlushKind::Barrier);
+        if let Effect::Order { as_flush, .. } = &mut taken.effect {
+            *as_flush = false;
+        }
+        taken
+    }
+
+    pub(super) fn take_flush(&mut self, id: OpId, worth: FlushKind) -> Taken {
         self.stats.flushes += 1;
         let mark = self.persistence.mark();
         let mut failed = self.medium.flush_is_broken;
@@ -255,7 +265,14 @@ impl Device {
         if self.left_out == Some(id) {
             return taken(Effect::FlushInVain, Ok(None));
         }
-        taken(Effect::Flush(mark), Ok(None))
+        let effect = match worth {
+            FlushKind::Durable => Effect::Flush(mark),
+            FlushKind::Barrier => Effect::Order {
+                mark,
+                as_flush: true,
+            },
+        };
+        taken(effect, Ok(None))
     }
 
     /// What a failed flush does to what it covers.
