@@ -213,6 +213,11 @@ impl World {
         self.device.note_reads();
     }
 
+    /// Notes from now on which reads, writes and flushes the device is asked for.
+    pub fn note_ops(&mut self) {
+        self.device.note_ops();
+    }
+
     /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Twins and
     /// [moments](Moment) know nothing of it.
     pub fn mend(&mut self, mends: &[Mend]) {

@@ -3,6 +3,7 @@
 #![allow(missing_docs, reason = "a test")]
 
 mod blame;
+mod device;
 mod slate;
 mod small;
 
@@ -148,6 +149,10 @@ fn the_report_is_the_same_with_any_number_of_threads() {
             "explore.work=2",
             "explore.states_per_point=7",
         ],
+        &[
+            "explore.operations=12",
+            r#"explore.work_errors=["write", "flush"]"#,
+        ],
     ] {
         let with = |jobs| {
             let exploration = Exploration {
@@ -160,6 +165,7 @@ fn the_report_is_the_same_with_any_number_of_threads() {
         assert_eq!(one.verdict, Verdict::Pass, "{:?}", one.failures);
         assert_eq!(one.points, three.points);
         assert_eq!(one.levels, three.levels);
+        assert_eq!(one.work_errors, three.work_errors);
         assert!(one.total().checked > 100, "{:?}", one.total());
     }
 }

@@ -19,8 +19,12 @@ const SEALS_AT: usize = RECORDS_MAX * RECORD_BYTES / 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
     Nothing,
+    /// It answers with an error if a write or a flush fails, and takes no more writes then: nothing is wrong with it.
+    MindsErrors,
     /// It acknowledges what is written and not flushed.
     AcknowledgesEarly,
+    /// The same, and it shows records that lie behind a missing one.
+    Unordered,
     /// It makes durable what it found before it shows it, and refuses to open if that fails: nothing is wrong with it.
     SettlesFirst,
     /// The same, but it opens whether that fails or not.
@@ -90,6 +94,8 @@ enum Doing {
     Sealing(RequestId),
     Flushing(RequestId),
     Nothing,
+    /// An operation has failed.
+    Refusing,
 }
 
 /// A record: a checksum of the rest, the lengths of key and value, key and value.
@@ -159,6 +165,7 @@ impl Guest for Slate {
                 let bytes = bytes.to_vec();
                 let mut records: Vec<_> = match self.flaw {
                     Flaw::TrustsSeal => sealed_records(&bytes),
+                    Flaw::Unordered => bytes.chunks(RECORD_BYTES).filter_map(parse).collect(),
                     _ => bytes.chunks(RECORD_BYTES).map_while(parse).collect(),
                 };
                 if self.flaw == Flaw::ForgetsLast {
@@ -195,8 +202,18 @@ impl Guest for Slate {
                 submit(Op::Flush);
             }
             (Call::Complete { .. }, Doing::Settling) => self.answer(0, Body::Empty, out),
+            (Call::Complete { result: Err(_), .. }, Doing::Writing(id) | Doing::Flushing(id))
+                if self.flaw == Flaw::MindsErrors =>
+            {
+                self.doing = Doing::Refusing;
+                out.push(OutItem::Reply(Reply {
+                    id,
+                    status: Status::IoError,
+                    body: Body::Empty,
+                }));
+            }
             (Call::Complete { .. }, Doing::Writing(id)) => {
-                if self.flaw == Flaw::AcknowledgesEarly {
+                if matches!(self.flaw, Flaw::AcknowledgesEarly | Flaw::Unordered) {
                     self.answer(id, Body::Empty, out);
                 } else if self.flaw == Flaw::TrustsSeal {
                     let at = SEALS_AT + (self.records - 1) * SECTOR_BYTES;
@@ -213,7 +230,7 @@ impl Guest for Slate {
             }
             (Call::Complete { .. }, Doing::Flushing(id)) => self.answer(id, Body::Empty, out),
             (Call::Request { id, request }, _) => self.request(id, request, out),
-            (Call::Complete { .. }, Doing::Nothing) | (Call::Tick, _) => {}
+            (Call::Complete { .. }, Doing::Nothing | Doing::Refusing) | (Call::Tick, _) => {}
         }
         Ok(CallEnd {
             fuel: 0,
@@ -238,6 +255,13 @@ impl Slate {
 
     fn request(&mut self, id: RequestId, request: &Request, out: &mut Outbox) {
         match request {
+            Request::Put { .. } if matches!(self.doing, Doing::Refusing) => {
+                out.push(OutItem::Reply(Reply {
+                    id,
+                    status: Status::ReadOnly,
+                    body: Body::Empty,
+                }));
+            }
             Request::Put { key, value, .. } => {
                 out.push(OutItem::Submit {
                     tag: 0,

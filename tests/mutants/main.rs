@@ -19,6 +19,7 @@ fn program() -> Arc<dyn Program> {
 }
 
 mod small;
+mod work_errors;
 
 fn hunt() -> Hunt {
     Hunt {

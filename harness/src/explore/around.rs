@@ -149,6 +149,7 @@ impl<'a> Around<'a> {
             shown: shown.map(Arc::new),
             settled,
             crashes,
+            faults: case.faults.clone(),
         });
         Some(Around {
             scenario,

@@ -99,7 +99,7 @@ fn recover_failing(
     if !script.iter().any(|it| it.kind == fault) {
         return Ok(Failed::Never);
     }
-    case.faults = script;
+    case.faults.extend(script);
     let is_refused = match judged {
         Ok(()) => false,
         Err(Stop::DeviceError(_)) => true,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ExploreReport, Level, PointCount};
+use super::{ExploreReport, Level, PointCount, WorkErrorCounts};
 use crate::blame::Said;
 use crate::coverage::Coverage;
 use crate::summary::{FailureReport, Verdict};
@@ -37,6 +37,8 @@ struct Exploration {
     total: Level,
     depths: Vec<Level>,
     points: Vec<PointCount>,
+    #[serde(default)]
+    work_errors: WorkErrorCounts,
     /// Absent in documents of older versions.
     #[serde(default)]
     marks: Coverage,
@@ -147,6 +149,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
         points_asked: exploration.recorded.crash_points,
         points: exploration.points,
         time_over: exploration.time_over,
+        work_errors: exploration.work_errors,
         levels: exploration.depths,
         coverage: exploration.marks,
         verdict: match exploration.verdict.kind.as_str() {
@@ -222,6 +225,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
         total: report.total(),
         depths: report.levels.clone(),
         points: report.points.clone(),
+        work_errors: report.work_errors,
         marks: report.coverage.clone(),
         verdict: VerdictJson {
             kind: kind.to_owned(),

@@ -188,6 +188,7 @@ fn judge(
         shown,
         settled,
         crashes,
+        faults: Vec::new(),
     };
     let case = |log: Vec<_>, crash| {
         let sent = log.len();

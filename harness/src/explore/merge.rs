@@ -73,6 +73,7 @@ fn merge_one(mut parts: Vec<ExploreReport>) -> Result<ExploreReport, String> {
     for part in parts {
         add_points(&mut whole.points, part.points)?;
         add_levels(&mut whole.levels, part.levels);
+        whole.work_errors.add_shard(&part.work_errors);
         whole.coverage.add(&part.coverage)?;
         whole.time_over |= part.time_over;
         whole.elapsed = whole.elapsed.max(part.elapsed);

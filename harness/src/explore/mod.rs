@@ -25,6 +25,8 @@ mod states;
 mod tears;
 pub mod text;
 mod toll;
+mod torn;
+mod work_errors;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -52,6 +54,7 @@ use point::Point;
 use report::Found;
 pub use report::{ExploreReport, LeftOutCounts, Level, PointCount};
 pub(crate) use toll::{patience, work};
+pub use work_errors::WorkErrorCounts;
 
 /// What to explore.
 #[derive(Clone)]
@@ -103,6 +106,11 @@ impl Exploration {
             Err((points, ended)) => (points, Some(ended)),
         };
         report.points = points;
+        let ended = match ended {
+            None => work_errors::walk_failing(self, &recording, &mut walk, &mut report.work_errors)
+                .err(),
+            ended => ended,
+        };
         report.elapsed = walked.elapsed();
         report.cpu = cpu::time()
             .zip(cpu)
@@ -163,6 +171,7 @@ impl Exploration {
             points: Vec::new(),
             time_over: false,
             levels: Vec::new(),
+            work_errors: WorkErrorCounts::default(),
             coverage: Coverage::default(),
             verdict: Verdict::Pass,
             shard: self.shard,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kvsim_sim::Moment;
-use kvsim_simdisk::{CrashKind, CrashState};
+use kvsim_simdisk::{CrashKind, CrashState, ScriptedFault};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::case::{Case, CaseCrash, CaseLife, CaseRequest, Phase, Seen, Watch};
@@ -25,6 +25,8 @@ pub(super) struct Lived {
     pub(super) settled: bool,
     /// Crashes before it.
     pub(super) crashes: u64,
+    /// What was made to befall the device in the life that is recorded.
+    pub(super) faults: Vec<ScriptedFault>,
 }
 
 /// How a life ended.
@@ -72,18 +74,20 @@ impl Lived {
             ..CaseLife::default()
         }];
         let mut trail = self.trail.as_ref();
+        let mut faults = &self.faults;
         while let Some(before) = trail {
             lives.push(CaseLife {
                 requests: before.life.log[..before.sent].to_vec(),
                 crash: Some(before.crash.clone()),
                 ..CaseLife::default()
             });
+            faults = &before.life.faults;
             trail = before.life.trail.as_ref();
         }
         lives.reverse();
         Case {
             lives,
-            faults: Vec::new(),
+            faults: faults.clone(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kvsim_sim::{Program, TraceMode, World};
+use kvsim_simdisk::{OpId, OpNote, ScriptedFault};
 
 use super::judge::Failed;
 use super::point::{Lived, Point, Recorder};
@@ -23,6 +24,8 @@ pub(super) struct Recording {
     pub(super) events: u64,
     /// The guest's marks.
     pub(super) marks: MarkCounts,
+    /// The reads, writes and flushes of the guest's work, opening aside.
+    pub(super) ops: Vec<OpNote>,
 }
 
 /// Why there is nothing to explore.
@@ -43,6 +46,27 @@ pub(super) fn record(
 ) -> Result<Recording, Stopped> {
     let source = Source::drawn(clients(scenario, seed)?, scenario.explore.operations);
     record_from(scenario, program, seed, source, &mut 0)
+}
+
+/// The same run on a device that these faults befall.
+pub(super) fn record_failing(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    script: &[ScriptedFault],
+) -> Result<Recording, Stopped> {
+    let mut failing = scenario.clone();
+    failing.faults.script.extend(script.iter().cloned());
+    let mut recording = record(&failing, program, seed);
+    match &mut recording {
+        Ok(recording) => {
+            let life = Arc::get_mut(&mut recording.life).expect("nobody else has it yet");
+            life.faults = script.to_vec();
+        }
+        Err(Stopped::Found(found)) => found.case.faults = script.to_vec(),
+        Err(_) => {}
+    }
+    recording
 }
 
 fn invalid(what: String) -> Stopped {
@@ -73,15 +97,19 @@ pub(super) fn record_from(
     work: &mut u64,
 ) -> Result<Recording, Stopped> {
     let config = setup::world_config(scenario, seed, TraceMode::Off);
-    let world =
+    let mut world =
         World::new(Arc::clone(program), config).map_err(|error| invalid(error.to_string()))?;
+    if !scenario.explore.work_errors.is_empty() {
+        world.note_ops();
+    }
     let lies = setup::lies(&scenario.faults);
     let oracle = Arc::new(Oracle::new(setup::oracle_config(
         scenario, &**program, lies,
     )));
     let recorder = Some(Recorder::default());
     let mut life = Incarnation::new(world, oracle, source, scenario, 0, recorder);
-    let end = run(&mut life);
+    let mut first_of_work = 0;
+    let end = run(&mut life, &mut first_of_work);
     let log = std::mem::take(&mut life.log);
     let events = life.events();
     *work += toll::work(&life.world);
@@ -92,6 +120,8 @@ pub(super) fn record_from(
     };
     let mut marks = MarkCounts::default();
     marks.add(life.world.marks());
+    let ops = life.world.device().noted_ops().iter();
+    let ops = ops.filter(|op| op.id >= first_of_work).cloned().collect();
     let (_, _, recorder) = life.end();
     let lived = |shown| Lived {
         trail: None,
@@ -100,6 +130,7 @@ pub(super) fn record_from(
         shown,
         settled: true,
         crashes: 0,
+        faults: Vec::new(),
     };
     match end {
         Ok(shown) => Ok(Recording {
@@ -107,6 +138,7 @@ pub(super) fn record_from(
             points: recorder.unwrap_or_default().points,
             events,
             marks,
+            ops,
         }),
         Err(Stop::Violation(violation)) => {
             let life = lived(None);
@@ -124,9 +156,13 @@ pub(super) fn record_from(
     }
 }
 
-fn run(life: &mut Incarnation<'_, Option<Recorder>>) -> Result<Observation, Stop> {
+fn run(
+    life: &mut Incarnation<'_, Option<Recorder>>,
+    first_of_work: &mut OpId,
+) -> Result<Observation, Stop> {
     let shown = life.recover()?;
     life.adopt(&shown, None)?;
+    *first_of_work = life.world.device().next_op();
     life.work()?;
     Ok(shown)
 }

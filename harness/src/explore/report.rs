@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::errors::ErrorCounts;
 use super::states::LeftOut;
+use super::work_errors::WorkErrorCounts;
 use crate::case::Case;
 use crate::coverage::Coverage;
 use crate::oracle::Violation;
@@ -31,7 +32,7 @@ pub struct LeftOutCounts {
     pub orders: u64,
     /// Tears of writes longer than `tear_sectors`, and garbage or tears within other sectors.
     pub tears: u64,
-    /// Several writes torn at once.
+    /// More writes torn at once than `torn_writes`.
     pub several_torn: u64,
     /// States beyond `states_per_point`.
     pub sampled: u64,
@@ -158,6 +159,8 @@ pub struct ExploreReport {
     pub time_over: bool,
     /// The sums of each depth.
     pub levels: Vec<Level>,
+    /// The runs in which an operation failed; their states are in the sums.
+    pub work_errors: WorkErrorCounts,
     /// The guest's marks.
     pub coverage: Coverage,
     /// How it ended.

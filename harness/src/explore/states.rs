@@ -1,16 +1,17 @@
 //! Every state that a cut at one moment can leave, within the bounds of `[explore]`.
 //!
-//! A state is made in three steps: which of the pending operations survive, in which order, and which sectors of one of them.
+//! A state is made in three steps: which of the pending operations survive, in which order, and which sectors of some of them.
 //! The order is that of submission, except that survivors which overlap are also taken in every other order (a few) or backwards
 //! (many): where nothing overlaps the order makes no difference to the bytes.
 //!
 //! Invariants: each state is legal on this device and no state is named twice; the list depends on device, bounds and seed alone; a
-//! sample keeps every subset that it can, whole, before it takes torn ones.
+//! sample keeps every subset that it can, whole, before it takes torn ones, and those with few torn writes before those with more.
 
 use kvsim_simdisk::rng::{Purpose, Rng};
 use kvsim_simdisk::{CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
 
 use super::tears::{Tearing, tearing};
+use super::torn::TornTogether;
 use crate::scenario::ExploreConfig;
 
 /// What the bounds leave out, of what the device could do at a moment.
@@ -22,7 +23,7 @@ pub(crate) struct LeftOut {
     pub(crate) orders: bool,
     /// Tears of a long write.
     pub(crate) tears: bool,
-    /// Several writes torn at once.
+    /// More writes torn at once.
     pub(crate) several_torn: bool,
     /// States beyond the number that is taken of one moment.
     pub(crate) sampled: bool,
@@ -87,6 +88,8 @@ struct Cuts<'a> {
     pending: Vec<&'a PendingWrite>,
     tearing: Vec<Tearing>,
     any_overlap: bool,
+    /// A barrier orders some of them.
+    any_order: bool,
 }
 
 impl<'a> Cuts<'a> {
@@ -104,6 +107,10 @@ impl<'a> Cuts<'a> {
             .iter()
             .enumerate()
             .any(|(at, write)| pending[..at].iter().any(|other| overlap(write, other)));
+        let mut pairs = pending
+            .iter()
+            .flat_map(|one| pending.iter().map(move |other| (one, other)));
+        let any_order = pairs.any(|(one, other)| one.is_ordered_after(other));
         Cuts {
             device,
             bounds,
@@ -111,82 +118,114 @@ impl<'a> Cuts<'a> {
             pending,
             tearing,
             any_overlap,
+            any_order,
         }
     }
 
     fn list(&self, states: &mut States) {
         let (subsets, all_listed) = self.subsets(&mut states.left_out);
         let limit = self.bounds.states_per_point;
-        let reorder = self.device.faults().reorder;
-        let mut whole = Vec::new();
-        let mut torn = 0;
+        let mut whole: Vec<(Vec<usize>, TornTogether<'_>)> = Vec::new();
+        // How many states have one write torn, two, and so on.
+        let mut torn = vec![0_u64; self.bounds.torn_writes as usize];
         for subset in &subsets {
-            let orders = self.orders(subset, &mut states.left_out);
-            let tears = self.tears_of(subset, &mut states.left_out);
-            torn += orders.len() as u64 * tears;
-            whole.extend(orders);
+            for order in self.orders(subset, &mut states.left_out) {
+                let together = self.torn_together(&order, &mut states.left_out);
+                for (sum, count) in torn.iter_mut().zip(together.counts()) {
+                    *sum = sum.saturating_add(count);
+                }
+                whole.push((order, together));
+            }
         }
-        states.possible = whole.len() as u64 + torn;
+        states.possible = torn
+            .iter()
+            .fold(whole.len() as u64, |sum, count| sum.saturating_add(*count));
+        let all_taken = states.possible <= limit;
         if !all_listed {
             states.possible = states.possible.max(self.count());
             states.left_out.sampled = true;
         }
-        let wanted = if whole.len() as u64 + torn <= limit {
-            None
-        } else {
-            states.left_out.sampled = true;
-            let room = limit.saturating_sub(whole.len() as u64);
-            whole.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-            Some(sample(torn, room, self.seed))
-        };
-        let mut index = 0;
-        let mut next = wanted.as_ref().map(|wanted| wanted.iter().peekable());
-        for order in whole {
-            for &at in order.iter().skip(self.first_tearable(&order, reorder)) {
-                for number in 0..self.tearing[at].count() {
-                    let is_wanted = next
-                        .as_mut()
-                        .is_none_or(|next| next.next_if(|wanted| **wanted == index).is_some());
-                    index += 1;
-                    if is_wanted {
-                        let sectors = self.tearing[at].make(number);
-                        states.taken.push(self.state(&order, Some((at, sectors))));
+        states.left_out.sampled |= !all_taken;
+        let mut room = limit.saturating_sub(whole.len() as u64);
+        whole.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        for (at, total) in torn.into_iter().enumerate() {
+            let taken = total.min(room);
+            room -= taken;
+            let wanted = (taken < total).then(|| sample(total, taken, self.seed));
+            self.take(&whole, at + 1, wanted, &mut states.taken);
+        }
+        if self.bounds.torn_writes == 0 {
+            states
+                .taken
+                .extend(whole.iter().map(|(order, _)| self.state(order, &[])));
+        }
+    }
+
+    /// Takes the states with so many torn writes that are wanted, all if nothing is said; with one torn write, each order whole as well.
+    fn take(
+        &self,
+        whole: &[(Vec<usize>, TornTogether<'_>)],
+        writes: usize,
+        wanted: Option<Vec<u64>>,
+        taken: &mut Vec<CrashState>,
+    ) {
+        let mut before = 0;
+        let mut next = wanted.map(|wanted| wanted.into_iter().peekable());
+        for (order, together) in whole {
+            let count = together.count(writes);
+            let end = before + count;
+            match &mut next {
+                None => {
+                    let all = (0..count).map(|number| together.make(writes, number));
+                    taken.extend(all.map(|torn| self.state(order, &torn)));
+                }
+                Some(next) => {
+                    while let Some(number) = next.next_if(|number| *number < end) {
+                        let torn = together.make(writes, number - before);
+                        taken.push(self.state(order, &torn));
                     }
                 }
             }
-            states.taken.push(self.state(&order, None));
+            before = end;
+            if writes == 1 {
+                taken.push(self.state(order, &[]));
+            }
         }
     }
 
-    fn state(&self, order: &[usize], torn: Option<(usize, Sectors)>) -> CrashState {
-        let mut survivors: Vec<Survivor> = order
-            .iter()
-            .map(|&at| Survivor::whole(self.pending[at].id))
-            .collect();
-        if let Some((at, sectors)) = torn
-            && let Some(place) = order.iter().position(|&other| other == at)
-        {
-            survivors[place].sectors = sectors;
+    fn state(&self, order: &[usize], torn: &[(usize, Sectors)]) -> CrashState {
+        let survivor = |&at: &usize| {
+            let sectors = torn.iter().find(|(other, _)| *other == at);
+            Survivor {
+                id: self.pending[at].id,
+                sectors: sectors.map_or(Sectors::All, |(_, sectors)| sectors.clone()),
+            }
+        };
+        CrashState {
+            survivors: order.iter().map(survivor).collect(),
         }
-        CrashState { survivors }
     }
 
     /// Where order is kept only the last survivor can be torn.
-    fn first_tearable(&self, order: &[usize], reorder: bool) -> usize {
-        if reorder {
+    fn first_tearable(&self, order: &[usize]) -> usize {
+        if self.device.faults().reorder {
             0
         } else {
             order.len().saturating_sub(1)
         }
     }
 
-    /// In how many ways one of these can be torn.
-    fn tears_of(&self, subset: &[usize], left_out: &mut LeftOut) -> u64 {
-        let first = self.first_tearable(subset, self.device.faults().reorder);
-        let tearable = || subset.iter().skip(first).map(|&at| &self.tearing[at]);
-        left_out.several_torn |= tearable().filter(|tearing| tearing.count() > 0).count() > 1;
-        left_out.tears |= tearable().any(|tearing| !tearing.is_all());
-        tearable().map(Tearing::count).sum()
+    /// In how many ways survivors can be torn.
+    fn torn_together(&self, order: &[usize], left_out: &mut LeftOut) -> TornTogether<'_> {
+        let survivors = order.iter().skip(self.first_tearable(order));
+        let tearable = survivors.filter(|at| self.is_tearable(**at, order));
+        left_out.tears |= tearable.clone().any(|at| !self.tearing[*at].is_all());
+        let tearable = tearable.filter(|at| self.tearing[**at].count() > 0);
+        let tearings: Vec<(usize, &Tearing)> =
+            tearable.map(|at| (*at, &self.tearing[*at])).collect();
+        let most = self.bounds.torn_writes as usize;
+        left_out.several_torn |= tearings.len() > most;
+        TornTogether::new(tearings, most)
     }
 
     /// The subsets that may survive, each in the order of submission, the smallest first; and whether these are all.
@@ -214,6 +253,7 @@ impl<'a> Cuts<'a> {
         for size in sizes {
             combinations(count, size, &mut subsets);
         }
+        subsets.retain(|subset| self.is_closed(subset));
         (subsets, true)
     }
 
@@ -236,30 +276,62 @@ impl<'a> Cuts<'a> {
                 subset.swap(at, other);
             }
             subset.truncate(size);
+            if self.any_order {
+                let needed = |&other: &usize| subset.iter().any(|&at| self.follows(at, other));
+                let needed: Vec<usize> = (0..count).filter(needed).collect();
+                subset.extend(needed);
+            }
             subset.sort_unstable();
+            subset.dedup();
             subsets.push(subset);
         }
+        subsets.retain(|subset| self.is_closed(subset));
         subsets.sort_unstable();
         subsets.dedup();
         subsets
     }
 
+    /// Whether barriers allow these to survive alone.
+    fn is_closed(&self, subset: &[usize]) -> bool {
+        let follows = |&at: &usize, other: usize| self.follows(at, other);
+        let misses = |at: &usize| {
+            (0..self.pending.len()).any(|other| follows(at, other) && !subset.contains(&other))
+        };
+        !self.any_order || !subset.iter().any(misses)
+    }
+
+    fn follows(&self, at: usize, other: usize) -> bool {
+        self.pending[at].is_ordered_after(self.pending[other])
+    }
+
+    /// Whether barriers allow survivors in this order.
+    fn is_in_order(&self, order: &[usize]) -> bool {
+        let mut pairs = order
+            .iter()
+            .enumerate()
+            .flat_map(|(place, at)| order[place + 1..].iter().map(move |later| (*at, *later)));
+        !self.any_order || !pairs.any(|(at, later)| self.follows(at, later))
+    }
+
+    /// Whether this one of the survivors can be torn: none of the others follows it behind a barrier.
+    fn is_tearable(&self, at: usize, subset: &[usize]) -> bool {
+        !self.any_order || !subset.iter().any(|other| self.follows(*other, at))
+    }
+
     /// How many states there are within the bounds if each subset is taken in one order only.
     fn count(&self) -> u64 {
         let count = self.pending.len() as u64;
-        let tears: u64 = self.tearing.iter().map(Tearing::count).sum();
+        let all = self.tearing.iter().enumerate().collect();
+        let together = TornTogether::new(all, self.bounds.torn_writes as usize);
+        let tears: Vec<u64> = std::iter::once(1).chain(together.counts()).collect();
         let bound = u64::from(self.bounds.subset_writes);
-        (0..=count)
-            .filter(|size| *size <= bound || count - size <= bound)
-            .map(|size| {
-                let with_one = if size == 0 {
-                    0
-                } else {
-                    choose(count - 1, size - 1)
-                };
-                choose(count, size).saturating_add(tears.saturating_mul(with_one))
-            })
-            .fold(0, u64::saturating_add)
+        let sizes = (0..=count).filter(|size| *size <= bound || count - size <= bound);
+        let states = sizes.flat_map(|size| {
+            (0..=size)
+                .zip(&tears)
+                .map(move |(torn, tears)| tears.saturating_mul(choose(count - torn, size - torn)))
+        });
+        states.fold(0, u64::saturating_add)
     }
 
     /// The orders in which these survivors may have reached the medium, as far as that makes a difference.
@@ -276,10 +348,14 @@ impl<'a> Cuts<'a> {
         }
         if subset.len() > ORDERS_OF {
             left_out.orders = true;
-            return vec![subset.to_vec(), subset.iter().rev().copied().collect()];
+            let backwards = subset.iter().rev().copied().collect();
+            let mut orders = vec![subset.to_vec(), backwards];
+            orders.retain(|order| self.is_in_order(order));
+            return orders;
         }
         let mut orders = Vec::new();
         permutations(&mut Vec::new(), subset, &mut orders);
+        orders.retain(|order| self.is_in_order(order));
         orders
     }
 }
@@ -381,7 +457,10 @@ mod tests {
     }
 
     fn bounds() -> ExploreConfig {
-        ExploreConfig::default()
+        ExploreConfig {
+            torn_writes: 1,
+            ..ExploreConfig::default()
+        }
     }
 
     fn images(device: &Device, states: &States) -> Vec<u128> {
@@ -405,6 +484,65 @@ mod tests {
         assert_eq!(states.taken.len(), 40);
         assert_eq!(images(&device, &states).len(), 40);
         assert!(states.left_out.several_torn && !states.left_out.sampled);
+    }
+
+    /// Goal: as many writes are torn at once as the bound says, in every way. Method: three writes of 2, 2 and 3 sectors, against all pictures of seven sectors:
+    /// with three torn writes these are all that there are, with fewer those in which no more writes are there in part.
+    #[test]
+    fn several_writes_are_torn_at_once() {
+        let device = device(faults(1.0), &[(0, 2), (8, 2), (16, 3)]);
+        for torn_writes in 0..=3 {
+            let bounds = ExploreConfig {
+                torn_writes,
+                ..bounds()
+            };
+            let found = states(&device, &bounds, 1);
+            let in_part = |bits: u32| {
+                let writes = [bits & 3, bits >> 2 & 3, bits >> 4];
+                let torn = writes
+                    .iter()
+                    .zip([3, 3, 7])
+                    .filter(|(new, all)| **new != 0 && *new != all);
+                torn.count()
+            };
+            let expected = (0..1 << 7).filter(|bits| in_part(*bits) <= torn_writes as usize);
+            assert_eq!(found.taken.len(), expected.count());
+            assert_eq!(found.possible, found.taken.len() as u64);
+            assert_eq!(images(&device, &found).len(), found.taken.len());
+            assert_eq!(found.left_out.several_torn, torn_writes < 3);
+        }
+    }
+
+    /// Goal: barriers leave closed sets only, and tear nothing that another survivor follows. Method: two writes, a barrier, two writes; counted by hand:
+    /// four sets of the first two, and all of them with three more; the last two can be torn in two ways each, the first two only where neither of the others is there.
+    #[test]
+    fn barriers_bound_what_is_listed() {
+        let config = DeviceConfig {
+            sector_bytes: 512,
+            barrier: true,
+            ..DeviceConfig::default()
+        };
+        let mut device = Device::new(&config, &faults(1.0), 1).unwrap();
+        let write = |sector: u64| Op::Write {
+            offset: sector * 512,
+            data: vec![1 + u8::try_from(sector).unwrap(); 1024].into(),
+            through: false,
+        };
+        for op in [write(0), write(8), Op::Barrier] {
+            device.submit(0, 0, op).unwrap();
+            while device.complete_next().is_some() {}
+        }
+        for sector in [16, 24] {
+            device.submit(0, 0, write(sector)).unwrap();
+        }
+        let bounds = ExploreConfig {
+            torn_writes: 2,
+            ..bounds()
+        };
+        let found = states(&device, &bounds, 1);
+        // Each of two writes is lost, whole or torn in two ways: 16. With the first two whole, 15 more.
+        assert_eq!(found.taken.len(), 16 + 15);
+        assert_eq!(images(&device, &found).len(), 31);
     }
 
     /// Goal: overlapping survivors are taken in every order. Method: two writes of the same sector: neither, one, the other, and

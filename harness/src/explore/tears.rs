@@ -4,8 +4,10 @@ use kvsim_simdisk::{Device, PendingWrite, Sectors};
 
 use crate::scenario::ExploreConfig;
 
-/// A sector of garbage holds noise: neither the plain patterns nor anything that a guest writes.
-const NOISE: u64 = 2;
+/// What a sector of garbage holds: noise, which is nothing that a guest writes and stands for all of that, or zeros, or ones.
+const PATTERNS: [u64; 3] = [2, 0, 1];
+/// A write of at most so many sectors has one of them damaged with every subset of the others kept, and with each pattern.
+const DAMAGED_IN_EVERY_WAY: u64 = 4;
 
 /// The tears of one write.
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,11 +25,17 @@ pub(crate) struct Tearing {
 
 /// The tears of this write within the bounds.
 pub(crate) fn tearing(device: &Device, write: &PendingWrite, bounds: &ExploreConfig) -> Tearing {
-    let Some(tears) = device.tears(write).filter(|_| bounds.tear_sectors > 0) else {
+    let Some(tears) = device.tears(write) else {
         return Tearing::default();
     };
+    if bounds.tear_sectors == 0 {
+        return Tearing {
+            more: true,
+            ..Tearing::default()
+        };
+    }
     let every = tears.sectors <= u64::from(bounds.tear_sectors);
-    Tearing {
+    let mut tearing = Tearing {
         sectors: tears.sectors,
         every,
         garbage: tears.garbage && bounds.garbage,
@@ -37,8 +45,17 @@ pub(crate) fn tearing(device: &Device, write: &PendingWrite, bounds: &ExploreCon
         } else {
             0
         },
-        more: !every || tears.garbage || tears.within_sector || tears.unreadable,
-    }
+        more: false,
+    };
+    // What is not taken: other bytes than the middle one, two damaged sectors in one write, and what the bounds say.
+    let damage = tears.garbage || tears.unreadable;
+    tearing.more = !every
+        || tears.within_sector
+        || (tears.garbage && tears.unreadable)
+        || (tears.garbage && !bounds.garbage)
+        || (tears.unreadable && !bounds.unreadable)
+        || (damage && !tearing.damaged_in_every_way());
+    tearing
 }
 
 impl Tearing {
@@ -61,21 +78,50 @@ impl Tearing {
         }
     }
 
-    /// Garbage in one sector and the others kept, or lost.
+    /// Garbage in one sector; of a long write noise alone.
     fn garbages(&self) -> u64 {
-        if self.garbage { self.damages() } else { 0 }
+        let every = self.damaged_in_every_way();
+        let patterns = if every { PATTERNS.len() as u64 } else { 1 };
+        if self.garbage {
+            patterns * self.damages()
+        } else {
+            0
+        }
     }
 
-    /// One sector that cannot be read and the others kept, or lost.
+    /// One sector that cannot be read.
     fn unreadables(&self) -> u64 {
         if self.unreadable { self.damages() } else { 0 }
     }
 
+    /// One sector damaged, and of the others every subset kept; or of a long write all or none.
     fn damages(&self) -> u64 {
+        self.sectors * self.kept_beside_damage()
+    }
+
+    fn damaged_in_every_way(&self) -> bool {
+        self.every && self.sectors <= DAMAGED_IN_EVERY_WAY
+    }
+
+    fn kept_beside_damage(&self) -> u64 {
         match self.sectors {
-            0 | 1 => self.sectors,
-            sectors => 2 * sectors,
+            0 | 1 => 1,
+            sectors if self.damaged_in_every_way() => 1 << (sectors - 1),
+            _ => 2,
         }
+    }
+
+    /// The damaged sector of this number, and the sectors that are kept beside it.
+    fn damage(&self, number: u64) -> (u64, Vec<u64>) {
+        let (at, kept) = (number % self.sectors, number / self.sectors);
+        let others = (0..self.sectors).filter(|sector| *sector != at);
+        if self.damaged_in_every_way() {
+            let kept = (0..)
+                .zip(others)
+                .filter(|(place, _)| kept >> place & 1 == 1);
+            return (at, kept.map(|(_, sector)| sector).collect());
+        }
+        (at, others.filter(|_| kept == 0).collect())
     }
 
     /// All before one sector kept, and half of it.
@@ -85,29 +131,24 @@ impl Tearing {
 
     /// The tear of this number, below [`Tearing::count`].
     pub(crate) fn make(&self, number: u64) -> Sectors {
-        let sectors = self.sectors;
         let torn = |kept: Vec<u64>, garbage, torn_at, unreadable| Sectors::Torn {
             kept,
             garbage,
             torn_at,
             unreadable,
         };
-        let damaged = |number: u64| {
-            let at = number % sectors;
-            let others = (0..sectors).filter(|sector| *sector != at && number < sectors);
-            (at, others.collect())
-        };
         if number < self.shapes() {
             return torn(self.shape(number), None, None, None);
         }
         let number = number - self.shapes();
         if number < self.garbages() {
-            let (at, others) = damaged(number);
-            return torn(others, Some((at, NOISE)), None, None);
+            let (at, others) = self.damage(number % self.damages());
+            let pattern = PATTERNS[usize::try_from(number / self.damages()).unwrap_or(0)];
+            return torn(others, Some((at, pattern)), None, None);
         }
         let number = number - self.garbages();
         if number < self.unreadables() {
-            let (at, others) = damaged(number);
+            let (at, others) = self.damage(number);
             return torn(others, None, None, Some(at));
         }
         let at = number - self.unreadables();

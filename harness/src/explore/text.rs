@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ErrorCounts, ExploreReport, Level};
+use super::{ErrorCounts, ExploreReport, Level, WorkErrorCounts};
 use crate::scenario::thousands;
 use crate::summary::Verdict;
 use crate::summary::text::{Colour, failure, marks, rounded, short};
@@ -57,6 +57,7 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
         }
         level_rows(level, &mut row);
     }
+    work_errors(&report.work_errors, &mut row);
     let total = report.total();
     row(
         "states/s",
@@ -74,7 +75,7 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
                 })
         ),
     );
-    left_out(&total, &mut text);
+    left_out(&total, &report.work_errors, &mut text);
     marks(&report.coverage, |figure, note| {
         let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "marks reached");
     });
@@ -143,28 +144,59 @@ fn level_rows(level: &Level, row: &mut impl FnMut(&str, u64, &str)) {
     }
 }
 
-fn left_out(total: &Level, text: &mut String) {
+fn work_errors(counts: &WorkErrorCounts, row: &mut impl FnMut(&str, u64, &str)) {
+    if counts.runs() == 0 {
+        return;
+    }
+    row(
+        "work errors",
+        counts.runs(),
+        &format!(
+            "runs in which one operation failed: a read in {}, a write in {}, a flush in {}; {} crash points after it, {} states",
+            thousands(counts.reads),
+            thousands(counts.writes),
+            thousands(counts.flushes),
+            thousands(counts.points),
+            thousands(counts.states)
+        ),
+    );
+}
+
+fn left_out(total: &Level, errors: &WorkErrorCounts, text: &mut String) {
     let left_out = &total.left_out;
     let mut label = "bounds left out";
-    for (points, what) in [
-        (left_out.sampled, "states beyond states_per_point"),
-        (left_out.subsets, "subsets beyond subset_writes"),
-        (left_out.several_torn, "several writes torn at once"),
+    for (count, what) in [
+        (
+            left_out.sampled,
+            "crash points: states beyond states_per_point",
+        ),
+        (
+            left_out.subsets,
+            "crash points: subsets beyond subset_writes",
+        ),
+        (
+            left_out.several_torn,
+            "crash points: more torn writes than torn_writes",
+        ),
         (
             left_out.tears,
-            "tears of long writes, and garbage but in one sector",
+            "crash points: tears of writes beyond tear_sectors, and tears within a sector elsewhere",
         ),
         (
             left_out.orders,
-            "orders of many writes over the same sectors",
+            "crash points: orders of many writes over the same sectors",
+        ),
+        (
+            errors.ops_left_out,
+            "operations that did not fail, beyond work_errors_max",
+        ),
+        (
+            errors.drops_left_out,
+            "failing flushes: subsets that they drop, beyond work_errors_drops",
         ),
     ] {
-        if points > 0 {
-            let _ = writeln!(
-                text,
-                "  {label:<16} {:>14}   crash points: {what}",
-                thousands(points)
-            );
+        if count > 0 {
+            let _ = writeln!(text, "  {label:<16} {:>14}   {what}", thousands(count));
             label = "";
         }
     }

@@ -16,6 +16,8 @@ pub struct ExploreConfig {
     pub subset_writes: u32,
     /// A write of at most so many sectors is torn in every way; a longer one in simple ways only. 0: no write is torn.
     pub tear_sectors: u32,
+    /// At most so many writes are torn at once.
+    pub torn_writes: u32,
     /// A torn write may leave garbage in one sector, if the faults allow it.
     pub garbage: bool,
     /// A torn write may leave one sector that cannot be read, if the faults allow it.
@@ -34,6 +36,12 @@ pub struct ExploreConfig {
     pub recovery_errors: Vec<RecoveryError>,
     /// Of each of these kinds, the first so many operations of a recovery fail, one at a time.
     pub recovery_errors_max: u64,
+    /// The run is also made with one operation of its work failing: a read, write or flush; what a cut after that can leave is explored too.
+    pub work_errors: Vec<RecoveryError>,
+    /// Of each of these kinds, the first so many operations of the work fail, one in each run.
+    pub work_errors_max: u64,
+    /// A flush that fails drops every subset of what it covers if there are at most so many; else the simple ones.
+    pub work_errors_drops: u64,
     /// The exploration ends after so many violations.
     pub violations_max: u64,
 }
@@ -69,6 +77,7 @@ impl Default for ExploreConfig {
             depth: 1,
             subset_writes: 4,
             tear_sectors: 8,
+            torn_writes: 1,
             garbage: true,
             unreadable: true,
             process_crash: true,
@@ -78,6 +87,9 @@ impl Default for ExploreConfig {
             again_every: 32,
             recovery_errors: Vec::new(),
             recovery_errors_max: 4,
+            work_errors: Vec::new(),
+            work_errors_max: 100,
+            work_errors_drops: 64,
             violations_max: 1,
         }
     }
@@ -103,9 +115,12 @@ impl ExploreConfig {
         range("depth", self.depth.into(), 1, 3)?;
         range("subset_writes", self.subset_writes.into(), 0, 16)?;
         range("tear_sectors", self.tear_sectors.into(), 0, 16)?;
+        range("torn_writes", self.torn_writes.into(), 0, 16)?;
         range("states_per_point", self.states_per_point, 1, 100_000_000)?;
         range("work", self.work, 0, 10_000)?;
         range("recovery_errors_max", self.recovery_errors_max, 1, 1_000)?;
+        range("work_errors_max", self.work_errors_max, 1, 1_000_000)?;
+        range("work_errors_drops", self.work_errors_drops, 1, 65_536)?;
         range("violations_max", self.violations_max, 1, 1_000)
     }
 }

@@ -224,6 +224,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "writes of at most so many sectors are torn in every way; 0 for no tears",
     ),
     (
+        "explore.torn_writes",
+        "writes that are torn at once, at most; 0 for no tears",
+    ),
+    (
         "explore.garbage",
         "a torn write may leave garbage in one sector",
     ),
@@ -256,6 +260,18 @@ pub const FIELDS: &[(&str, &str)] = &[
         "explore.recovery_errors_max",
         "the first so many of each in a recovery, one at a time",
     ),
+    (
+        "explore.work_errors",
+        "read, write, flush: what fails in the run itself, once in each of further runs",
+    ),
+    (
+        "explore.work_errors_max",
+        "the first so many of each in the work, one in each run",
+    ),
+    (
+        "explore.work_errors_drops",
+        "subsets that a failed flush drops, at most; of more, the simple ones",
+    ),
     ("explore.violations_max", "it ends after so many"),
     // [device]
     ("device", "the simulated device"),
@@ -281,6 +297,18 @@ pub const FIELDS: &[(&str, &str)] = &[
         "whether single writes can go through a volatile cache",
     ),
     ("device.discard", "whether discard is supported"),
+    (
+        "device.barrier",
+        "whether there is an operation that orders writes and makes nothing durable",
+    ),
+    (
+        "device.flush",
+        "durable, or barrier: a flush that only orders",
+    ),
+    (
+        "device.cache_bytes",
+        "what a volatile cache holds before the device itself makes the oldest durable; 0 for no limit",
+    ),
     (
         "device.atomic_write_bytes",
         "aligned writes up to this are all or nothing; 0 for one sector",
