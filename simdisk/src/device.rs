@@ -381,7 +381,7 @@ impl Device {
             Op::Discard { .. } | Op::Grow { .. } => return,
         };
         let covered = match fault {
-            FaultKind::FlushError => self.persistence.coverable().collect(),
+            FaultKind::FlushError => self.persistence.droppable().collect(),
             _ => Vec::new(),
         };
         if let Some(notes) = &mut self.notes {

@@ -107,7 +107,7 @@ pub struct OpNote {
     pub fault: FaultKind,
     /// Sectors that it reads or writes; 0 for a flush.
     pub sectors: u64,
-    /// The pending operations that it covers, if it is a flush.
+    /// The pending operations that it may drop if it is a flush and fails.
     pub covered: Vec<OpId>,
 }
 

@@ -363,12 +363,11 @@ impl Persistence {
         true
     }
 
-    /// The operations that a flush submitted now covers.
-    pub(crate) fn coverable(&self) -> impl Iterator<Item = u64> + '_ {
-        let covered = self
-            .pending
-            .iter()
-            .filter(|write| write.completed && !write.dropped);
+    /// The operations that a flush submitted now drops if it fails.
+    pub(crate) fn droppable(&self) -> impl Iterator<Item = u64> + '_ {
+        let covered = self.pending.iter().filter(|write| {
+            write.completed && !write.dropped && write.completed_at >= self.barrier
+        });
         covered.map(|write| write.id)
     }
 
@@ -382,14 +381,15 @@ impl Persistence {
     }
 
     /// A flush has failed, and of what it covered the device forgets those for which `forget` holds: reads still see them, no
-    /// flush will save them. Says how many.
+    /// flush will save them. What an earlier barrier has ordered is kept: others may rely on it. Says how many.
     pub fn drop_dirty(&mut self, mark: Mark, mut forget: impl FnMut(u64) -> bool) -> usize {
         let mut count = 0;
-        for write in self
+        let ordered = self.barrier;
+        let covered = self
             .pending
             .iter_mut()
-            .filter(|write| write.is_covered(mark))
-        {
+            .filter(|write| write.is_covered(mark));
+        for write in covered.filter(|write| write.completed_at >= ordered) {
             write.dropped = forget(write.id);
             count += usize::from(write.dropped);
         }

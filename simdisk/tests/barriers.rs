@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use common::{Rig, SECTOR, config, write};
 use kvsim_simdisk::{
-    CrashState, DeviceConfig, FaultConfig, FlushKind, Op, Sectors, SubmitError, Survivor,
+    CrashState, DeviceConfig, FaultConfig, FaultKind, FlushKind, Op, ScriptedFault, Sectors,
+    SubmitError, Survivor,
 };
 
 /// What the host does.
@@ -331,4 +332,34 @@ fn barriers_are_there_only_where_the_device_says_so() {
         field(with(false, FlushKind::Durable, 1)),
         "device.cache_bytes"
     );
+}
+
+/// Goal: a flush that fails drops nothing that an earlier barrier has ordered, since what follows may rely on it. Method: two writes with a barrier between, and a
+/// flush that fails and drops all that it can.
+#[test]
+fn a_failed_flush_drops_nothing_that_is_ordered() {
+    let device = DeviceConfig {
+        flush: FlushKind::Barrier,
+        ..config()
+    };
+    let script = [FaultKind::FlushError, FaultKind::DirtyDropped].map(|kind| ScriptedFault {
+        dropped: (kind == FaultKind::DirtyDropped).then(|| vec![0, 2]),
+        ..ScriptedFault::new(3, kind)
+    });
+    let faults = FaultConfig {
+        script: script.to_vec(),
+        ..FaultConfig::default()
+    };
+    let mut rig = Rig::new(&device, &faults, 1);
+    rig.write(0, 1, 1);
+    rig.flush();
+    rig.write(1, 1, 2);
+    rig.run(Op::Flush).unwrap_err();
+    let dropped: Vec<bool> = rig
+        .device
+        .pending()
+        .iter()
+        .map(|write| write.dropped)
+        .collect();
+    assert_eq!(dropped, [false, true]);
 }
