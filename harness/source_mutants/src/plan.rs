@@ -1,0 +1,81 @@
+//! The shipped scenarios that each mutation meets, in order, and how long each may take.
+
+use std::path::Path;
+
+use kvsim_harness::scenario::{self, Scenario};
+
+/// What is done with a scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// Every crash state of one recording: `kvsim explore`.
+    Explore,
+    /// Seed after seed: `kvsim run --for`.
+    Run,
+}
+
+/// A scenario of the plan.
+#[derive(Debug, Clone, Copy)]
+pub struct Step {
+    /// The file under `scenarios/`, without its ending.
+    pub name: &'static str,
+    /// What is done with it.
+    pub how: How,
+    /// Its share of a mutation's time. The shares of all steps together are [`WHOLE`].
+    pub share: u64,
+}
+
+/// All shares together: seconds of processor time, if a mutation has the minute that the page is about.
+pub const WHOLE: u64 = 60;
+
+macro_rules! steps {
+    ($($name:literal $how:ident $share:literal;)*) => {
+        &[$(Step { name: $name, how: How::$how, share: $share }),*]
+    };
+}
+
+/// The plan: what catches most in least time comes first.
+pub const STEPS: &[Step] = steps! {
+    "powercut" Run 3;
+    "kitchen_sink" Run 6;
+    "explore_small" Explore 4;
+    "swarm" Run 14;
+    "disk_full" Run 3;
+    "large_values" Run 4;
+    "mixed" Run 2;
+    "write_error" Run 3;
+    "flush_error" Run 3;
+    "crash_in_recovery" Run 3;
+    "process_crash" Run 2;
+    "segments_lost" Run 2;
+    "bit_rot" Run 1;
+    "relaxed_window" Run 2;
+    "torn_superblock" Run 2;
+    "space_returns" Run 4;
+    "explore_deep" Explore 2;
+};
+
+impl Step {
+    /// The scenario, from the workspace's folder.
+    ///
+    /// # Errors
+    /// The file is missing or wrong; the message names it.
+    pub fn load(&self, root: &Path) -> Result<Scenario, String> {
+        let path = root.join("scenarios").join(format!("{}.toml", self.name));
+        scenario::load(&path, &[]).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the plan names shipped scenarios and divides the whole minute. Method: all of it.
+    #[test]
+    fn the_plan_is_whole() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for step in STEPS {
+            assert!(step.load(&root).is_ok(), "{}", step.name);
+        }
+        assert_eq!(STEPS.iter().map(|step| step.share).sum::<u64>(), WHOLE);
+    }
+}
