@@ -75,10 +75,10 @@ fn json_lines_say_the_same() {
 /// submission and its end.
 #[test]
 fn a_fault_is_a_line_where_it_fires() {
-    let script = "faults.script=[{ op = 6, kind = 'write_error' }, { op = 9, kind = 'stall' }]";
+    let script = "faults.script=[{ op = 6, kind = 'read_error' }, { op = 9, kind = 'stall' }]";
     let ended = ends(&trace(&["--set", script]), 0, &[]);
     let lines: Vec<&str> = ended.stdout.lines().collect();
-    let struck = |line: &&str| line.contains("io 6: FAULT write error: it will fail");
+    let struck = |line: &&str| line.contains("io 6: FAULT read error: it will fail");
     let at = lines.iter().position(|line| struck(&line)).expect("a line");
     assert!(lines[at - 1].contains("io 6: "), "{}", lines[at - 1]);
     let failed = |line: &&&str| line.contains("io 6: FAILED");
