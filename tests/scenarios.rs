@@ -53,7 +53,7 @@ shipped! {
     disk_full: ["run.seeds=1..3", "run.crashes=12"];
     durable_8_clients: ["run.seeds=1..2", "run.crashes=2", "run.events_per_crash=8000"];
     explore_deep: ["run.seeds=1..3", "run.crashes=60"];
-    explore_errors: ["run.seeds=1..3", "run.crashes=60"];
+    explore_errors: ["run.seeds=2..4", "run.crashes=60"];
     explore_long: ["run.seeds=1..2", "run.crashes=40"];
     explore_small: ["run.seeds=1..3", "run.crashes=60"];
     flush_error: ["run.seeds=1..3", "run.crashes=40"];
