@@ -1,5 +1,6 @@
 //! What happened on a device: how often each fault could have fired and did, and the operations and bytes by kind.
 
+use crate::DiskError;
 use serde::{Deserialize, Serialize};
 
 /// Every kind of fault the model knows.
@@ -186,6 +187,30 @@ impl FaultCounts {
         let count = &mut self.0[kind as usize];
         count.possible += 1;
         count.fired += u64::from(fired);
+    }
+}
+
+/// Operations that ended with an error of which the host was told, since the device was made. An error that stays on the medium counts each time
+/// that it is met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Failures {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+impl Failures {
+    pub(crate) fn count(&mut self, error: DiskError) {
+        match error {
+            DiskError::Read => self.reads += 1,
+            DiskError::Write => self.writes += 1,
+            DiskError::Flush => self.flushes += 1,
+            // Counted as a fault where it is one: a growth beyond the limit is none.
+            DiskError::NoSpace => {}
+        }
     }
 }
 

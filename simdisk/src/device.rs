@@ -19,8 +19,8 @@ use crate::persistence::{Mark, PendingWrite, Persistence};
 use crate::rng::happens;
 use crate::timing::{Kind, Timing};
 use crate::{
-    Cache, ConfigError, DeviceConfig, DeviceStats, Excerpt, FaultConfig, FaultCounts, FaultKind,
-    FlushKind, Image, Nanos, ScriptedFault,
+    Cache, ConfigError, DeviceConfig, DeviceStats, Excerpt, Failures, FaultConfig, FaultCounts,
+    FaultKind, FlushKind, Image, Nanos, ScriptedFault,
 };
 
 #[derive(Debug, Clone)]
@@ -104,6 +104,7 @@ pub struct Device {
     now: Nanos,
     crashes_drawn: u64,
     stats: DeviceStats,
+    failures: Failures,
     made_durable_at: Option<Nanos>,
     power_cuts: u64,
     changes: u64,
@@ -174,6 +175,7 @@ impl Device {
             reads: None,
             notes: None,
             stats: DeviceStats::default(),
+            failures: Failures::default(),
         })
     }
 
@@ -278,6 +280,19 @@ impl Device {
     #[must_use]
     pub fn harmed(&self) -> &[Nanos] {
         self.medium.harm.harmed()
+    }
+
+    /// How many sectors do not hold what the device said that they hold, or cannot be read. A sector counts until something new that was written to it
+    /// is durable. What a flush left out that was acknowledged counts too, for a power cut may take it away.
+    #[must_use]
+    pub fn damaged_sectors(&self) -> u64 {
+        self.medium.damaged_sectors()
+    }
+
+    /// Operations of which the host was told that they failed.
+    #[must_use]
+    pub fn failures(&self) -> Failures {
+        self.failures
     }
 
     /// Whether a flush is under way, be it one that does nothing.
@@ -508,6 +523,9 @@ impl Device {
 
     fn ended(&mut self, at: Nanos, id: OpId, op: InFlight) -> Completion {
         self.now = self.now.max(at);
+        if let Err(error) = &op.result {
+            self.failures.count(*error);
+        }
         if op.result.is_ok() && op.effect.says_durable() {
             self.made_durable_at = Some(at);
         }

@@ -14,6 +14,7 @@
 mod config;
 mod counts;
 mod crash;
+mod damage;
 mod device;
 mod harm;
 mod image;
@@ -29,7 +30,7 @@ pub use config::{
     Cache, ConfigError, CrashBias, DeviceConfig, FaultConfig, FlushKind, LatencyConfig,
     ScriptedFault, TimingConfig,
 };
-pub use counts::{DeviceStats, FaultCount, FaultCounts, FaultKind};
+pub use counts::{DeviceStats, Failures, FaultCount, FaultCounts, FaultKind};
 pub use crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
 pub use device::Device;
 pub use image::{Excerpt, Image};

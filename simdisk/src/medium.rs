@@ -9,19 +9,20 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::crash::CrashState;
+use crate::damage::Damage;
 use crate::harm::Harm;
 use crate::inject::{Injector, Strike};
-use crate::persistence::Persistence;
+use crate::persistence::{PendingKind, PendingWrite, Persistence};
 use crate::{FaultKind, Image, OpId};
 
 /// The wear of a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Medium {
     sector_bytes: u64,
-    unreadable: BTreeSet<u64>,
-    /// Unreadable sectors over which a write is on its way. Once that is durable they are healed; a cut that takes it away
-    /// leaves them as they were.
-    rewritten: BTreeSet<u64>,
+    /// Sectors that cannot be read.
+    unreadable: Damage,
+    /// Sectors that do not hold what the device said that they hold.
+    wrong: Damage,
     unwritable: BTreeSet<u64>,
     /// What sectors held before their last overwrite. Like all contents shared with forks until written.
     before: Image,
@@ -37,8 +38,8 @@ impl Medium {
     pub(crate) fn new(sector_bytes: u32) -> Self {
         Medium {
             sector_bytes: u64::from(sector_bytes),
-            unreadable: BTreeSet::new(),
-            rewritten: BTreeSet::new(),
+            unreadable: Damage::default(),
+            wrong: Damage::default(),
             unwritable: BTreeSet::new(),
             before: Image::default(),
             overwritten: Image::default(),
@@ -58,13 +59,8 @@ impl Medium {
 
     /// Whether a read of this fails: what a write in the cache lies over is read from there.
     pub(crate) fn is_unreadable(&self, content: &Persistence, offset: u64, len_bytes: u64) -> bool {
-        let bad = |sector: &u64| {
-            !self.rewritten.contains(sector)
-                || content.is_at_rest(sector * self.sector_bytes, self.sector_bytes)
-        };
-        self.unreadable
-            .range(self.sectors(offset, len_bytes))
-            .any(bad)
+        let sectors = self.sectors(offset, len_bytes);
+        self.unreadable.is_met(content, sectors, self.sector_bytes)
     }
 
     pub(crate) fn is_unwritable(&self, offset: u64, len_bytes: u64) -> bool {
@@ -76,41 +72,55 @@ impl Medium {
 
     pub(crate) fn make_unreadable(&mut self, byte: u64) {
         let sector = byte / self.sector_bytes;
-        self.unreadable.insert(sector);
-        self.rewritten.remove(&sector);
+        self.unreadable.add(sector..sector + 1);
+    }
+
+    /// These bytes are not what the device said that they are.
+    pub(crate) fn make_wrong(&mut self, offset: u64, len_bytes: u64) {
+        self.wrong.add(self.sectors(offset, len_bytes));
+    }
+
+    /// A flush was acknowledged and has made nothing of this durable: a power cut may leave something else there.
+    pub(crate) fn make_wrong_unless_saved(&mut self, write: &PendingWrite) {
+        let (offset, len_bytes) = match write.kind {
+            // What lies beyond the old end is gone with a growth; its last sector stands for it.
+            PendingKind::Grow { new_bytes } => (new_bytes.saturating_sub(1), 1),
+            PendingKind::Write { .. } | PendingKind::Discard { .. } => write.range(),
+        };
+        self.wrong
+            .add_unless_rewritten(self.sectors(offset, len_bytes));
+    }
+
+    /// Sectors that cannot be read, or do not hold what the device said that they hold.
+    pub(crate) fn damaged_sectors(&self) -> u64 {
+        self.unreadable.len() + self.wrong.len()
     }
 
     pub(crate) fn make_unwritable(&mut self, byte: u64) {
         self.unwritable.insert(byte / self.sector_bytes);
     }
 
-    /// New data is on its way to these sectors, which heals those that could not be read.
+    /// New data is on its way to these sectors, which repairs those that are damaged.
     pub(crate) fn rewritten(&mut self, offset: u64, len_bytes: u64) {
         let sectors = self.sectors(offset, len_bytes);
-        self.rewritten.extend(self.unreadable.range(sectors));
+        self.unreadable.rewrite(sectors.clone());
+        self.wrong.rewrite(sectors);
     }
 
-    /// Something may have become durable: what was rewritten and has nothing pending over it any more is readable again.
+    /// Something may have become durable: what was rewritten and has nothing pending over it any more is sound again.
     pub(crate) fn heal(&mut self, content: &Persistence) {
-        let bytes = self.sector_bytes;
-        let healed = self
-            .rewritten
-            .extract_if(.., |sector| content.is_at_rest(*sector * bytes, bytes));
-        for sector in healed {
-            self.unreadable.remove(&sector);
-        }
+        self.unreadable.heal(content, self.sector_bytes);
+        self.wrong.heal(content, self.sector_bytes);
     }
 
-    /// The power is cut, and of what was pending `state` survives: that heals what it lies over, and makes unreadable what it says.
+    /// The power is cut, and of what was pending `state` survives: that repairs what it lies over, and makes unreadable what it says.
     pub(crate) fn power_cycle(&mut self, content: &Persistence, state: &CrashState) {
         self.flush_is_broken = false;
-        for sector in std::mem::take(&mut self.rewritten) {
-            if content.is_rewritten_by(state, sector * self.sector_bytes) {
-                self.unreadable.remove(&sector);
-            }
-        }
-        if state.has_unreadable() {
-            self.unreadable.extend(content.unreadable_after(state));
+        let sector_bytes = self.sector_bytes;
+        self.unreadable.power_cycle(content, state, sector_bytes);
+        self.wrong.power_cycle(content, state, sector_bytes);
+        for sector in content.unreadable_after(state) {
+            self.unreadable.add(sector..sector + 1);
         }
     }
 
@@ -212,6 +222,7 @@ impl Medium {
                     .and_then(|fault| fault.bit)
                     .unwrap_or(drawn);
                 content.rot(byte, bit);
+                self.make_wrong(sector, self.sector_bytes);
                 (record.at_bytes, record.bit) = (Some(byte), Some(bit));
             } else {
                 self.make_unreadable(sector);
@@ -227,9 +238,10 @@ impl Medium {
         if self.unreadable.is_empty() && self.unwritable.is_empty() && !self.flush_is_broken {
             return None;
         }
-        let sets = [&self.unreadable, &self.unwritable].map(|set| {
-            let bytes: Vec<u8> = set.iter().flat_map(|sector| sector.to_le_bytes()).collect();
-            xxh3_64_with_seed(&bytes, set.len() as u64)
+        let unwritable: Vec<u64> = self.unwritable.iter().copied().collect();
+        let sets = [self.unreadable.iter().collect(), unwritable].map(|sectors| {
+            let bytes: Vec<u8> = sectors.iter().flat_map(|it| it.to_le_bytes()).collect();
+            xxh3_64_with_seed(&bytes, sectors.len() as u64)
         });
         let bytes: Vec<u8> = sets.iter().flat_map(|hash| hash.to_le_bytes()).collect();
         Some(xxh3_64_with_seed(&bytes, u64::from(self.flush_is_broken)))

@@ -380,6 +380,13 @@ impl Persistence {
             .count()
     }
 
+    /// What a flush of this mark covers, in the order of submission.
+    pub(crate) fn covered_by(&self, mark: Mark) -> impl Iterator<Item = &PendingWrite> {
+        self.pending
+            .iter()
+            .filter(move |write| write.is_covered(mark))
+    }
+
     /// A flush has failed, and of what it covered the device forgets those for which `forget` holds: reads still see them, no
     /// flush will save them. What an earlier barrier has ordered is kept: others may rely on it. Says how many.
     pub fn drop_dirty(&mut self, mark: Mark, mut forget: impl FnMut(u64) -> bool) -> usize {

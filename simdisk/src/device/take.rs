@@ -171,6 +171,7 @@ impl Device {
         }
         if self.inject.fires(FaultKind::LostWrite, id) {
             self.medium.harm.lost(self.now);
+            self.medium.make_wrong(offset, len);
             let effect = if durable {
                 Effect::WriteInVain
             } else {
@@ -196,6 +197,10 @@ impl Device {
             self.medium.harm.wrote(self.now, offset, len);
         }
         self.put(id, place, data);
+        if place != offset {
+            self.medium.make_wrong(offset, len);
+            self.medium.make_wrong(place, len);
+        }
         self.medium
             .decay(id, &mut self.inject, &mut self.persistence);
         taken(Effect::Complete { durable }, Ok(None))
@@ -260,6 +265,9 @@ impl Device {
         }
         let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
         if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
+            for write in self.persistence.covered_by(mark) {
+                self.medium.make_wrong_unless_saved(write);
+            }
             return taken(Effect::FlushInVain, Ok(None));
         }
         if self.left_out == Some(id) {
