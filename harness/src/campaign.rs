@@ -317,6 +317,7 @@ impl Campaign {
         let terms = Terms {
             expect: self.scenario.expect,
             strict: self.strict,
+            is_case: self.scenario.case.is_some(),
         };
         let coverage = if self.scenario.failure.is_some() {
             Coverage::default()
@@ -359,6 +360,7 @@ impl Campaign {
         let terms = Terms {
             expect: scenario.expect,
             strict: self.strict,
+            is_case: scenario.case.is_some(),
         };
         let verdict = terms.verdict_of(&failure);
         Ok((failure, verdict))

@@ -3,7 +3,7 @@
 //!
 //! - [`scenario`]: the TOML format: loading, profiles, mistakes shown at their place, `explain`
 //! - [`workload`], [`value`], [`zipf`]: what clients do, and values that say whose they are
-//! - [`oracle`]: the nine properties
+//! - [`oracle`]: the eleven properties
 //! - [`run`]: one seed, through many crashes
 //! - [`case`]: one failure step by step, as a file says it
 //! - [`minimise`]: a failure made small

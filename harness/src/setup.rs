@@ -3,7 +3,7 @@
 use kvsim_sim::{GuestLimits, Program, TraceMode, WorldConfig};
 use kvsim_simdisk::{FaultConfig, FaultKind, FlushKind};
 
-use crate::oracle::OracleConfig;
+use crate::oracle::{Limits, OracleConfig};
 use crate::scenario::Scenario;
 
 /// What the world of this seed is made from.
@@ -39,12 +39,17 @@ pub(crate) fn oracle_config(
     // A scenario that was loaded has only policies that there are.
     let policies = scenario.guest.policies(stated).unwrap_or(stated);
     let flush_only_orders = scenario.device.flush == FlushKind::Barrier;
+    let block_bytes = u64::from(scenario.device.physical_block_bytes);
     OracleConfig {
         keep_history: lies || flush_only_orders,
         flush_only_orders,
         relaxed_window_ns: scenario.check.relaxed_window_ns,
         relaxed_slack_ns: scenario.check.relaxed_slack_ns,
         policies,
+        limits: Limits::of(&policies, block_bytes, |name| {
+            let option = scenario.guest.options.get(name);
+            option.map(|text| text.0.as_str())
+        }),
     }
 }
 

@@ -7,7 +7,7 @@
 
 mod oracle_support;
 
-use kvsim_harness::oracle::{DeviceTruth, OracleConfig, Property, Symptom};
+use kvsim_harness::oracle::{DeviceTruth, Ending, OracleConfig, Property, RunFaults, Symptom};
 use kvsim_sim::api::{Body, Direction, Reply, Request, Scan, Status};
 use oracle_support::{Judged, Lab, batch, delete, get, put, relaxed, serve, state, value};
 
@@ -102,16 +102,141 @@ fn false_alarm_at_opening() -> Judged {
         .map(|_| ())
 }
 
-fn refused_for_nothing() -> Judged {
-    let mut lab = Lab::new();
+/// An opening that is answered so, after a recovery.
+fn reopened(lab: &mut Lab, status: Status) -> Judged {
+    lab.oracle.stopped(lab.now, Ending::Crash);
     let reply = Reply {
         id: 0,
-        status: Status::NoSpace,
+        status,
         body: Body::Empty,
     };
-    lab.oracle
-        .opened(&reply, &DeviceTruth::default())
-        .map(|_| ())
+    lab.oracle.opened(&reply, &lab.truth).map(|_| ())
+}
+
+fn refused_for_nothing() -> Judged {
+    let mut lab = Lab::on_a_device();
+    lab.done(put("a", 1));
+    reopened(&mut lab, Status::NoSpace)
+}
+
+fn reopening_is_invalid() -> Judged {
+    let mut lab = Lab::new();
+    lab.recover(&state(&[]));
+    reopened(&mut lab, Status::Invalid)
+}
+
+fn io_error_after_its_process_run() -> Judged {
+    let mut lab = Lab::new();
+    lab.truth.write_errors = 1;
+    lab.truth.this_run.write_failures = 1;
+    lab.failed(put("a", 1), Status::IoError);
+    lab.truth.this_run = RunFaults::default();
+    lab.recover(&state(&[]));
+    let id = lab.ask(put("a", 2));
+    lab.answer(id, Status::IoError, Body::Empty)
+}
+
+fn damage_after_it_was_overwritten() -> Judged {
+    let mut lab = Lab::lying();
+    lab.done(put("a", 1));
+    lab.truth.bit_rot = 1;
+    lab.truth.damaged_sectors = 1;
+    let id = lab.ask(get("a"));
+    lab.answer(id, Status::Corruption, Body::Empty)?;
+    lab.truth.damaged_sectors = 0;
+    let id = lab.ask(get("a"));
+    lab.answer(id, Status::Corruption, Body::Empty)
+}
+
+fn answered(request: Request, status: Status) -> Judged {
+    let mut lab = Lab::on_a_device();
+    let id = lab.ask(request);
+    lab.answer(id, status, Body::Empty)
+}
+
+fn a_put_is_invalid() -> Judged {
+    answered(put("a", 1), Status::Invalid)
+}
+
+fn no_space_on_an_empty_device() -> Judged {
+    answered(put("a", 1), Status::NoSpace)
+}
+
+fn read_only_without_a_failure() -> Judged {
+    answered(put("a", 1), Status::ReadOnly)
+}
+
+fn closed_without_a_close() -> Judged {
+    answered(put("a", 1), Status::Closed)
+}
+
+fn a_get_is_read_only() -> Judged {
+    let mut lab = Lab::new();
+    lab.truth.this_run.write_failures = 1;
+    let id = lab.ask(get("a"));
+    lab.answer(id, Status::ReadOnly, Body::Empty)
+}
+
+fn a_write_fails_by_a_read() -> Judged {
+    let mut lab = Lab::new();
+    lab.truth.this_run.read_failures = 1;
+    let id = lab.ask(put("a", 1));
+    lab.answer(id, Status::IoError, Body::Empty)
+}
+
+fn a_release_is_invalid() -> Judged {
+    let mut lab = Lab::new();
+    let id = lab.ask(Request::Snapshot);
+    lab.answer(id, Status::Ok, Body::Snapshot(1))?;
+    let id = lab.ask(Request::Release { snapshot: 1 });
+    lab.answer(id, Status::Invalid, Body::Empty)
+}
+
+fn an_empty_key_is_taken() -> Judged {
+    answered(put("", 1), Status::Ok)
+}
+
+fn an_unknown_snapshot_is_read() -> Judged {
+    let mut lab = Lab::new();
+    let id = lab.ask(scan(Direction::Forward, 9));
+    let body = Body::Entries {
+        entries: Vec::new(),
+        more: false,
+    };
+    lab.answer(id, Status::Ok, body)
+}
+
+fn a_released_snapshot_is_released() -> Judged {
+    let mut lab = Lab::new();
+    let id = lab.ask(Request::Snapshot);
+    lab.answer(id, Status::Ok, Body::Snapshot(1))?;
+    lab.done(Request::Release { snapshot: 1 });
+    let id = lab.ask(Request::Release { snapshot: 1 });
+    lab.answer(id, Status::Ok, Body::Empty)
+}
+
+fn half_a_batch_with_a_bad_member() -> Judged {
+    let mut lab = Lab::new();
+    lab.failed(batch(&[("a", 1), ("", 2)]), Status::Invalid);
+    lab.crash_showing(&state(&[("a", 1)]))
+}
+
+fn dead_data_takes_all_space() -> Judged {
+    let mut lab = Lab::on_a_device();
+    (1..=1_000).for_each(|number| lab.done(put("a", number)));
+    let id = lab.ask(put("a", 1_001));
+    lab.answer(id, Status::NoSpace, Body::Empty)
+}
+
+fn a_read_is_refused_after_recovery() -> Judged {
+    let (mut lab, _) = ten();
+    lab.crash();
+    let seen = lab.observe_with(|_| Reply {
+        id: 7,
+        status: Status::Invalid,
+        body: Body::Empty,
+    });
+    lab.oracle.judge(&seen, &lab.truth).map(|_| ())
 }
 
 fn false_alarm_of_a_read() -> Judged {
@@ -154,6 +279,7 @@ fn half_a_batch_with_a_delete() -> Judged {
 fn half_a_failed_batch() -> Judged {
     let mut lab = Lab::new();
     lab.truth.write_errors = 1;
+    lab.truth.this_run.write_failures = 1;
     lab.failed(batch(&[("a", 1), ("b", 2)]), Status::IoError);
     lab.done(put("c", 3));
     lab.crash_showing(&state(&[("a", 1), ("c", 3)]))
@@ -478,8 +604,8 @@ fn answers_a_get_with_a_snapshot() -> Judged {
 #[test]
 fn each_property_is_fired_by_what_breaks_it() {
     use Property::{
-        AcknowledgedDurable, AtomicWrites, DamageReported, NoResurrection, Prefix, ReadsAgree,
-        RecoveryIdempotent, SaneGuest, WorkAfterRecovery,
+        AcknowledgedDurable, AtomicWrites, DamageReported, NoFalseRefusal, NoResurrection, Prefix,
+        ReadsAgree, RecoveryIdempotent, SaneGuest, SpaceReturns, WorkAfterRecovery,
     };
     type Case = (&'static str, fn() -> Judged, Property, Symptom);
     let cases: &[Case] = &[
@@ -540,13 +666,109 @@ fn each_property_is_fired_by_what_breaks_it() {
         (
             "refused_for_nothing",
             refused_for_nothing,
-            AcknowledgedDurable,
+            NoFalseRefusal,
             Symptom::RefusedToOpen,
+        ),
+        (
+            "reopening_is_invalid",
+            reopening_is_invalid,
+            NoFalseRefusal,
+            Symptom::RefusedToOpen,
+        ),
+        (
+            "io_error_after_its_process_run",
+            io_error_after_its_process_run,
+            NoFalseRefusal,
+            Symptom::FalseAlarm,
+        ),
+        (
+            "damage_after_it_was_overwritten",
+            damage_after_it_was_overwritten,
+            AcknowledgedDurable,
+            Symptom::FalseAlarm,
+        ),
+        (
+            "a_put_is_invalid",
+            a_put_is_invalid,
+            NoFalseRefusal,
+            Symptom::FalseRefusal,
+        ),
+        (
+            "no_space_on_an_empty_device",
+            no_space_on_an_empty_device,
+            NoFalseRefusal,
+            Symptom::FalseRefusal,
+        ),
+        (
+            "read_only_without_a_failure",
+            read_only_without_a_failure,
+            NoFalseRefusal,
+            Symptom::FalseRefusal,
+        ),
+        (
+            "closed_without_a_close",
+            closed_without_a_close,
+            NoFalseRefusal,
+            Symptom::FalseRefusal,
+        ),
+        (
+            "a_get_is_read_only",
+            a_get_is_read_only,
+            NoFalseRefusal,
+            Symptom::FalseRefusal,
+        ),
+        (
+            "a_write_fails_by_a_read",
+            a_write_fails_by_a_read,
+            NoFalseRefusal,
+            Symptom::FalseAlarm,
+        ),
+        (
+            "a_release_is_invalid",
+            a_release_is_invalid,
+            NoFalseRefusal,
+            Symptom::FalseRefusal,
+        ),
+        (
+            "an_empty_key_is_taken",
+            an_empty_key_is_taken,
+            NoFalseRefusal,
+            Symptom::IllFormedTaken,
+        ),
+        (
+            "an_unknown_snapshot_is_read",
+            an_unknown_snapshot_is_read,
+            NoFalseRefusal,
+            Symptom::IllFormedTaken,
+        ),
+        (
+            "a_released_snapshot_is_released",
+            a_released_snapshot_is_released,
+            NoFalseRefusal,
+            Symptom::IllFormedTaken,
+        ),
+        (
+            "half_a_batch_with_a_bad_member",
+            half_a_batch_with_a_bad_member,
+            NoResurrection,
+            Symptom::FailedWriteApplied,
+        ),
+        (
+            "dead_data_takes_all_space",
+            dead_data_takes_all_space,
+            SpaceReturns,
+            Symptom::FalseRefusal,
+        ),
+        (
+            "a_read_is_refused_after_recovery",
+            a_read_is_refused_after_recovery,
+            NoFalseRefusal,
+            Symptom::FalseRefusal,
         ),
         (
             "false_alarm_of_a_read",
             false_alarm_of_a_read,
-            AcknowledgedDurable,
+            NoFalseRefusal,
             Symptom::FalseAlarm,
         ),
         (

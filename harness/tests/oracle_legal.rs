@@ -48,6 +48,7 @@ fn relaxed_writes_may_be_lost_from_the_end() {
 fn a_write_that_met_an_error_may_go_either_way() {
     let mut lab = Lab::new();
     lab.truth.write_errors = 1;
+    lab.truth.this_run.write_failures = 1;
     lab.done(put("a", 1));
     lab.failed(put("a", 2), Status::IoError);
     lab.done(put("b", 3));
@@ -178,6 +179,7 @@ fn reports_with_a_reason_are_accepted() {
     let mut lab = Lab::lying();
     lab.done(put("a", 1));
     lab.truth.bit_rot = 1;
+    lab.truth.damaged_sectors = 1;
     let damage = |id| Reply {
         id,
         status: Status::Corruption,
@@ -193,6 +195,7 @@ fn reports_with_a_reason_are_accepted() {
         Opening::Damaged("bad".into())
     );
     lab.truth.read_errors = 1;
+    lab.truth.this_run.read_failures = 1;
     let error = Reply {
         id: 0,
         status: Status::IoError,
@@ -215,6 +218,7 @@ fn a_key_that_could_not_be_read_stays_open() {
         lab.done(put("b", 2));
         lab.ask(put("a", 3));
         lab.truth.read_errors = 1;
+        lab.truth.this_run.read_failures = 1;
         lab.crash();
         let shown = state(&[("b", 2)]);
         let seen = lab.observe_with(|request| match request {
@@ -409,4 +413,63 @@ fn the_fingerprint_follows_what_is_owed() {
         other.oracle.fingerprint(),
     ];
     assert!(prints[0] != prints[1] && prints[1] != prints[2] && prints[0] != prints[2]);
+}
+
+/// Goal: a refusal with a reason is right, whatever the request. Method: each reason, and a request that it excuses.
+#[test]
+fn refusals_with_a_reason_are_accepted() {
+    let answered = |lab: &mut Lab, request: Request, status| {
+        let id = lab.ask(request);
+        lab.answer(id, status, Body::Empty).unwrap();
+    };
+    let mut lab = Lab::on_a_device();
+    answered(&mut lab, put("", 1), Status::Invalid);
+    answered(&mut lab, batch(&[("a", 1), ("", 2)]), Status::Invalid);
+    answered(&mut lab, Request::Release { snapshot: 4 }, Status::Invalid);
+    let mut full = lab.clone();
+    // Two per cent of 1 MiB are 20,971 bytes, and each record counts 64 bytes beside its own.
+    for number in 0..200 {
+        full.done(put(&format!("key {number}"), number));
+    }
+    answered(&mut full, put("one more", 1), Status::NoSpace);
+    let mut failed = lab.clone();
+    failed.truth.this_run.flush_failures = 1;
+    answered(&mut failed, put("a", 1), Status::IoError);
+    answered(&mut failed, delete("a"), Status::ReadOnly);
+    answered(&mut failed, Request::Sync, Status::IoError);
+    let mut damaged = lab.clone();
+    damaged.truth.damaged_sectors = 1;
+    answered(&mut damaged, put("a", 1), Status::NoSpace);
+    answered(&mut damaged, get("a"), Status::Corruption);
+    lab.done(Request::Close);
+    answered(&mut lab, put("a", 1), Status::Closed);
+    answered(&mut lab, get("a"), Status::Closed);
+    assert_eq!(lab.oracle.counts().ill_formed_refused, 3);
+}
+
+/// Goal: a request whose snapshot is being made or released may be refused or not. Method: ask in between, and let either answer come.
+#[test]
+fn a_snapshot_on_its_way_is_open() {
+    for status in [Status::NotFound, Status::Invalid] {
+        let mut lab = Lab::new();
+        lab.ask(Request::Snapshot);
+        let read = Request::Get {
+            key: b"a".to_vec(),
+            snapshot: 1,
+        };
+        let id = lab.ask(read);
+        lab.answer(id, status, Body::Empty).unwrap();
+    }
+}
+
+/// Goal: a refused batch leaves nothing, and a guest that shows nothing of it is right.
+#[test]
+fn an_ill_formed_batch_leaves_nothing() {
+    let mut lab = Lab::new();
+    lab.done(put("a", 1));
+    lab.failed(batch(&[("a", 2), ("", 3)]), Status::Invalid);
+    lab.read(get("a"), &state(&[("a", 1)])).unwrap();
+    // One that nobody has answered leaves nothing either.
+    lab.ask(batch(&[("a", 4), ("", 5)]));
+    lab.recover(&state(&[("a", 1)]));
 }

@@ -256,6 +256,7 @@ fn agrees(plan: &Plan, keep_history: bool) -> TestResult {
     };
     // Device errors are on record, so that writes may fail with them; lies are not.
     lab.truth.write_errors = 1;
+    lab.truth.this_run.write_failures = 1;
     let mut model = Model::default();
     for (ops, pick) in &plan.0 {
         model.run(&mut lab, ops);

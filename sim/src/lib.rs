@@ -25,7 +25,9 @@ pub use guest::{
 };
 pub use mend::{Effort, Mend, Place};
 pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
-pub use policies::{CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow};
+pub use policies::{
+    CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
+};
 pub use stack::{Stack, Trapped};
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, Instances, WasmProgram};

@@ -4,6 +4,7 @@
 //! other value allows more, except `relaxed_window_ns`, which promises more.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,15 @@ pub struct RelaxedWindow {
     pub by_option: bool,
 }
 
+/// A number that an option of the guest of the same name replaces, where the guest says so and is given that option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct StatedNumber {
+    /// The number.
+    pub number: u64,
+    /// The option replaces it.
+    pub by_option: bool,
+}
+
 /// The policies of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -70,6 +80,15 @@ pub struct GuestPolicies {
     pub relaxed_survives_kill: bool,
     /// `relaxed_window_ns`: `none`, a number of nanoseconds, or `option:` and that number if the guest has an option of this name.
     pub relaxed_window: Option<RelaxedWindow>,
+    /// `max_key_bytes`: a longer key is refused as invalid, and no shorter one is. Absent: keys of 1 to 1,024 bytes are taken, and nothing is
+    /// known of longer ones.
+    pub max_key_bytes: Option<StatedNumber>,
+    /// `max_value_bytes`: a longer value is refused as invalid. Absent: values of up to 64 KiB are taken, and nothing is known of longer ones.
+    pub max_value_bytes: Option<StatedNumber>,
+    /// `data_percent`: the share of the device that holds data; the rest is for what the guest keeps beside it.
+    pub data_percent: StatedNumber,
+    /// `usable_percent`: the share of that which live data may fill before the guest may answer that there is no space.
+    pub usable_percent: StatedNumber,
 }
 
 impl Default for GuestPolicies {
@@ -81,19 +100,33 @@ impl Default for GuestPolicies {
             empty_commit_covers: true,
             relaxed_survives_kill: true,
             relaxed_window: None,
+            max_key_bytes: None,
+            max_value_bytes: None,
+            data_percent: StatedNumber {
+                number: 4,
+                by_option: false,
+            },
+            usable_percent: StatedNumber {
+                number: 50,
+                by_option: false,
+            },
         }
     }
 }
 
 impl GuestPolicies {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 10] = [
         "commit_order",
         "reads",
         "recovery_survives",
         "empty_commit_covers",
         "relaxed_survives_kill",
         "relaxed_window_ns",
+        "max_key_bytes",
+        "max_value_bytes",
+        "data_percent",
+        "usable_percent",
     ];
 
     /// Reads lines `name=value`; what no line states keeps its default.
@@ -143,6 +176,10 @@ impl GuestPolicies {
             "empty_commit_covers" => self.empty_commit_covers = one_of(name, value, &BOOLEAN)?,
             "relaxed_survives_kill" => self.relaxed_survives_kill = one_of(name, value, &BOOLEAN)?,
             "relaxed_window_ns" => self.relaxed_window = window(value)?,
+            "max_key_bytes" => self.max_key_bytes = limit(name, value)?,
+            "max_value_bytes" => self.max_value_bytes = limit(name, value)?,
+            "data_percent" => self.data_percent = percent(name, value)?,
+            "usable_percent" => self.usable_percent = percent(name, value)?,
             _ => {
                 let names = Self::NAMES.join(", ");
                 return Err(format!("there is no policy `{name}`; there are {names}"));
@@ -163,6 +200,25 @@ impl GuestPolicies {
     }
 }
 
+impl GuestPolicies {
+    /// What the guest states under this name, if it states a number; `option` is the value of its option of that name, if it is given
+    /// that.
+    #[must_use]
+    pub fn number(&self, name: &str, option: Option<&str>) -> Option<u64> {
+        let stated = match name {
+            "max_key_bytes" => self.max_key_bytes,
+            "max_value_bytes" => self.max_value_bytes,
+            "data_percent" => Some(self.data_percent),
+            "usable_percent" => Some(self.usable_percent),
+            _ => None,
+        }?;
+        let replaced = option
+            .filter(|_| stated.by_option)
+            .and_then(|text| text.trim().parse().ok());
+        Some(replaced.unwrap_or(stated.number))
+    }
+}
+
 const BOOLEAN: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, String> {
@@ -174,6 +230,30 @@ fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, St
             names.join(" or ")
         )
     })
+}
+
+fn limit(name: &str, value: &str) -> Result<Option<StatedNumber>, String> {
+    if value == "none" {
+        return Ok(None);
+    }
+    stated(name, value, 1..=u64::MAX).map(Some)
+}
+
+fn percent(name: &str, value: &str) -> Result<StatedNumber, String> {
+    stated(name, value, 1..=100)
+}
+
+fn stated(name: &str, value: &str, range: RangeInclusive<u64>) -> Result<StatedNumber, String> {
+    let (number, by_option) = match value.strip_prefix("option:") {
+        Some(number) => (number, true),
+        None => (value, false),
+    };
+    match number.parse() {
+        Ok(number) if range.contains(&number) => Ok(StatedNumber { number, by_option }),
+        _ => Err(format!(
+            "the policy `{name}` is `{value}`; it is a number within {range:?}, or `option:` and that number"
+        )),
+    }
 }
 
 fn window(value: &str) -> Result<Option<RelaxedWindow>, String> {
@@ -213,7 +293,12 @@ mod tests {
     #[test]
     fn what_is_stated_is_read_and_the_rest_is_strict() {
         let text = "commit_order=any\nreads=committed\nrecovery_survives=power_cut\nempty_commit_covers=false\n\
-                    relaxed_survives_kill=false\nrelaxed_window_ns=option:50\n";
+                    relaxed_survives_kill=false\nrelaxed_window_ns=option:50\nmax_key_bytes=100\nmax_value_bytes=200\n\
+                    data_percent=10\nusable_percent=option:75\n";
+        let number = |number| StatedNumber {
+            number,
+            by_option: false,
+        };
         let all = GuestPolicies::parse(text).unwrap();
         let window = RelaxedWindow {
             ns: 50,
@@ -228,6 +313,13 @@ mod tests {
                 empty_commit_covers: false,
                 relaxed_survives_kill: false,
                 relaxed_window: Some(window),
+                max_key_bytes: Some(number(100)),
+                max_value_bytes: Some(number(200)),
+                data_percent: number(10),
+                usable_percent: StatedNumber {
+                    by_option: true,
+                    ..number(75)
+                },
             }
         );
         assert!(
@@ -278,6 +370,14 @@ mod tests {
             (
                 "relaxed_window_ns=1ms",
                 "`relaxed_window_ns` is `1ms`; it is `none`, a number",
+            ),
+            (
+                "usable_percent=101",
+                "`usable_percent` is `101`; it is a number within 1..=100",
+            ),
+            (
+                "max_key_bytes=option:",
+                "`max_key_bytes` is `option:`; it is a number",
             ),
             ("reads=committed\nreads=accepted", "`reads` is stated twice"),
         ] {

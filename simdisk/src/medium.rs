@@ -119,8 +119,10 @@ impl Medium {
         let sector_bytes = self.sector_bytes;
         self.unreadable.power_cycle(content, state, sector_bytes);
         self.wrong.power_cycle(content, state, sector_bytes);
-        for sector in content.unreadable_after(state) {
-            self.unreadable.add(sector..sector + 1);
+        if state.has_unreadable() {
+            for sector in content.unreadable_after(state) {
+                self.unreadable.add(sector..sector + 1);
+            }
         }
     }
 

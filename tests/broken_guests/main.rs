@@ -1,4 +1,4 @@
-//! The judge must see what is wrong: for each of the nine properties there is a guest that breaks it, and it is caught within
+//! The judge must see what is wrong: for each property there is a guest that breaks it, and it is caught within
 //! a thousand crashes, by that property; and the line that is printed shows the same failure again.
 #![allow(missing_docs, reason = "a test")]
 
@@ -47,13 +47,13 @@ fn sentence(ended: &Ended, property: &str) -> String {
 }
 
 /// The guest with this flaw violates this property, soon; the printed line shows it again, by the same trace.
-fn is_caught(property: &str, flaw: &str) {
+fn is_caught(property: &str, flaw: &str, scenario: &str) {
     // A path that a shell would take apart, were it not quoted.
     let directory = tempfile::Builder::new()
         .prefix("it's a case ")
         .tempdir()
         .expect("a directory");
-    let failed = run(property, Some(flaw), naive_guest(), directory.path());
+    let failed = run(scenario, Some(flaw), naive_guest(), directory.path());
     assert_eq!(failed.code, Some(1), "{failed:#?}");
     let crashes = crashes(&failed, property)
         .unwrap_or_else(|| panic!("{property} is not named: {failed:#?}"));
@@ -72,11 +72,11 @@ fn is_caught(property: &str, flaw: &str) {
 }
 
 macro_rules! broken {
-    ($($flaw:ident violates $property:ident;)*) => {
+    ($($flaw:ident violates $property:ident in $scenario:ident;)*) => {
         $(
             #[test]
             fn $flaw() {
-                is_caught(stringify!($property), stringify!($flaw));
+                is_caught(stringify!($property), stringify!($flaw), stringify!($scenario));
             }
         )*
 
@@ -85,17 +85,28 @@ macro_rules! broken {
 }
 
 broken! {
-    acknowledged_durable violates acknowledged_durable;
-    atomic_writes violates atomic_writes;
-    prefix violates prefix;
-    no_resurrection violates no_resurrection;
-    reads_agree violates reads_agree;
-    recovery_idempotent violates recovery_idempotent;
-    work_after_recovery violates work_after_recovery;
-    damage_reported violates damage_reported;
-    sane_guest_panic violates sane_guest;
-    sane_guest_hang violates sane_guest;
-    sane_guest_memory violates sane_guest;
+    acknowledged_durable violates acknowledged_durable in acknowledged_durable;
+    atomic_writes violates atomic_writes in atomic_writes;
+    prefix violates prefix in prefix;
+    no_resurrection violates no_resurrection in no_resurrection;
+    reads_agree violates reads_agree in reads_agree;
+    recovery_idempotent violates recovery_idempotent in recovery_idempotent;
+    work_after_recovery violates work_after_recovery in work_after_recovery;
+    damage_reported violates damage_reported in damage_reported;
+    sane_guest_panic violates sane_guest in sane_guest;
+    sane_guest_hang violates sane_guest in sane_guest;
+    sane_guest_memory violates sane_guest in sane_guest;
+    refuses_invalid violates no_false_refusal in no_false_refusal;
+    refuses_no_space violates no_false_refusal in no_false_refusal;
+    refuses_read_only violates no_false_refusal in no_false_refusal;
+    refuses_io_error violates no_false_refusal in no_false_refusal;
+    refuses_closed violates no_false_refusal in no_false_refusal;
+    refuses_reads violates no_false_refusal in no_false_refusal;
+    refuses_reopening violates no_false_refusal in no_false_refusal;
+    io_error_after_recovery violates no_false_refusal in no_false_refusal;
+    takes_ill_formed violates no_false_refusal in no_false_refusal;
+    half_a_bad_batch violates no_resurrection in no_false_refusal;
+    space_returns violates space_returns in space_returns;
 }
 
 /// Goal: no property goes without a guest that breaks it. Method: the harness's list against the one above.
@@ -114,4 +125,54 @@ fn without_its_flaw_the_guest_passes() {
         let passed = run(property, None, naive_guest(), directory.path());
         assert_eq!(passed.code, Some(0), "{property}: {passed:#?}");
     }
+}
+
+/// Goal: a guest that refuses every write is caught without a crash too. Method: explore what such a guest does.
+#[test]
+fn a_guest_that_refuses_every_write_is_caught_by_exploring() {
+    for flaw in ["refuses_invalid", "refuses_no_space", "refuses_closed"] {
+        let explored = explore(&["--set", &format!("guest.options.break={flaw}")]);
+        assert_eq!(explored.code, Some(1), "{flaw}: {explored:#?}");
+        assert!(
+            explored.stdout.contains("no_false_refusal"),
+            "{flaw}: {explored:#?}"
+        );
+    }
+}
+
+/// Goal: what proves nothing is no pass. Method: clients that only read, run and explored; and a run whose crashes meet nothing.
+#[test]
+fn what_proves_nothing_is_inconclusive() {
+    let reads = ["--set", "workload.operations={ get = 1 }"];
+    for ended in [run_with(&reads), explore(&reads)] {
+        assert_eq!(ended.code, Some(3), "{ended:#?}");
+        assert!(
+            ended.stdout.contains("no write was acknowledged"),
+            "{ended:#?}"
+        );
+    }
+    let ended = run_with(&["--set", "run.crashes=0"]);
+    assert_eq!(ended.code, Some(3), "{ended:#?}");
+    assert!(ended.stdout.contains("none of the 0 crashes"), "{ended:#?}");
+}
+
+fn run_with(more: &[&str]) -> Ended {
+    command("run", more)
+}
+
+fn explore(more: &[&str]) -> Ended {
+    let few = ["--set", "explore.operations=20"];
+    command("explore", &[&few, more].concat())
+}
+
+fn command(name: &str, more: &[&str]) -> Ended {
+    let failures = tempfile::tempdir().expect("a directory");
+    let (guest, failures) = (
+        naive_guest().to_string_lossy(),
+        failures.path().to_string_lossy(),
+    );
+    let scenario = "tests/broken/no_false_refusal.toml";
+    let fixed = [name, scenario, "--guest", &guest, "--failures", &failures];
+    let faultless = ["--set", "faults.write_error=0.0"];
+    execute(Path::new(PROGRAM), &[&fixed[..], &faultless, more].concat())
 }

@@ -81,9 +81,9 @@ pub fn all_cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The names of the nine properties.
+/// The names of all properties.
 #[must_use]
-pub fn properties() -> [&'static str; 9] {
+pub fn properties() -> [&'static str; 11] {
     kvsim_harness::oracle::Property::ALL.map(kvsim_harness::oracle::Property::name)
 }
 

@@ -14,7 +14,7 @@ use kvsim_simdisk::Nanos;
 use super::{CaseRequest, Source, Transcript};
 use crate::oracle::{
     CheckConfig, DeviceTruth, GuestFault, Observation, Opening, Oracle, Property, Recovery,
-    Symptom, Token, Verification, Violation, insane,
+    RunFaults, Symptom, Token, Verification, Violation, insane,
 };
 use crate::scenario::Scenario;
 use crate::timeline::words;
@@ -102,6 +102,8 @@ pub(crate) struct Incarnation<'a, W> {
     crashes: u64,
     /// The world's events when it began.
     began: u64,
+    /// What had befallen the device by then.
+    started: RunFaults,
     /// Cut after so many events.
     until: u64,
     /// Cut after so many events of work.
@@ -130,6 +132,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     ) -> Self {
         Incarnation {
             began: world.events(),
+            started: RunFaults::of(world.device()),
             changes: world.device().changes(),
             world,
             oracle,
@@ -197,7 +200,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     }
 
     fn truth(&self) -> DeviceTruth {
-        DeviceTruth::of(self.world.device())
+        DeviceTruth::of(self.world.device(), self.started)
     }
 
     /// Opens and reads back.

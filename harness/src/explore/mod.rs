@@ -128,6 +128,11 @@ impl Exploration {
             Some(Ended::Stopped) => reasons.extend(self.stopped(control, &mut report)),
             Some(Ended::Enough) | None => {}
         }
+        if recording.acknowledged == 0 {
+            reasons.push("no write was acknowledged, so nothing could be lost".to_owned());
+        } else if self.shard.is_none() && report.points.iter().all(|point| point.pending == 0) {
+            reasons.push("no crash point has a write that a cut could lose".to_owned());
+        }
         if self.strict && report.total().left_out.sampled > 0 {
             reasons.push(format!(
                 "{} crash points were sampled and not taken in full",

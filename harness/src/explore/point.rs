@@ -8,7 +8,7 @@ use kvsim_simdisk::{CrashKind, CrashState, ScriptedFault};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::case::{Case, CaseCrash, CaseLife, CaseRequest, Phase, Seen, Watch};
-use crate::oracle::{DeviceTruth, Ending, Observation, Oracle};
+use crate::oracle::{DeviceTruth, Ending, Observation, Oracle, RunFaults};
 use crate::workload::Workload;
 
 /// A life of which every moment was seen.
@@ -133,7 +133,7 @@ impl Watch for Option<Recorder> {
 
 impl Recorder {
     fn owed(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, u64) {
-        let truth = DeviceTruth::of(seen.world.device());
+        let truth = DeviceTruth::of(seen.world.device(), RunFaults::default());
         // The time of the cut counts only where relaxed writes have a window or a lie may excuse a loss.
         let timeless = truth.lies() == 0 && !seen.oracle.has_window();
         if let Some(last) = &self.last

@@ -22,6 +22,8 @@ pub(super) struct Recording {
     pub(super) points: Vec<Point>,
     /// World events.
     pub(super) events: u64,
+    /// Writes that were acknowledged.
+    pub(super) acknowledged: u64,
     /// The guest's marks.
     pub(super) marks: MarkCounts,
     /// The reads, writes and flushes of the guest's work, opening aside.
@@ -44,7 +46,12 @@ pub(super) fn record(
     program: &Arc<dyn Program>,
     seed: u64,
 ) -> Result<Recording, Stopped> {
-    let source = Source::drawn(clients(scenario, seed)?, scenario.explore.operations);
+    let lies = setup::lies(&scenario.faults);
+    let known = setup::oracle_config(scenario, program.as_ref(), lies)
+        .limits
+        .known();
+    let clients = clients(scenario, seed)?.knowing(known);
+    let source = Source::drawn(clients, scenario.explore.operations);
     record_from(scenario, program, seed, source, &mut 0)
 }
 
@@ -122,6 +129,8 @@ pub(super) fn record_from(
     marks.add(life.world.marks());
     let ops = life.world.device().noted_ops().iter();
     let ops = ops.filter(|op| op.id >= first_of_work).cloned().collect();
+    let counts = life.oracle.counts();
+    let acknowledged = counts.acknowledged_durable + counts.acknowledged_relaxed;
     let (_, _, recorder) = life.end();
     let lived = |shown| Lived {
         trail: None,
@@ -137,6 +146,7 @@ pub(super) fn record_from(
             life: Arc::new(lived(Some(Arc::new(shown)))),
             points: recorder.unwrap_or_default().points,
             events,
+            acknowledged,
             marks,
             ops,
         }),

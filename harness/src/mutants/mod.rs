@@ -29,7 +29,7 @@ use crate::failure;
 use crate::minimise::{Budget, minimise};
 use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
 use crate::scenario::{self, OptionText, Scenario};
-use crate::summary::{FailureReport, Verdict};
+use crate::summary::{FailureReport, Tally, Verdict};
 use catalogue::{How, Trial};
 use fix::Fix;
 
@@ -294,12 +294,14 @@ impl Hunt {
         control: &Control,
         tried: &mut Tried,
     ) -> Result<(), CampaignError> {
+        let mut all = Tally::default();
         let seeds: Vec<u64> = (scenario.run.seeds.start..scenario.run.seeds.end).collect();
         for chunk in seeds.chunks(self.jobs.get()) {
             let one =
                 |seed: &u64| run_seed(scenario, &self.program, *seed, control, Tracing::HashOnly);
             for result in map(self.jobs, 1, chunk, one) {
                 tried.states += result.tally.crashes();
+                all.add(&result.tally);
                 match &result.end {
                     SeedEnd::Violation(_) => return self.confirm(scenario, &result, tried),
                     SeedEnd::Rejected(message) => {
@@ -320,6 +322,9 @@ impl Hunt {
                     SeedEnd::Done | SeedEnd::DamageReported => {}
                 }
             }
+        }
+        if tried.remark.is_none() {
+            tried.remark = all.proves_nothing();
         }
         Ok(())
     }

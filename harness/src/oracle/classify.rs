@@ -95,6 +95,12 @@ impl Oracle {
                 format!("{when}, {what}"),
                 self.facts(),
             ),
+            Problem::Refused { what } => Violation::new(
+                Property::NoFalseRefusal,
+                Symptom::FalseRefusal,
+                what.clone(),
+                self.facts(),
+            ),
             Problem::WrongReply { what } => Violation::new(
                 Property::SaneGuest,
                 Symptom::WrongReply,

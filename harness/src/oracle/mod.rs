@@ -30,13 +30,16 @@ mod classify;
 mod config;
 mod history;
 mod keys;
+mod limits;
 mod observation;
 mod opening;
 mod property;
 mod recovery;
+mod refusal;
 mod running;
 mod sane;
 mod shared;
+mod space;
 mod truth;
 mod verify;
 mod violation;
@@ -44,12 +47,13 @@ mod words;
 
 pub use config::CheckConfig;
 pub(crate) use keys::printable;
+pub use limits::Limits;
 pub use observation::Observation;
 pub use opening::Opening;
 pub use property::Property;
 pub use recovery::Recovery;
 pub use sane::{GuestFault, insane};
-pub use truth::DeviceTruth;
+pub use truth::{DeviceTruth, RunFaults};
 pub use verify::{Token, Verification};
 pub use violation::{Facts, Symptom, Violation};
 
@@ -61,7 +65,9 @@ use kvsim_sim::api::{RequestId, SnapshotId};
 use kvsim_simdisk::Nanos;
 use running::{Outstanding, Provisional};
 use serde::{Deserialize, Serialize};
+use space::Space;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
 /// How an incarnation ended.
@@ -102,6 +108,8 @@ pub struct Counts {
     pub unacknowledged_lost: u64,
     /// Writes acknowledged as durable whose loss was excused: by a lie of the device, or by a flush that only orders.
     pub excused_losses: u64,
+    /// Ill-formed requests that were answered.
+    pub ill_formed_refused: u64,
     /// Reports of damage or device errors, by openings, reads and writes, that a fault excused.
     pub reports_accepted: u64,
 }
@@ -119,6 +127,8 @@ pub struct OracleConfig {
     pub relaxed_slack_ns: Nanos,
     /// What the guest promises.
     pub policies: GuestPolicies,
+    /// What it must take and must refuse.
+    pub limits: Limits,
 }
 
 /// Judges one guest on one device, over all its incarnations.
@@ -132,6 +142,10 @@ pub struct Oracle {
     crashes: u64,
     outstanding: BTreeMap<RequestId, Outstanding>,
     snapshots: BTreeMap<SnapshotId, Pos>,
+    /// The operation that asked for the end of this process run.
+    closing: Option<u64>,
+    /// Shared between clones until a write comes in.
+    space: Arc<Space>,
     provisional: Vec<Provisional>,
     /// Acknowledged syncs and closes since the base: up to where, when, and which op.
     syncs: Vec<(Pos, Nanos, u64)>,
@@ -163,6 +177,8 @@ impl Oracle {
             crashes: 0,
             outstanding: BTreeMap::new(),
             snapshots: BTreeMap::new(),
+            closing: None,
+            space: Arc::default(),
             provisional: Vec::new(),
             syncs: Vec::new(),
             cut_ns: None,
@@ -204,6 +220,7 @@ impl Oracle {
         self.cut_ns.get_or_insert(now);
         self.outstanding.clear();
         self.snapshots.clear();
+        self.closing = None;
         self.provisional.clear();
         self.verified.clear();
     }

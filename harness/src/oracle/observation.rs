@@ -60,6 +60,8 @@ pub(super) enum Problem {
     },
     /// A scan that breaks the rules of scans.
     Malformed { what: String },
+    /// A read was refused.
+    Refused { what: String },
     /// A reply of a kind that does not answer the request.
     WrongReply { what: String },
 }

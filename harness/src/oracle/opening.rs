@@ -12,9 +12,9 @@ pub enum Opening {
     Ready,
     /// The guest reports damage, as it should: this device can be opened no more.
     Damaged(String),
-    /// An honest device error stood in the way. Opening again may do.
+    /// An honest device error stood in the way, or the device is full. Opening again may do.
     DeviceError(String),
-    /// The guest will not have its configuration: a wrong scenario, not a finding.
+    /// The guest will not have its configuration, or so small a device, when it is to create a database: a wrong scenario, not a finding.
     Rejected(String),
 }
 
@@ -40,31 +40,50 @@ impl Oracle {
     /// # Errors
     /// As [`Oracle::opened`].
     pub fn opening(&self, reply: &Reply, truth: &DeviceTruth) -> Result<Opening, Box<Violation>> {
-        let refusal = |symptom| {
+        let refusal = |property, symptom, although: &str| {
             let sentence = format!(
-                "{}, the guest refuses to open, answering {}, although the device gave it no reason",
+                "{}, the guest refuses to open, answering {}, {although}",
                 self.when(),
                 answer(reply)
             );
-            Err(Violation::new(
-                Property::AcknowledgedDurable,
-                symptom,
-                sentence,
-                self.facts(),
-            ))
+            Err(Violation::new(property, symptom, sentence, self.facts()))
         };
+        let run = &truth.this_run;
+        let failures = run.read_failures + run.write_failures + run.flush_failures + run.no_space;
+        // Nothing is on the device yet.
+        let is_first = self.crashes == 0 && self.counts.recoveries == 0;
         match reply.status {
             Status::Ok => return Ok(Opening::Ready),
-            Status::Invalid => return Ok(Opening::Rejected(message(reply))),
-            Status::Corruption if truth.lies() == 0 => return refusal(Symptom::FalseAlarm),
-            Status::IoError if truth.errors() + truth.latent_errors == 0 => {
-                return refusal(Symptom::FalseAlarm);
+            Status::Invalid | Status::NoSpace if is_first && run.no_space == 0 => {
+                return Ok(Opening::Rejected(message(reply)));
             }
-            Status::NoSpace if truth.no_space == 0 => return refusal(Symptom::RefusedToOpen),
-            Status::NotFound | Status::ReadOnly | Status::Closed => {
-                return refusal(Symptom::RefusedToOpen);
+            Status::Corruption if !truth.may_be_damaged() => {
+                return refusal(
+                    Property::AcknowledgedDurable,
+                    Symptom::FalseAlarm,
+                    "although the device did nothing wrong",
+                );
             }
-            Status::Corruption | Status::IoError | Status::NoSpace => {}
+            Status::IoError if failures == 0 => {
+                return refusal(
+                    Property::NoFalseRefusal,
+                    Symptom::FalseAlarm,
+                    "although no operation of the device has failed since the guest was started",
+                );
+            }
+            Status::NoSpace => {
+                if let Err(although) = self.no_space(truth) {
+                    return refusal(Property::NoFalseRefusal, Symptom::RefusedToOpen, &although);
+                }
+            }
+            Status::NotFound | Status::ReadOnly | Status::Invalid | Status::Closed => {
+                return refusal(
+                    Property::NoFalseRefusal,
+                    Symptom::RefusedToOpen,
+                    "although it has opened this device before, or was told nothing wrong",
+                );
+            }
+            Status::Corruption | Status::IoError => {}
         }
         Ok(match reply.status {
             Status::Corruption => Opening::Damaged(message(reply)),

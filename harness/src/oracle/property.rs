@@ -1,4 +1,4 @@
-//! The nine properties that must hold after every recovery, by name.
+//! The eleven properties that must hold after every recovery, by name.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -25,11 +25,15 @@ pub enum Property {
     DamageReported,
     /// 9: the guest neither panics nor hangs, nor outgrows its memory.
     SaneGuest,
+    /// 10: a well-formed request is refused only for a reason that the oracle knows; an ill-formed one is always refused and changes nothing.
+    NoFalseRefusal,
+    /// 11: the space of dead data becomes usable again.
+    SpaceReturns,
 }
 
 impl Property {
     /// All of them, in order.
-    pub const ALL: [Property; 9] = [
+    pub const ALL: [Property; 11] = [
         Property::AcknowledgedDurable,
         Property::AtomicWrites,
         Property::Prefix,
@@ -39,6 +43,8 @@ impl Property {
         Property::WorkAfterRecovery,
         Property::DamageReported,
         Property::SaneGuest,
+        Property::NoFalseRefusal,
+        Property::SpaceReturns,
     ];
 
     /// The name used in scenarios, results and on the command line.
@@ -54,6 +60,8 @@ impl Property {
             Property::WorkAfterRecovery => "work_after_recovery",
             Property::DamageReported => "damage_reported",
             Property::SaneGuest => "sane_guest",
+            Property::NoFalseRefusal => "no_false_refusal",
+            Property::SpaceReturns => "space_returns",
         }
     }
 
@@ -76,6 +84,10 @@ impl Property {
                 "damaged data is reported, never returned and never silently dropped"
             }
             Property::SaneGuest => "the guest neither panics nor hangs, nor outgrows its memory",
+            Property::NoFalseRefusal => {
+                "a request is refused only for a reason, and an ill-formed one always is"
+            }
+            Property::SpaceReturns => "the space of dead data becomes usable again",
         }
     }
 
@@ -98,7 +110,7 @@ impl fmt::Display for Property {
 mod tests {
     use super::Property;
 
-    /// Goal: a name typed by a person and one read from a file mean the same. Method: all nine, through both ways.
+    /// Goal: a name typed by a person and one read from a file mean the same. Method: all of them, through both ways.
     #[test]
     fn the_name_is_the_serialised_form() {
         for property in Property::ALL {

@@ -8,6 +8,7 @@ use kvsim_sim::api::Status;
 use kvsim_simdisk::Nanos;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many suppositions about failed batches are tried for one prefix.
 const BATCH_STEPS_MAX: u32 = 10_000;
@@ -176,6 +177,9 @@ impl Oracle {
         }
         self.history
             .adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
+        if self.space.is_in_doubt() {
+            Arc::make_mut(&mut self.space).adopt(|key| seen.content(key));
+        }
         self.pinned.clear();
         self.base_began_ns = self.cut_ns.take().unwrap_or(0);
         self.base_ns = now;
@@ -296,8 +300,8 @@ impl Oracle {
     fn judge_reports(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
         for report in &seen.reports {
             let excused = match report.status {
-                Status::IoError => truth.errors() + truth.latent_errors > 0,
-                _ => truth.lies() > 0,
+                Status::IoError => truth.this_run.read_failures > 0,
+                _ => truth.may_be_damaged(),
             };
             if !excused {
                 let what = &report.what;
@@ -311,8 +315,12 @@ impl Oracle {
                     found: Some(report.message.clone()),
                     ..self.facts()
                 };
+                let property = match report.status {
+                    Status::IoError => Property::NoFalseRefusal,
+                    _ => Property::AcknowledgedDurable,
+                };
                 return Err(Violation::new(
-                    Property::AcknowledgedDurable,
+                    property,
                     Symptom::FalseAlarm,
                     sentence,
                     facts,

@@ -4,10 +4,12 @@
 //! may hang on how that write ends; it is then *provisional* and judged again with each answer. A write that failed with a
 //! device error may be seen or not until the guest is opened anew.
 
-use super::history::{Fate, Origin, Pos, WriteStatus};
+use super::history::{Origin, Pos, WriteStatus};
 use super::keys::{Content, KeyId, printable};
+use super::limits::Shape;
 use super::observation::Strange;
-use super::verify::{malformed, message};
+use super::refusal::Asked;
+use super::verify::malformed;
 use super::words::{acknowledged, answer};
 use super::{Counts, DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
 use crate::value::Reading;
@@ -16,12 +18,25 @@ use kvsim_sim::api::{
 };
 use kvsim_simdisk::Nanos;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A request that waits for its answer.
 #[derive(Debug, Clone)]
 pub(super) struct Outstanding {
     pub(super) op: u64,
+    pub(super) asked: Asked,
+    shape: Shape,
     kind: Kind,
+}
+
+impl Outstanding {
+    /// The position of the snapshot that it asks for.
+    pub(super) fn snapshot_at(&self) -> Option<Pos> {
+        match self.kind {
+            Kind::Snapshot(pos) => Some(pos),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -34,6 +49,8 @@ enum Kind {
     Scan(Scan, Option<Pos>),
     Snapshot(Pos),
     Release(SnapshotId),
+    /// A request that is to be refused.
+    IllFormed,
 }
 
 /// A read whose answer is right or wrong depending on writes that are not answered.
@@ -63,6 +80,20 @@ impl Oracle {
             acknowledged_ns: None,
             crashes: self.crashes,
         };
+        let asked = Asked::of(request);
+        let shape = self.shape_of(request);
+        if let Shape::IllFormed(_) = shape {
+            self.push_ill_formed(origin, request);
+            let kind = Kind::IllFormed;
+            let outstanding = Outstanding {
+                op,
+                asked,
+                shape,
+                kind,
+            };
+            self.outstanding.insert(id, outstanding);
+            return op;
+        }
         let last = self.history.last_pos();
         let kind = match request {
             Request::Put {
@@ -97,7 +128,19 @@ impl Oracle {
             Request::Release { snapshot } => Kind::Release(*snapshot),
             Request::Sync | Request::Close => Kind::Sync(last),
         };
-        self.outstanding.insert(id, Outstanding { op, kind });
+        if let Kind::Write(pos) = kind {
+            self.note_space(pos, request);
+        }
+        if asked == Asked::Close {
+            self.closing.get_or_insert(op);
+        }
+        let outstanding = Outstanding {
+            op,
+            asked,
+            shape,
+            kind,
+        };
+        self.outstanding.insert(id, outstanding);
         op
     }
 
@@ -118,16 +161,29 @@ impl Oracle {
         reply: &Reply,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
-        let Some(Outstanding { op, kind }) = self.outstanding.remove(&reply.id) else {
+        let Some(Outstanding {
+            op,
+            asked,
+            shape,
+            kind,
+        }) = self.outstanding.remove(&reply.id)
+        else {
             return Err(self.wrong_reply(reply, "a request that waits for no answer"));
         };
-        self.check_report(reply, op, truth)?;
+        self.judge_refusal(reply, op, asked, shape, truth)?;
         match kind {
             Kind::Write(pos) => self.write_replied(now, pos, op, reply, truth),
             Kind::Sync(pos) => {
                 if reply.status == Status::Ok {
                     self.syncs.push((pos, now, op));
+                    self.note_durable(pos);
                 }
+                Ok(())
+            }
+            Kind::IllFormed => self.ill_formed_replied(op, asked, shape, reply),
+            Kind::Get(..) | Kind::Scan(..)
+                if shape == Shape::Open && reply.status == Status::Invalid =>
+            {
                 Ok(())
             }
             Kind::Get(key, pos) => self.get_replied(op, key, pos, reply, truth),
@@ -153,39 +209,6 @@ impl Oracle {
         }
     }
 
-    /// A report of damage or of a device error needs a fault that explains it.
-    fn check_report(
-        &mut self,
-        reply: &Reply,
-        op: u64,
-        truth: &DeviceTruth,
-    ) -> Result<(), Box<Violation>> {
-        let excused = match reply.status {
-            Status::Corruption => truth.lies() > 0,
-            Status::IoError => truth.errors() + truth.latent_errors > 0,
-            _ => return Ok(()),
-        };
-        if excused {
-            self.counts.reports_accepted += 1;
-            return Ok(());
-        }
-        let facts = Facts {
-            op: Some(op),
-            found: Some(message(reply)),
-            ..self.facts()
-        };
-        let sentence = format!(
-            "op {op} was answered {}, although the device did nothing wrong",
-            answer(reply)
-        );
-        Err(Violation::new(
-            Property::AcknowledgedDurable,
-            Symptom::FalseAlarm,
-            sentence,
-            facts,
-        ))
-    }
-
     fn write_replied(
         &mut self,
         now: Nanos,
@@ -209,11 +232,19 @@ impl Oracle {
             uncertain,
             ..
         } = &mut self.counts;
-        match (write.status, write.durability) {
+        let (status, durability) = (write.status, write.durability);
+        match (status, durability) {
             (WriteStatus::Failed, _) => *failed += 1,
             (WriteStatus::Uncertain, _) => *uncertain += 1,
             (_, Durability::Durable) => *acknowledged_durable += 1,
             (_, Durability::Relaxed) => *acknowledged_relaxed += 1,
+        }
+        match (status, durability) {
+            (WriteStatus::Failed, _) => {
+                Arc::make_mut(&mut self.space).refused(pos, self.history.keys_of(pos));
+            }
+            (WriteStatus::Durable, _) => self.note_durable(pos),
+            _ => {}
         }
         self.judge_provisional(pos)
     }
@@ -416,7 +447,7 @@ impl Oracle {
                 .unwrap_or(false);
         // A key that no recovery has read yet: what is wrong with it is wrong since the crash.
         let (property, symptom) = match dead {
-            Some(retired) if retired.fate != Fate::Failed => (
+            Some(retired) => (
                 Property::NoResurrection,
                 super::classify::symptom_of(retired.fate),
             ),
@@ -493,7 +524,7 @@ impl Oracle {
         ))
     }
 
-    fn wrong_reply(&self, reply: &Reply, what: &str) -> Box<Violation> {
+    pub(super) fn wrong_reply(&self, reply: &Reply, what: &str) -> Box<Violation> {
         let sentence = format!("the guest answers {what} with {}", answer(reply));
         Violation::new(
             Property::SaneGuest,

@@ -3,9 +3,51 @@
 use kvsim_simdisk::{Device, FaultKind, Nanos};
 use serde::{Deserialize, Serialize};
 
+/// What has befallen the device since the guest was started on it: what excuses a guest that fails in this process run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunFaults {
+    /// Reads of which the guest was told that they failed.
+    pub read_failures: u64,
+    /// Writes of which the guest was told that they failed.
+    pub write_failures: u64,
+    /// Flushes of which the guest was told that they failed.
+    pub flush_failures: u64,
+    /// Operations that a fault refused for want of space. A growth beyond the limit of the device is none.
+    pub no_space: u64,
+    /// Lies of any kind.
+    pub lies: u64,
+}
+
+impl RunFaults {
+    /// Since the device was made.
+    #[must_use]
+    pub fn of(device: &Device) -> RunFaults {
+        let failures = device.failures();
+        RunFaults {
+            read_failures: failures.reads,
+            write_failures: failures.writes,
+            flush_failures: failures.flushes,
+            no_space: device.counts().get(FaultKind::NoSpace).fired,
+            lies: device.counts().lies(),
+        }
+    }
+
+    /// Since a moment at which it was `start`.
+    fn since(self, start: RunFaults) -> RunFaults {
+        RunFaults {
+            read_failures: self.read_failures - start.read_failures,
+            write_failures: self.write_failures - start.write_failures,
+            flush_failures: self.flush_failures - start.flush_failures,
+            no_space: self.no_space - start.no_space,
+            lies: self.lies - start.lies,
+        }
+    }
+}
+
 /// How often each fault has fired since the world began, which of the last writes lies have harmed, and the last moment that made anything durable.
 ///
-/// The counts are cumulative: the oracle remembers what they were at the last recovery.
+/// The counts are cumulative: the oracle remembers what they were at the last recovery. What excuses an error is in `this_run` and `damaged_sectors`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceTruth {
@@ -36,14 +78,20 @@ pub struct DeviceTruth {
     /// When the device last made something durable: the last completion of a flush or a write-through, and of any write if
     /// there is no volatile cache. Tells writes acknowledged without any flush.
     pub last_flush_completed_ns: Option<Nanos>,
+    /// What has happened in this process run.
+    pub this_run: RunFaults,
+    /// Sectors that do not hold what the device said that they hold, or cannot be read.
+    pub damaged_sectors: u64,
+    /// The present size of the device; 0 where nobody knows.
+    pub capacity_bytes: u64,
     /// When those of the last writes were submitted that damage has struck. For the ambiguity of the tail.
     pub harmed_ns: Vec<Nanos>,
 }
 
 impl DeviceTruth {
-    /// The device's own word.
+    /// The device's own word; `start` is what had happened to it when the guest was started.
     #[must_use]
-    pub fn of(device: &Device) -> DeviceTruth {
+    pub fn of(device: &Device, start: RunFaults) -> DeviceTruth {
         let fired = |kind| device.counts().get(kind).fired;
         DeviceTruth {
             flush_lies: fired(FaultKind::FlushLie),
@@ -58,6 +106,9 @@ impl DeviceTruth {
             flush_errors: fired(FaultKind::FlushError),
             no_space: fired(FaultKind::NoSpace),
             power_cuts: device.power_cuts(),
+            this_run: RunFaults::of(device).since(start),
+            damaged_sectors: device.damaged_sectors(),
+            capacity_bytes: device.image().len_bytes(),
             last_flush_completed_ns: device.made_durable_at(),
             harmed_ns: device.harmed().to_vec(),
         }
@@ -72,6 +123,12 @@ impl DeviceTruth {
             + self.stale_reads
             + self.bit_rot
             + self.latent_errors
+    }
+
+    /// Whether damage may be reported: the device lied in this process run, or the medium is damaged still.
+    #[must_use]
+    pub fn may_be_damaged(&self) -> bool {
+        self.this_run.lies > 0 || self.damaged_sectors > 0
     }
 
     /// Lies of any kind.

@@ -367,11 +367,16 @@ impl Verification {
     }
 
     fn wrong_reply(&mut self, reply: &Reply, what: &str) {
-        self.problem(Problem::WrongReply {
-            what: format!(
-                "{what} after a recovery was answered {}",
-                super::words::answer(reply)
-            ),
+        let answer = super::words::answer(reply);
+        self.problem(match reply.status {
+            Status::Ok | Status::NotFound => Problem::WrongReply {
+                what: format!("{what} after a recovery was answered {answer}"),
+            },
+            _ => Problem::Refused {
+                what: format!(
+                    "{what} after a recovery was answered {answer}, although it is well formed and the database is open"
+                ),
+            },
         });
     }
 
@@ -391,7 +396,8 @@ pub(super) fn message(reply: &Reply) -> String {
 /// What is wrong with a scan's answer whatever the state, if anything.
 pub(super) fn malformed(scan: &Scan, entries: &[(Vec<u8>, Vec<u8>)], more: bool) -> Option<String> {
     use super::keys::printable;
-    if entries.len() > scan.limit as usize {
+    // A limit of 0 counts as 1.
+    if entries.len() > scan.limit.max(1) as usize {
         return Some(format!(
             "gave {} entries although {} were asked for",
             entries.len(),

@@ -48,6 +48,10 @@ pub enum Symptom {
     FalseAlarm,
     /// The guest refuses to open what it must open.
     RefusedToOpen,
+    /// A well-formed request that the guest refuses, and has no reason to.
+    FalseRefusal,
+    /// An ill-formed request that the guest does not refuse.
+    IllFormedTaken,
     /// A reply of the wrong kind, or to a request that is not open.
     WrongReply,
     /// The guest panicked.

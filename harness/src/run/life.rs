@@ -12,7 +12,7 @@ use kvsim_simdisk::{CrashKind, Nanos};
 
 use super::{Halt, Tracing};
 use crate::case::{CaseCrash, CaseLife, CaseRequest};
-use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, insane};
+use crate::oracle::{DeviceTruth, Ending, GuestFault, Oracle, RunFaults, insane};
 use crate::scenario::Scenario;
 use crate::setup;
 use crate::summary::Tally;
@@ -27,6 +27,8 @@ pub(super) struct Life {
     /// Requests on their way, which the guest has not seen yet: when they arrive, and who sent them.
     coming: BTreeSet<(Nanos, RequestId)>,
     sent: BTreeMap<RequestId, (ClientId, Request)>,
+    /// What had befallen the device when the guest was started.
+    started: RunFaults,
     /// Crashes of this device.
     pub(super) crashes: u64,
     /// What was done to this device, as a case says it, if that is kept.
@@ -66,14 +68,17 @@ impl Life {
         let world = World::new(Arc::clone(program), config)
             .map_err(|error| Halt::Invalid(error.to_string()))?;
         let lies = setup::lies(&scenario.faults);
+        let config = setup::oracle_config(scenario, program.as_ref(), lies);
         let workload = Workload::new(&scenario.workload, seed)
-            .map_err(|error| Halt::Invalid(error.to_string()))?;
+            .map_err(|error| Halt::Invalid(error.to_string()))?
+            .knowing(config.limits.known());
         Ok(Life {
             world,
-            oracle: Oracle::new(setup::oracle_config(scenario, &**program, lies)),
+            oracle: Oracle::new(config),
             workload,
             coming: BTreeSet::new(),
             sent: BTreeMap::new(),
+            started: RunFaults::default(),
             crashes: 0,
             steps: keeps_steps.then(Steps::default),
         })
@@ -84,12 +89,13 @@ impl Life {
     }
 
     pub(super) fn truth(&self) -> DeviceTruth {
-        DeviceTruth::of(self.world.device())
+        DeviceTruth::of(self.world.device(), self.started)
     }
 
     /// Switches on: a fresh instance begins to open what the device holds.
     pub(super) fn open(&mut self) -> Result<(), Halt> {
         let crashes = self.crashes;
+        self.started = RunFaults::of(self.world.device());
         if let Some(steps) = &mut self.steps {
             steps.began = self.world.events();
             steps.lives.push(CaseLife::default());
@@ -204,6 +210,10 @@ impl Life {
         self.sent.clear();
         let now = self.now();
         let events = self.world.events();
+        let to_lose = match kind {
+            CrashKind::Power => !self.world.device().pending().is_empty(),
+            CrashKind::Process => self.oracle.outstanding() > 0,
+        };
         let report = self.world.crash(kind);
         if let Some(steps) = &mut self.steps
             && let Some(life) = steps.lives.last_mut()
@@ -217,6 +227,7 @@ impl Life {
         if ending == Ending::Crash {
             self.crashes += 1;
             tally.crashes_in_a_row = tally.crashes_in_a_row.max(self.crashes);
+            tally.crashes_with_pending += u64::from(to_lose);
             match kind {
                 CrashKind::Power => tally.power_cuts += 1,
                 CrashKind::Process => tally.process_kills += 1,

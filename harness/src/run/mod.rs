@@ -347,6 +347,7 @@ impl SeedRun<'_> {
         self.tally.durable_writes_checked += counts.durable_checked;
         self.tally.relaxed_writes_checked += counts.relaxed_checked;
         self.tally.reads_checked += counts.reads_judged;
+        self.tally.writes_acknowledged += counts.acknowledged_durable + counts.acknowledged_relaxed;
         self.tally.reports_accepted += counts.reports_accepted;
         self.tally.excused_losses += counts.excused_losses;
         self.trace_hash

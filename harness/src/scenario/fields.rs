@@ -109,6 +109,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "how often a snapshot is read again",
     ),
     (
+        "workload.edge_cases",
+        "of the operations, those before which an edge case is sent",
+    ),
+    (
         "workload.operations",
         "how often each operation is drawn, relative to the others",
     ),

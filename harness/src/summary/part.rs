@@ -38,6 +38,9 @@ pub struct Terms {
     pub expect: Expect,
     /// A fault that was asked for and never fired makes it inconclusive, and so does a mark that was never reached.
     pub strict: bool,
+    /// It replays one case: that the case no longer fails is all that it is to show.
+    #[serde(default)]
+    pub is_case: bool,
 }
 
 /// The seeds that count, in order.
@@ -111,6 +114,9 @@ impl Done {
         }
         if self.seeds.is_empty() && reasons.is_empty() {
             reasons.push("no seed was finished in the time given".to_owned());
+        }
+        if !terms.is_case && !self.seeds.is_empty() {
+            reasons.extend(self.tally.proves_nothing());
         }
         let never_fired = self.never_fired();
         if terms.strict && !never_fired.is_empty() {

@@ -46,6 +46,12 @@ pub struct Tally {
     pub operations: u64,
     /// Operations by how they ended.
     pub by_status: BTreeMap<Cow<'static, str>, u64>,
+    /// Writes that were acknowledged, those of the preload included.
+    #[serde(default)]
+    pub writes_acknowledged: u64,
+    /// Crashes that met something to lose: writes that a power cut can take away, or requests without an answer when a process was killed.
+    #[serde(default)]
+    pub crashes_with_pending: u64,
     /// Acknowledged durable writes that a recovery was checked against.
     pub durable_writes_checked: u64,
     /// Acknowledged relaxed writes that a recovery was checked against.
@@ -98,6 +104,20 @@ impl Tally {
         self.durable_writes_checked + self.relaxed_writes_checked
     }
 
+    /// Why this proves nothing of the guest, if it does not.
+    #[must_use]
+    pub fn proves_nothing(&self) -> Option<String> {
+        if self.writes_acknowledged == 0 {
+            return Some("no write was acknowledged, so nothing could be lost".to_owned());
+        }
+        (self.crashes_with_pending == 0).then(|| {
+            format!(
+                "none of the {} crashes met a write that it could lose, or a request without an answer",
+                self.crashes()
+            )
+        })
+    }
+
     /// Operations that ended well per second of virtual working time.
     #[must_use]
     pub fn operations_per_second(&self) -> f64 {
@@ -127,6 +147,8 @@ impl Tally {
             devices_replaced,
             operations,
             by_status,
+            writes_acknowledged,
+            crashes_with_pending,
             durable_writes_checked,
             relaxed_writes_checked,
             reads_checked,
@@ -154,6 +176,8 @@ impl Tally {
         self.open_failures += open_failures;
         self.reports_accepted += reports_accepted;
         self.excused_losses += excused_losses;
+        self.writes_acknowledged += writes_acknowledged;
+        self.crashes_with_pending += crashes_with_pending;
         self.devices_replaced += devices_replaced;
         self.operations += operations;
         for (status, count) in by_status {

@@ -35,6 +35,11 @@ struct SnapshotScript {
 }
 
 impl Client {
+    /// Whether it is in the middle of nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.script, Script::Idle)
+    }
+
     /// The next request.
     pub(super) fn next(&mut self, maker: &mut Maker<'_>) -> Step {
         match std::mem::take(&mut self.script) {
@@ -128,6 +133,7 @@ impl Client {
                 Request::Snapshot
             }
             OpKind::Sync => Request::Sync,
+            OpKind::EdgeCase => unreachable!("an edge case is drawn before an operation"),
         };
         let last = !matches!(self.script, Script::Modify(_) | Script::Snapshot(_));
         step(kind, request, think_ns, last)

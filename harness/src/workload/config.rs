@@ -228,6 +228,8 @@ pub struct WorkloadConfig {
     pub batch_delete_fraction: f64,
     /// How often a snapshot is read again before it is released.
     pub snapshot_reads: CountRange,
+    /// Fraction of the operations before which a client sends an edge case: an ill-formed request, or a well-formed one at a limit.
+    pub edge_cases: f64,
     /// How often each operation is drawn.
     pub operations: OperationWeights,
 }
@@ -261,6 +263,7 @@ struct Stated {
     batch_writes: Option<CountRange>,
     batch_delete_fraction: Option<f64>,
     snapshot_reads: Option<CountRange>,
+    edge_cases: Option<f64>,
     operations: Option<OperationWeights>,
 }
 
@@ -297,6 +300,7 @@ impl From<Stated> for WorkloadConfig {
                 .batch_delete_fraction
                 .unwrap_or(base.batch_delete_fraction),
             snapshot_reads: stated.snapshot_reads.unwrap_or(base.snapshot_reads),
+            edge_cases: stated.edge_cases.unwrap_or(base.edge_cases),
             operations: stated.operations.unwrap_or(base.operations),
         }
     }
@@ -362,6 +366,7 @@ impl WorkloadConfig {
             ("reverse_fraction", self.reverse_fraction),
             ("bounded_fraction", self.bounded_fraction),
             ("batch_delete_fraction", self.batch_delete_fraction),
+            ("edge_cases", self.edge_cases),
         ] {
             if !(0.0..=1.0).contains(&fraction) {
                 return wrong(field, "must be from 0.0 to 1.0");
@@ -502,6 +507,7 @@ mod tests {
             ("reverse_fraction", "reverse_fraction = -0.1"),
             ("bounded_fraction", "bounded_fraction = 7.0"),
             ("batch_delete_fraction", "batch_delete_fraction = 2.0"),
+            ("edge_cases", "edge_cases = 1.1"),
             ("zipf_theta", "zipf_theta = 1.0"),
             ("compressible_percent", "compressible_percent = 101"),
             ("scan_entries", "scan_entries = { min = 0, max = 2 }"),

@@ -33,6 +33,7 @@ pub(super) fn preset(kind: WorkloadKind) -> WorkloadConfig {
         batch_writes: CountRange { min: 2, max: 8 },
         batch_delete_fraction: 0.2,
         snapshot_reads: CountRange { min: 1, max: 3 },
+        edge_cases: 0.0,
         operations: none,
     };
     let ycsb = |popularity, operations| WorkloadConfig {

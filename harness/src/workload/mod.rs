@@ -11,6 +11,7 @@
 
 mod client;
 mod config;
+mod edge;
 mod keyspace;
 mod kinds;
 #[cfg(test)]
@@ -21,9 +22,12 @@ pub use config::{
     VALUE_BYTES_MAX, ValueBytes, WeightedBytes, WorkloadConfig, WorkloadError, WorkloadKind,
 };
 
+pub use edge::KnownLimits;
+
 use crate::value::{self, Stamp};
 use crate::zipf::unit;
 use client::Client;
+use edge::EdgeCases;
 use keyspace::KeySpace;
 use kvsim_sim::api::{Durability, Mutation, Reply, Request};
 use kvsim_simdisk::rng::{Purpose, Rng};
@@ -63,6 +67,8 @@ pub enum OpKind {
     Snapshot,
     /// A sync.
     Sync,
+    /// An ill-formed request, or another edge case.
+    EdgeCase,
 }
 
 impl OpKind {
@@ -79,6 +85,7 @@ impl OpKind {
             OpKind::ReadModifyWrite => "read_modify_write",
             OpKind::Snapshot => "snapshot",
             OpKind::Sync => "sync",
+            OpKind::EdgeCase => "edge_case",
         }
     }
 }
@@ -109,6 +116,7 @@ pub struct Workload {
     clients: Vec<Client>,
     rngs: Vec<Rng>,
     shared: Shared,
+    edges: EdgeCases,
     preloaded: u64,
 }
 
@@ -143,9 +151,17 @@ impl Workload {
                 values_made: 0,
                 preload_rng: stream(PRELOAD_WRITER),
             },
+            edges: EdgeCases::new(config.clients, seed),
             preloaded: 0,
             config: config.clone(),
         })
+    }
+
+    /// Lets it send requests just beyond these limits, as edge cases.
+    #[must_use]
+    pub fn knowing(mut self, limits: KnownLimits) -> Workload {
+        self.edges.limits = limits;
+        self
     }
 
     /// How many clients there are.
@@ -195,6 +211,16 @@ impl Workload {
     /// If there is no such client.
     pub fn next(&mut self, client: ClientId) -> Step {
         let at = client as usize;
+        if self.clients[at].is_idle()
+            && let Some(request) = self.edges.draw(client, &self.config, &self.shared)
+        {
+            return Step {
+                kind: OpKind::EdgeCase,
+                request,
+                think_ns: self.config.think_time_ns,
+                last: true,
+            };
+        }
         let mut maker = Maker {
             id: client,
             config: &self.config,

@@ -1,6 +1,6 @@
 //! Tests of the workloads as a whole.
 
-use super::{OpKind, Popularity, Workload, WorkloadConfig, WorkloadKind};
+use super::{KnownLimits, OpKind, Popularity, Workload, WorkloadConfig, WorkloadKind};
 use crate::value::{Reading, read};
 use kvsim_sim::api::{Body, Direction, Mutation, Reply, Request, Status};
 use std::collections::{BTreeMap, BTreeSet};
@@ -349,4 +349,46 @@ fn the_preload_writes_each_record_once() {
     }
     assert_eq!(keys.len(), 1_000);
     assert!(keys.contains(&b"k000000000000999"[..]));
+}
+
+/// Goal: edge cases come as often as asked, are of every sort, and move no other draw. Method: a run without them is what is left of a run with them.
+#[test]
+fn edge_cases_move_no_other_draw() {
+    let plain = WorkloadConfig {
+        clients: 1,
+        ..WorkloadConfig::of_kind(WorkloadKind::ScanMix)
+    };
+    let edgy = WorkloadConfig {
+        edge_cases: 0.2,
+        ..plain.clone()
+    };
+    let mut workload = Workload::new(&edgy, 5).unwrap().knowing(KnownLimits {
+        key_bytes_max: Some(100),
+        value_bytes_max: Some(1_000),
+    });
+    let (mut edges, mut others) = (Vec::new(), Vec::new());
+    for _ in 0..2_000 {
+        let step = workload.next(0);
+        workload.replied(0, &answer(&step.request));
+        match step.kind {
+            OpKind::EdgeCase => edges.push(step.request),
+            kind => others.push((kind, step.request)),
+        }
+    }
+    let steps = u32::try_from(others.len()).unwrap();
+    assert_eq!(others, run(&plain, 5, steps, 0));
+    assert!(edges.len() > 100, "{}", edges.len());
+    let some = |what: fn(&Request) -> bool| assert!(edges.iter().any(what), "{edges:?}");
+    some(|it| matches!(it, Request::Put { key, .. } if key.is_empty()));
+    some(|it| matches!(it, Request::Put { key, .. } if key.len() == 101));
+    some(|it| matches!(it, Request::Put { value, .. } if value.len() == 1_001));
+    some(|it| matches!(it, Request::Delete { key, .. } if key.is_empty()));
+    some(|it| matches!(it, Request::Batch { mutations, .. } if mutations.is_empty()));
+    some(|it| matches!(it, Request::Batch { mutations, .. } if mutations.len() == 2));
+    some(|it| matches!(it, Request::Get { snapshot, .. } if *snapshot != 0));
+    some(|it| matches!(it, Request::Release { .. }));
+    some(|it| matches!(it, Request::Scan(scan) if scan.snapshot != 0));
+    some(|it| matches!(it, Request::Scan(scan) if scan.limit == 0));
+    some(|it| matches!(it, Request::Scan(scan) if scan.limit == 1));
+    some(|it| matches!(it, Request::Scan(scan) if scan.end == Some(Vec::new())));
 }

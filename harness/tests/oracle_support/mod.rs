@@ -147,6 +147,13 @@ impl Lab {
         })
     }
 
+    /// On a device of 1 MiB.
+    pub fn on_a_device() -> Lab {
+        let mut lab = Lab::new();
+        lab.truth.capacity_bytes = 1 << 20;
+        lab
+    }
+
     pub fn with(config: OracleConfig) -> Lab {
         let check = CheckConfig {
             reverse_scan_every: 1,

@@ -93,9 +93,9 @@ extern "C" fn kv_abi_version() -> u32 {
     1
 }
 
-/// What this engine promises, all of it the default: requests one after the other, and each write durable when it is answered.
+/// What this engine promises, all but the last of it the default: requests one after the other, and each write durable when it is answered.
 const POLICIES: &str = "commit_order=arrival\nreads=accepted\nrecovery_survives=always\n\
-                        empty_commit_covers=true\nrelaxed_survives_kill=true\n";
+                        empty_commit_covers=true\nrelaxed_survives_kill=true\nmax_key_bytes=1024\n";
 
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]

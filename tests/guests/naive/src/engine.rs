@@ -67,6 +67,8 @@ struct Engine {
     waiting: Vec<u64>,
     /// The device failed: what is on it is known only after the next opening.
     read_only: bool,
+    /// Nothing was written since the recovery.
+    is_fresh: bool,
 }
 
 impl Engine {
@@ -116,6 +118,7 @@ impl Engine {
                 Status::IoError,
                 "the device failed during recovery".to_owned(),
             )),
+            Err(Refusal::Invalid) => Err((Status::Invalid, "no such option".to_owned())),
             Err(Refusal::Damage(what)) => Err((Status::Corruption, what)),
         }
     }
@@ -138,7 +141,11 @@ impl Engine {
             next_snapshot: 1,
             waiting: Vec::new(),
             read_only: false,
+            is_fresh: !is_new,
         };
+        if flaw == Some(Flaw::RefusesReopening) && !is_new {
+            return Err(Refusal::Invalid);
+        }
         // What was found may still be in the cache of a machine that was not switched off.
         engine.port.flush().await?;
         match last {
@@ -164,6 +171,9 @@ impl Engine {
                 Request::Write(mutations) => {
                     self.write(id, &mutations).await;
                     continue;
+                }
+                Request::Get { .. } if self.flaw == Some(Flaw::RefusesReads) => {
+                    (Status::ReadOnly, Vec::new())
                 }
                 Request::Get { snapshot, key } => {
                     match self.state(snapshot).map(|map| map.get(&key)) {
@@ -205,7 +215,20 @@ impl Engine {
     }
 
     async fn write(&mut self, id: u64, mutations: &[Mutation]) {
+        let is_fresh = std::mem::take(&mut self.is_fresh);
         match self.refusal(mutations) {
+            _ if self.flaw == Some(Flaw::IoErrorAfterRecovery) && is_fresh => {
+                self.port.reply(id, Status::IoError, Vec::new());
+            }
+            Some((Status::Invalid, _)) if self.flaw == Some(Flaw::TakesIllFormed) => {
+                self.port.reply(id, Status::Ok, Vec::new());
+            }
+            Some((Status::Invalid, message)) if self.flaw == Some(Flaw::HalfABadBatch) => {
+                let good = mutations.iter().filter(|mutation| !mutation.key.is_empty());
+                let good: Vec<Mutation> = good.cloned().collect();
+                self.read_only |= self.commit(&good).await.is_err();
+                self.port.reply(id, Status::Invalid, message.into());
+            }
             Some((status, message)) => self.port.reply(id, status, message.into()),
             None => {
                 self.waiting.push(id);
@@ -255,6 +278,9 @@ impl Engine {
 
     /// Why a write cannot be; nothing of it is written then.
     fn refusal(&self, mutations: &[Mutation]) -> Option<(Status, &'static str)> {
+        if let Some(status) = self.flaw.and_then(Flaw::refuses_writes) {
+            return Some((status, "a defect"));
+        }
         if self.read_only {
             return Some((Status::ReadOnly, "the device failed; open anew"));
         }
@@ -294,7 +320,11 @@ impl Engine {
         let old = keys
             .into_iter()
             .filter_map(|key| Some(entry_bytes(key, self.map.get(key)?)));
-        self.live_bytes + new.sum::<u64>() - old.sum::<u64>()
+        let freed = match self.flaw {
+            Some(Flaw::SpaceReturns) => 0,
+            _ => old.sum::<u64>(),
+        };
+        self.live_bytes + new.sum::<u64>() - freed
     }
 
     /// No image of so many bytes takes more.

@@ -1,5 +1,7 @@
 //! The defects that `break=<name>` switches on, each made to violate the property that it is named after.
 
+use super::port::Status;
+
 /// A deliberate defect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flaw {
@@ -25,11 +27,33 @@ pub(crate) enum Flaw {
     SaneGuestHang,
     /// Recovery makes room for a torn record until there is enough.
     SaneGuestMemory,
+    /// Every write is refused as invalid.
+    RefusesInvalid,
+    /// Every write is refused for want of space.
+    RefusesNoSpace,
+    /// Every write is refused as if the device had failed before.
+    RefusesReadOnly,
+    /// Every write is answered as if the device failed.
+    RefusesIoError,
+    /// Every write is refused as if the database were closed.
+    RefusesClosed,
+    /// Gets are refused, and nothing else.
+    RefusesReads,
+    /// A database that is there is not opened: the configuration is said to be wrong.
+    RefusesReopening,
+    /// The first write after a recovery is answered as if the device failed, whether it has or not.
+    IoErrorAfterRecovery,
+    /// A write with an empty key is answered as if it had been done.
+    TakesIllFormed,
+    /// Of a batch with a bad member the good ones are written before it is refused.
+    HalfABadBatch,
+    /// What is overwritten counts as live.
+    SpaceReturns,
 }
 
 impl Flaw {
     /// The names that the option `break` takes.
-    pub(crate) const ALL: [(&'static str, Flaw); 11] = [
+    pub(crate) const ALL: [(&'static str, Flaw); 22] = [
         ("acknowledged_durable", Flaw::AcknowledgedDurable),
         ("atomic_writes", Flaw::AtomicWrites),
         ("prefix", Flaw::Prefix),
@@ -41,6 +65,17 @@ impl Flaw {
         ("sane_guest_panic", Flaw::SaneGuestPanic),
         ("sane_guest_hang", Flaw::SaneGuestHang),
         ("sane_guest_memory", Flaw::SaneGuestMemory),
+        ("refuses_invalid", Flaw::RefusesInvalid),
+        ("refuses_no_space", Flaw::RefusesNoSpace),
+        ("refuses_read_only", Flaw::RefusesReadOnly),
+        ("refuses_io_error", Flaw::RefusesIoError),
+        ("refuses_closed", Flaw::RefusesClosed),
+        ("refuses_reads", Flaw::RefusesReads),
+        ("refuses_reopening", Flaw::RefusesReopening),
+        ("io_error_after_recovery", Flaw::IoErrorAfterRecovery),
+        ("takes_ill_formed", Flaw::TakesIllFormed),
+        ("half_a_bad_batch", Flaw::HalfABadBatch),
+        ("space_returns", Flaw::SpaceReturns),
     ];
 
     pub(crate) fn from_name(name: &str) -> Option<Flaw> {
@@ -48,6 +83,18 @@ impl Flaw {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, flaw)| *flaw)
+    }
+
+    /// How it answers every write, if it refuses all of them.
+    pub(crate) fn refuses_writes(self) -> Option<Status> {
+        Some(match self {
+            Flaw::RefusesInvalid => Status::Invalid,
+            Flaw::RefusesNoSpace => Status::NoSpace,
+            Flaw::RefusesReadOnly => Status::ReadOnly,
+            Flaw::RefusesIoError => Status::IoError,
+            Flaw::RefusesClosed => Status::Closed,
+            _ => return None,
+        })
     }
 
     /// What a guest out of its mind does with a torn record.

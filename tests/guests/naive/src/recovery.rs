@@ -90,6 +90,8 @@ pub(crate) struct Recovered {
 pub(crate) enum Refusal {
     Io,
     Damage(String),
+    /// For the defect that does not open what is there.
+    Invalid,
 }
 
 impl From<DiskError> for Refusal {
