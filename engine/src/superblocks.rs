@@ -27,6 +27,13 @@ pub(crate) fn half_of(copy: u16) -> usize {
     usize::from(copy % 2)
 }
 
+/// Whether these copies are all of one half.
+pub(crate) fn is_one_half(copies: &[u16]) -> bool {
+    HALVES
+        .iter()
+        .any(|half| copies.iter().all(|copy| half.contains(copy)))
+}
+
 /// What the four copies say.
 pub(crate) enum Choice {
     Found {
@@ -40,7 +47,7 @@ pub(crate) enum Choice {
     None { garbage: Vec<u16> },
 }
 
-/// What one copy is. An unreadable one counts as garbage, since each half is enough by itself.
+/// What one copy is. An unreadable one counts as garbage: each half is enough by itself, and a torn sector may be unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Copy {
     Blank,
@@ -91,7 +98,8 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
     let choice = choose(&copies)?;
     handle.with(|core| mark_copies(core, &copies));
     match (choice, failed) {
-        (Choice::None { .. }, Some(error)) => Err(error),
+        // Of a database more than one half would be there.
+        (Choice::None { garbage }, Some(error)) if !is_one_half(&garbage) => Err(error),
         (choice, _) => Ok(choice),
     }
 }
@@ -126,10 +134,12 @@ fn mark_copies(core: &mut Core, copies: &[Copy]) {
 }
 
 /// The newest valid copy, and what is known about its publication:
-/// - copies of both turns: the first half is proven, the second may be a cache's illusion;
-/// - of the first turn only, and the other half is damaged: that half was being overwritten, so the first is proven;
-/// - of the first turn only, and the other half is in order: nothing is proven but that other half;
+/// - copies of both turns: the first half is proven, the second may be only in the device's cache;
+/// - of the first turn only: nothing is proven but the other half. Damage there proves nothing, since it may have come later;
 /// - of the second turn only: the first half is damaged, so it is the one to be written, and nothing is proven.
+///
+/// The half to be written first is the one that is not proven. A half that is damaged and has no valid copy comes before it: there is nothing to lose
+/// in it, and the other one is all there is.
 fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
     let valid = || {
         (0_u16..)
@@ -162,14 +172,14 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
             halves[turn as usize - 1] = Some(half_of(copy));
         }
     }
-    let damaged = |half: usize| {
-        HALVES[half]
-            .iter()
-            .any(|copy| copies[usize::from(*copy)] == Copy::Garbage)
+    let of_half = |half: usize| HALVES[half].map(|copy| copies[usize::from(copy)]);
+    let is_lost = |half: usize| {
+        let has_valid = of_half(half).iter().any(|it| matches!(it, Copy::Valid(..)));
+        !has_valid && of_half(half).contains(&Copy::Garbage)
     };
     let (first_half, settled) = match halves {
         [Some(_), Some(second)] => (second, true),
-        [Some(first), None] if damaged(1 - first) => (1 - first, true),
+        [Some(first), None] if is_lost(1 - first) => (1 - first, false),
         [Some(first), None] => (first, false),
         [None, Some(second)] => (1 - second, false),
         [None, None] => unreachable!("the newest copy is of its own generation"),
@@ -309,7 +319,8 @@ mod tests {
             assert_eq!(chosen(order([old, new, old, None])), (5, half(1), false));
             assert_eq!(chosen(order([old, new, old, new])), (5, half(1), false));
             // The second turn.
-            assert_eq!(chosen(order([None, new, old, new])), (5, half(0), true));
+            assert_eq!(chosen(order([None, new, old, new])), (5, half(1), false));
+            assert_eq!(chosen(order([None, new, None, new])), (5, half(0), false));
             assert_eq!(chosen(order([newer, new, old, new])), (5, half(0), true));
             assert_eq!(chosen(order([newer, new, None, new])), (5, half(0), true));
             assert_eq!(chosen(order([newer, new, newer, new])), (5, half(0), true));
@@ -321,7 +332,7 @@ mod tests {
             // Creation.
             let blank = Some((0, First));
             assert_eq!(chosen(order([new, blank, new, blank])), (5, half(0), false));
-            assert_eq!(chosen(order([new, None, new, blank])), (5, half(1), true));
+            assert_eq!(chosen(order([new, None, new, blank])), (5, half(1), false));
         }
     }
 }

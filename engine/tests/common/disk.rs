@@ -4,7 +4,7 @@
 //! completed. A power cut keeps any subset of the rest, in any order, torn at any sector, with garbage in sectors being written.
 //! A flush may fail and drop what it covered, for ever, while reads still show it from the cache until the power fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kvsim_engine::{DeviceInfo, DiskError, DiskOp, IoBuf};
@@ -82,11 +82,22 @@ pub struct Disk {
     pub fail_reads: bool,
     /// A growth fails where it makes everything durable, and drops all that it should have.
     pub fail_growth: bool,
+    /// Of so many reads in a row one succeeds.
+    pub read_succeeds_each: u64,
+    /// So many growths find no space.
+    pub refused_growths: u64,
+    /// Growths that were asked for.
+    pub growths: u64,
+    /// Sectors that fail when they are read, until they are rewritten.
+    pub unreadable: BTreeSet<usize>,
+    /// In a hundred of the sectors that a torn write did not bring whole, so many are unreadable.
+    pub unreadable_percent: u64,
     /// At a power cut, so many in a hundred of the surviving writes are torn, and so many of the sectors that such a write
     /// did not bring whole are garbage.
     pub torn_percent: u64,
     pub garbage_percent: u64,
     pub reads: u64,
+    reads_ended: u64,
     pub writes: u64,
     pub flushes: u64,
 }
@@ -108,9 +119,15 @@ impl Disk {
             flush_errors_percent: 0,
             fail_reads: false,
             fail_growth: false,
+            read_succeeds_each: 1,
+            refused_growths: 0,
+            growths: 0,
+            unreadable: BTreeSet::new(),
+            unreadable_percent: 0,
             torn_percent: 40,
             garbage_percent: 20,
             reads: 0,
+            reads_ended: 0,
             writes: 0,
             flushes: 0,
         }
@@ -184,12 +201,11 @@ impl Disk {
                 self.flush_free_at = at;
                 (at, Kind::Flush { covers })
             }
-            DiskOp::Grow { new_bytes } => (
-                now + 1000,
-                Kind::Grow {
-                    bytes: new_bytes as usize,
-                },
-            ),
+            DiskOp::Grow { new_bytes } => {
+                self.growths += 1;
+                let bytes = new_bytes as usize;
+                (now + 1000, Kind::Grow { bytes })
+            }
             DiskOp::Discard { .. } => (now + 1000, Kind::Discard),
         };
         assert!(
@@ -209,6 +225,9 @@ impl Disk {
         let write = self.pending.remove(at);
         let end = write.offset + write.data.len();
         self.durable[write.offset..end].copy_from_slice(&write.data);
+        let sector = self.device.sector_bytes as usize;
+        let rewritten = write.offset / sector..end / sector;
+        self.unreadable.retain(|it| !rewritten.contains(it));
         // An older write to the same place must not win later.
         for older in self.pending.iter_mut().filter(|older| older.id < id) {
             let from = older.offset.max(write.offset);
@@ -225,10 +244,12 @@ impl Disk {
         let op = self.in_flight.remove(&tag).expect("in flight");
         match op.kind {
             Kind::Read { offset, mut buffer } => {
-                if self.fail_reads {
+                let end = offset + buffer.len();
+                self.reads_ended += 1;
+                let fails = !self.reads_ended.is_multiple_of(self.read_succeeds_each);
+                if self.fail_reads || fails || self.is_unreadable(offset, end) {
                     return Err(DiskError::Read);
                 }
-                let end = offset + buffer.len();
                 buffer.copy_from_slice(&self.cache[offset..end]);
                 Ok(Some(buffer))
             }
@@ -259,6 +280,10 @@ impl Disk {
                 self.pending.retain(|write| !write.complete);
                 Err(DiskError::Flush)
             }
+            Kind::Grow { .. } if self.refused_growths > 0 => {
+                self.refused_growths -= 1;
+                Err(DiskError::NoSpace)
+            }
             Kind::Grow { bytes } => {
                 self.durable.resize(bytes, 0);
                 self.cache.resize(bytes, 0);
@@ -280,6 +305,39 @@ impl Disk {
         }
     }
 
+    fn is_unreadable(&self, from: usize, to: usize) -> bool {
+        let sector = self.device.sector_bytes as usize;
+        let mut bad = self.unreadable.range(from / sector..to.div_ceil(sector));
+        // What is in the cache is read from there.
+        let covered = |at: usize| {
+            let mut pending = self.pending.iter();
+            pending.any(|it| it.offset <= at && at < it.offset + it.data.len())
+        };
+        bad.any(|it| !covered(it * sector))
+    }
+
+    /// The half of the superblock's copies of which the cache shows what is not on the medium and never will be.
+    pub fn dropped_half(&self) -> Option<usize> {
+        let differs = |half: usize| {
+            let at = [half, half + 2].map(|copy| copy * 65_536);
+            let is_pending = |at: usize| self.pending.iter().any(|it| it.offset == at);
+            at.iter().all(|at| {
+                self.durable[*at..at + 512] != self.cache[*at..at + 512] && !is_pending(*at)
+            })
+        };
+        match [differs(0), differs(1)] {
+            [true, false] => Some(0),
+            [false, true] => Some(1),
+            _ => None,
+        }
+    }
+
+    /// Changes a byte on the medium and in the cache alike: what a failed flush dropped is shown further on.
+    pub fn rot(&mut self, at: usize) {
+        self.durable[at] ^= 0x55;
+        self.cache[at] ^= 0x55;
+    }
+
     /// A copy of a device at rest.
     pub fn copy(&self) -> Disk {
         assert!(self.in_flight.is_empty(), "the device is at work");
@@ -290,6 +348,7 @@ impl Disk {
             in_flight: BTreeMap::new(),
             device: self.device.clone(),
             rng: self.rng.clone(),
+            unreadable: self.unreadable.clone(),
             ..*self
         }
     }
@@ -319,6 +378,10 @@ impl Disk {
             for (n, chunk) in write.data.chunks(sector).enumerate() {
                 let to = write.offset + n * sector;
                 if torn && self.rng.chance(40) {
+                    if self.unreadable_percent > 0 && self.rng.chance(self.unreadable_percent) {
+                        self.unreadable.insert(to / sector);
+                        continue;
+                    }
                     if self.rng.chance(self.garbage_percent) {
                         for byte in &mut self.durable[to..to + chunk.len()] {
                             *byte = self.rng.next() as u8;
@@ -327,6 +390,7 @@ impl Disk {
                     continue;
                 }
                 self.durable[to..to + chunk.len()].copy_from_slice(chunk);
+                self.unreadable.remove(&(to / sector));
             }
         }
         self.flush_free_at = 0;
