@@ -12,14 +12,16 @@ use crate::core::Core;
 use crate::error::{Error, Mismatch};
 use crate::executor::Handle;
 use crate::format::page::PageRef;
-use crate::format::superblock::{ReplayStart, Superblock, copy_offset};
+use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
 use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
 use crate::log::Tail;
+use crate::superblocks::is_one_half;
 
 /// Fewer do not leave room for data beside log, cleaning and checkpoints.
 const SEGMENTS_MIN: u32 = 12;
 /// So many segments are looked at before a device counts as blank.
 const SEGMENTS_PROBED: u32 = 16;
+const _: () = assert!(HEADER_AREA_BYTES == COPIES as u64 * (64 << 10));
 
 /// The tail of a log to which nothing was ever appended: logical segment 1, to be entered at physical 0.
 pub(crate) fn first_tail(geometry: &Geometry, id: &Identity) -> Tail {
@@ -48,25 +50,24 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
             geometry.segment_bytes
         )));
     }
-    let one_half =
-        garbage.iter().all(|copy| copy % 2 == 0) || garbage.iter().all(|copy| copy % 2 == 1);
-    if !one_half {
+    if !is_one_half(garbage) {
         return Err(refusal(handle, garbage, geometry.block_bytes).await?);
     }
-    let header = handle.read_retry(0, HEADER_AREA_BYTES).await?;
     let block = geometry.block_bytes;
-    let is_garbage_copy = |offset: u64| {
-        garbage
-            .iter()
-            .any(|copy| (0..block).contains(&offset.wrapping_sub(copy_offset(*copy))))
-    };
-    // A copy is whole sectors.
-    let sector = geometry.sector_bytes;
-    let mut sectors = (0..).zip(header.chunks(to_usize(sector)));
-    if let Some((number, _)) =
-        sectors.find(|(number, bytes)| !is_blank(bytes) && !is_garbage_copy(number * sector))
-    {
-        return Err(not_blank(number * sector));
+    for copy in 0..COPIES {
+        // Garbage is overwritten, readable or not.
+        let left_out = if garbage.contains(&copy) { block } else { 0 };
+        let start = copy_offset(copy) + left_out;
+        let between = handle
+            .read_retry(start, copy_offset(copy + 1) - start)
+            .await?;
+        let sectors = between.chunks(to_usize(geometry.sector_bytes));
+        let mut sectors = (start..)
+            .step_by(to_usize(geometry.sector_bytes))
+            .zip(sectors);
+        if let Some((offset, _)) = sectors.find(|(_, bytes)| !is_blank(bytes)) {
+            return Err(not_blank(offset));
+        }
     }
     for physical in 0..count.min(SEGMENTS_PROBED) {
         let offset = geometry.segment_offset(physical);

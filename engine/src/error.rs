@@ -51,7 +51,10 @@ pub struct Corruption {
 pub enum Error {
     /// Acknowledged data, or what leads to it, is damaged.
     #[error("{0}")]
-    Corruption(#[from] Corruption),
+    Corruption(Corruption),
+    /// What cannot be read is known to have been durable.
+    #[error("{0}")]
+    Unreadable(Corruption),
     /// The device failed.
     #[error("the device failed: {0}")]
     Disk(#[from] DiskError),
@@ -66,11 +69,21 @@ pub enum Error {
     Poisoned(DiskError),
 }
 
+/// Damage as the reason why an opening ends: damaged data, or data that the device does not return.
+impl From<Corruption> for Error {
+    fn from(damage: Corruption) -> Error {
+        match crate::salvage::is_unreadable(&damage.mismatch) {
+            true => Error::Unreadable(damage),
+            false => Error::Corruption(damage),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn status(&self) -> Status {
         match self {
             Error::Corruption(_) => Status::Corruption,
-            Error::Disk(_) | Error::Poisoned(_) => Status::IoError,
+            Error::Unreadable(_) | Error::Disk(_) | Error::Poisoned(_) => Status::IoError,
             Error::Invalid(_) => Status::Invalid,
             Error::NoSpace(_) => Status::NoSpace,
         }

@@ -104,8 +104,9 @@ impl Replay<'_> {
         let mut highest = None;
         while let Some(part) = parts.pop() {
             let mut segment = Loaded::new(part.physical);
-            // What is free may be unreadable.
-            let _ = segment.load(handle, geometry, geometry.segment_bytes).await;
+            segment
+                .load(handle, geometry, geometry.segment_bytes)
+                .await?;
             highest = highest
                 .max(Some(part.durable))
                 .max(self.stated_in(&segment));

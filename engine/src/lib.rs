@@ -48,6 +48,7 @@ mod read;
 mod recovery;
 mod release;
 mod replay;
+mod salvage;
 mod scan;
 mod segments;
 mod settle;

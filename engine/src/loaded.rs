@@ -1,9 +1,10 @@
-//! A segment of the log in memory, as far as it was needed.
+//! A segment of the log in memory, as far as it was needed. Sectors that cannot be read are zeroes, which no structure passes for.
 
 use crate::buffer::IoBuf;
-use crate::error::Error;
+use crate::error::{Error, Mismatch};
 use crate::executor::Handle;
 use crate::format::{Geometry, round_up, to_usize};
+use crate::salvage::{Salvaged, salvage, unreadable_at};
 
 /// First read of a segment; each further one is twice as long.
 const READ_BYTES_MIN: u64 = 64 << 10;
@@ -13,6 +14,8 @@ const READ_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct Loaded {
     pub(crate) physical: u32,
     bytes: IoBuf,
+    /// Device offsets of the sectors that could not be read.
+    unreadable: Vec<u64>,
 }
 
 impl Loaded {
@@ -20,6 +23,7 @@ impl Loaded {
         Loaded {
             physical,
             bytes: IoBuf::zeroed(0),
+            unreadable: Vec::new(),
         }
     }
 
@@ -37,9 +41,12 @@ impl Loaded {
                 .max(end - have)
                 .min(geometry.segment_bytes - have);
             let len = round_up(len, geometry.block_bytes).min(geometry.segment_bytes - have);
-            let piece = handle
-                .read_retry(geometry.segment_offset(self.physical) + have, len)
-                .await?;
+            let offset = geometry.segment_offset(self.physical) + have;
+            let Salvaged {
+                bytes: piece,
+                unreadable,
+            } = salvage(handle, offset, len).await?;
+            self.unreadable.extend(unreadable);
             if have == 0 {
                 self.bytes = piece;
             } else {
@@ -50,6 +57,21 @@ impl Loaded {
             have += len;
         }
         Ok(())
+    }
+
+    /// Why these bytes of it are not what they should be: they could not be read, or what a parser says.
+    pub(crate) fn explain(
+        &self,
+        geometry: &Geometry,
+        within: u64,
+        len: u64,
+        mismatch: Mismatch,
+    ) -> Mismatch {
+        let start = geometry.segment_offset(self.physical) + within;
+        let end = start + len;
+        let overlaps = |at: &&u64| **at < end && start < **at + geometry.sector_bytes;
+        let unreadable = self.unreadable.iter().find(overlaps);
+        unreadable.map_or(mismatch, |at| unreadable_at(*at).mismatch)
     }
 
     /// It is not needed any more: its memory serves the next reads.

@@ -87,6 +87,8 @@ marks! {
     CheckpointPublished = "checkpoint.published",
     /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
     SuperblockRestated = "superblock.restated",
+    /// A sector failed all reads in an opening, on a device that otherwise reads.
+    SectorUnreadable = "read.sector_unreadable",
 }
 
 #[cfg(test)]

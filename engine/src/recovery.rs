@@ -45,7 +45,9 @@ pub(crate) async fn open(handle: Handle) {
                 core.phase = Phase::Closed;
                 match &error {
                     Error::Corruption(_) => core.mark(Mark::RefusedDamaged),
-                    Error::Disk(_) | Error::Poisoned(_) => core.mark(Mark::RefusedDevice),
+                    Error::Unreadable(_) | Error::Disk(_) | Error::Poisoned(_) => {
+                        core.mark(Mark::RefusedDevice)
+                    }
                     Error::NoSpace(_) => core.mark(Mark::RefusedNoSpace),
                     Error::Invalid(_) => {}
                 }

@@ -213,7 +213,7 @@ impl Replay<'_> {
             .await?;
         let offset = self.geometry.segment_offset(physical);
         let header = SegmentHeader::decode(&self.id, logical, physical, self.segment.from(0))
-            .map_err(|m| m.at(offset))?;
+            .map_err(|it| self.explain_header(&self.segment, it).at(offset))?;
         if header.epoch > self.superblock.epoch {
             return Err(Mismatch {
                 what: "epoch",
@@ -272,6 +272,7 @@ impl Replay<'_> {
         let header = match header {
             Ok(header) => header,
             Err(mismatch) => {
+                let mismatch = self.explain_header(&segment, mismatch);
                 segment.done(self.handle);
                 return Ok(Some(mismatch));
             }
@@ -346,7 +347,7 @@ impl Replay<'_> {
         let decoded = FrameHeader::decode(&self.id, self.tail.lsn, room, bytes);
         let mut header = match decoded.or_else(|it| self.recycled(room, bytes).ok_or(it)) {
             Ok(header) => header,
-            Err(mismatch) => return Ok(Some(mismatch)),
+            Err(mismatch) => return Ok(Some(self.explain(self.geometry.block_bytes, mismatch))),
         };
         if header.records == 0 && mutant(Mutant::EmptyFrameEndsReplay) {
             return Ok(Mismatch::check("records", 1, 0).err());
@@ -361,7 +362,7 @@ impl Replay<'_> {
             Ok(body) => body.to_vec(),
             Err(mismatch) => match self.whole_records(&mut header) {
                 Some(body) => body,
-                None => return Ok(Some(mismatch)),
+                None => return Ok(Some(self.explain(header.total_bytes(), mismatch))),
             },
         };
         if mutant(Mutant::RecycledSegmentReplays) {
@@ -369,6 +370,18 @@ impl Replay<'_> {
         }
         self.accept(header, body)?;
         Ok(None)
+    }
+
+    /// Why there is no frame in so many bytes at the tail.
+    fn explain(&self, len: u64, mismatch: Mismatch) -> Mismatch {
+        let within = self.geometry.within(self.tail.lsn);
+        self.segment.explain(&self.geometry, within, len, mismatch)
+    }
+
+    /// Why a segment has no header.
+    fn explain_header(&self, segment: &Loaded, mismatch: Mismatch) -> Mismatch {
+        let block = self.geometry.block_bytes;
+        segment.explain(&self.geometry, 0, block, mismatch)
     }
 
     /// Nothing, but for a mutant: a frame that was written here when the segment was another part of the log.

@@ -21,6 +21,7 @@ use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::claim_extents;
 use crate::replay::Replay;
+use crate::salvage::{Salvaged, salvage, unreadable_at};
 
 /// A frame of the chain that is held back until something states it as durable.
 #[derive(Debug)]
@@ -140,17 +141,17 @@ impl Replay<'_> {
             let pointer = Pointer::decode(&self.geometry, segments, record.value)
                 .map_err(|mismatch| mismatch.at(offset))?;
             for chunk in &pointer.chunks {
-                let sector = self.handle.with(|core| core.geometry.sector_bytes);
-                let bytes = self
-                    .handle
-                    .read_retry(chunk.offset, round_up(chunk.len.into(), sector))
-                    .await?;
+                let len = round_up(chunk.len.into(), self.geometry.sector_bytes);
+                let Salvaged { bytes, unreadable } =
+                    salvage(self.handle, chunk.offset, len).await?;
                 let found =
                     self.id
                         .checksum(Kind::Chunk, 0, chunk.offset, &bytes[..chunk.len as usize]);
                 if let Err(mismatch) = Mismatch::check("chunk checksum", chunk.checksum, found) {
-                    return Ok(Some(mismatch.at(chunk.offset)));
+                    let unreadable = unreadable.first().map(|at| unreadable_at(*at));
+                    return Ok(Some(unreadable.unwrap_or(mismatch.at(chunk.offset))));
                 }
+                self.handle.give(bytes);
             }
         }
         self.handle

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kvsim_engine::{
-    CachedValues, Config, DiskOp, Engine, Entry, Level, Mutation, Port, Reply, Request, RequestId,
-    Status,
+    CachedValues, Config, DiskOp, Engine, Entry, Level, Mark, Mutation, Port, Reply, Request,
+    RequestId, Status,
 };
 
 use super::Disk;
@@ -21,6 +21,7 @@ enum Out {
 struct Collect {
     out: VecDeque<Out>,
     log: Vec<String>,
+    marks: Vec<Mark>,
 }
 
 impl Port for Collect {
@@ -32,6 +33,9 @@ impl Port for Collect {
     }
     fn log(&mut self, level: Level, text: &str) {
         self.log.push(format!("{level:?}: {text}"));
+    }
+    fn mark(&mut self, mark: Mark) {
+        self.marks.push(mark);
     }
 }
 
@@ -64,6 +68,10 @@ impl World {
 
     pub fn engine(&self) -> &Engine {
         self.engine.as_ref().expect("open")
+    }
+
+    pub fn marks(&self) -> &[Mark] {
+        &self.port.marks
     }
 
     pub fn log(&self) -> &[String] {

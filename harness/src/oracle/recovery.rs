@@ -332,7 +332,8 @@ impl Oracle {
 
     /// Whether a lie that fired, or a flush that only orders, may excuse silent loss at all.
     fn may_excuse(&self, truth: &DeviceTruth) -> bool {
-        let lied = truth.damage() > 0 || truth.flush_lies > self.base_flush_lies;
+        let damaged = truth.damage() > 0 || !truth.harmed_ns.is_empty();
+        let lied = damaged || truth.flush_lies > self.base_flush_lies;
         self.history.keeps_all() && (lied || self.kept_behind_barriers(truth).is_some())
     }
 

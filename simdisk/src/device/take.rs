@@ -69,6 +69,9 @@ impl Device {
             let mut record = strike.record();
             if let Some(place) = self.stays(&strike, offset, len) {
                 self.medium.make_unreadable(place);
+                // It can be told from a torn sector no more than one that went bad at rest.
+                let sector = self.config.sector_bytes.into();
+                self.medium.harm.hit(place, sector);
                 (record.persistent, record.at_bytes) = (Some(true), Some(place));
             }
             self.inject.fired_as(record);
