@@ -2,9 +2,10 @@
 //!
 //! Invariant: an unknown option, a malformed value and one out of range are errors that name the option.
 
+use crate::entry::INLINE_BYTES_MAX;
 use crate::error::Error;
 use crate::format::HEADER_AREA_BYTES;
-use crate::format::page::SEGMENT_BYTES_MIN;
+use crate::format::page::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 /// What the device says of itself.
 #[derive(Debug, Clone)]
@@ -126,7 +127,7 @@ impl Options {
         };
         match name {
             "segment_bytes" => {
-                self.segment_bytes = number(SEGMENT_BYTES_MIN, 64 << 20)?;
+                self.segment_bytes = number(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)?;
                 if !self.segment_bytes.is_power_of_two() {
                     return Err(format!(
                         "option `segment_bytes`: {value} is not a power of two"
@@ -137,7 +138,7 @@ impl Options {
             "cache_bytes" => self.cache_bytes = Some(number(0, 1 << 40)?),
             "write_buffer_bytes" => self.write_buffer_bytes = number(4 << 10, 1 << 40)?,
             "frame_bytes" => self.frame_bytes = number(4 << 10, 64 << 20)?,
-            "inline_bytes" => self.inline_bytes = number(0, 1024)?,
+            "inline_bytes" => self.inline_bytes = number(0, INLINE_BYTES_MAX as u64)?,
             "large_value_bytes" => self.large_value_bytes = number(1024, 16 << 20)?,
             "max_value_bytes" => self.max_value_bytes = number(1, 64 << 20)?,
             "commit_depth" => self.commit_depth = number(1, 64)?,

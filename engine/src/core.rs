@@ -67,6 +67,8 @@ pub(crate) struct Core {
     pub(crate) cache: Cache,
     /// Where values are that the driver keeps.
     pub(crate) values: Option<Arc<dyn CachedValues>>,
+    /// Values of this size are put into the index as the log is replayed.
+    pub(crate) replays_inline_bytes: u64,
     /// Memory for a record that is looked at and not kept.
     pub(crate) scratch: Vec<u8>,
     pub(crate) group: Group,
@@ -120,6 +122,7 @@ impl Core {
             volatile_chunks: BTreeMap::new(),
             cache: Cache::new(settings.options.cache_bytes.unwrap_or(0)),
             values: None,
+            replays_inline_bytes: settings.options.inline_bytes,
             scratch: Vec::new(),
             group: Group::default(),
             waiters: VecDeque::new(),

@@ -22,7 +22,13 @@ const INLINE: u8 = 1;
 const LOG: u8 = 2;
 const EXTENT: u8 = 3;
 
+/// A value of this size takes no more of an entry than any place in the log.
+pub(crate) const INLINE_BYTES_ALWAYS: u64 = 12;
+const _: () = assert!(INLINE_BYTES_ALWAYS as usize == LSN_BYTES_USUAL + 1 + TAG_BYTES);
+
 const TAG_BYTES: usize = 4;
+/// No longer value lies in an entry: it would not fit in a page with every key.
+pub(crate) const INLINE_BYTES_MAX: usize = 1024;
 /// Numbers count as if they were as long as those of a database that has been written to for years: what lives must not grow by growing older.
 const SEQUENCE_BYTES_USUAL: usize = 6;
 const LSN_BYTES_USUAL: usize = 7;
@@ -105,7 +111,7 @@ pub(crate) fn decode(
     let number = |rest: &mut &[u8]| take_varint(rest).ok_or(odd("index entry number"));
     let sequence = number(&mut rest)?;
     let place = match *kind {
-        INLINE => Place::Inline(rest.into()),
+        INLINE if rest.len() <= INLINE_BYTES_MAX => Place::Inline(rest.into()),
         LOG => {
             let lsn = number(&mut rest)?;
             let value_bytes = number(&mut rest)?;

@@ -21,8 +21,7 @@ use crate::checksum::Kind;
 use crate::core::Core;
 use crate::error::{Error, Mismatch};
 use crate::executor::{Handle, Io};
-use crate::extent::CHUNK_BYTES_MAX;
-use crate::format::pointer::Pointer;
+use crate::format::pointer::{CHUNK_BYTES_MAX, Pointer};
 use crate::format::record::{Record, RecordKind, record_bytes};
 use crate::format::superblock::Superblock;
 use crate::format::{len32, round_up, to_usize};
@@ -34,6 +33,7 @@ use crate::port::DiskOp;
 use crate::replay::Recovered;
 use crate::segments::Use;
 use crate::tree::PageSink;
+use crate::unproven::Burden;
 
 /// Writes the unproven values anew and publishes the checkpoint of the new epoch, in which the log goes on.
 pub(crate) async fn evacuate(
@@ -103,7 +103,43 @@ fn begin(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Res
         next_sequence: recovered.tail.next_sequence,
     };
     core.renew_log(superblock.epoch, &tail);
+    core.log.fill_segments();
     Ok(())
+}
+
+impl Core {
+    /// Whether there is room for a checkpoint, and for what has to be written anew.
+    pub(crate) fn has_room_for(&self, recovered: &Recovered) -> Result<bool, Error> {
+        let mut burden = Burden::default();
+        for held in &recovered.unproven {
+            let offset = self.geometry.segment_offset(held.physical);
+            for record in held.records() {
+                let record = record.map_err(|mismatch| mismatch.at(offset))?;
+                burden = burden.plus(self.burden_of(&record).map_err(|it| it.at(offset))?);
+            }
+        }
+        let checkpoint = self.checkpoint_segments(self.index.pages_bytes());
+        let evacuation = match recovered.unproven.is_empty() {
+            true => 0,
+            false => self.evacuation_segments(burden),
+        };
+        // The log takes one more in either case, the one that it would have entered next.
+        Ok(checkpoint + evacuation < self.segments.allocatable_count())
+    }
+
+    fn burden_of(&self, record: &Record<'_>) -> Result<Burden, Mismatch> {
+        let mut burden = Burden::default();
+        if record.kind == RecordKind::Put && self.is_alive(record)? {
+            burden.log_bytes = record_bytes(record.key.len(), record.value.len()) as u64;
+        }
+        if record.kind == RecordKind::PutExtent
+            && let Some(version) = self.index.newest(record.key)
+            && version.sequence == record.sequence
+        {
+            burden.extent_bytes = self.weight(record.key, version).0;
+        }
+        Ok(burden)
+    }
 }
 
 /// Writes the value of a record anew if it still lives.
@@ -115,7 +151,7 @@ fn rewrite_record(core: &mut Core, record: &Record<'_>, offset: u64) -> Result<(
         return Ok(());
     }
     let bytes = record_bytes(record.key.len(), record.value.len());
-    if core.log.needs_segment(bytes) && core.segments.free_count() == 0 {
+    if core.log.needs_segment(bytes) && core.segments.allocatable_count() == 0 {
         return Err(no_space());
     }
     core.move_record(record);

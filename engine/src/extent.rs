@@ -12,17 +12,11 @@ use crate::buffer::IoBuf;
 use crate::checksum::Kind;
 use crate::core::Core;
 use crate::flight::Owner;
-use crate::format::pointer::{Chunk, Pointer};
+use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
 use crate::index::Place;
-use crate::log::Log;
 use crate::port::DiskOp;
 use crate::segments::Use;
-
-/// A chunk is read and verified as one.
-pub(crate) const CHUNK_BYTES_MAX: u64 = 256 << 10;
-/// The longest pointer when it is written.
-pub(crate) const POINTER_BYTES_MAX: usize = 8 << 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Extents {
@@ -61,6 +55,11 @@ impl Extents {
     pub(crate) fn await_no_more(&mut self) {
         self.changes += u64::from(!self.awaited.is_empty());
         self.awaited.clear();
+    }
+
+    /// Whether a live chunk begins there.
+    pub(crate) fn is_owned(&self, offset: u64) -> bool {
+        self.owners.contains_key(&offset)
     }
 
     pub(crate) fn own(&mut self, offset: u64, key: &[u8]) {
@@ -138,9 +137,9 @@ impl Core {
         to_usize(by_size + size / segment + 2)
     }
 
-    /// The longest pointer that a write may make. Cleaning may let it grow to twice that.
+    /// See [`Pointer::bytes_max`].
     pub(crate) fn pointer_bytes_max(&self) -> usize {
-        POINTER_BYTES_MAX.min(Log::body_bytes_max(&self.geometry) / 4)
+        Pointer::bytes_max(&self.geometry)
     }
 
     /// Cleaning splits a chunk where a segment ends, unless the value is in many chunks already.

@@ -11,6 +11,9 @@
 //! What is acknowledged as durable survives a power cut at any point; what was not acknowledged is wholly there or wholly
 //! not; what survives is a prefix of the order of requests; and damage is reported, never returned as a value.
 
+#[cfg(test)]
+extern crate self as kvsim_engine;
+
 mod buffer;
 mod cache;
 mod capacity;
@@ -20,6 +23,8 @@ mod cleaner;
 mod close;
 mod config;
 mod core;
+#[cfg(test)]
+mod crafted;
 mod create;
 mod engine;
 mod entry;

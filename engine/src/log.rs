@@ -185,6 +185,11 @@ impl Log {
         }
     }
 
+    /// From now on frames are as large as segments have room: what is lost at their ends is kept back by none of the options.
+    pub(crate) fn fill_segments(&mut self) {
+        self.frame_bytes = u64::MAX;
+    }
+
     /// The largest sum of record bytes that a frame can hold.
     pub(crate) fn body_bytes_max(geometry: &Geometry) -> usize {
         to_usize(geometry.payload_bytes()) - FRAME_HEADER_BYTES
@@ -416,8 +421,8 @@ impl Log {
         self.tail = end;
         self.unproven.seal(end);
         let within = self.geometry.within(open.start);
-        segments.get_mut(open.physical).end =
-            u32::try_from(within + padded).expect("a segment is below 4 GiB");
+        let written = u32::try_from(within + padded).expect("a segment is below 4 GiB");
+        segments.set_end(open.physical, written);
         self.frames.push_back(Frame {
             lsn: open.lsn,
             end,

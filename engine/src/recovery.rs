@@ -12,16 +12,19 @@
 use crate::checksum::Identity;
 use crate::core::{Core, Phase};
 use crate::create::create;
-use crate::entry::decode;
+use crate::entry::{INLINE_BYTES_ALWAYS, decode};
 use crate::error::{Error, Mismatch};
 use crate::evacuate::evacuate;
 use crate::executor::Handle;
+use crate::extent::Extents;
+use crate::format::frame::FRAME_HEADER_BYTES;
 use crate::format::page::{PageRef, Tree};
 use crate::format::pointer::Pointer;
+use crate::format::record::record_bytes;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, get_u32};
 use crate::grow::grow_anew;
-use crate::index::Place;
+use crate::index::{Index, Place, Version};
 use crate::log::{Log, Tail};
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
@@ -29,7 +32,7 @@ use crate::port::{Level, Reply};
 use crate::replay::{Recovered, replay};
 use crate::segments::{Segments, Use};
 use crate::superblocks::{Choice, choose_superblock, half_of, publish};
-use crate::tree::read_tree;
+use crate::tree::{Claimed, read_tree};
 
 /// Opens the database and answers request 0.
 pub(crate) async fn open(handle: Handle) {
@@ -87,7 +90,6 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
             (create(handle, &garbage).await?, true, true)
         }
     };
-    load_checkpoint(handle, &superblock).await?;
     let recovered = if created {
         let tail = handle.with(|core| crate::create::first_tail(&core.geometry, &core.id));
         Recovered {
@@ -97,7 +99,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
             unproven: Vec::new(),
         }
     } else {
-        replay(handle, &superblock).await?
+        restore_in_room(handle, &superblock).await?
     };
     handle.with(|core| {
         core.stats.cut_tail = recovered.cut;
@@ -107,8 +109,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
         if core.stats.replayed_frames > 0 {
             core.mark(Mark::ReplayFrames);
         }
-        count_live(core)
-    })?;
+    });
     grow_anew(handle, superblock.segment_count).await?;
     let superblock = Superblock {
         segment_count: handle.with(|core| core.segments.count()),
@@ -139,6 +140,48 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
         );
     });
     Ok(())
+}
+
+/// Restores what the superblock leads to, in the room that there is. An incarnation keeps back what a recovery by its own options takes. If values that
+/// it had in the log are put into the index by those of this one, or the other way round, that may not be enough. Then all values stay in the log but
+/// those that take no more of the index than their places.
+async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
+    let recovered = restore(handle, superblock).await?;
+    let limit = handle.with(|core| core.replays_inline_bytes);
+    if limit == INLINE_BYTES_ALWAYS || handle.with(|core| core.has_room_for(&recovered))? {
+        return Ok(recovered);
+    }
+    handle.with(|core| {
+        core.replays_inline_bytes = INLINE_BYTES_ALWAYS;
+        core.stats.replayed_frames = 0;
+        core.log_line(
+            Level::Info,
+            "the log is replayed once more, to keep values out of the index for want of room"
+                .into(),
+        );
+    });
+    restore(handle, superblock).await
+}
+
+/// Loads the checkpoint, replays the log, and counts what lives.
+async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
+    handle.with(|core| start_anew(core, superblock));
+    load_checkpoint(handle, superblock).await?;
+    let recovered = replay(handle, superblock).await?;
+    handle.with(|core| count_live(core, &recovered.tail))?;
+    Ok(recovered)
+}
+
+/// Nothing is known yet but the superblock.
+fn start_anew(core: &mut Core, superblock: &Superblock) {
+    core.index = Index::default();
+    core.extents = Extents::default();
+    let count = core
+        .geometry
+        .segments_in(core.settings.device.capacity_bytes);
+    core.segments = Segments::new(core.geometry, count);
+    let stated = superblock.durable.max(superblock.log_minimum);
+    core.segments.state(stated);
 }
 
 /// Publishes what is chosen once more, so that nothing older can be chosen from now on.
@@ -179,9 +222,6 @@ fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
         .at(device.capacity_bytes)
         .into());
     }
-    core.segments = Segments::new(core.geometry, count);
-    let stated = superblock.durable.max(superblock.log_minimum);
-    core.segments.state(stated);
     Ok(())
 }
 
@@ -190,8 +230,11 @@ async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(),
     if superblock.index_root != PageRef::NONE {
         handle.with(|core| core.mark(Mark::CheckpointRead));
     }
+    let mut claimed = Claimed::default();
+    let first = handle.with(|core| core.geometry.logical(superblock.replay.lsn));
     read_tree(
         handle,
+        &mut claimed,
         Tree::Table,
         superblock.table_root,
         |core, key, payload| {
@@ -200,7 +243,7 @@ async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(),
                 u64::from_be_bytes(key.try_into().map_err(|_| bad_table(key.len() as u64))?);
             let (physical, end) = (get_u32(payload, 0), get_u32(payload, 4));
             if physical >= core.segments.count()
-                || logical == 0
+                || !(1..first).contains(&logical)
                 || u64::from(end) > core.geometry.segment_bytes
             {
                 return Err(bad_table(physical.into()));
@@ -217,6 +260,7 @@ async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(),
     .await?;
     read_tree(
         handle,
+        &mut claimed,
         Tree::Index,
         superblock.index_root,
         |core, key, payload| {
@@ -259,16 +303,17 @@ pub(crate) fn claim_extents(core: &mut Core, pointer: &Pointer) -> Result<(), Mi
 }
 
 /// Everything is known: counts what lives where.
-fn count_live(core: &mut Core) -> Result<(), Error> {
-    let versions: Vec<(Box<[u8]>, Place)> = core
+fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
+    let versions: Vec<(Box<[u8]>, Version)> = core
         .index
         .everything()
-        .map(|(key, version)| (key.into(), version.place.clone()))
+        .map(|(key, version)| (key.into(), version.clone()))
         .collect();
-    for (key, place) in versions {
-        check_place(core, &place)?;
-        core.add_live(&key, &place);
+    for (key, version) in versions {
+        check_version(core, tail, &key, &version)?;
+        core.add_live(&key, &version.place);
     }
+    check_overlaps(core)?;
     for (slot, version) in core.index.entries() {
         if let Some(lsn) = version.place.lsn() {
             core.segments.note_resident(lsn, slot);
@@ -317,16 +362,62 @@ impl Core {
     }
 }
 
-/// A reference into a segment that the log does not have would be damage of the checkpoint.
-fn check_place(core: &Core, place: &Place) -> Result<(), Error> {
-    match place {
-        Place::Log { lsn, .. } if core.segments.of_lsn(*lsn).is_none() => Err(Mismatch {
-            what: "value in a segment that the log does not have",
-            expected: 0,
-            found: *lsn,
+/// Values that overlap take more of a segment than it has.
+fn check_overlaps(core: &Core) -> Result<(), Error> {
+    let segment_bytes = core.geometry.segment_bytes;
+    let mut segments = core.segments.iter();
+    match segments.find(|(_, it)| it.live_bytes > segment_bytes) {
+        Some((physical, overfull)) => {
+            let mismatch = Mismatch {
+                what: "values that overlap",
+                expected: segment_bytes,
+                found: overfull.live_bytes,
+            };
+            Err(mismatch.at(core.geometry.segment_offset(physical)).into())
         }
-        .at(0)
-        .into()),
-        _ => Ok(()),
+        None => Ok(()),
+    }
+}
+
+/// A version that is newer than the log, or whose value is where none can be, would be damage of the checkpoint.
+fn check_version(core: &Core, tail: &Tail, key: &[u8], version: &Version) -> Result<(), Error> {
+    let odd = |what, expected, found, offset| {
+        let mismatch = Mismatch {
+            what,
+            expected,
+            found,
+        };
+        Err(mismatch.at(offset).into())
+    };
+    let next = tail.next_sequence;
+    if version.sequence >= next && !mutant(Mutant::SequencesStartAgain) {
+        return odd("version newer than the log", next, version.sequence, 0);
+    }
+    match &version.place {
+        Place::Tombstone | Place::Inline(_) => Ok(()),
+        Place::Log {
+            lsn, value_bytes, ..
+        } => {
+            let Some(offset) = core.segments.offset_of_lsn(*lsn) else {
+                return odd("value in a segment that the log does not have", 0, *lsn, 0);
+            };
+            let within = core.geometry.within(*lsn);
+            let first = core.geometry.block_bytes + FRAME_HEADER_BYTES as u64;
+            let bytes = record_bytes(key.len(), *value_bytes as usize) as u64;
+            if within < first || within + bytes > core.geometry.segment_bytes {
+                return odd("value beyond its segment", first, within, offset);
+            }
+            if lsn + bytes > tail.lsn {
+                return odd("value beyond the log", tail.lsn, *lsn, offset);
+            }
+            Ok(())
+        }
+        Place::Extent(pointer) => {
+            let mut chunks = pointer.chunks.iter();
+            match chunks.find(|chunk| core.extents.is_owned(chunk.offset)) {
+                Some(chunk) => odd("chunk of two values", 0, chunk.offset, chunk.offset),
+                None => Ok(()),
+            }
+        }
     }
 }

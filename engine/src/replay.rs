@@ -223,6 +223,7 @@ impl Replay<'_> {
             .at(offset)
             .into());
         }
+        self.check_next(physical, header.next)?;
         self.tail.next = header.next;
         self.claim(logical, physical)?;
         let end =
@@ -277,14 +278,7 @@ impl Replay<'_> {
                 return Ok(Some(mismatch));
             }
         };
-        if header.next >= self.handle.with(|core| core.segments.count()) {
-            let mismatch = Mismatch {
-                what: "next segment",
-                expected: 0,
-                found: header.next.into(),
-            };
-            return Err(mismatch.at(self.geometry.segment_offset(physical)).into());
-        }
+        self.check_next(physical, header.next)?;
         self.claim(logical, physical)?;
         let end = u32::try_from(self.geometry.block_bytes).expect("blocks are small");
         self.handle
@@ -298,6 +292,20 @@ impl Replay<'_> {
         self.tail.next = header.next;
         self.tail.lsn = lsn + self.geometry.block_bytes;
         Ok(None)
+    }
+
+    /// A segment's header names one that the device has.
+    fn check_next(&self, physical: u32, next: u32) -> Result<(), Error> {
+        let count = self.handle.with(|core| core.segments.count());
+        if next < count {
+            return Ok(());
+        }
+        let mismatch = Mismatch {
+            what: "next segment",
+            expected: count.into(),
+            found: next.into(),
+        };
+        Err(mismatch.at(self.geometry.segment_offset(physical)).into())
     }
 
     fn claim(&self, logical: u64, physical: u32) -> Result<(), Error> {
@@ -450,6 +458,15 @@ impl Replay<'_> {
         let end = header.lsn + self.geometry.block_up(header.total_bytes());
         let physical = self.tail.current;
         let before = self.unentered.take().unwrap_or(self.tail);
+        if self.is_untied() {
+            self.tail.next_sequence = header.first_sequence;
+        }
+        Mismatch::check(
+            "first sequence number",
+            self.tail.next_sequence,
+            header.first_sequence,
+        )
+        .map_err(|mismatch| mismatch.at(offset))?;
         let mut commits = 0;
         let mut records = 0;
         for record in Records::new(header.lsn + FRAME_HEADER_BYTES as u64, &body) {
@@ -466,15 +483,6 @@ impl Replay<'_> {
         }
         Mismatch::check("records of the frame", header.records.into(), records)
             .map_err(|mismatch| mismatch.at(offset))?;
-        if self.is_untied() {
-            self.tail.next_sequence = header.first_sequence;
-        }
-        Mismatch::check(
-            "first sequence number",
-            self.tail.next_sequence,
-            header.first_sequence,
-        )
-        .map_err(|mismatch| mismatch.at(offset))?;
         self.epoch = header.epoch;
         self.durable = self.durable.max(header.durable);
         self.tail.lsn = end;

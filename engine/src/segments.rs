@@ -121,6 +121,14 @@ impl Segments {
         (self.free.len() + self.released.len()) as u64
     }
 
+    /// How many can be taken now: an opening cannot use those that only the log says are free.
+    pub(crate) fn allocatable_count(&self) -> u64 {
+        match self.uses_released {
+            true => self.free_count(),
+            false => self.lasting_count(),
+        }
+    }
+
     /// How many may be taken so that so many are left for an opening after a crash; `None`: there are fewer now.
     pub(crate) fn free_above(&self, floor: u64) -> Option<u64> {
         let lasting = self.lasting_count().checked_sub(floor)?;
@@ -266,8 +274,14 @@ impl Segments {
         }
     }
 
+    /// A read changes nothing that anybody counts segments by.
     pub(crate) fn add_reader(&mut self, physical: u32) {
-        self.get_mut(physical).readers += 1;
+        self.list[physical as usize].readers += 1;
+    }
+
+    /// The segment is written up to there, which changes nothing that anybody counts segments by either.
+    pub(crate) fn set_end(&mut self, physical: u32, end: u32) {
+        self.list[physical as usize].end = end;
     }
 
     pub(crate) fn remove_reader(&mut self, physical: u32) {
@@ -278,6 +292,7 @@ impl Segments {
             .expect("a reader leaves once");
         let drained = segment.readers == 0 && segment.used_as == Use::Draining;
         if drained && !mutant(Mutant::DrainedSegmentKept) {
+            self.changes += 1;
             self.put_back(physical);
         }
     }
@@ -352,5 +367,55 @@ impl Segments {
     pub(crate) fn dead(&self, used_as: Use) -> impl Iterator<Item = (u32, &Segment)> {
         let dead = move |it: &Segment| it.used_as == used_as && it.live_bytes == 0 && !it.leaving;
         self.iter().filter(move |(_, segment)| dead(segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry {
+        sector_bytes: 512,
+        block_bytes: 4096,
+        segment_bytes: 65_536,
+    };
+
+    /// Goal: what an opening may not use yet does not count as what it can take. Method: a segment that a record of the log gave back behind what the
+    /// superblock states, before and after the opening.
+    #[test]
+    fn what_only_the_log_gave_back_cannot_be_taken_by_an_opening() {
+        let mut segments = Segments::new(GEOMETRY, 1);
+        assert!(segments.claim(0, Use::Log));
+        segments.enter_log(1, 0);
+        segments.state(65_536);
+        segments.release(0, 70_000);
+        assert_eq!(
+            (segments.free_count(), segments.allocatable_count()),
+            (1, 0)
+        );
+        assert_eq!(segments.allocate(Use::Log), None);
+        segments.use_released();
+        assert_eq!(segments.allocatable_count(), 1);
+        assert_eq!(segments.allocate(Use::Log), Some(0));
+    }
+
+    /// Goal: a read, or a frame behind others, does not make anybody go through all segments again. Method: what tells that something changed, and a
+    /// segment that becomes free as its last reader leaves.
+    #[test]
+    fn a_read_changes_no_count() {
+        let mut segments = Segments::new(GEOMETRY, 2);
+        assert!(segments.claim(0, Use::Extent));
+        let before = segments.changes;
+        segments.add_reader(0);
+        segments.set_end(0, 4096);
+        segments.remove_reader(0);
+        assert_eq!(segments.changes, before);
+        segments.add_reader(0);
+        segments.free(0);
+        assert_eq!(segments.free_count(), 1);
+        let before = segments.changes;
+        segments.remove_reader(0);
+        assert_eq!(segments.free_count(), 2);
+        assert!(segments.changes > before, "one more is free");
     }
 }

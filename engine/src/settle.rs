@@ -91,6 +91,7 @@ impl Replay<'_> {
             0 => self.geometry.segment_bytes,
             within => within,
         };
+        let first = self.geometry.logical(self.superblock.replay.lsn);
         self.handle.with(|core| {
             core.stats.replayed_frames += 1;
             core.segments.get_mut(held.physical).end =
@@ -101,7 +102,7 @@ impl Replay<'_> {
                     continue;
                 }
                 if moves || record.kind.is_commit() {
-                    apply_record(core, &record).map_err(|mismatch| {
+                    apply_record(core, &record, first).map_err(|mismatch| {
                         mismatch.at(offset + self.geometry.within(record.lsn))
                     })?;
                 }
@@ -160,8 +161,8 @@ impl Replay<'_> {
     }
 }
 
-/// Nothing before this record's position refers to the segment any more.
-fn release(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
+/// Nothing before this record's position refers to the segment any more, which lies before the first that replay reads.
+fn release(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), Mismatch> {
     let odd = |found: usize| Mismatch {
         what: "length of a released segment's numbers",
         expected: 12,
@@ -171,6 +172,13 @@ fn release(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
     let logical = record.key.try_into().map_err(|_| odd(bytes))?;
     let physical = record.value.try_into().map_err(|_| odd(bytes))?;
     let (logical, physical) = (u64::from_be_bytes(logical), u32::from_le_bytes(physical));
+    if logical >= first {
+        return Err(Mismatch {
+            what: "segment that was released while replay needs it",
+            expected: first,
+            found: logical,
+        });
+    }
     // The checkpoint may have known that it is none, or be so new that it uses the segment for something else.
     if core.segments.log.get(&logical) == Some(&physical) {
         core.segments.release(physical, record.lsn);
@@ -179,10 +187,10 @@ fn release(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
     Ok(())
 }
 
-/// Applies one record in log order.
-fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
+/// Applies one record in log order. `first` is the number of the segment in which replay began.
+fn apply_record(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), Mismatch> {
     if record.kind == RecordKind::Release {
-        return release(core, record);
+        return release(core, record, first);
     }
     let in_log = || Place::Log {
         lsn: record.lsn,
@@ -192,7 +200,7 @@ fn apply_record(core: &mut Core, record: &Record<'_>) -> Result<(), Mismatch> {
     let sequence = record.sequence;
     let place = match record.kind {
         RecordKind::Delete => Place::Tombstone,
-        RecordKind::Put if record.value.len() as u64 <= core.settings.options.inline_bytes => {
+        RecordKind::Put if record.value.len() as u64 <= core.replays_inline_bytes => {
             Place::Inline(record.value.into())
         }
         RecordKind::Put | RecordKind::MoveValue => in_log(),

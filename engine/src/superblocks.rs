@@ -314,7 +314,7 @@ mod tests {
             assert_eq!(chosen(order([old, older, old, older])), (4, half(1), true));
             // The first turn is being written over the half that was second before.
             assert_eq!(chosen(order([old, None, old, older])), (4, half(1), true));
-            assert_eq!(chosen(order([old, None, old, None])), (4, half(1), true));
+            assert_eq!(chosen(order([old, None, old, None])), (4, half(1), false));
             assert_eq!(chosen(order([old, new, old, older])), (5, half(1), false));
             assert_eq!(chosen(order([old, new, old, None])), (5, half(1), false));
             assert_eq!(chosen(order([old, new, old, new])), (5, half(1), false));

@@ -5,6 +5,8 @@
 //! batch of finished pages on its way to the device.
 //! Reading: level by level from the root, several reads in flight, each page checked against the reference to it.
 
+use std::collections::BTreeMap;
+
 use crate::buffer::IoBuf;
 use crate::core::Core;
 use crate::error::{Error, Mismatch};
@@ -209,9 +211,53 @@ impl TreeWriter {
     }
 }
 
+/// The pages of a checkpoint that were read, by their offsets: where each ends.
+#[derive(Debug, Default)]
+pub(crate) struct Claimed(BTreeMap<u64, u64>);
+
+impl Claimed {
+    /// No two pages overlap: so no page is read twice, and all of them are no more than the device holds.
+    fn claim(&mut self, reference: &PageRef) -> Result<(), Mismatch> {
+        let end = reference.offset + u64::from(reference.len);
+        let last = self.0.range(..end).next_back();
+        match last {
+            Some((_, until)) if *until > reference.offset => Err(Mismatch {
+                what: "page where another page of the checkpoint is",
+                expected: *until,
+                found: reference.offset,
+            }),
+            _ => {
+                self.0.insert(reference.offset, end);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Checks that the keys of a tree's leaves ascend.
+#[derive(Debug, Default)]
+struct Ascending(Vec<u8>);
+
+impl Ascending {
+    fn check(&mut self, key: &[u8]) -> Result<(), Mismatch> {
+        // No key is empty.
+        if key <= &self.0[..] {
+            return Err(Mismatch {
+                what: "order of keys in a page",
+                expected: self.0.len() as u64,
+                found: key.len() as u64,
+            });
+        }
+        self.0.clear();
+        self.0.extend_from_slice(key);
+        Ok(())
+    }
+}
+
 /// Reads a whole tree; leaf entries go to `entry` in ascending order. Every page's segment is claimed.
 pub(crate) async fn read_tree(
     handle: &Handle,
+    claimed: &mut Claimed,
     tree: Tree,
     root: PageRef,
     mut entry: impl FnMut(&mut Core, &[u8], &[u8]) -> Result<(), Mismatch>,
@@ -221,12 +267,13 @@ pub(crate) async fn read_tree(
     }
     let mut references = vec![root];
     let mut expected_level = None;
+    let mut ascending = Ascending::default();
     while !references.is_empty() {
         let mut below = Vec::new();
         for references in references.chunks(READS_IN_FLIGHT_MAX) {
             for reference in references {
                 handle
-                    .with(|core| claim_page(core, reference))
+                    .with(|core| claim_page(core, claimed, reference))
                     .map_err(|mismatch| mismatch.at(reference.offset))?;
             }
             let reads: Vec<Io> = references
@@ -260,6 +307,7 @@ pub(crate) async fn read_tree(
                     }
                     page.each(|key, payload| {
                         if level == 0 {
+                            ascending.check(key)?;
                             return entry(core, key, payload);
                         }
                         Mismatch::check(
@@ -283,8 +331,9 @@ pub(crate) async fn read_tree(
     Ok(())
 }
 
-fn claim_page(core: &mut Core, reference: &PageRef) -> Result<(), Mismatch> {
+fn claim_page(core: &mut Core, claimed: &mut Claimed, reference: &PageRef) -> Result<(), Mismatch> {
     reference.check(&core.geometry, core.segments.count())?;
+    claimed.claim(reference)?;
     let (physical, within) = core.geometry.locate(reference.offset);
     if !core.segments.claim(physical, Use::Page) {
         return Err(Mismatch {

@@ -6,6 +6,7 @@
 //! - requests take effect in the order handed in: while one waits, all that came after it wait behind it.
 
 use crate::core::{Core, Phase};
+use crate::entry::INLINE_BYTES_ALWAYS;
 use crate::format::KEY_BYTES_MAX;
 use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
@@ -512,8 +513,10 @@ impl Core {
         for (mutation, form) in mutations.iter().zip(forms) {
             let value = value_bytes(mutation);
             match form {
-                Form::Delete | Form::Inline => {}
-                Form::Log => {
+                Form::Delete => {}
+                // The next opening may have other options.
+                Form::Inline if value <= INLINE_BYTES_ALWAYS => {}
+                Form::Inline | Form::Log => {
                     let value = crate::format::to_usize(value);
                     burden.log_bytes += record_bytes(mutation.key().len(), value) as u64;
                 }

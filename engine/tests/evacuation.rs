@@ -9,7 +9,8 @@
 
 mod common;
 
-use common::{Case, Disk, FAST, Rng, device};
+use common::{Case, Disk, FAST, Rng, World, bytes, device};
+use kvsim_engine::{Reply, Request};
 
 /// Seeds from `KVSIM_ENGINE_FIRST`, `KVSIM_ENGINE_SEEDS` of them.
 fn each_seed(usual: u64, mut run: impl FnMut(u64)) {
@@ -207,6 +208,91 @@ fn a_full_device_opens_however_often_it_crashes() {
         let before = case.full;
         case.write_durably();
         assert_eq!(case.full, before, "deleting makes room");
+    });
+}
+
+/// Goal: what one opening keeps back is enough for the next, whatever options that has. Method: for each pair of options fill a device with new keys, write
+/// many of them anew, all acknowledged and nothing stated as durable, cut the power, and open it with the other options.
+#[test]
+fn the_reserve_of_one_opening_is_enough_for_another() {
+    let mut evacuations = 0;
+    for (at, one) in OPTIONS.iter().enumerate() {
+        for other in OPTIONS {
+            for value_bytes in [10, 100, 1000, 1500] {
+                let mut info = device(2 << 20);
+                info.physical_block_bytes = [4096, 8192, 16_384][at % 3];
+                let options = format!("checkpoint_bytes=1000000000\nsegment_bytes=65536\n{one}");
+                let mut world = World::new(Disk::new(info, FAST, 1), &options);
+                world.open().expect("opens");
+                let value = |n: u64| bytes(n, value_bytes);
+                let mut n = 0_u64;
+                while matches!(world.put_relaxed(&n.to_be_bytes(), &value(n)), Reply::Done) {
+                    n += 1;
+                    assert!(n < 100_000, "never full");
+                }
+                world.call(Request::Sync);
+                for anew in 0..(n / 2).min(60) {
+                    world.put_relaxed(&anew.to_be_bytes(), &value(anew));
+                }
+                assert!(matches!(world.call(Request::Sync), Reply::Done));
+                world.kill();
+                world.disk.power_cut();
+                world.options = other.to_owned();
+                let opened = world.open();
+                assert!(
+                    opened.is_ok(),
+                    "{one:?}, {other:?}, {value_bytes}: {opened:?}"
+                );
+                evacuations += u64::from(world.engine().stats().evacuated);
+                for n in 0..n {
+                    let found = world.get(&n.to_be_bytes());
+                    assert!(found == Some(value(n)), "{one:?}, {other:?}, {value_bytes}");
+                }
+                assert!(matches!(world.delete(&[0; 8]), Reply::Done));
+            }
+        }
+    }
+    assert!(evacuations > 100, "{evacuations}");
+}
+
+/// What may differ from one opening to the next.
+const OPTIONS: [&str; 8] = [
+    "",
+    "inline_bytes=0",
+    "inline_bytes=1024",
+    "frame_bytes=4096\ninline_bytes=0",
+    "large_value_bytes=1024\ninline_bytes=0",
+    "large_value_bytes=1024\ninline_bytes=1024\nframe_bytes=4096",
+    "checkpoint_bytes=1000000\nusable_percent=50\ncache_bytes=0",
+    "write_buffer_bytes=4096\nusable_percent=90\ndurable_mark=off",
+];
+
+/// Goal: a database that is as full as it gets opens with any other options. Method: for each pair of options fill it with the one, and go on with
+/// the other and the one in turn, crashing after every few writes.
+#[test]
+fn a_full_device_opens_with_other_options() {
+    let pairs = OPTIONS.len() as u64 * OPTIONS.len() as u64;
+    each_seed(pairs, |seed| {
+        let (one, other) = (seed % 8, seed / 8 % 8);
+        let (one, other) = (OPTIONS[one as usize], OPTIONS[other as usize]);
+        let mut info = device([1 << 20, 3 << 20][(seed / 5) as usize % 2]);
+        info.physical_block_bytes = [4096, 16_384][(seed / 3) as usize % 2];
+        let disk = Disk::new(info, FAST, seed);
+        let mut case = Case::new(seed, disk, one, 1 << 40, false);
+        case.open_and_check();
+        while case.full < 10 {
+            case.work(100, 8);
+        }
+        for round in 0..12 {
+            case.crash();
+            case.world.options = [other, one][round % 2].to_owned();
+            case.recover();
+            case.keys = [1 << 40, 100][case.rng.below(2) as usize];
+            let steps = case.rng.below(500);
+            case.work(steps, 20);
+        }
+        case.crash();
+        case.open_and_check();
     });
 }
 

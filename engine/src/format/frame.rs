@@ -91,6 +91,20 @@ impl FrameHeader {
         self
     }
 
+    /// Makes the checksums of a frame at `lsn` right again, and names the one before; returns its own.
+    #[cfg(test)]
+    pub(crate) fn reseal(id: &Identity, lsn: u64, previous: u64, frame: &mut [u8]) -> u64 {
+        put_u64(frame, PREVIOUS_CHECKSUM, previous);
+        let epoch = get_u64(frame, EPOCH);
+        let body = &frame[FRAME_HEADER_BYTES..];
+        let body = &body[..body.len().min(get_u32(frame, BODY_BYTES) as usize)];
+        let body = id.checksum(Kind::FrameBody, epoch, lsn, body);
+        put_u64(frame, BODY_CHECKSUM, body);
+        let checksum = id.checksum(Kind::FrameHeader, epoch, lsn, &frame[..HEADER_CHECKSUM]);
+        put_u64(frame, HEADER_CHECKSUM, checksum);
+        checksum
+    }
+
     /// What is written where the length of header and body would be; nothing of it was checked.
     pub(crate) fn claimed_bytes(bytes: &[u8]) -> u64 {
         FRAME_HEADER_BYTES as u64 + u64::from(get_u32(bytes, BODY_BYTES))

@@ -50,6 +50,7 @@ const MAGIC_VALUE: u32 = u32::from_le_bytes(*b"KVPG");
 const PAGE_BYTES_TARGET: u64 = 16 << 10;
 /// A page lies in one segment. No entry makes one larger than the target: keys, inline values and pointers are bounded, by the segment too.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = PAGE_BYTES_TARGET;
+pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 /// No page is longer: one entry with the largest pointer fits.
 pub(crate) const PAGE_BYTES_MAX: usize = 128 << 10;
 pub(crate) const LEVELS_MAX: u8 = 16;

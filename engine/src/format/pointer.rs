@@ -8,9 +8,15 @@
 //! A chunk takes whole blocks and lies in one segment. Its checksum lives here and not beside it, so that a lost or
 //! misdirected write of the chunk cannot pass.
 
+use super::frame::FRAME_HEADER_BYTES;
 use super::{Geometry, HEADER_AREA_BYTES, get_u32, get_u64, put_u32, put_u64};
 use crate::error::Mismatch;
 use crate::mutant::{Mutant, mutant};
+
+/// A chunk is read and verified as one.
+pub(crate) const CHUNK_BYTES_MAX: u64 = 256 << 10;
+/// The longest pointer when it is written.
+pub(crate) const POINTER_BYTES_MAX: usize = 8 << 10;
 
 const CHUNK_BYTES: usize = 20;
 const HEAD_BYTES: usize = 4;
@@ -52,6 +58,12 @@ impl Pointer {
         out
     }
 
+    /// The longest pointer that a write may make: a quarter of a frame. Cleaning may let it grow to twice that.
+    pub(crate) fn bytes_max(geometry: &Geometry) -> usize {
+        let body = super::to_usize(geometry.payload_bytes()) - FRAME_HEADER_BYTES;
+        POINTER_BYTES_MAX.min(body / 4)
+    }
+
     /// Parses and checks that every chunk lies on the device, in one segment, on a block.
     pub(crate) fn decode(
         geometry: &Geometry,
@@ -64,6 +76,14 @@ impl Pointer {
             return Err(Mismatch {
                 what: "pointer length",
                 expected: CHUNK_BYTES as u64,
+                found: bytes.len() as u64,
+            });
+        }
+        let bytes_max = 2 * Pointer::bytes_max(geometry);
+        if bytes.len() > bytes_max {
+            return Err(Mismatch {
+                what: "pointer length",
+                expected: bytes_max as u64,
                 found: bytes.len() as u64,
             });
         }
@@ -92,8 +112,12 @@ impl Pointer {
             }
             let (_, within) = geometry.locate(chunk.offset);
             if within % geometry.block_bytes != 0
+                || u64::from(chunk.len) > CHUNK_BYTES_MAX
                 || within + u64::from(chunk.len) > geometry.segment_bytes
             {
+                return Err(odd);
+            }
+            if chunks.iter().any(|it: &Chunk| it.offset == chunk.offset) {
                 return Err(odd);
             }
             sum += u64::from(chunk.len);

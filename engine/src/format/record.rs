@@ -179,6 +179,13 @@ pub(crate) fn verify<'a>(id: &Identity, lsn: u64, bytes: &'a [u8]) -> Result<Rec
     Ok(record)
 }
 
+/// Makes the checksum of a record right again.
+#[cfg(test)]
+pub(crate) fn reseal(id: &Identity, lsn: u64, record: &mut [u8]) {
+    let checksum = id.checksum(Kind::Record, 0, lsn, &record[SEQUENCE..]);
+    put_u64(record, CHECKSUM, checksum);
+}
+
 /// The records of a frame's body. Ends after the first error.
 pub(crate) struct Records<'a> {
     body: &'a [u8],

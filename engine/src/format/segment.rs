@@ -74,6 +74,17 @@ impl SegmentHeader {
         put_u64(out, CHECKSUM, checksum);
     }
 
+    /// Makes the checksum right again, and names the frame before.
+    #[cfg(test)]
+    pub(crate) fn reseal(id: &Identity, previous: Option<u64>, out: &mut [u8]) {
+        if let Some(previous) = previous {
+            put_u64(out, PREVIOUS_CHECKSUM, previous);
+        }
+        let (epoch, logical) = (get_u64(out, EPOCH), get_u64(out, LOGICAL));
+        let checksum = id.checksum(Kind::SegmentHeader, epoch, logical, &out[..CHECKSUM]);
+        put_u64(out, CHECKSUM, checksum);
+    }
+
     /// Parses the header of the segment `logical` at `physical`.
     pub(crate) fn decode(
         id: &Identity,

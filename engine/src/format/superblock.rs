@@ -27,7 +27,7 @@
 //!
 //! It fits in the smallest sector, and its checksum covers all of it: there is no field outside that could tear.
 
-use super::page::{PAGE_REF_BYTES, PageRef};
+use super::page::{PAGE_REF_BYTES, PageRef, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use super::{VERSION, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::checksum::{Identity, Kind};
 use crate::error::Mismatch;
@@ -59,6 +59,8 @@ pub(crate) const SUPERBLOCK_BYTES: usize = CHECKSUM + 8;
 const _: () = assert!(SUPERBLOCK_BYTES == 176 && SUPERBLOCK_BYTES <= 512);
 
 const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"KVSIMSB1");
+/// No generation, epoch or sequence number is higher.
+const COUNT_MAX: u64 = 1 << 62;
 /// How many copies there are.
 pub(crate) const COPIES: u16 = 4;
 
@@ -209,6 +211,17 @@ impl Superblock {
         Ok((superblock, turn))
     }
 
+    /// Makes the checksum of a copy right again.
+    #[cfg(test)]
+    pub(crate) fn reseal(copy: u16, turn: Turn, out: &mut [u8]) {
+        put_u16(out, COPY, copy);
+        put_u32(out, TURN, turn as u32);
+        let db_id = out[DB_ID..DB_ID + 16].try_into().expect("sixteen bytes");
+        let covered = &out[covered_from()..CHECKSUM];
+        let checksum = Identity::new(db_id).checksum(Kind::Superblock, 0, copy.into(), covered);
+        put_u64(out, CHECKSUM, checksum);
+    }
+
     /// What a copy of another version of the format says of itself; how its checksum is made is not known.
     pub(crate) fn other_version(bytes: &[u8]) -> Option<u16> {
         let is_ours = bytes.len() >= SUPERBLOCK_BYTES && get_u64(bytes, MAGIC) == MAGIC_VALUE;
@@ -233,8 +246,8 @@ impl Superblock {
             return odd("superblock sector size", self.sector_bytes.into());
         }
         if !self.segment_bytes.is_power_of_two()
-            || self.segment_bytes < 4 * block
-            || self.segment_bytes > 1 << 30
+            || self.segment_bytes < SEGMENT_BYTES_MIN.max(4 * block)
+            || self.segment_bytes > SEGMENT_BYTES_MAX
         {
             return odd("superblock segment size", self.segment_bytes);
         }
@@ -251,6 +264,25 @@ impl Superblock {
             if lsn % block != 0 || lsn < self.segment_bytes || lsn > 1 << 62 {
                 return odd("superblock log position", lsn);
             }
+        }
+        if self.replay.previous_end > self.replay.lsn {
+            return odd(
+                "superblock end of the frame before",
+                self.replay.previous_end,
+            );
+        }
+        for (what, count) in [
+            ("superblock generation", self.generation),
+            ("superblock epoch", self.epoch),
+            ("superblock sequence number", self.replay.sequence),
+        ] {
+            // They only grow by one, so no database comes near to this.
+            if count > COUNT_MAX {
+                return odd(what, count);
+            }
+        }
+        if self.replay.sequence == 0 {
+            return odd("superblock sequence number", 0);
         }
         Ok(())
     }
@@ -285,6 +317,58 @@ pub(crate) mod tests {
                 checksum: 7,
             },
             table_root: PageRef::NONE,
+        }
+    }
+
+    /// Goal: numbers that later arithmetic relies on are within their bounds. Method: superblocks with right checksums and one wrong number each.
+    #[test]
+    fn a_superblock_with_an_impossible_number_is_refused() {
+        let right = example();
+        let replay = right.replay;
+        let wrong = [
+            Superblock {
+                segment_bytes: 2048,
+                block_bytes: 512,
+                ..right
+            },
+            Superblock {
+                segment_bytes: 1 << 27,
+                ..right
+            },
+            Superblock {
+                generation: u64::MAX,
+                ..right
+            },
+            Superblock {
+                epoch: u64::MAX,
+                ..right
+            },
+            Superblock {
+                replay: ReplayStart {
+                    sequence: 0,
+                    ..replay
+                },
+                ..right
+            },
+            Superblock {
+                replay: ReplayStart {
+                    sequence: u64::MAX,
+                    ..replay
+                },
+                ..right
+            },
+            Superblock {
+                replay: ReplayStart {
+                    previous_end: replay.lsn + 4096,
+                    ..replay
+                },
+                ..right
+            },
+        ];
+        for superblock in wrong {
+            let mut block = vec![0; 512];
+            superblock.encode(0, Turn::First, &mut block);
+            assert!(Superblock::decode(0, &block).is_err(), "{superblock:?}");
         }
     }
 

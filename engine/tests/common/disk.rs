@@ -84,6 +84,8 @@ pub struct Disk {
     pub fail_growth: bool,
     /// Of so many reads in a row one succeeds.
     pub read_succeeds_each: u64,
+    /// How long a growth takes.
+    pub growth_ns: u64,
     /// So many growths find no space.
     pub refused_growths: u64,
     /// Growths that were asked for.
@@ -120,6 +122,7 @@ impl Disk {
             fail_reads: false,
             fail_growth: false,
             read_succeeds_each: 1,
+            growth_ns: 1000,
             refused_growths: 0,
             growths: 0,
             unreadable: BTreeSet::new(),
@@ -204,7 +207,7 @@ impl Disk {
             DiskOp::Grow { new_bytes } => {
                 self.growths += 1;
                 let bytes = new_bytes as usize;
-                (now + 1000, Kind::Grow { bytes })
+                (now + self.growth_ns, Kind::Grow { bytes })
             }
             DiskOp::Discard { .. } => (now + 1000, Kind::Discard),
         };
@@ -351,6 +354,13 @@ impl Disk {
             unreadable: self.unreadable.clone(),
             ..*self
         }
+    }
+
+    /// Puts an image there instead of what is there.
+    pub fn load(&mut self, image: Vec<u8>) {
+        assert_eq!(image.len(), self.durable.len(), "an image of this device");
+        self.cache.clone_from(&image);
+        self.durable = image;
     }
 
     /// Changes bytes on the medium, behind everyone's back.
