@@ -51,7 +51,9 @@ pub(crate) struct Maintenance {
     /// Changes of segments up to which everything that could be released was.
     pub(crate) looked_at: u64,
     pub(crate) growing: bool,
-    pub(crate) grow_failed: bool,
+    /// The device has refused to grow, and is not asked again before then; and how long it is left alone after the next refusal.
+    pub(crate) grow_again_at: Nanos,
+    pub(crate) grow_pause_ns: Nanos,
     /// So many bytes a client has to write, and waits until enough of what is not durable yet is; 0 if none does.
     pub(crate) buffer_awaited: u64,
     /// A client waits for space.
@@ -151,7 +153,7 @@ impl Core {
     /// Segments the device can have at most.
     pub(crate) fn segments_max(&self) -> u64 {
         let now = self.segments.count();
-        if self.maintenance.grow_failed {
+        if self.now < self.maintenance.grow_again_at {
             return now.into();
         }
         now.max(
@@ -172,7 +174,7 @@ impl Core {
     }
 
     /// Segments that a recovery takes for writing this anew, and for the log to go on in.
-    fn evacuation_segments(&self, burden: Burden) -> u64 {
+    pub(crate) fn evacuation_segments(&self, burden: Burden) -> u64 {
         // A record is at most an eighth of a segment (or hardly more), and never split: a quarter covers what it leaves unused.
         let log = (burden.log_bytes * 4 / 3).div_ceil(self.geometry.payload_bytes());
         1 + log + burden.extent_bytes.div_ceil(self.geometry.segment_bytes)
@@ -199,6 +201,11 @@ impl Core {
     /// even a little.
     pub(crate) fn live_bytes_max(&self, pages_bytes: u64, burden: Burden) -> Option<u64> {
         self.live_bytes_in(self.segments_max(), pages_bytes, burden)
+    }
+
+    /// The same without what the device may still grow by, which it may refuse.
+    pub(crate) fn live_bytes_now(&self, pages_bytes: u64, burden: Burden) -> Option<u64> {
+        self.live_bytes_in(self.segments.count().into(), pages_bytes, burden)
     }
 
     /// The same for a device of so many segments.
@@ -291,12 +298,14 @@ impl Core {
 
     /// Growing is for live data that comes near to what the present size can hold, and for when rounds of cleaning gained nothing. Everything
     /// else is what cleaning is for: a file that grew instead would never shrink.
-    fn should_grow(&self) -> bool {
+    fn should_grow(&self, shortage: u64) -> bool {
         let now = u64::from(self.segments.count());
-        if now >= self.segments_max() {
+        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
+        // Asked in every call, and most devices are not even half full.
+        let is_half_full = 2 * live > now * self.geometry.payload_bytes();
+        if (shortage == 0 && !is_half_full) || now >= self.segments_max() {
             return false;
         }
-        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
         let options = &self.settings.options;
         let percent = options.grow_percent.min(options.usable_percent);
         let fits = self.live_bytes_in(now, self.index.pages_bytes(), Burden::default());
@@ -332,7 +341,7 @@ impl Core {
         }
         self.release();
         let shortage = self.shortage();
-        if shortage > 0 && !self.maintenance.growing && self.should_grow() {
+        if !self.maintenance.growing && self.should_grow(shortage) {
             self.maintenance.growing = true;
             self.activity += 1;
             executor.spawn(grow(handle.clone()));

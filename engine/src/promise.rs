@@ -1,7 +1,7 @@
 //! Promises: a driver whose clients write faster than one of them can be at work in the engine acknowledges small relaxed writes before the engine has them,
 //! and hands them in later, many at a time.
 //!
-//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what lives, and nothing waits for room, so they do
+//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what lives on the device as large as it is now, and nothing waits for room, so they do
 //! not wait behind anything either. Room to append to may be short when they come. Then they wait like others, and everything that comes later behind them.
 //!
 //! Invariants:
@@ -99,7 +99,7 @@ impl Core {
             log_bytes: records,
             extent_bytes: 0,
         };
-        let max = self.live_bytes_max(pages, burden)?;
+        let max = self.live_bytes_now(pages, burden)?;
         let in_log = self.log_value_bytes_max();
         let value_bytes_max = in_log.min(self.settings.options.max_value_bytes);
         (live <= max).then(|| Promise {

@@ -114,6 +114,38 @@ fn there_is_room_for_what_is_promised() {
     }
 }
 
+/// Goal: nothing is promised on the strength of a growth that may be refused. Method: new keys as long as there is a promise, on a device that takes long
+/// to say that it does not grow.
+#[test]
+fn what_a_growth_would_bring_is_not_promised() {
+    let mut info = device(4 << 20);
+    info.max_capacity_bytes = 64 << 20;
+    let mut world = World::new(Disk::new(info, FAST, 1), OPTIONS);
+    world.open().expect("opens");
+    world.disk.growth_ns = 3_600_000_000_000;
+    world.disk.refused_growths = u64::MAX;
+    let mut n = 0;
+    while world.engine().promise(ROOM).is_some() {
+        assert!(n < 4000, "more than the device holds");
+        for _ in 0..64 {
+            keep(&mut world, n, &numbered(n));
+            n += 1;
+        }
+        let until = world.now + 1_000_000_000;
+        while world.now < until {
+            world.step_until(Some(until));
+        }
+    }
+    assert!(n > 1000 && n < 2600, "{n} kilobytes");
+    assert!(world.disk.growths > 0, "it was asked to grow");
+    world.settle();
+    let broken = world.log().iter().find(|it| it.contains("cannot be kept"));
+    assert!(broken.is_none(), "{broken:?}");
+    for n in 0..n {
+        assert!(world.get(&key(n)) == Some(numbered(n)), "key {n}");
+    }
+}
+
 /// Goal: a promise covers no write that could be refused as such. Method: keys and values at their bounds, and beyond.
 #[test]
 fn a_promise_covers_small_writes_alone() {

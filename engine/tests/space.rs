@@ -109,6 +109,40 @@ fn a_growth_whose_flush_fails_is_no_lack_of_space() {
     }
 }
 
+/// Goal: a device that refused to grow once is asked again, and grows when it can. Method: it refuses a few times; what does not fit meanwhile is refused,
+/// and nothing else; a while later it holds more.
+#[test]
+fn a_growth_that_was_refused_is_asked_for_again() {
+    let mut info = device(2 << 20);
+    info.max_capacity_bytes = 16 << 20;
+    let mut world = World::new(Disk::new(info, FAST, 1), "");
+    world.open().expect("opens");
+    world.disk.refused_growths = 3;
+    let (mut n, mut refused) = (0_u64, 0);
+    while world.disk.device.capacity_bytes < 8 << 20 {
+        match world.put(&n.to_be_bytes(), &bytes(n, 1000)) {
+            Reply::Done => n += 1,
+            Reply::Failed(Status::NoSpace, message) => {
+                refused += 1;
+                assert!(refused < 1000, "{message}");
+                // Time goes by.
+                world.now += 1_000_000_000;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(refused > 0 && world.disk.refused_growths == 0);
+    assert!(
+        world.disk.growths < 30,
+        "{} growths were asked for",
+        world.disk.growths
+    );
+    for n in 0..n {
+        let found = world.get(&n.to_be_bytes());
+        assert_eq!(found.as_deref(), Some(&bytes(n, 1000)[..]), "{n}");
+    }
+}
+
 /// Goal: on a full device an overwrite of equal size fits, but not beside what a snapshot reads, nor one of more than what its keys held before, however often a batch names
 /// them. Method: fill it, then overwrite with and without a snapshot, and by batches that remove the key first.
 #[test]
