@@ -343,10 +343,15 @@ impl Database {
 
 impl Drop for Opened {
     fn drop(&mut self) {
+        let helper = lock(&self.helper).take();
+        let mine = std::thread::current().id();
+        if helper.as_ref().is_some_and(|it| it.thread().id() == mine) {
+            // A task that was woken held the last handle. This thread cannot wait for itself.
+            return self.shared.close_and_stop();
+        }
         // Closed already, perhaps: then this changes nothing. An error has nobody to be told to.
         let _ = self.shared.call(Request::Close, &Beside::default());
         self.shared.stop();
-        let helper = lock(&self.helper).take();
         if let Some(helper) = helper {
             // If it panicked, then in the engine: everybody has been told.
             let _ = helper.join();

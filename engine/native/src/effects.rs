@@ -34,8 +34,9 @@ pub(crate) struct Effects {
     pub(crate) queued: bool,
     pub(crate) told: Vec<Arc<Seat>>,
     pub(crate) wakers: Vec<Waker>,
-    /// The request that was refused last.
-    pub(crate) refused: Option<RequestId>,
+    /// The request that is being handed in, and whether it was refused. Others may fail beside it.
+    pub(crate) current: Option<RequestId>,
+    pub(crate) is_refused: bool,
     pub(crate) counts: IoCounts,
     pub(crate) recorder: Option<Recorder>,
 }
@@ -93,9 +94,7 @@ impl Port for Effects {
         if let (Some((key, stamp)), Reply::Value(value)) = (pending.fill, &reply) {
             self.rows.fill(&key, value, stamp);
         }
-        if matches!(reply, Reply::Failed(..)) {
-            self.refused = Some(id);
-        }
+        self.is_refused |= self.current == Some(id) && matches!(reply, Reply::Failed(..));
         match pending.receiver {
             Receiver::Thread(seat) => {
                 seat.put(reply);
@@ -130,7 +129,8 @@ impl Effects {
             queued: false,
             told: Vec::new(),
             wakers: Vec::new(),
-            refused: None,
+            current: None,
+            is_refused: false,
             counts: IoCounts::default(),
             recorder,
         }
@@ -168,5 +168,32 @@ impl Effects {
             }
         };
         index as RequestId
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::{self, Driver};
+    use crate::file::DataFile;
+    use crate::options::{DriverChoice, OpenOptions};
+    use crate::waiter::Ticket;
+
+    /// Goal: whether a write was refused is known whatever else fails in the same call. Method: it fails, and then another request.
+    #[test]
+    fn a_refusal_is_not_forgotten_for_another() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        let file = DataFile::open(&directory.path().join("file"), &OpenOptions::default());
+        let file = Arc::new(file.expect("a file"));
+        let (driver, _) = driver::choose(&file, DriverChoice::Threads).expect("a driver");
+        let driver: Arc<dyn Driver> = Arc::from(driver);
+        let mut effects = Effects::new(driver, Arc::new(Rows::new(1 << 20)), None);
+        let mut expect = || effects.expect(Receiver::Task(Arc::new(Ticket::default())));
+        let (other, mine) = (expect(), expect());
+        (effects.current, effects.is_refused) = (Some(mine), false);
+        let failed = |text: &str| Reply::Failed(Status::NoSpace, text.to_owned());
+        effects.reply(mine, failed("mine"));
+        effects.reply(other, failed("another"));
+        assert!(effects.is_refused);
     }
 }

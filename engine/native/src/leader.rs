@@ -10,13 +10,14 @@
 //! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
 //! - a small relaxed write may be accepted before the engine has it: whoever holds the lock hands it in before anything else, or when the lock has been let go
 //!   (see `intake`);
-//! - if the engine panics, it is given up, and nobody waits for it (see `held`).
+//! - if the engine panics, or whoever works for all outside its lock, it is given up, and nobody waits for it (see `held`).
 
 mod held;
 mod taking_in;
 #[cfg(test)]
 mod tests;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
@@ -77,6 +78,8 @@ pub(crate) struct Inside {
     /// When the helper looks again by itself.
     alarm: Option<Nanos>,
     stopping: bool,
+    /// The database's own thread closes, and nobody waits for it.
+    farewell: Option<Arc<Ticket>>,
     /// The engine has panicked.
     gave_up: bool,
     /// What may be accepted before the engine has it.
@@ -167,6 +170,7 @@ impl Shared {
                 seated: Vec::new(),
                 alarm: None,
                 stopping: false,
+                farewell: None,
                 gave_up: false,
                 promised: None,
                 taken: Vec::new(),
@@ -201,6 +205,7 @@ impl Shared {
 
     /// Opens the engine; the reply is that of request 0.
     pub(crate) fn open(&self, config: &kvsim_engine::Config) -> Reply {
+        let _outside = self.outside();
         let seat = Seat::mine();
         seat.sit();
         let mut inside = self.lock();
@@ -217,6 +222,7 @@ impl Shared {
 
     /// Makes a request and waits for its reply.
     pub(crate) fn call(&self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
+        let _outside = self.outside();
         if let Some(draft) = beside.draft
             && self.accept(&request, draft)
         {
@@ -236,6 +242,7 @@ impl Shared {
 
     /// Makes a request whose reply goes to a task.
     pub(crate) fn send(&self, request: Request<'_>, beside: &Beside<'_>, ticket: Arc<Ticket>) {
+        let _outside = self.outside();
         if let Some(draft) = beside.draft
             && self.accept(&request, draft)
         {
@@ -278,7 +285,7 @@ impl Shared {
         {
             pending.fill = Some((key.into(), stamp));
         }
-        effects.refused = None;
+        (effects.current, effects.is_refused) = (Some(id), false);
         if let Some(recorder) = &effects.recorder {
             recorder.handed_in(id, &request);
         }
@@ -290,11 +297,11 @@ impl Shared {
             return effects.reply(id, Reply::Failed(Status::Closed, message.to_owned()));
         };
         inside.wish = engine.request(self.now(), id, request, effects);
+        effects.current = None;
         if matches!(request, Request::Close) {
             self.rows.forget_ranges();
         }
-        let is_taken =
-            |draft: &&Draft<'_>| !draft.batch().is_empty() && effects.refused != Some(id);
+        let is_taken = |draft: &&Draft<'_>| !draft.batch().is_empty() && !effects.is_refused;
         let Some(draft) = beside.draft.filter(is_taken) else {
             return;
         };
@@ -448,9 +455,7 @@ impl Shared {
         for seat in errands.told {
             woken += u64::from(seat.tell(Call::Ready));
         }
-        for waker in errands.wakers {
-            waker.wake();
-        }
+        errands.wakers.into_iter().for_each(wake);
         if woken > 0 {
             self.wake_ups.fetch_add(woken, Ordering::Relaxed);
         }
@@ -544,11 +549,13 @@ impl Shared {
 
     /// The database's own thread: leads where nobody else does, and minds the engine's wishes. Returns when told to stop.
     pub(crate) fn serve(&self) {
+        let _outside = self.outside();
         let seat = self.helper.get_or_init(|| Arc::new(Seat::new()));
         loop {
             seat.sit();
             let mut inside = self.lock();
-            if inside.stopping {
+            let is_closed = |farewell: &Arc<Ticket>| farewell.is_answered();
+            if inside.stopping && inside.farewell.as_ref().is_none_or(is_closed) {
                 return;
             }
             let now = self.now();
@@ -576,6 +583,17 @@ impl Shared {
         }
     }
 
+    /// Closes, and makes `serve` return when that is done, without waiting for it: for the database's own thread, which has to do both.
+    pub(crate) fn close_and_stop(&self) {
+        let ticket = Arc::new(Ticket::default());
+        let mut inside = self.lock();
+        inside.stopping = true;
+        inside.farewell = Some(Arc::clone(&ticket));
+        let receiver = Receiver::Task(ticket);
+        self.hand_in(&mut inside, Request::Close, &Beside::default(), receiver);
+        self.leave(inside);
+    }
+
     /// Makes `serve` return, once nothing is under way.
     pub(crate) fn stop(&self) {
         self.lock().stopping = true;
@@ -584,6 +602,15 @@ impl Shared {
         }
         // It may lead although nothing is under way any more.
         self.driver.wake();
+    }
+}
+
+/// Wakes a task. What a waker does is the caller's business: if it panics, others are woken all the same, and nobody else's thread ends.
+fn wake(waker: Waker) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        tracing::error!(target: "kvsim_native", "the waker of a task panicked");
+        // To drop it could panic once more.
+        std::mem::forget(panic);
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariants: a reply is put down before its waiter is told; a waiter is told once; a thread spins only while its own request
 //! is under way, and only for a few turns of the scheduler.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,7 +43,7 @@ pub(crate) struct Seat {
 }
 
 thread_local! {
-    static SEAT: Arc<Seat> = Arc::new(Seat::new());
+    static SEAT: RefCell<Arc<Seat>> = RefCell::new(Arc::new(Seat::new()));
 }
 
 impl Seat {
@@ -56,7 +57,12 @@ impl Seat {
 
     /// The seat of this thread, which waits for one thing at a time.
     pub(crate) fn mine() -> Arc<Seat> {
-        SEAT.with(Arc::clone)
+        SEAT.with_borrow(Arc::clone)
+    }
+
+    /// Gives this thread another one: whatever is still put down at the present one is nobody's.
+    pub(crate) fn change() {
+        SEAT.set(Arc::new(Seat::new()));
     }
 
     pub(crate) fn is_of_this_thread(&self) -> bool {
@@ -141,6 +147,11 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
+    /// Whether the reply was put down, and not taken yet.
+    pub(crate) fn is_answered(&self) -> bool {
+        lock(&self.inside).0.is_some()
+    }
+
     /// Puts the reply down and wakes the task.
     pub(crate) fn put(&self, reply: Reply) -> Option<Waker> {
         let mut inside = lock(&self.inside);

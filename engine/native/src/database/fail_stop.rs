@@ -1,16 +1,20 @@
-//! What becomes of a database whose engine panics.
+//! What becomes of a database whose engine panics, or something that works for it: the driver, a task's waker.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::*;
 use crate::driver::Completion;
 
-/// A driver that once, when told to, says of what has ended that it was something else, which never began. No engine survives that.
+/// A driver that once, when told to, says of what has ended that it was something else, which never began. No engine survives that. Or it panics where
+/// somebody waits for the disk.
 struct Liar {
     driver: Box<dyn Driver>,
     lies: Arc<AtomicBool>,
+    panics: bool,
 }
 
 impl Driver for Liar {
@@ -27,6 +31,9 @@ impl Driver for Liar {
         self.driver.work()
     }
     fn wait(&self, timeout: Option<Duration>) {
+        if self.panics && self.lies.swap(false, Ordering::AcqRel) {
+            panic!("a driver with a bug");
+        }
         self.driver.wait(timeout);
     }
     fn wake(&self) {
@@ -38,6 +45,7 @@ impl Driver for Liar {
     fn reap(&self, done: &mut Vec<Completion>) {
         self.driver.reap(done);
         if let Some(last) = done.last_mut()
+            && !self.panics
             && self.lies.swap(false, Ordering::AcqRel)
         {
             last.tag = u64::from(u32::MAX);
@@ -57,7 +65,7 @@ fn key(client: u64, number: u64) -> [u8; 16] {
 /// Goal: if the engine panics, at most the thread panics on which it did, all others are told and nobody waits for ever, nothing is answered any more, the
 /// process can open the database again, and what was acknowledged is there. Method: threads and a task that write while the
 /// driver lies; all that was acknowledged is read after another opening.
-fn fails_stop(durability: Durability) {
+fn fails_stop(durability: Durability, panics: bool) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("database");
     let options = OpenOptions {
@@ -67,7 +75,11 @@ fn fails_stop(durability: Durability) {
     let lies = Arc::new(AtomicBool::new(false));
     let liar = |driver| -> Box<dyn Driver> {
         let lies = Arc::clone(&lies);
-        Box::new(Liar { driver, lies })
+        Box::new(Liar {
+            driver,
+            lies,
+            panics,
+        })
     };
     let database = Database::open_with(&path, &options, liar).expect("it opens");
     let acknowledged = AtomicU64::new(0);
@@ -139,10 +151,121 @@ fn fails_stop(durability: Durability) {
 
 #[test]
 fn a_panic_of_the_engine_stops_it_between_durable_writes() {
-    fails_stop(Durability::Durable);
+    fails_stop(Durability::Durable, false);
 }
 
 #[test]
 fn a_panic_of_the_engine_stops_it_between_relaxed_writes() {
-    fails_stop(Durability::Relaxed);
+    fails_stop(Durability::Relaxed, false);
+}
+
+/// The same for a panic of whoever waits for the disk on behalf of all, which happens without the engine's lock.
+#[test]
+fn a_panic_of_the_leader_stops_the_engine_between_durable_writes() {
+    fails_stop(Durability::Durable, true);
+}
+
+#[test]
+fn a_panic_of_the_leader_stops_the_engine_between_relaxed_writes() {
+    fails_stop(Durability::Relaxed, true);
+}
+
+/// A waker that does something else.
+struct Instead<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Instead<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+fn opened(directory: &tempfile::TempDir) -> Database {
+    let options = OpenOptions {
+        size_bytes: 64 << 20,
+        ..OpenOptions::default()
+    };
+    Database::open(&directory.path().join("database"), &options).expect("it opens")
+}
+
+/// Does it on a thread of its own, and waits for that, but not for ever.
+fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(work()));
+    let result = result.recv_timeout(Duration::from_secs(30));
+    result.expect("it is done in time")
+}
+
+/// Goal: a waker that panics harms nobody else. Method: a task with such a waker waits for a durable write; then it has its reply, and threads write, relaxed
+/// and durable, and are answered.
+#[test]
+fn a_panic_of_a_waker_is_nobody_elses() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let database = opened(&directory);
+    let woken = Arc::new(AtomicBool::new(false));
+    let waker = {
+        let woken = Arc::clone(&woken);
+        Waker::from(Arc::new(Instead(move || {
+            woken.store(true, Ordering::SeqCst);
+            panic!("a waker with a bug");
+        })))
+    };
+    for number in 0..3_u8 {
+        woken.store(false, Ordering::SeqCst);
+        let mut put = pin!(database.put_async(&[number], b"value", Durability::Durable));
+        let polled = put.as_mut().poll(&mut Context::from_waker(&waker));
+        if polled.is_pending() {
+            let seen = Arc::clone(&woken);
+            within_patience(move || {
+                while !seen.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            });
+            let polled = put.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(matches!(polled, Poll::Ready(Ok(()))));
+        }
+        let writer = database.clone();
+        within_patience(move || {
+            writer.put(b"relaxed", b"value", Durability::Relaxed)?;
+            writer.put(b"durable", b"value", Durability::Durable)?;
+            writer.sync()
+        })
+        .expect("others go on");
+    }
+    within_patience(move || drop(database));
+}
+
+/// Goal: the last handle may go on the database's own thread, which then closes the database without waiting for itself. Method: it is held by the waker of a
+/// task whose write that thread makes durable, with other writes under way or none; then the database is opened again, and the write is there.
+#[test]
+fn the_last_handle_may_go_on_the_databases_own_thread() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for number in 0..5_u8 {
+        let database = opened(&directory);
+        let mut put = Box::pin(database.put_async(&[number], b"value", Durability::Durable));
+        let value = vec![number; 100_000];
+        let others = (0..40 * number).map(|other| {
+            let key = [number, other];
+            database.put_async(&key, &value, Durability::Durable)
+        });
+        let others: Vec<_> = others.collect();
+        let last = Mutex::new(Some(database));
+        let waker = Waker::from(Arc::new(Instead(move || drop(lock(&last).take()))));
+        let polled = put.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(matches!(polled, Poll::Pending | Poll::Ready(Ok(()))));
+        drop((waker, others));
+        let directory = directory.path().to_owned();
+        within_patience(move || {
+            let options = OpenOptions::default();
+            let path = directory.join("database");
+            let again = loop {
+                match Database::open(&path, &options) {
+                    Ok(again) => break again,
+                    Err(OpenError::Locked { .. }) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            };
+            let found = again.get(&[number]).expect("it is open");
+            assert_eq!(found.as_deref(), Some(&b"value"[..]));
+        });
+    }
 }

@@ -62,20 +62,24 @@ pub(crate) fn choose(
     file: &Arc<DataFile>,
     choice: DriverChoice,
 ) -> Result<(Box<dyn Driver>, Option<String>), String> {
-    let pool = || -> Box<dyn Driver> { Box::new(pool::Pool::new(Arc::clone(file))) };
+    let pool = || -> Result<Box<dyn Driver>, String> {
+        let pool =
+            pool::Pool::new(file).map_err(|error| format!("no thread can be started: {error}"))?;
+        Ok(Box::new(pool))
+    };
     match choice {
-        DriverChoice::Threads => Ok((pool(), None)),
+        DriverChoice::Threads => Ok((pool()?, None)),
         #[cfg(target_os = "linux")]
         DriverChoice::Uring | DriverChoice::Auto => match uring::Uring::new(Arc::clone(file)) {
             Ok(uring) => Ok((Box::new(uring), None)),
             Err(error) if choice == DriverChoice::Auto => Ok((
-                pool(),
+                pool()?,
                 Some(format!("the kernel refuses io_uring: {error}")),
             )),
             Err(error) => Err(format!("io_uring cannot be used: {error}")),
         },
         #[cfg(not(target_os = "linux"))]
-        DriverChoice::Auto => Ok((pool(), None)),
+        DriverChoice::Auto => Ok((pool()?, None)),
         #[cfg(not(target_os = "linux"))]
         DriverChoice::Uring => Err("io_uring exists on Linux only".to_owned()),
     }

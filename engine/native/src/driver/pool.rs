@@ -3,6 +3,7 @@
 //! Invariants: an operation is taken by one thread; a thread without work sleeps, and so does `wait`.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -42,18 +43,22 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(file: Arc<DataFile>) -> Pool {
+    /// Starts the threads. With fewer than there should be it works as well, but not without any.
+    pub(crate) fn new(file: &Arc<DataFile>) -> io::Result<Pool> {
         let shared = Arc::new(Shared::default());
-        let threads = (0..THREADS)
-            .map(|number| {
-                let (shared, file) = (Arc::clone(&shared), Arc::clone(&file));
-                std::thread::Builder::new()
-                    .name(format!("kvsim-disk-{number}"))
-                    .spawn(move || shared.serve(&file))
-                    .expect("a thread can be started")
-            })
-            .collect();
-        Pool { shared, threads }
+        let mut threads = Vec::new();
+        for number in 0..THREADS {
+            let (shared, file) = (Arc::clone(&shared), Arc::clone(file));
+            let started = std::thread::Builder::new()
+                .name(format!("kvsim-disk-{number}"))
+                .spawn(move || shared.serve(&file));
+            match started {
+                Ok(thread) => threads.push(thread),
+                Err(error) if threads.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(Pool { shared, threads })
     }
 }
 

@@ -1,7 +1,7 @@
 //! io_uring: operations are queued in memory that the kernel shares, and one system call begins them and waits for ends.
 //!
 //! The file is registered, so that the kernel need not look it up for each operation. A thread that waits submits in the same
-//! call; one that does not wait submits without waiting. What blocks by nature (growing) has a thread for as long as it takes.
+//! call; one that does not wait submits without waiting. What blocks by nature (growing) has a thread of its own, which sleeps otherwise.
 //!
 //! Invariants: the memory of an operation under way is kept in `slots` until the kernel has said that it is done with it, also
 //! while the driver is dropped; a transfer that was cut short goes on with its rest; `queue` and `reap` are each called by one
@@ -14,8 +14,11 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
@@ -64,7 +67,7 @@ struct Slots {
     free: Vec<usize>,
     /// Ends of what did not go through the ring.
     ended: Vec<Completion>,
-    /// Operations that have a thread of their own.
+    /// Operations of the thread for what blocks.
     elsewhere: usize,
     /// A lone write that nobody has begun: whoever waits next, or works, does it itself.
     lone: Option<(u64, DiskOp)>,
@@ -74,6 +77,9 @@ struct Slots {
 
 pub(crate) struct Uring {
     ring: Arc<Ring>,
+    /// What blocks goes there. Both are there until the driver is dropped.
+    blocking: Option<Sender<(u64, DiskOp)>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 struct Ring {
@@ -103,9 +109,29 @@ impl Uring {
             waking: AtomicBool::new(false),
             wake_ups: AtomicUsize::new(0),
         };
+        let ring = Arc::new(ring);
+        let (blocking, operations) = std::sync::mpsc::channel();
+        let serving = Arc::clone(&ring);
+        let thread = std::thread::Builder::new()
+            .name("kvsim-grow".to_owned())
+            .spawn(move || serving.serve(&operations))?;
         Ok(Uring {
-            ring: Arc::new(ring),
+            ring,
+            blocking: Some(blocking),
+            thread: Some(thread),
         })
+    }
+
+    /// Has it done on the thread for what blocks. Without that thread it fails.
+    fn queue_blocking(&self, tag: u64, op: DiskOp) {
+        lock(&self.ring.slots).elsewhere += 1;
+        let sent = self
+            .blocking
+            .as_ref()
+            .is_some_and(|to| to.send((tag, op)).is_ok());
+        if !sent {
+            self.ring.end_elsewhere(tag, Err(DiskError::Write));
+        }
     }
 }
 
@@ -373,7 +399,10 @@ impl Driver for Uring {
             return;
         }
         drop(slots);
-        self.ring.queue(tag, op);
+        match op {
+            DiskOp::Discard { .. } | DiskOp::Grow { .. } => self.queue_blocking(tag, op),
+            _ => self.ring.queue(tag, op),
+        }
     }
 
     fn start(&self) {
@@ -461,7 +490,7 @@ impl Ring {
                 }
             }
             DiskOp::Flush => Work::Flush,
-            DiskOp::Discard { .. } | DiskOp::Grow { .. } => return self.elsewhere(tag, op),
+            DiskOp::Discard { .. } | DiskOp::Grow { .. } => unreachable!("it blocks"),
         };
         let slot = Slot {
             tag,
@@ -473,22 +502,21 @@ impl Ring {
         self.push(&entry);
     }
 
-    /// Does it on a thread of its own.
-    fn elsewhere(self: &Arc<Ring>, tag: u64, op: DiskOp) {
-        lock(&self.slots).elsewhere += 1;
-        let ring = Arc::clone(self);
-        let work = move || {
-            let result = blocking::execute(&ring.file, op);
-            let mut slots = lock(&ring.slots);
-            slots.elsewhere -= 1;
-            slots.ended.push(Completion { tag, result });
-            drop(slots);
-            ring.wake();
-        };
-        std::thread::Builder::new()
-            .name("kvsim-grow".to_owned())
-            .spawn(work)
-            .expect("a thread can be started");
+    /// Does what blocks, one after the other, until the driver is dropped.
+    fn serve(&self, operations: &Receiver<(u64, DiskOp)>) {
+        for (tag, op) in operations {
+            let work = AssertUnwindSafe(|| blocking::execute(&self.file, op));
+            let result = catch_unwind(work).unwrap_or(Err(DiskError::Write));
+            self.end_elsewhere(tag, result);
+        }
+    }
+
+    fn end_elsewhere(&self, tag: u64, result: Result<Option<IoBuf>, DiskError>) {
+        let mut slots = lock(&self.slots);
+        slots.elsewhere -= 1;
+        slots.ended.push(Completion { tag, result });
+        drop(slots);
+        self.wake();
     }
 }
 
@@ -499,6 +527,11 @@ impl Drop for Uring {
         while !lock(&self.ring.slots).is_idle() {
             self.wait(Some(Duration::from_millis(100)));
             self.reap(&mut done);
+        }
+        self.blocking = None;
+        if let Some(thread) = self.thread.take() {
+            let joined = thread.join();
+            debug_assert!(joined.is_ok(), "the thread for what blocks panicked");
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - whoever lets it go looks whether a write was accepted meanwhile, and hands it in.
 
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
@@ -63,7 +64,41 @@ impl Held<'_> {
     }
 }
 
+/// There while a thread works for the database, with its lock or without.
+pub(super) struct Outside<'a> {
+    shared: &'a Shared,
+    was_panicking: bool,
+}
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.was_panicking {
+            self.shared.fail_stop();
+        }
+    }
+}
+
 impl Shared {
+    /// From here on a panic of this thread ends the engine, not only with the lock held: it may be the thread that waits for the disk on behalf of all.
+    pub(super) fn outside(&self) -> Outside<'_> {
+        Outside {
+            shared: self,
+            was_panicking: std::thread::panicking(),
+        }
+    }
+
+    /// This thread panics while others may rely on it.
+    fn fail_stop(&self) {
+        let mut inside = self.lock();
+        let errands = self.give_up(&mut inside);
+        drop(inside);
+        // A second panic would end the process.
+        let told = catch_unwind(AssertUnwindSafe(|| self.run(errands)));
+        std::mem::forget(told);
+        // What others still put down there is of requests that nobody waits for.
+        Seat::change();
+    }
+
     fn held<'a>(&'a self, inside: MutexGuard<'a, Inside>) -> Held<'a> {
         Held {
             shared: self,
