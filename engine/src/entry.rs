@@ -24,7 +24,7 @@ const EXTENT: u8 = 3;
 
 /// A value of this size takes no more of an entry than any place in the log.
 pub(crate) const INLINE_BYTES_ALWAYS: u64 = 12;
-const _: () = assert!(INLINE_BYTES_ALWAYS as usize == LSN_BYTES_USUAL + 1 + TAG_BYTES);
+const _: () = assert!(INLINE_BYTES_ALWAYS == (LSN_BYTES_USUAL + 1 + TAG_BYTES) as u64);
 
 const TAG_BYTES: usize = 4;
 /// No longer value lies in an entry: it would not fit in a page with every key.

@@ -1,5 +1,6 @@
 //! Sectors that cannot be read: a torn one is a torn tail, one that is known to have been durable is damage, and a device that fails altogether
 //! says nothing about either.
+#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
 mod common;
 

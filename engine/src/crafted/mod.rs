@@ -1,6 +1,7 @@
 //! Tests: crafted images. Fields of real images are changed, and all checksums made right again, so that only the engine's own checks stand
 //! between a wrong number and what it is used for. Whatever an image says, an opening answers, and so does everything after it: no panic, no
 //! endless work, no memory beyond a stated proportion of the image.
+#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
@@ -230,7 +231,7 @@ fn try_image(recipe: &Recipe, image: Vec<u8>, seed: u64) -> bool {
         let opened = open(&mut world);
         if opened {
             use_it(&mut world, seed, recipe.keys);
-            if seed % 2 == 0 {
+            if seed.is_multiple_of(2) {
                 answer(&mut world, Request::Close);
             }
             world.kill();

@@ -190,7 +190,8 @@ fn opened(directory: &tempfile::TempDir) -> Database {
 /// Does it on a thread of its own, and waits for that, but not for ever.
 fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = std::sync::mpsc::channel();
-    std::thread::spawn(move || done.send(work()));
+    let thread = std::thread::Builder::new().spawn(move || done.send(work()));
+    drop(thread.expect("a thread"));
     let result = result.recv_timeout(Duration::from_secs(30));
     result.expect("it is done in time")
 }
