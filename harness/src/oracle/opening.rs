@@ -61,7 +61,7 @@ impl Oracle {
                 return refusal(
                     Property::AcknowledgedDurable,
                     Symptom::FalseAlarm,
-                    "although the device did nothing wrong",
+                    "although no fault has damaged what was durable",
                 );
             }
             Status::IoError if failures == 0 => {

@@ -305,8 +305,14 @@ impl Oracle {
             };
             if !excused {
                 let what = &report.what;
+                let although = match report.status {
+                    Status::IoError => {
+                        "no read of the device has failed since the guest was started"
+                    }
+                    _ => "no fault has damaged what was durable",
+                };
                 let sentence = format!(
-                    "{}, {what} was answered `{:?}`: {}, although the device did nothing wrong",
+                    "{}, {what} was answered `{:?}`: {}, although {although}",
                     self.when(),
                     report.status,
                     report.message

@@ -207,7 +207,10 @@ impl Oracle {
                     "it is well formed",
                 )
             }
-            Status::Corruption => excused(truth.may_be_damaged(), "the device did nothing wrong"),
+            Status::Corruption => excused(
+                truth.may_be_damaged(),
+                "no fault has damaged what was durable",
+            ),
             Status::IoError if asked.writes() => excused(
                 write_failed || (asked == Asked::Close && read_failed),
                 NO_WRITE_FAILED,
