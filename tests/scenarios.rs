@@ -73,6 +73,7 @@ shipped! {
     space_returns: ["run.seeds=2..4", "run.crashes=2", "run.events_per_crash=8000"];
     swarm: ["run.seeds=1..41"];
     torn_superblock: ["run.seeds=1..3", "run.crashes=60"];
+    torn_unreadable: ["run.seeds=1..3", "run.crashes=60"];
     torn_write: ["run.seeds=1..3", "run.crashes=60"];
     write_error: ["run.seeds=1..3", "run.crashes=40"];
     write_error_protected: ["run.seeds=5..9", "run.crashes=40"];
