@@ -4,10 +4,11 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kvsim_harness::campaign::CampaignError;
+use kvsim_harness::control::Control;
 use kvsim_harness::guest;
-use kvsim_harness::mutants::catalogue::{HOST_SCENARIOS, TRIALS, Trial, trials_for};
+use kvsim_harness::mutants::catalogue::{HOST_SCENARIOS, SHIPPED, TRIALS, Trial, trials_for};
 use kvsim_harness::mutants::host::{HostReport, leave_out_each};
-use kvsim_harness::mutants::{Hunt, Mutant, Report, json, text};
+use kvsim_harness::mutants::{Hunt, Mutant, Report, json, shipped, text};
 
 use crate::args::MutantsArgs;
 use crate::exit::Exit;
@@ -50,10 +51,11 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
             program,
             jobs: args.jobs.unwrap_or_else(all_cores),
             failures: Some(args.failures.clone()),
-            minimise: args.minimise,
+            minimise: args.minimise || args.shipped,
+            limit: args.shipped.then_some(shipped::LIMIT),
         };
         let control = interrupts.next();
-        let quiet = args.json;
+        let (quiet, is_shipped) = (args.json, args.shipped);
         let done = tokio::task::spawn_blocking(move || {
             let mut report = Report {
                 guest: (
@@ -63,11 +65,16 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
                 jobs: hunt.jobs.get(),
                 ..Report::default()
             };
-            let hunted = all(&hunt, &wanted, &scenarios, &control, quiet, &mut report);
+            let hunted = if is_shipped {
+                all_shipped(&hunt, &wanted, &control, quiet, &mut report)
+            } else {
+                all(&hunt, &wanted, &scenarios, &control, quiet, &mut report)
+            };
             report.interrupted = control.stopped().is_some();
             (hunted, report)
         });
         match done.await {
+            Ok((Ok(()), report)) if args.shipped => finish_shipped(&report, args.json),
             Ok((Ok(()), report)) => finish(&report, args.json),
             Ok((Err(error), _)) => of_error(&error),
             Err(error) => {
@@ -161,7 +168,7 @@ fn all(
     hunt: &Hunt,
     wanted: &[Mutant],
     scenarios: &[String],
-    control: &Arc<kvsim_harness::control::Control>,
+    control: &Arc<Control>,
     quiet: bool,
     report: &mut Report,
 ) -> Result<(), CampaignError> {
@@ -197,6 +204,47 @@ fn all(
         }
     }
     Ok(())
+}
+
+/// Hunts each mutant with the scenarios that ship, and shrinks what is caught.
+fn all_shipped(
+    hunt: &Hunt,
+    wanted: &[Mutant],
+    control: &Control,
+    quiet: bool,
+    report: &mut Report,
+) -> Result<(), CampaignError> {
+    if !quiet {
+        print(&shipped::head(colour()));
+    }
+    for mutant in wanted {
+        let hunted = hunt.hunt(*mutant, SHIPPED, control)?;
+        if control.stopped().is_some() {
+            break;
+        }
+        if !quiet {
+            print(&shipped::line(&hunted, colour()));
+        }
+        report.hunted.push(hunted);
+    }
+    Ok(())
+}
+
+fn finish_shipped(report: &Report, json: bool) -> Exit {
+    let totals = shipped::totals(report);
+    let all = totals.mutants;
+    let exit = if totals.not_shrunk > 0 {
+        Exit::Internal
+    } else if report.interrupted || totals.caught < all || totals.blamed_right < all {
+        Exit::Inconclusive
+    } else {
+        Exit::Clean
+    };
+    if json {
+        return print_json(&shipped::document(report, exit as u8), exit);
+    }
+    print(&shipped::score(report));
+    exit
 }
 
 fn finish(report: &Report, json: bool) -> Exit {

@@ -2,6 +2,7 @@
 //! either finished, and then as if nobody had looked, or cut short and left out.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// Why a campaign ended before its seeds did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +16,9 @@ pub enum Stop {
 /// Shared by the one who watches and all workers.
 #[derive(Debug)]
 pub struct Control {
+    began: Instant,
+    /// Nanoseconds after the beginning at which the time is over.
+    ends_after_ns: AtomicU64,
     time_over: AtomicBool,
     interrupted: AtomicBool,
     last_wanted_seed: AtomicU64,
@@ -26,6 +30,8 @@ pub struct Control {
 impl Default for Control {
     fn default() -> Self {
         Control {
+            began: now(),
+            ends_after_ns: AtomicU64::new(u64::MAX),
             time_over: AtomicBool::new(false),
             interrupted: AtomicBool::new(false),
             last_wanted_seed: AtomicU64::new(u64::MAX),
@@ -45,16 +51,33 @@ impl Control {
         }
     }
 
+    /// Sets the real time after which all workers are asked to end, counted from now. It replaces an earlier limit.
+    pub fn end_after(&self, time: Duration) {
+        let ends_after = self.began.elapsed().saturating_add(time);
+        let ns = u64::try_from(ends_after.as_nanos()).unwrap_or(u64::MAX);
+        self.ends_after_ns.store(ns, Ordering::Relaxed);
+    }
+
+    /// Takes the limit of [`Control::end_after`] back.
+    pub fn never_end(&self) {
+        self.ends_after_ns.store(u64::MAX, Ordering::Relaxed);
+    }
+
     /// Whether and why it was stopped; an interruption counts more.
     #[must_use]
     pub fn stopped(&self) -> Option<Stop> {
         if self.interrupted.load(Ordering::Relaxed) {
             Some(Stop::Interrupted)
+        } else if self.time_over.load(Ordering::Relaxed) || self.is_late() {
+            Some(Stop::TimeOver)
         } else {
-            self.time_over
-                .load(Ordering::Relaxed)
-                .then_some(Stop::TimeOver)
+            None
         }
+    }
+
+    fn is_late(&self) -> bool {
+        let ends_after = self.ends_after_ns.load(Ordering::Relaxed);
+        ends_after != u64::MAX && self.began.elapsed() >= Duration::from_nanos(ends_after)
     }
 
     /// Crashes so far.
@@ -100,5 +123,34 @@ impl Control {
 
     pub(crate) fn count_seed(&self) {
         self.seeds_done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "real time ends a search and decides nothing else"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a limit of real time ends what is under way, and can be taken back. Method: limits of nothing and of an hour.
+    #[test]
+    fn a_limit_ends_and_can_be_taken_back() {
+        let control = Control::default();
+        assert_eq!(control.stopped(), None);
+        control.end_after(Duration::ZERO);
+        assert_eq!(control.stopped(), Some(Stop::TimeOver));
+        control.end_after(Duration::from_secs(3_600));
+        assert_eq!(control.stopped(), None);
+        control.end_after(Duration::ZERO);
+        control.never_end();
+        assert_eq!(control.stopped(), None);
+        control.stop(Stop::Interrupted);
+        assert_eq!(control.stopped(), Some(Stop::Interrupted));
     }
 }

@@ -27,6 +27,7 @@ fn hunt() -> Hunt {
         jobs: all_cores(),
         failures: None,
         minimise: false,
+        limit: None,
     }
 }
 

@@ -86,8 +86,35 @@ impl Source {
 
     /// A client has its answer.
     pub(crate) fn replied(&mut self, client: ClientId, reply: &Reply) {
-        if let Source::Drawn { workload, .. } = self {
+        // The preload has no client that could be waiting.
+        if let (Source::Drawn { workload, .. }, true) = (self, client != PRELOAD_WRITER) {
             workload.replied(client, reply);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::WorkloadConfig;
+    use kvsim_sim::api::Status;
+
+    /// Goal: an answer to the preload concerns no client. Method: clients that draw, with a preload, and the answer to it.
+    #[test]
+    fn the_preload_is_answered_to_no_client() {
+        let config = WorkloadConfig {
+            preload: 1,
+            ..WorkloadConfig::default()
+        };
+        let workload = Workload::new(&config, 1).expect("it is possible");
+        let mut source = Source::drawn(workload, 1);
+        assert!(source.preload().is_some());
+        let reply = Reply {
+            id: 1,
+            status: Status::Ok,
+            body: kvsim_sim::api::Body::Empty,
+        };
+        source.replied(PRELOAD_WRITER, &reply);
+        assert!(source.next(0).is_some());
     }
 }

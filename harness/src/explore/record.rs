@@ -84,10 +84,18 @@ fn clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
     Workload::new(&scenario.workload, seed).map_err(|error| invalid(error.to_string()))
 }
 
+/// Clients whose preload is done.
+fn loaded(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    let mut clients = clients(scenario, seed)?;
+    if scenario.explore.depth > 1 || scenario.explore.again_every > 0 {
+        while clients.preload().is_some() {}
+    }
+    Ok(clients)
+}
+
 /// Clients that write nothing which the scenario's clients may have written in a recording: the numbers of their values are beyond.
 pub(super) fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
-    let mut clients = clients(scenario, seed)?;
-    while clients.preload().is_some() {}
+    let mut clients = loaded(scenario, seed)?;
     for request in 0..4 * scenario.explore.operations {
         let client = request % u64::from(clients.clients().max(1));
         clients.next(u32::try_from(client).unwrap_or(0));
@@ -122,7 +130,8 @@ pub(super) fn record_from(
     *work += toll::work(&life.world);
     let clients = match &life.source {
         Source::Drawn { workload, .. } => (**workload).clone(),
-        Source::Listed { .. } if scenario.explore.again_every == 0 => clients(scenario, seed)?,
+        // After a cut they ask nothing then, and load nothing either.
+        Source::Listed { .. } if scenario.explore.again_every == 0 => loaded(scenario, seed)?,
         Source::Listed { .. } => later_clients(scenario, seed)?,
     };
     let mut marks = MarkCounts::default();

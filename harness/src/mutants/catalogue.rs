@@ -23,15 +23,18 @@ pub struct Trial {
     pub how: How,
     source: &'static str,
     text: &'static str,
+    /// Seeds that are run in place of the scenario's own: up to so many, if that is not 0.
+    seeds_max: u64,
 }
 
 macro_rules! trials {
-    ($(in $folder:literal { $($name:literal $how:ident;)* })*) => {
+    ($(in $folder:literal { $($name:literal $how:ident $seeds_max:literal;)* })*) => {
         &[$($(Trial {
             name: $name,
             how: How::$how,
             source: concat!($folder, $name, ".toml"),
             text: include_str!(concat!("../../../", $folder, $name, ".toml")),
+            seeds_max: $seeds_max,
         }),*),*]
     };
 }
@@ -39,29 +42,38 @@ macro_rules! trials {
 /// All scenarios, in the order in which they are tried: those that were written for mutants, then some of those that a user runs.
 pub const TRIALS: &[Trial] = trials! {
     in "scenarios/mutants/" {
-        "durable" Explore;
-        "through" Explore;
-        "torn" Explore;
-        "extents" Explore;
-        "relaxed" Explore;
-        "reuse" Explore;
-        "restated" Explore;
-        "recovery" Explore;
-        "errors" Seeds;
-        "released" Seeds;
-        "lies" Seeds;
-        "snapshots" Seeds;
-        "everything" Seeds;
-        "roots" Seeds;
-        "closes" Seeds;
-        "parallel" Seeds;
+        "durable" Explore 0;
+        "through" Explore 0;
+        "torn" Explore 0;
+        "extents" Explore 0;
+        "relaxed" Explore 0;
+        "reuse" Explore 0;
+        "restated" Explore 0;
+        "recovery" Explore 0;
+        "errors" Seeds 0;
+        "released" Seeds 0;
+        "lies" Seeds 0;
+        "snapshots" Seeds 0;
+        "everything" Seeds 0;
+        "roots" Seeds 0;
+        "closes" Seeds 0;
+        "parallel" Seeds 0;
     }
     in "scenarios/" {
-        "explore_deep" Explore;
-        "torn_superblock" Seeds;
-        "relaxed_window" Seeds;
-        "space_returns" Seeds;
-        "kitchen_sink" Seeds;
+        "explore_deep" Explore 0;
+        "torn_superblock" Seeds 0;
+        "relaxed_window" Seeds 0;
+        "space_returns" Seeds 0;
+        "kitchen_sink" Seeds 0;
+    }
+};
+
+/// The scenarios that a user runs, in the order in which `kvsim mutants --shipped` tries them. Each has as many seeds as one core runs in about 60 s.
+pub const SHIPPED: &[Trial] = trials! {
+    in "scenarios/" {
+        "powercut" Seeds 40;
+        "kitchen_sink" Seeds 200;
+        "swarm" Seeds 1_000;
     }
 };
 
@@ -75,8 +87,31 @@ impl Trial {
     /// Never: a test loads each.
     #[must_use]
     pub fn load(&self) -> Scenario {
-        match parse(self.source, self.name, self.text.to_owned(), None, &[]) {
-            Ok(scenario) => scenario,
+        self.load_for(None)
+    }
+
+    /// The scenario for a mutant, with its name, or for none.
+    ///
+    /// # Panics
+    /// Never: a test loads each.
+    #[must_use]
+    pub fn load_for(&self, mutant: Option<Mutant>) -> Scenario {
+        let sets = mutant.map(|mutant| {
+            let name = mutant.name();
+            [
+                format!("guest.options.mutant={name}"),
+                format!("name={name}"),
+            ]
+        });
+        let sets = sets.as_ref().map_or(&[][..], |sets| sets);
+        match parse(self.source, self.name, self.text.to_owned(), None, sets) {
+            Ok(mut scenario) => {
+                if self.seeds_max > 0 {
+                    let start = scenario.run.seeds.start;
+                    scenario.run.seeds.end = start + self.seeds_max;
+                }
+                scenario
+            }
             Err(error) => panic!("a scenario that ships is wrong: {error}"),
         }
     }
@@ -145,8 +180,13 @@ mod tests {
     /// Goal: every scenario can be loaded and is called as its file is. Method: all of them.
     #[test]
     fn every_scenario_loads_under_its_name() {
-        for trial in TRIALS {
+        for trial in TRIALS.iter().chain(SHIPPED) {
             assert_eq!(trial.load().name, trial.name);
+            let mutant = Mutant::ALL[0];
+            let scenario = trial.load_for(Some(mutant));
+            let of_a_seed = scenario.of_seed(7).expect("it can be drawn");
+            assert_eq!(of_a_seed.name, mutant.name());
+            assert_eq!(of_a_seed.guest.options["mutant"].0, mutant.name());
         }
     }
 

@@ -11,9 +11,11 @@ pub mod catalogue;
 pub mod fix;
 pub mod host;
 pub mod json;
+pub mod shipped;
 pub mod text;
 
 use std::num::NonZeroUsize;
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +30,7 @@ use crate::explore::parallel::map;
 use crate::failure;
 use crate::minimise::{Budget, minimise};
 use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
-use crate::scenario::{self, OptionText, Scenario};
+use crate::scenario::{self, OptionText, Scenario, ScenarioError};
 use crate::summary::{FailureReport, Tally, Verdict};
 use catalogue::{How, Trial};
 use fix::Fix;
@@ -44,6 +46,8 @@ pub struct Hunt {
     pub failures: Option<PathBuf>,
     /// Whether what was caught is shrunk, which takes a place to save it in.
     pub minimise: bool,
+    /// The real time that shrinking a failure and blaming it may take together.
+    pub limit: Option<Duration>,
 }
 
 /// What became of one scenario.
@@ -216,7 +220,7 @@ impl Hunt {
             hunted.small = hunted
                 .caught()
                 .and_then(|tried| tried.failure.as_ref())
-                .map(|failure| self.shrink(mutant, failure, control));
+                .map(|failure| self.shrink_in_time(mutant, failure, control));
         }
         Ok(hunted)
     }
@@ -236,12 +240,7 @@ impl Hunt {
         control: &Control,
     ) -> Result<Tried, CampaignError> {
         let began = now();
-        let mut scenario = trial.load();
-        if let Some(mutant) = mutant {
-            mutant.name().clone_into(&mut scenario.name);
-            let name = OptionText(mutant.name().to_owned());
-            scenario.guest.options.insert("mutant".to_owned(), name);
-        }
+        let scenario = trial.load_for(mutant);
         let mut tried = Tried {
             trial: *trial,
             states: 0,
@@ -297,13 +296,20 @@ impl Hunt {
         let mut all = Tally::default();
         let seeds: Vec<u64> = (scenario.run.seeds.start..scenario.run.seeds.end).collect();
         for chunk in seeds.chunks(self.jobs.get()) {
-            let one =
-                |seed: &u64| run_seed(scenario, &self.program, *seed, control, Tracing::HashOnly);
+            let one = |seed: &u64| {
+                let drawn = scenario.of_seed(*seed)?;
+                let tracing = Tracing::HashOnly;
+                Ok(run_seed(&drawn, &self.program, *seed, control, tracing))
+            };
             for result in map(self.jobs, 1, chunk, one) {
+                let result = result.map_err(|error: ScenarioError| CampaignError::from(error))?;
                 tried.states += result.tally.crashes();
                 all.add(&result.tally);
                 match &result.end {
-                    SeedEnd::Violation(_) => return self.confirm(scenario, &result, tried),
+                    SeedEnd::Violation(_) => {
+                        let drawn = scenario.of_seed(result.seed)?;
+                        return self.confirm(&drawn, &result, tried);
+                    }
                     SeedEnd::Rejected(message) => {
                         return Err(CampaignError::Rejected {
                             seed: result.seed,
@@ -351,6 +357,22 @@ impl Hunt {
         let (failure, _) = failure::report(&scenario, program, result, directory);
         tried.failure = Some(failure);
         Ok(())
+    }
+
+    /// Shrinks and blames within the limit. A panic of ours is a result like any other failure to shrink.
+    fn shrink_in_time(
+        &self,
+        mutant: Mutant,
+        failure: &FailureReport,
+        control: &Control,
+    ) -> Result<Small, String> {
+        if let Some(limit) = self.limit {
+            control.end_after(limit);
+        }
+        let shrink = AssertUnwindSafe(|| self.shrink(mutant, failure, control));
+        let small = std::panic::catch_unwind(shrink);
+        control.never_end();
+        small.unwrap_or_else(|_| Err("internal error: kvsim panicked".to_owned()))
     }
 
     fn shrink(
