@@ -189,12 +189,15 @@ pub(crate) struct ReplayArgs {
     /// A failing case that `kvsim run` or `kvsim explore` saved, or a folder of such cases
     #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) file: PathBuf,
-    /// Shrink it first and save the small one: fewer requests, smaller values, fewer survivors; and look for what is to blame
+    /// Shrink it first and save the small one: fewer requests, smaller values, fewer persisted writes; and look for what is to blame
     #[arg(long, visible_alias = "minimize")]
     pub(crate) minimise: bool,
-    /// Say which single flush, write-through or later acknowledgement would make it pass
+    /// Say which flushes, write-throughs or later acknowledgements would make it pass
     #[arg(long)]
     pub(crate) blame: bool,
+    /// Stop shrinking and blaming after this real time, with the smallest case so far: 60s, 5m
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
+    pub(crate) duration: Duration,
     /// Where the small case is saved
     #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, requires = "minimise")]
     pub(crate) failures: PathBuf,

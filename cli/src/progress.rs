@@ -196,3 +196,41 @@ mod tests {
         );
     }
 }
+
+/// The line of a minimisation.
+pub(crate) struct Shrinking(ProgressBar);
+
+impl Shrinking {
+    /// Begins to show; nothing is shown if that is not wanted or nobody sees it.
+    pub(crate) fn show(wanted: bool) -> Shrinking {
+        let bar = ProgressBar::new_spinner();
+        let shown = wanted && stderr().is_terminal();
+        bar.set_draw_target(if shown {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        });
+        let style = ProgressStyle::with_template(
+            "{spinner} {msg}, {elapsed}; Ctrl-C ends it with the smallest case so far",
+        );
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+        bar.enable_steady_tick(PERIOD);
+        Shrinking(bar)
+    }
+
+    /// Says how far a minimisation has come.
+    pub(crate) fn at(&self, now: kvsim_harness::minimise::Progress) {
+        self.0.set_message(format!(
+            "{} requests, {} crashes; {}",
+            thousands(now.requests as u64),
+            thousands(now.crashes),
+            now.step
+        ));
+    }
+}
+
+impl Drop for Shrinking {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}

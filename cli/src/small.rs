@@ -3,11 +3,12 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kvsim_harness::blame;
 use kvsim_harness::control::Control;
 use kvsim_harness::guest::{self, Instances, Program};
-use kvsim_harness::minimise::{self, Budget};
+use kvsim_harness::minimise::minimise_and_blame;
 use kvsim_harness::report::failure_page;
 use kvsim_harness::scenario::Scenario;
 use kvsim_harness::summary::{FailureReport, json, text};
@@ -16,6 +17,7 @@ use crate::args::ReplayArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print, print_json};
+use crate::progress::Shrinking;
 use crate::report;
 use crate::run::{all_cores, warn_of_another_guest};
 use crate::runtime;
@@ -68,11 +70,14 @@ async fn one(
     let jobs = args.common.jobs.unwrap_or_else(all_cores);
     let control = interrupts.next();
     let (work, program) = (scenario.clone(), Arc::clone(program));
-    let (minimise, directory) = (args.minimise, args.failures.clone());
+    let (minimise, directory, limit) = (args.minimise, args.failures.clone(), args.duration);
+    let progress = Shrinking::show(!args.output.quiet && !args.output.json);
     let outcome = tokio::task::spawn_blocking(move || {
         if minimise {
-            shrink(&work, &program, jobs, &control, &directory)
+            let to = (directory.as_path(), limit);
+            shrink(&work, &program, jobs, &control, to, &progress)
         } else {
+            control.end_after(limit);
             blamed(&work, &program, jobs, &control).map(|report| (report, None))
         }
     });
@@ -96,7 +101,7 @@ fn blamed(
     jobs: NonZeroUsize,
     control: &Control,
 ) -> Result<FailureReport, String> {
-    let noted = minimise::with_steps(scenario, program, control)?;
+    let (noted, _) = kvsim_harness::minimise::with_steps(scenario, program)?;
     blame::replay(&noted, program, jobs, control)
 }
 
@@ -105,10 +110,12 @@ fn shrink(
     program: &Arc<dyn Program>,
     jobs: NonZeroUsize,
     control: &Control,
-    directory: &Path,
+    (directory, limit): (&Path, Duration),
+    progress: &Shrinking,
 ) -> Outcome {
-    let small = minimise::minimise(scenario, program, Budget::default(), jobs, control)?;
-    let blame = small.blame(program, jobs, control)?;
+    let watch = |now| progress.at(now);
+    let limit = Some(limit);
+    let (small, blame) = minimise_and_blame(scenario, program, jobs, control, limit, &watch)?;
     let report = small.report(program.as_ref(), Some(directory), Some(blame));
     Ok((report, Some(small.size())))
 }

@@ -58,6 +58,12 @@ impl Control {
         self.ends_after_ns.store(ns, Ordering::Relaxed);
     }
 
+    /// The real time since this was made.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
     /// Takes the limit of [`Control::end_after`] back.
     pub fn never_end(&self) {
         self.ends_after_ns.store(u64::MAX, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use kvsim_harness::blame::{Blame, Missing};
+use kvsim_harness::blame::{Blame, BlameVerdict, Missing};
 use kvsim_harness::explore::ExploreReport;
 use kvsim_harness::scenario::{Scenario, load};
 use kvsim_harness::summary::Verdict;
@@ -52,7 +52,8 @@ fn an_early_answer_misses_a_flush_before_it() {
             "{write} written through; or a flush between {write} and the acknowledgement of `{request}`"
         )
     );
-    assert!(!blame.elsewhere_too);
+    assert!(!blame.together);
+    assert_eq!(blame.verdict(), BlameVerdict::Ordering);
 }
 
 /// Goal: what no flush mends is not blamed on one. Method: a guest that forgets its last record however durable it is.
@@ -62,6 +63,7 @@ fn what_is_forgotten_is_no_ordering_bug() {
     let (_, _, blame) = blamed(slate_scenario(&["explore.operations=20"]), &program);
     assert_eq!(blame.cures, [], "{blame}");
     assert!(blame.to_string().starts_with("no ordering bug"), "{blame}");
+    assert_eq!(blame.verdict(), BlameVerdict::NotOrdering);
     assert!(blame.tried > 0);
 }
 
@@ -81,6 +83,11 @@ fn a_tear_that_is_not_endured_is_no_missing_flush() {
     let sentence = blame.to_string();
     assert!(
         sentence.starts_with("no flush is missing: a recovery makes the wrong thing of what it finds, or else operation 2 "),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("it passes if operation 1 ")
+            && sentence.contains(" is not torn (only its sector"),
         "{sentence}"
     );
 }

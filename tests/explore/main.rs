@@ -419,7 +419,7 @@ fn a_failure_is_made_small() {
     assert!(!small.exhausted);
     let said = small.size();
     assert!(
-        said.starts_with("1 requests, 1 crashes, 0 survivors"),
+        said.starts_with("1 requests, 1 crashes, 0 persisted writes"),
         "{said}"
     );
     let blame = small.blame(&program, NonZeroUsize::MIN, &Control::default());

@@ -18,6 +18,7 @@ fn program() -> Arc<dyn Program> {
     Arc::clone(PROGRAM.get_or_init(load))
 }
 
+mod shipped;
 mod small;
 mod work_errors;
 

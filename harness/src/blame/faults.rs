@@ -7,13 +7,13 @@ use kvsim_simdisk::FaultKind;
 
 use crate::case::{Case, Course, Driven, Stop, drive_on};
 use crate::explore::Setting;
-use crate::oracle::{Property, Symptom};
+use crate::oracle::Class;
 
 /// What befalls the device in a case that does not fail in this way without it, in words; nothing if that makes no difference.
 pub(super) fn needed(
     setting: Setting<'_>,
     case: &Case,
-    kind: (Property, Symptom),
+    class: Class,
     driven: &Driven,
 ) -> Option<String> {
     let fired = driven.world.device().fired_script().iter();
@@ -37,7 +37,7 @@ pub(super) fn needed(
     let seed = scenario.run.seeds.start;
     let program = setting.program;
     let ended = drive_on(&scenario, &without, program, seed, TraceMode::Off, course).ok()?;
-    if matches!(ended.end, Err(Stop::Violation(violation)) if violation.kind() == kind) {
+    if matches!(ended.end, Err(Stop::Violation(violation)) if violation.class() == class) {
         return None;
     }
     let faults: BTreeSet<String> = fired

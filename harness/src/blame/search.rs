@@ -1,40 +1,41 @@
 //! Tries one thing after the other, the least first.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use kvsim_sim::{Effort, Mend, Place, TraceMode};
 use kvsim_simdisk::{OpId, Sectors};
 
 use super::timeline::Timeline;
-use super::{Blame, Cure, Missing, faults};
+use super::{Blame, Cure, Missing, conditions, faults};
 use crate::case::{Case, CaseLife, Stop, drive_mended};
-use crate::explore::{Around, Purse, Reach, Setting, patience, work};
-use crate::oracle::{Property, Symptom};
+use crate::explore::{OpenRun, Plan, Purse, Reach, Setting, patience, work};
+use crate::oracle::Class;
 use crate::scenario::Scenario;
 
 /// Operations after an answer whose end it is held back for, one after the other, at most.
 const AWAITED_MAX: usize = 12;
 
 /// A case under suspicion.
-struct Suspect<'a> {
+pub(super) struct Suspect<'a> {
     setting: Setting<'a>,
-    case: &'a Case,
-    kind: (Property, Symptom),
-    timeline: Timeline,
+    pub(super) case: &'a Case,
+    class: Class,
+    pub(super) timeline: Timeline,
     /// The same with the last cut left out: what the guest would have done.
     uncut: Timeline,
     /// The life that ends with the last cut.
-    last: usize,
+    pub(super) last: usize,
     purse: Purse,
     tried: u64,
     /// From which life on, and whether operations wait too: whether all that can be done of the kind helps.
     all_help: BTreeMap<(usize, bool), bool>,
+    /// What could be saved is missed only where it is torn.
+    pub(super) only_torn: bool,
 }
 
 /// What is tried before what: the next only if nothing helps before.
-#[derive(Clone, Copy)]
-enum Tier {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tier {
     /// Something is made durable that is not.
     Durable,
     /// Somebody is told later.
@@ -43,15 +44,6 @@ enum Tier {
     Reused,
     /// A write is held back.
     Ordered,
-}
-
-/// How much has to be well.
-#[derive(Clone)]
-enum Scope {
-    /// Every state of the case's lives.
-    Everywhere,
-    /// The states of these points of the last life that is cut.
-    Here(Range<usize>),
 }
 
 pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result<Blame, String> {
@@ -69,8 +61,8 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         // Without a cut nothing is lost that a flush could save.
         return Ok(Blame::default());
     };
-    let kind = violation.kind();
-    if let Some(fault) = faults::needed(setting, case, kind, &driven) {
+    let class = violation.class();
+    if let Some(fault) = faults::needed(setting, case, class, &driven) {
         return Ok(Blame {
             fault: Some(fault),
             tried: 1,
@@ -87,84 +79,73 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
     whole.lives.truncate(last + 1);
     whole.lives[last].crash = None;
     let whole = run(&scenario, &whole)?;
+    let reads = conditions::reads(driven.world.trace());
     let mut suspect = Suspect {
         setting,
         case,
-        kind,
+        class,
         timeline: Timeline::new(driven.world.trace(), driven.sent),
         uncut: Timeline::new(whole.world.trace(), whole.sent),
         last,
         purse: Purse { left: work_max },
         tried: 0,
         all_help: BTreeMap::new(),
+        only_torn: false,
     };
     let mut blame = Blame::default();
-    let stretch = suspect.stretch();
     for tier in [Tier::Durable, Tier::Told, Tier::Ordered, Tier::Reused] {
-        blame.cures = suspect.cures(tier, &Scope::Everywhere);
-        // Mends of one cut are worth nothing if the same at all of them would not mend all.
-        if blame.cures.is_empty()
-            && let Some(stretch) = &stretch
-            && !matches!(tier, Tier::Reused)
-            && (!matches!(tier, Tier::Durable) || suspect.would_all_help(last, false))
-        {
-            blame.cures = suspect.cures(tier, &Scope::Here(stretch.clone()));
-            blame.elsewhere_too = !blame.cures.is_empty();
+        blame.cures = suspect.cures(tier);
+        if blame.cures.is_empty() {
+            blame.cures = suspect.cures_together(tier);
+            blame.together = blame.cures.len() > 1;
         }
         if !blame.cures.is_empty() {
             break;
         }
     }
+    if blame.cures.is_empty() || blame.is_of_recovery() {
+        blame.conditions = conditions::all(&mut suspect, &reads);
+    }
+    blame.only_torn = blame.cures.is_empty() && suspect.only_torn;
     blame.tried = suspect.tried;
     blame.exhausted = suspect.is_over();
     Ok(blame)
 }
 
 impl<'a> Suspect<'a> {
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.purse.left == 0 || self.setting.control.stopped().is_some()
     }
 
-    /// The points of the last cut's life around it at which the same failure is possible.
-    fn stretch(&mut self) -> Option<Range<usize>> {
-        let event = self.case.lives[self.last].crash.as_ref()?.after_event;
-        let around = Around::new(self.setting, self.case, self.last, Reach::Recovery, &[])?;
-        self.purse.pay(around.work);
-        around.stretch(event, self.kind, &mut self.purse)
-    }
-
-    fn cures(&mut self, tier: Tier, scope: &Scope) -> Vec<Cure> {
+    fn cures(&mut self, tier: Tier) -> Vec<Cure> {
         match tier {
             Tier::Durable => {
                 let mut cures = Vec::new();
                 for life in self.hopeful(false) {
-                    cures.extend(self.write_throughs(life, scope));
+                    cures.extend(self.write_throughs(life));
                 }
                 for life in self.hopeful(false) {
-                    cures.extend(self.flushes(life, scope));
+                    cures.extend(self.flushes(life));
                 }
                 cures
             }
             Tier::Told => {
                 let mut cures = Vec::new();
                 for life in self.hopeful(false) {
-                    cures.extend(self.barriers(life, scope, Missing::LaterAnswer));
+                    cures.extend(self.barriers(life, Missing::LaterAnswer));
                 }
                 if cures.is_empty() {
                     for life in 0..=self.last {
-                        cures.extend(self.later_answers(life, scope));
+                        cures.extend(self.later_answers(life));
                     }
                 }
                 cures
             }
-            Tier::Reused => match scope {
-                Scope::Everywhere => self.reuses(),
-                Scope::Here(_) => Vec::new(),
-            },
+            Tier::Reused => self.reuses(),
             Tier::Ordered => {
                 let lives = self.hopeful(true).into_iter();
                 lives
-                    .flat_map(|life| self.barriers(life, scope, Missing::Barrier))
+                    .flat_map(|life| self.barriers(life, Missing::Barrier))
                     .collect()
             }
         }
@@ -200,10 +181,12 @@ impl<'a> Suspect<'a> {
             }
         }
         self.tried += 1;
-        let kind = Some(self.kind);
+        let class = Some(self.class);
         // A case that does not lead there any more says nothing.
+        let cut = self.case.lives[self.last].crash.as_ref();
+        let event = cut.map_or(u64::MAX, |crash| crash.after_event);
         let helps = self.around(self.last, &mends).is_none_or(|around| {
-            let first = around.first(around.all(), kind, &mut self.purse);
+            let first = around.first(around.neighbours(event), class, &mut self.purse);
             first.is_none()
         });
         self.all_help.insert((from, ordered), helps);
@@ -211,14 +194,14 @@ impl<'a> Suspect<'a> {
     }
 
     /// Lives in which something done of this kind may help.
-    fn hopeful(&mut self, ordered: bool) -> Vec<usize> {
+    pub(super) fn hopeful(&mut self, ordered: bool) -> Vec<usize> {
         let lives = 0..=self.last;
         lives
             .filter(|life| self.would_all_help(*life, ordered))
             .collect()
     }
 
-    fn cure(&self, missing: Missing, life: usize, sentence: &str) -> Cure {
+    pub(super) fn cure(&self, missing: Missing, life: usize, sentence: &str) -> Cure {
         let when = if self.last == 0 {
             String::new()
         } else {
@@ -231,18 +214,18 @@ impl<'a> Suspect<'a> {
         }
     }
 
-    fn places(&self, life: usize) -> Vec<Place> {
+    pub(super) fn places(&self, life: usize) -> Vec<Place> {
         self.timeline.lives.get(life).cloned().unwrap_or_default()
     }
 
-    fn write_throughs(&mut self, life: usize, scope: &Scope) -> Vec<Cure> {
+    fn write_throughs(&mut self, life: usize) -> Vec<Cure> {
         let mut cures = Vec::new();
         for place in self.places(life) {
             let Place::Submitting(op) = place else {
                 continue;
             };
             if self.timeline.is_cached_write(op)
-                && self.helps(life, Place::Submitted(op), Effort::WriteThrough, scope)
+                && self.helps(life, Place::Submitted(op), Effort::WriteThrough)
                 && self.harms_lost(life, &[op])
             {
                 let write = self.timeline.operation(op);
@@ -254,7 +237,7 @@ impl<'a> Suspect<'a> {
     }
 
     /// Flushes, stretches of places at which one helps taken together.
-    fn flushes(&mut self, life: usize, scope: &Scope) -> Vec<Cure> {
+    fn flushes(&mut self, life: usize) -> Vec<Cure> {
         let places = self.places(life);
         // A flush before the first write has nothing to do.
         let first = places
@@ -263,7 +246,7 @@ impl<'a> Suspect<'a> {
         let helps: Vec<bool> = (0..places.len())
             .map(|at| {
                 first.is_some_and(|first| at >= first)
-                    && self.helps(life, places[at], Effort::Flush, scope)
+                    && self.helps(life, places[at], Effort::Flush)
                     && self.harms_lost(life, &completed(&places[..=at]))
             })
             .collect();
@@ -328,7 +311,7 @@ impl<'a> Suspect<'a> {
                 && matches!(
                     self.end(&with(Effort::Erased)),
                     Some(Err(Stop::Violation(violation)))
-                        if violation.kind() == self.kind
+                        if violation.class() == self.class
                 );
             if !is_missed || !self.harms_whole(op) {
                 continue;
@@ -358,7 +341,7 @@ impl<'a> Suspect<'a> {
     /// Whether what this life's cut keeps in part of these operations, if it does of any, ends in a failure of whatever kind if it is lost
     /// altogether. What a flush saves has to be missed: a guest that does without all of it, and not without a part of it, misses no flush but
     /// does not endure the tear.
-    fn harms_lost(&mut self, life: usize, ops: &[OpId]) -> bool {
+    pub(super) fn harms_lost(&mut self, life: usize, ops: &[OpId]) -> bool {
         let mut case = self.case.clone();
         let Some(crash) = case.lives[life].crash.as_mut() else {
             return true;
@@ -370,13 +353,13 @@ impl<'a> Suspect<'a> {
         crash.survivors.len() == kept || self.fails(&case)
     }
 
-    fn fails(&mut self, case: &Case) -> bool {
+    pub(super) fn fails(&mut self, case: &Case) -> bool {
         self.tried += 1;
         matches!(self.end_of(case, &[]), Some(Err(Stop::Violation(_))))
     }
 
     /// Answers, or else operations, that have to wait for all that was submitted before them.
-    fn barriers(&mut self, life: usize, scope: &Scope, missing: Missing) -> Vec<Cure> {
+    fn barriers(&mut self, life: usize, missing: Missing) -> Vec<Cure> {
         let mut cures = Vec::new();
         for place in self.places(life) {
             let fits = match place {
@@ -384,7 +367,7 @@ impl<'a> Suspect<'a> {
                 Place::Submitting(_) => missing == Missing::Barrier,
                 Place::Submitted(_) | Place::Completed(_) => false,
             };
-            if fits && self.helps(life, place, Effort::Barrier, scope) {
+            if fits && self.helps(life, place, Effort::Barrier) {
                 let what = self.timeline.what(place);
                 let sentence =
                     format!("{what} held back until all that was submitted before it is durable");
@@ -396,7 +379,7 @@ impl<'a> Suspect<'a> {
 
     /// Answers that are given before anything is written for them, and have to wait for an operation that ends only afterwards: the first
     /// one whose end is late enough; or for good, if what they promise is never written.
-    fn later_answers(&mut self, life: usize, scope: &Scope) -> Vec<Cure> {
+    fn later_answers(&mut self, life: usize) -> Vec<Cure> {
         let ends = self.uncut.ends.get(life).cloned().unwrap_or_default();
         let mut cures = Vec::new();
         for place in self.places(life) {
@@ -412,7 +395,7 @@ impl<'a> Suspect<'a> {
                 _ => None,
             });
             let awaited: Vec<OpId> = awaited.take(AWAITED_MAX).chain([OpId::MAX]).collect();
-            let helps = |op: &&OpId| self.helps(life, place, Effort::Later(**op), scope);
+            let helps = |op: &&OpId| self.helps(life, place, Effort::Later(**op));
             if let Some(&op) = awaited.iter().find(helps) {
                 let what = self.timeline.what(place);
                 let sentence = match op {
@@ -429,27 +412,26 @@ impl<'a> Suspect<'a> {
     }
 
     /// Whether this, done for the guest, ends the failure: in the case, and in the states around it.
-    fn helps(&mut self, life: usize, place: Place, effort: Effort, scope: &Scope) -> bool {
-        if self.is_over() || (life != self.last && matches!(scope, Scope::Here(_))) {
-            return false;
-        }
-        self.tried += 1;
-        let mends = [Mend {
+    fn helps(&mut self, life: usize, place: Place, effort: Effort) -> bool {
+        self.all_help_together(&[Mend {
             incarnation: life as u64 + 1,
             place,
             effort,
-        }];
-        if !self.case_passes(&mends) {
+        }])
+    }
+
+    /// The same for several things that are done at once.
+    pub(super) fn all_help_together(&mut self, mends: &[Mend]) -> bool {
+        let Some(first) = mends.iter().map(|mend| mend.incarnation).min() else {
+            return false;
+        };
+        if self.is_over() {
             return false;
         }
-        let kind = Some(self.kind);
-        let helps = match scope {
-            Scope::Everywhere => (life..=self.last).all(|at| self.is_well(at, &mends)),
-            Scope::Here(points) => self.around(self.last, &mends).is_some_and(|around| {
-                let first = around.first(points.clone(), kind, &mut self.purse);
-                first.is_none()
-            }),
-        };
+        self.tried += 1;
+        let first = usize::try_from(first - 1).unwrap_or(usize::MAX);
+        let helps =
+            self.case_passes(mends) && (first..=self.last).all(|at| self.is_well(at, mends));
         // What ended on the way found nothing for want of looking.
         helps && !self.is_over()
     }
@@ -476,14 +458,16 @@ impl<'a> Suspect<'a> {
 
     /// Whether no state of this life leads to the failure; of the last one that is cut, to no failure at all.
     fn is_well(&mut self, life: usize, mends: &[Mend]) -> bool {
-        let kind = (life != self.last).then_some(self.kind);
+        let class = (life != self.last).then_some(self.class);
+        let cut = self.case.lives[life].crash.as_ref();
+        let event = cut.map_or(u64::MAX, |crash| crash.after_event);
         self.around(life, mends).is_some_and(|around| {
-            let first = around.first(around.all(), kind, &mut self.purse);
+            let first = around.first(around.neighbours(event), class, &mut self.purse);
             first.is_none()
         })
     }
 
-    fn around(&mut self, life: usize, mends: &[Mend]) -> Option<Around<'a>> {
+    fn around(&mut self, life: usize, mends: &[Mend]) -> Option<OpenRun<'a>> {
         let next = self.case.lives.get(life + 1);
         let works = next.is_some_and(|next: &CaseLife| !next.requests.is_empty());
         let reach = match works {
@@ -492,10 +476,31 @@ impl<'a> Suspect<'a> {
             false if life < self.last => Reach::Deeper,
             false => Reach::Recovery,
         };
-        let around = Around::new(self.setting, self.case, life, reach, mends)?;
+        let around = open_run(self.setting, self.case, life, reach, mends)?;
         self.purse.pay(around.work);
         Some(around)
     }
+}
+
+/// A process run of a case once more, uncut, with this done for the guest.
+fn open_run<'a>(
+    setting: Setting<'a>,
+    case: &Case,
+    life: usize,
+    reach: Reach,
+    mends: &[Mend],
+) -> Option<OpenRun<'a>> {
+    let before = Case {
+        lives: case.lives.get(..life)?.to_vec(),
+        faults: case.faults.clone(),
+    };
+    let plan = Plan {
+        before: &before,
+        requests: &case.lives.get(life)?.requests,
+        after: None,
+        reach,
+    };
+    OpenRun::new(setting, plan, mends)
 }
 
 /// The operations that have completed at these places.

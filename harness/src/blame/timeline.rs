@@ -121,6 +121,12 @@ impl Timeline {
         operation.is_some_and(|operation| operation.kind == "write")
     }
 
+    /// The bytes that an operation touches: offset and length.
+    pub(super) fn range(&self, op: OpId) -> Option<(u64, u64)> {
+        let operation = self.operations.get(&op)?;
+        Some((operation.offset, operation.len_bytes))
+    }
+
     /// An operation, in words.
     pub(super) fn operation(&self, op: OpId) -> String {
         let Some(Operation {

@@ -158,12 +158,14 @@ fn judge(
         world.note_reads();
     }
     let (settled, before) = (world.device().pending().is_empty(), work(&world));
-    let source = if then == Then::Nothing {
-        Source::listed(&[])
-    } else {
-        let mut clients = life.clients.clone();
-        clients.crashed();
-        Source::drawn(clients, scenario.explore.work)
+    let source = match (&life.after, then) {
+        (_, Then::Nothing) => Source::listed(&[]),
+        (Some(requests), _) => Source::listed(requests),
+        (None, _) => {
+            let mut clients = life.clients.clone();
+            clients.crashed();
+            Source::drawn(clients, scenario.explore.work)
+        }
     };
     let recorder = (then == Then::Deeper).then(Recorder::default);
     let crashes = life.crashes + 1;
@@ -185,6 +187,7 @@ fn judge(
         })),
         log,
         clients,
+        after: None,
         shown,
         settled,
         crashes,

@@ -25,7 +25,7 @@ use super::states::{States, states};
 use super::toll::{PER_POINT, PER_STATE, Toll};
 use crate::control::Control;
 use crate::coverage::MarkCounts;
-use crate::oracle::{Property, Symptom, Violation};
+use crate::oracle::{Class, Violation};
 use crate::scenario::Scenario;
 
 /// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
@@ -47,8 +47,8 @@ pub(super) struct Walk<'a> {
     pub(super) shard: (u64, u64),
     /// Passing over what was seen before; off in a test that holds the results of both against each other.
     pub(super) skip_seen: bool,
-    /// Only violations of this kind count.
-    pub(super) wanted: Option<(Property, Symptom)>,
+    /// Only violations of this class count.
+    pub(super) wanted: Option<Class>,
     pub(super) seen: HashSet<u128, Xxh3DefaultBuilder>,
     /// By depth, from 1.
     pub(super) levels: Vec<Level>,
@@ -384,7 +384,7 @@ impl<'a> Walk<'a> {
     }
 
     fn wants(&self, violation: &Violation) -> bool {
-        self.wanted.is_none_or(|kind| kind == violation.kind())
+        self.wanted.is_none_or(|class| class == violation.class())
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.

@@ -8,7 +8,6 @@
 //!
 //! Invariant: report and cases depend on scenario, guest and seed alone, not on the number of threads.
 
-mod around;
 mod cpu;
 mod errors;
 pub mod json;
@@ -16,10 +15,13 @@ mod judge;
 mod known;
 pub mod left_out;
 mod level;
+mod meaning;
 mod merge;
+mod open;
 pub(crate) mod parallel;
 mod point;
 mod record;
+mod relocate;
 mod report;
 mod states;
 mod tears;
@@ -36,21 +38,20 @@ use std::time::{Duration, Instant};
 use kvsim_sim::Program;
 
 use crate::campaign::CampaignError;
-use crate::case::{Case, CaseRequest, Source};
 use crate::control::{Control, Stop};
 use crate::coverage::Coverage;
 use crate::failure;
-use crate::minimise::{Budget, minimise};
-use crate::oracle::{Property, Symptom};
+use crate::minimise::{LIMIT, minimise_and_blame};
 use crate::run::{SeedEnd, Tracing, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
 use crate::summary::{FailureReport, Verdict};
-pub(crate) use around::{Around, Purse, Reach, Setting};
 pub use errors::ErrorCounts;
 use judge::Failed;
 use level::{Ended, Walk};
+pub(crate) use meaning::Meaning;
 pub use merge::merge;
-use point::Point;
+pub(crate) use open::{Extent, FEW_REQUESTS, OpenRun, Plan, Purse, Reach, Setting};
+pub(crate) use relocate::{Relocated, meanings, relocated};
 use report::Found;
 pub use report::{ExploreReport, LeftOutCounts, Level, PointCount};
 pub(crate) use toll::{patience, work};
@@ -284,83 +285,14 @@ impl Exploration {
             return Ok(failure);
         }
         // A failure that cannot be made small is as good as it was.
-        let small = minimise(
-            &scenario,
-            &self.program,
-            Budget::default(),
-            self.jobs,
-            control,
-        );
-        Ok(small.map_or(failure, |small| {
-            let blame = small.blame(&self.program, self.jobs, control).ok();
-            small.report(self.program.as_ref(), directory, blame)
+        let limit = Some(LIMIT);
+        let (program, jobs) = (&self.program, self.jobs);
+        let both = minimise_and_blame(&scenario, program, jobs, control, limit, &|_| {});
+        Ok(both.map_or(failure, |(small, blame)| {
+            small.report(program.as_ref(), directory, Some(blame))
         }))
     }
 }
-
-/// The first failure of this kind when a blank device is asked these requests and cut anywhere, as far as `reach` goes, if it is found with
-/// about so much work; and the work that it took.
-pub(crate) fn first_violation(
-    setting: Setting<'_>,
-    requests: &[CaseRequest],
-    kind: (Property, Symptom),
-    reach: Reach,
-    work_max: u64,
-) -> (Option<Case>, u64) {
-    let Setting {
-        program,
-        jobs,
-        control,
-        ..
-    } = setting;
-    let mut scenario = setting.scenario.clone();
-    scenario.case = None;
-    reach.bound(&mut scenario.explore);
-    scenario.explore.violations_max = 1;
-    let seed = scenario.run.seeds.start;
-    let source = Source::listed(requests);
-    let mut recorded = 0;
-    let recording = record::record_from(&scenario, program, seed, source, &mut recorded);
-    let recording = match recording {
-        Ok(recording) => recording,
-        Err(record::Stopped::Found(found)) => {
-            let same = found.violation.kind() == kind;
-            return (same.then_some(*found.case), recorded);
-        }
-        Err(_) => return (None, recorded),
-    };
-    if reach == Reach::Uncut {
-        return (None, recorded);
-    }
-    let mut walk = Walk {
-        wanted: Some(kind),
-        work: recorded,
-        work_max,
-        ..Walk::new(&scenario, control, jobs, seed)
-    };
-    let points = &recording.points;
-    let stretches: Vec<&[Point]> = if requests.len() > FEW_REQUESTS {
-        points.rchunks(POINTS_FROM_THE_END).collect()
-    } else {
-        vec![points]
-    };
-    for stretch in stretches {
-        // Whether it ends early makes no difference: what was found before that counts.
-        if walk.points(&recording.life, stretch).is_err() {
-            break;
-        }
-    }
-    let found = walk.found.into_iter().next();
-    (found.map(|found| *found.case), walk.work)
-}
-
-/// So many requests are searched from their first crash point on, for the earliest is the smallest. Where there are more, the last of them are what the
-/// failure was waiting for, so the end is searched first.
-pub(crate) const FEW_REQUESTS: usize = 12;
-/// Crash points at once that are searched from the end.
-const POINTS_FROM_THE_END: usize = 16;
-/// States of one crash point when a small case is looked for: the simple ones come first.
-const FEW_STATES: u64 = 500;
 
 #[expect(
     clippy::disallowed_methods,

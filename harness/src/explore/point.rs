@@ -19,6 +19,8 @@ pub(super) struct Lived {
     pub(super) log: Vec<CaseRequest>,
     /// The clients at its end: whoever goes on after a crash in it writes nothing that was written before.
     pub(super) clients: Workload,
+    /// What they ask after a crash in it, in place of what they would draw.
+    pub(super) after: Option<Arc<[CaseRequest]>>,
     /// What it showed when it was not disturbed.
     pub(super) shown: Option<Arc<Observation>>,
     /// Whether the device had nothing in its cache when it began.

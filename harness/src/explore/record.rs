@@ -85,7 +85,7 @@ fn clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
 }
 
 /// Clients whose preload is done.
-fn loaded(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+pub(super) fn loaded(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
     let mut clients = clients(scenario, seed)?;
     if scenario.explore.depth > 1 || scenario.explore.again_every > 0 {
         while clients.preload().is_some() {}
@@ -145,6 +145,7 @@ pub(super) fn record_from(
         trail: None,
         log,
         clients,
+        after: None,
         shown,
         settled: true,
         crashes: 0,

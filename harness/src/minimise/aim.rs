@@ -71,7 +71,7 @@ impl Shrinking<'_> {
                 for reach in [Reach::Recovery, Reach::Again] {
                     let change =
                         |scenario: &mut Scenario| scenario.faults.script.clone_from(&script);
-                    let found = self.with(change, |this| this.find(asked, reach));
+                    let found = self.with(change, |this| this.find_blank(asked, reach));
                     if found.is_some() {
                         return found;
                     }
@@ -88,7 +88,8 @@ impl Shrinking<'_> {
             by_op.entry(fault.op).or_default().push(fault.clone());
         }
         let mut shapes: Vec<Vec<ScriptedFault>> = Vec::new();
-        for mut shape in by_op.into_values() {
+        // What befell it last is the likeliest.
+        for mut shape in by_op.into_values().rev() {
             // What it dropped comes with the flush that failed.
             shape.sort_by_key(|fault| fault.kind == FaultKind::DirtyDropped);
             let alike = |other: &ScriptedFault, one: &ScriptedFault| {

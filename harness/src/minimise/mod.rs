@@ -1,49 +1,53 @@
-//! Shrinks a failing case: fewer crashes, requests, clients and faults, smaller values, an earlier cut, fewer decisions about what survives.
-//! What is kept is the *kind* of the failure: which property does not hold, and in what shape; whatever is back that should be gone is of one shape.
+//! Shrinks a failing case: fewer requests, crashes, clients and faults, smaller values, an earlier cut, fewer decisions about what persists.
+//! What is kept is the *class* of the failure ([`Class`]): what is lost may show as lost, as a hole, as an older value. The final symptom is reported.
 //!
-//! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each life was cut,
-//! what survived, which faults befell the device. From there on all failures are alike.
+//! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each process run was cut,
+//! what persisted, which faults befell the device. From there on all failures are alike.
 //!
-//! A request that is left out moves everything behind it: the numbers of device operations, the event of the cut. So where it can be,
-//! the cut is not carried over but found anew: the smaller list of requests is explored, and its first failure of that kind is
-//! the smaller case. Where it cannot (many crashes, faults), each cut falls as long after its recovery as before, and keeps the operations
-//! that have the same places among what is pending.
+//! A request that is left out moves everything behind it: the numbers of device operations, the event of the cut. So a smaller case is not replayed
+//! but explored. A candidate is a fixed prefix of process runs and one *open* process run ([`OpenRun`]). The cuts of the prefix are found again by their
+//! meaning ([`Meaning`]), and the crash points of the open process run are searched for a failure, those first that are most like the cut of the larger case.
+//!
+//! A long case is first replaced by a short one that fails in the same class: the last requests or the last process runs on a blank device ([`suffix`]).
 //!
 //! Few requests are not only those that are left when others are left out: several become one batch, all come from one client, smaller
 //! options of the guest bring about with two requests what took twenty, and a fault that is placed anew needs no history that leads up to it.
 //!
-//! Invariants: each accepted step fails in the same way when run as a case; no step takes more requests; the work is bounded by what
-//! it is for the guest and the world ([`Budget`]), not by a clock, so the same case shrinks to the same case everywhere.
+//! Invariants: each accepted step fails in the same class when run as a case; no step takes more requests; the order of the search depends on the case alone. It is bounded
+//! by the work of guests and worlds ([`Budget`]) and ended by its [`Control`]; whatever ends it, the smallest case so far is the result.
 
 mod aim;
 mod few;
+mod find;
 mod halves;
-mod lives;
 mod noted;
 mod reshape;
 mod setup;
+mod site;
 mod steps;
+mod suffix;
 
 pub use halves::fewer;
 pub use noted::with_steps;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kvsim_sim::{Program, TraceMode};
 use xxhash_rust::xxh3::xxh3_128;
 
-use self::steps::explorable;
+use self::find::extent;
 use crate::blame::{self, Blame};
-use crate::case::{Case, CaseRequest, Driven, Landmark, Stop, drive};
+use crate::case::{Case, Driven, Landmark, Stop, drive};
 use crate::control::Control;
-use crate::explore::{FEW_REQUESTS, Reach, Setting, first_violation, patience, work};
+use crate::explore::{FEW_REQUESTS, Meaning, patience, work};
 use crate::failure;
-use crate::oracle::{Property, Symptom, Violation};
-use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
+use crate::oracle::{Class, Violation};
+use crate::run::{SeedResult, Tracing, run_seed};
 use crate::scenario::Scenario;
 use crate::summary::FailureReport;
 
@@ -57,7 +61,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Budget {
-            work: 40_000_000_000,
+            work: 150_000_000_000,
         }
     }
 }
@@ -73,10 +77,10 @@ pub struct Spent {
     pub explorations: u64,
 }
 
-/// An exploration may take so much of the budget at most.
-const EXPLORATION_SHARE: u64 = 32;
-/// One of many requests is searched from its end, where what there is to find is found soon; and there are many of them.
-const LONG_EXPLORATION_SHARE: u64 = 128;
+/// The work of one exploration at most.
+const EXPLORATION_WORK: u64 = 1_200_000_000;
+/// And where there are many requests: there are many such explorations.
+const LONG_EXPLORATION_WORK: u64 = 700_000_000;
 /// A case of at most so many requests is small: what costs much and gains little is left alone then.
 const SMALL_REQUESTS: usize = 4;
 
@@ -93,23 +97,43 @@ pub struct Minimised {
     pub exhausted: bool,
 }
 
+/// What is known of a minimisation under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is tried.
+    pub step: &'static str,
+    /// Requests of the smallest case so far.
+    pub requests: usize,
+    /// Its crashes.
+    pub crashes: u64,
+    /// What was spent.
+    pub spent: Spent,
+}
+
+/// Whoever looks on.
+pub type Watch<'a> = &'a (dyn Fn(Progress) + Sync);
+
 /// A case under way to a smaller one.
 struct Shrinking<'a> {
     scenario: Scenario,
     program: &'a Arc<dyn Program>,
     control: &'a Control,
     jobs: NonZeroUsize,
-    kind: (Property, Symptom),
+    watch: Watch<'a>,
+    step: &'static str,
+    /// Requests and crashes of the smallest case so far.
+    size: (usize, u64),
+    class: Class,
     left: u64,
-    /// What all explorations together may still take, so that runs are left for the rest.
-    granted: u64,
     spent: Spent,
     /// What was tried before, and whether it failed in the same way.
     tried: BTreeMap<u128, bool>,
-    /// What was explored before and came to nothing.
-    barren: BTreeSet<u128>,
+    /// What was explored before and came to nothing, and with how much work.
+    barren: BTreeMap<u128, u64>,
     /// The landmarks of the case that was asked for last.
     marks: Option<(Case, Vec<Landmark>)>,
+    /// The meanings of the cuts of the case that was asked for last.
+    like: Option<(Case, Vec<Option<Meaning>>)>,
 }
 
 /// Shrinks the case of a scenario.
@@ -123,25 +147,38 @@ pub fn minimise(
     jobs: NonZeroUsize,
     control: &Control,
 ) -> Result<Minimised, String> {
-    let noted = noted::with_steps(scenario, program, control)?;
-    let seed = noted.run.seeds.start;
+    minimise_watched(scenario, program, budget, jobs, control, &|_| {})
+}
+
+/// The same, watched.
+///
+/// # Errors
+/// As [`minimise`].
+pub fn minimise_watched(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    budget: Budget,
+    jobs: NonZeroUsize,
+    control: &Control,
+    watch: Watch<'_>,
+) -> Result<Minimised, String> {
+    let (noted, violation) = noted::with_steps(scenario, program)?;
     let case = noted.case.clone().unwrap_or_default();
-    let first = run_seed(&noted, program, seed, control, Tracing::HashOnly);
-    let SeedEnd::Violation(violation) = &first.end else {
-        return Err("the case does not fail, so there is nothing to shrink".to_owned());
-    };
     let mut shrinking = Shrinking {
         scenario: noted,
         program,
         control,
         jobs,
-        kind: violation.kind(),
+        watch,
+        step: "write down the steps",
+        size: (case.requests(), case.crashes()),
+        class: violation.class(),
         left: budget.work,
-        granted: budget.work,
         spent: Spent::default(),
         tried: BTreeMap::new(),
-        barren: BTreeSet::new(),
+        barren: BTreeMap::new(),
         marks: None,
+        like: None,
     };
     shrinking.scenario.failure = None;
     let events_max = shrinking.scenario.run.events_max;
@@ -149,36 +186,7 @@ pub fn minimise(
         shrinking.scenario.run.events_max = patience(&shrinking.scenario, &driven.world);
     }
     let limits = shrinking.shorten_hangs(&case);
-    let case = shrinking.fewer_faults(case);
-    let mut best = shrinking.found_from_scratch(case);
-    best = shrinking.less_work(best);
-    loop {
-        let before = best.clone();
-        best = shrinking.fewer_lives(best);
-        if best.requests() > FEW_REQUESTS && explorable(&best) != Some(Reach::Uncut) {
-            // A few steps that may take many requests out at once, before many that take out few.
-            best = shrinking.smaller_setup(best);
-            best = shrinking.one_client(best);
-            best = shrinking.merged(best);
-        }
-        best = shrinking.fewer_requests(best);
-        if best.requests() > SMALL_REQUESTS {
-            best = shrinking.smaller_setup(best);
-            best = shrinking.one_client(best);
-            best = shrinking.merged(best);
-        }
-        best = shrinking.fewer_faults(best);
-        best = shrinking.fewer_mutations(best);
-        best = shrinking.smaller_requests(best);
-        best = shrinking.fewer_decisions(best);
-        best = shrinking.earlier_cuts(best);
-        if best == before {
-            best = shrinking.few_of_them(best);
-        }
-        if best == before || shrinking.is_over() {
-            break;
-        }
-    }
+    let best = shrinking.shrink(case);
     shrinking.lengthen_hangs(limits, &best);
     let exhausted = shrinking.is_over();
     let spent = shrinking.spent;
@@ -204,7 +212,111 @@ pub fn minimise(
     })
 }
 
+/// Shrinks and then blames, both within `limit` of real time if that is given. A quarter of it is kept for blame. Whatever ends the search, the smallest case so far
+/// is the result.
+///
+/// # Errors
+/// As [`minimise`].
+pub fn minimise_and_blame(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    jobs: NonZeroUsize,
+    control: &Control,
+    limit: Option<Duration>,
+    watch: Watch<'_>,
+) -> Result<(Minimised, Blame), String> {
+    let began = control.elapsed();
+    if let Some(limit) = limit {
+        control.end_after(limit / 4 * 3);
+    }
+    let small = minimise_watched(scenario, program, Budget::default(), jobs, control, watch);
+    if let Some(limit) = limit {
+        control.end_after(limit.saturating_sub(control.elapsed().saturating_sub(began)));
+    }
+    let both = small.and_then(|small| {
+        let blame = small.blame(program, jobs, control)?;
+        Ok((small, blame))
+    });
+    if limit.is_some() {
+        control.never_end();
+    }
+    both
+}
+
+/// The real time that shrinking and blaming a failure may take, unless another is asked for.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
 impl Shrinking<'_> {
+    /// One step after the other, until none makes the case smaller.
+    fn shrink(&mut self, case: Case) -> Case {
+        let mut best = self.without_faults(case);
+        best = self.in_step("look for a short case", best, Self::short_case);
+        loop {
+            let before = best.clone();
+            best = self.in_step("leave out process runs", best, Self::fewer_lives);
+            if best.requests() > FEW_REQUESTS {
+                // A few steps that may take many requests out at once, before many that take out few.
+                best = self.in_step("merge requests", best, Self::reshaped);
+            }
+            best = self.in_step("leave out requests", best, Self::fewer_requests);
+            if best.requests() > SMALL_REQUESTS {
+                best = self.in_step("merge requests", best, Self::reshaped);
+            }
+            best = self.in_step("leave out faults", best, Self::fewer_faults);
+            best = self.in_step("leave out mutations", best, Self::fewer_mutations);
+            best = self.in_step("shorten values", best, Self::smaller_requests);
+            best = self.in_step("let less persist", best, Self::fewer_decisions);
+            best = self.in_step("cut earlier", best, Self::earlier_cuts);
+            if best == before {
+                best = self.in_step("try a few of the requests", best, Self::few_of_them);
+            }
+            if best == before || self.is_over() {
+                return best;
+            }
+        }
+    }
+
+    /// A smaller setup, one client, batches.
+    fn reshaped(&mut self, mut best: Case) -> Case {
+        best = self.smaller_setup(best);
+        best = self.one_client(best);
+        self.merged(best)
+    }
+
+    fn in_step(
+        &mut self,
+        step: &'static str,
+        best: Case,
+        shrink: impl FnOnce(&mut Self, Case) -> Case,
+    ) -> Case {
+        if self.is_over() {
+            return best;
+        }
+        self.step = step;
+        self.size = (best.requests(), best.crashes());
+        self.show();
+        let best = shrink(self, best);
+        tracing::debug!(
+            step,
+            requests = best.requests(),
+            crashes = best.crashes(),
+            runs = self.spent.runs,
+            explorations = self.spent.explorations,
+            work = self.spent.work,
+            "shrunk"
+        );
+        best
+    }
+
+    fn show(&self) {
+        (self.watch)(Progress {
+            step: self.step,
+            requests: self.size.0,
+            crashes: self.size.1,
+            spent: self.spent,
+        });
+    }
+
     fn is_over(&self) -> bool {
         self.left == 0 || self.control.stopped().is_some()
     }
@@ -235,7 +347,7 @@ impl Shrinking<'_> {
     }
 
     fn is_same(&self, violation: &Violation) -> bool {
-        violation.kind() == self.kind
+        violation.class() == self.class
     }
 
     /// Whether this case fails in the same way.
@@ -263,52 +375,6 @@ impl Shrinking<'_> {
         let driven = drive(&self.scenario, case, self.program, seed, trace).ok()?;
         self.pay(work(&driven.world));
         Some(driven)
-    }
-
-    /// A case of these requests that fails in the same way, cut anywhere.
-    fn find(&mut self, requests: &[CaseRequest], reach: Reach) -> Option<Case> {
-        let key = self.key(&(requests, reach));
-        if self.is_over() || self.granted == 0 || self.barren.contains(&key) {
-            return None;
-        }
-        self.spent.explorations += 1;
-        let share = if requests.len() > FEW_REQUESTS {
-            self.left / LONG_EXPLORATION_SHARE
-        } else {
-            self.left / EXPLORATION_SHARE
-        };
-        let share = share.max(1).min(self.granted);
-        let setting = Setting {
-            scenario: &self.scenario,
-            program: self.program,
-            jobs: self.jobs,
-            control: self.control,
-        };
-        let (found, work) = first_violation(setting, requests, self.kind, reach, share);
-        self.pay(work);
-        self.granted = self.granted.saturating_sub(work);
-        let found = found.filter(|found| self.fails(found));
-        if found.is_none() {
-            self.barren.insert(key);
-        }
-        found
-    }
-
-    /// Changes the scenario if a case is found then that fails in the same way; else it stays as it is.
-    fn with(
-        &mut self,
-        change: impl FnOnce(&mut Scenario),
-        attempt: impl FnOnce(&mut Self) -> Option<Case>,
-    ) -> Option<Case> {
-        let before = self.scenario.clone();
-        change(&mut self.scenario);
-        self.marks = None;
-        let found = attempt(self);
-        if found.is_none() {
-            self.scenario = before;
-            self.marks = None;
-        }
-        found
     }
 }
 
@@ -349,13 +415,12 @@ impl Minimised {
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
         let survivors: usize = crashes.map(|crash| crash.survivors.len()).sum();
         format!(
-            "{} requests, {} crashes, {survivors} survivors; after {} runs and {} explorations{}",
-            requests,
+            "{requests} requests, {} crashes, {survivors} persisted writes; after {} runs and {} explorations{}",
             case.crashes(),
             self.spent.runs,
             self.spent.explorations,
             if self.exhausted {
-                ", which is all that was granted"
+                ", stopped before it was done"
             } else {
                 ""
             }

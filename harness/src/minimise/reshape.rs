@@ -3,7 +3,7 @@
 
 use kvsim_sim::api::{Durability, Mutation, Request};
 
-use super::steps::explorable;
+use super::site::open_of;
 use super::{Shrinking, fewer};
 use crate::case::{Case, CaseRequest};
 use crate::explore::FEW_REQUESTS;
@@ -13,17 +13,17 @@ use crate::workload::{ClientId, PRELOAD_WRITER};
 impl Shrinking<'_> {
     /// One client asks all, one thing after the other.
     pub(super) fn one_client(&mut self, best: Case) -> Case {
-        let Some(reach) = explorable(&best) else {
+        let Some(open) = open_of(&best) else {
             return best;
         };
-        let requests = &best.lives[0].requests;
+        let requests = &best.lives[open].requests;
         let mut clients = requests.iter().map(|request| request.client);
         let first = clients.next();
         if clients.all(|client| Some(client) == first) {
             return best;
         }
         let asked = by_one_client(requests);
-        match self.find(&asked, reach) {
+        match self.find_open(&best, &asked) {
             Some(found) if found.requests() <= best.requests() => found,
             _ => best,
         }
@@ -32,18 +32,21 @@ impl Shrinking<'_> {
     /// Several writes become one batch: all of them, halves, thirds, then neighbours. A batch writes a key once; where it takes many bytes to bring the
     /// failure about, and not few of them, its value is as long as all those that it stands for.
     pub(super) fn merged(&mut self, mut best: Case) -> Case {
-        let Some(reach) = explorable(&best) else {
+        let Some(open) = open_of(&best) else {
             return best;
         };
-        let mut together = best.lives[0].requests.len();
-        while together > 1 {
+        let mut together = best.lives[open].requests.len();
+        while together > 1 && !self.is_over() {
             let taken = [Weight::Light, Weight::Heavy].into_iter().any(|weight| {
-                let requests = &best.lives[0].requests;
+                let Some(open) = open_of(&best) else {
+                    return false;
+                };
+                let requests = &best.lives[open].requests;
                 let mut asked: Vec<CaseRequest> = Vec::new();
                 for chunk in requests.chunks(together) {
                     asked.extend(in_batches(chunk, weight));
                 }
-                self.takes(&mut best, asked, reach)
+                self.takes(&mut best, asked)
             });
             if !taken {
                 together = if together > 3 {
@@ -53,16 +56,18 @@ impl Shrinking<'_> {
                 };
             }
         }
-        if best.lives[0].requests.len() > FEW_REQUESTS {
+        if best.requests() > FEW_REQUESTS {
             return best;
         }
         let mut at = 0;
-        while at + 1 < best.lives[0].requests.len() {
-            let requests = &best.lives[0].requests;
+        while let Some(open) = open_of(&best)
+            && at + 1 < best.lives[open].requests.len()
+        {
+            let requests = &best.lives[open].requests;
             let mut asked = requests.clone();
             let pair = in_batches(&requests[at..at + 2], Weight::Light);
             asked.splice(at..at + 2, pair);
-            if !self.takes(&mut best, asked, reach) {
+            if !self.takes(&mut best, asked) {
                 at += 1;
             }
         }
@@ -71,15 +76,17 @@ impl Shrinking<'_> {
 
     /// Takes mutations out of batches, halves of them first.
     pub(super) fn fewer_mutations(&mut self, mut best: Case) -> Case {
-        let Some(reach) = explorable(&best) else {
-            return best;
-        };
         let mut at = 0;
-        while let Some(request) = best.lives[0].requests.get(at) {
+        while let Some(open) = open_of(&best)
+            && let Some(request) = best.lives[open].requests.get(at)
+        {
             if let Request::Batch { mutations, .. } = &request.request {
-                let of = best.lives[0].requests.len();
+                let of = best.lives[open].requests.len();
                 fewer(mutations.clone(), &mut |rest| {
-                    let mut asked = best.lives[0].requests.clone();
+                    let Some(open) = open_of(&best) else {
+                        return false;
+                    };
+                    let mut asked = best.lives[open].requests.clone();
                     let Some(request) = asked.get_mut(at).filter(|_| !rest.is_empty()) else {
                         return false;
                     };
@@ -87,9 +94,12 @@ impl Shrinking<'_> {
                         return false;
                     };
                     *mutations = rest.to_vec();
-                    match self.find(&asked, reach) {
+                    match self.find_open(&best, &asked) {
                         // Shorter: the list is another one, and this goes on with the next round.
-                        Some(found) if found.lives[0].requests.len() == of => {
+                        Some(found)
+                            if open_of(&found)
+                                .is_some_and(|open| found.lives[open].requests.len() == of) =>
+                        {
                             best = found;
                             true
                         }
@@ -102,20 +112,17 @@ impl Shrinking<'_> {
         best
     }
 
-    /// Takes these requests if fewer of them than before lead to the same failure.
-    fn takes(
-        &mut self,
-        best: &mut Case,
-        mut asked: Vec<CaseRequest>,
-        reach: crate::explore::Reach,
-    ) -> bool {
-        let before = best.lives[0].requests.len();
-        if asked.len() >= before {
+    /// Takes these requests for those of the open process run if fewer of them than before lead to the same failure.
+    fn takes(&mut self, best: &mut Case, mut asked: Vec<CaseRequest>) -> bool {
+        let Some(open) = open_of(best) else {
+            return false;
+        };
+        if asked.len() >= best.lives[open].requests.len() {
             return false;
         }
         written_anew(&mut asked);
-        match self.find(&asked, reach) {
-            Some(found) if found.lives[0].requests.len() < before => {
+        match self.find_open(best, &asked) {
+            Some(found) if found.requests() < best.requests() => {
                 *best = found;
                 true
             }

@@ -3,11 +3,11 @@
 
 use kvsim_sim::TraceMode;
 
-use super::Shrinking;
-use super::steps::explorable;
+use super::site::{open_of, sites};
+use super::{Shrinking, extent};
 use crate::case::{Case, Stop};
 use crate::explore::Reach;
-use crate::oracle::Symptom;
+use crate::oracle::{Class, Symptom};
 use crate::scenario::{OptionText, Scenario};
 
 /// What a number is divided by, the smallest result first.
@@ -46,7 +46,8 @@ impl Shrinking<'_> {
 
     /// Lets clients ask less after a recovery.
     pub(super) fn less_work(&mut self, best: Case) -> Case {
-        if explorable(&best) != Some(Reach::Again) {
+        let is_again = |case: &Case| sites(case).iter().any(|site| site.reach == Reach::Again);
+        if !is_again(&best) {
             return best;
         }
         let work = self.scenario.explore.work;
@@ -62,10 +63,11 @@ impl Shrinking<'_> {
         number: u64,
         set: &dyn Fn(&mut Scenario, u64),
     ) -> Case {
-        let Some(reach) = explorable(&best) else {
+        let Some(open) = open_of(&best) else {
             return best;
         };
-        let (requests, before) = (&best.lives[0].requests, best.requests());
+        let like = self.like(&best);
+        let before = best.requests();
         let smaller = DIVISORS.iter().map(|divisor| number / divisor);
         // Where half is too little, there may be something in between.
         let little_less = [number / 4 * 3, number / 8 * 7];
@@ -74,7 +76,9 @@ impl Shrinking<'_> {
             let found = self.with(
                 |scenario| set(scenario, smaller),
                 |this| {
-                    let found = this.find(requests, reach);
+                    let asked = extent(best.lives[open].requests.len());
+                    let mut here = sites(&best).into_iter();
+                    let found = here.find_map(|site| this.find(&best, site, &like, asked));
                     // What fails without a cut in a smaller setup, and did not before, is something else.
                     let is_cut = |case: &Case| case.crashes() > 0;
                     found.filter(|found| {
@@ -93,9 +97,13 @@ impl Shrinking<'_> {
     pub(super) fn shorten_hangs(&mut self, case: &Case) -> (u64, u64) {
         let (fuel, events) = self.hangs_after();
         let share = |limit: u64, min: u64| (limit / HANG_SHARE).max(min).min(limit);
-        match self.kind.1 {
-            Symptom::OutOfFuel => self.hang_after((share(fuel, HANG_FUEL_MIN), events)),
-            Symptom::Endless => self.hang_after((fuel, share(events, HANG_EVENTS_MIN))),
+        match self.class {
+            Class::Other(Symptom::OutOfFuel) => {
+                self.hang_after((share(fuel, HANG_FUEL_MIN), events))
+            }
+            Class::Other(Symptom::Endless) => {
+                self.hang_after((fuel, share(events, HANG_EVENTS_MIN)))
+            }
             _ => return (fuel, events),
         }
         if !self.fails(case) {

@@ -2,93 +2,243 @@
 
 use std::collections::BTreeSet;
 
+use kvsim_sim::TraceMode;
 use kvsim_sim::api::{Mutation, Request};
 use kvsim_simdisk::{Sectors, Survivor};
 
-use super::{Shrinking, fewer};
-use crate::case::{Case, CaseLife, CaseRequest};
-use crate::explore::Reach;
+use super::site::{open_of, sites};
+use super::{Shrinking, extent, fewer};
+use crate::case::{Case, CaseRequest, Course, Landmark, drive_on};
+use crate::explore::{Meaning, Reach, work};
 use crate::value::{self, FULL_BYTES_MIN, Reading};
 use crate::workload::ClientId;
 
 impl Shrinking<'_> {
-    /// Leaves out clients, halves of the requests, then quarters, down to single ones.
+    /// Leaves out requests of all process runs at once: halves of them, then quarters, down to single ones.
     pub(super) fn fewer_requests(&mut self, mut best: Case) -> Case {
-        let reach = explorable(&best);
-        if let Some(reach) = reach {
-            best = self.fewer_and_found_anew(best, reach);
+        best = self.fewer_clients(best);
+        let from = best.clone();
+        let like = self.like(&from);
+        let mut all: Vec<(usize, usize)> = Vec::new();
+        for (life, run) in from.lives.iter().enumerate() {
+            all.extend((0..run.requests.len()).map(|at| (life, at)));
         }
-        for life in (reach.map_or(0, |_| 1)..best.lives.len()).rev() {
-            let all = best.lives[life].requests.clone();
-            fewer(all, &mut |requests| {
-                let mut smaller = best.clone();
-                smaller.lives[life].requests = requests.to_vec();
-                self.accepts(&mut best, smaller, None)
-            });
-        }
-        best
-    }
-
-    fn fewer_and_found_anew(&mut self, mut best: Case, reach: Reach) -> Case {
-        let all = best.lives[0].requests.clone();
-        let clients: BTreeSet<ClientId> = all.iter().map(|request| request.client).collect();
-        if clients.len() > 1 {
-            for client in clients {
-                let mut others = best.lives[0].requests.clone();
-                others.retain(|request| request.client != client);
-                self.accepts_found(&mut best, &others, reach);
+        fewer(all, &mut |rest| {
+            if rest.len() >= best.requests() {
+                // It came down to less than that before.
+                return false;
             }
-        }
-        let all = best.lives[0].requests.clone();
-        fewer(all, &mut |requests| {
-            self.accepts_found(&mut best, requests, reach)
+            let mut wanted = from.clone();
+            for (life, run) in wanted.lives.iter_mut().enumerate() {
+                let kept = rest.iter().filter(|(of, _)| *of == life);
+                let requests = kept.map(|(_, at)| from.lives[life].requests[*at].clone());
+                run.requests = requests.collect();
+            }
+            self.takes_fewer(&mut best, &wanted, &like)
         });
         best
     }
 
-    /// Takes a case of these requests for the best if there is one that fails in the same way. What it found may be shorter still.
-    fn accepts_found(&mut self, best: &mut Case, requests: &[CaseRequest], reach: Reach) -> bool {
-        if requests.len() >= best.lives[0].requests.len() {
-            // It came down to less than that before.
-            return false;
+    /// Leaves out all requests of a client.
+    fn fewer_clients(&mut self, mut best: Case) -> Case {
+        let requests = best.lives.iter().flat_map(|life| &life.requests);
+        let clients: BTreeSet<ClientId> = requests.map(|request| request.client).collect();
+        if clients.len() < 2 {
+            return best;
         }
-        match self.find(requests, reach) {
-            Some(found) if found.lives[0].requests.len() < best.lives[0].requests.len() => {
-                *best = found;
-                true
+        for client in clients {
+            let mut others = best.clone();
+            for life in &mut others.lives {
+                life.requests.retain(|request| request.client != client);
             }
-            _ => false,
+            if others.requests() < best.requests() {
+                let like = self.like(&best);
+                self.takes_fewer(&mut best, &others, &like);
+            }
         }
+        best
     }
 
-    /// Takes mutations out of batches and makes values as short as those that describe themselves can be.
-    pub(super) fn smaller_requests(&mut self, mut best: Case) -> Case {
-        if let Some(reach) = explorable(&best) {
-            let mut asked = best.lives[0].requests.clone();
-            asked.iter_mut().for_each(make_short);
-            if asked != best.lives[0].requests
-                && let Some(found) = self.find(&asked, reach)
-                && found.requests() <= best.requests()
+    /// Takes a case for the best that fails in the same way, found with these requests or as it stands. What is found may be shorter still.
+    pub(super) fn takes_fewer(
+        &mut self,
+        best: &mut Case,
+        wanted: &Case,
+        like: &[Option<Meaning>],
+    ) -> bool {
+        for site in sites(wanted) {
+            let asked = wanted.lives[site.open].requests.len();
+            let found = self.find(wanted, site, like, extent(asked));
+            if let Some(found) = found
+                && found.requests() <= wanted.requests()
             {
-                best = found;
+                *best = found;
+                return true;
             }
+        }
+        let is_explored = sites(wanted).iter().any(|site| site.reach != Reach::Uncut);
+        let as_it_stands = !is_explored || !self.scenario.faults.script.is_empty();
+        as_it_stands && self.accepts(best, wanted.clone(), None)
+    }
+
+    /// Takes a smaller case for the best if it fails in the same way, as it stands or with its cuts as far from their recoveries as before; `gone` are the
+    /// process runs that it has no more.
+    pub(super) fn accepts(
+        &mut self,
+        best: &mut Case,
+        smaller: Case,
+        gone: Option<&[usize]>,
+    ) -> bool {
+        if self.fails(&smaller) {
+            *best = smaller;
+            return true;
+        }
+        let Some(mut marks) = self.landmarks(best) else {
+            return false;
+        };
+        for at in gone.unwrap_or_default().iter().rev() {
+            if *at < marks.len() {
+                marks.remove(*at);
+            }
+        }
+        if self.is_over() {
+            return false;
+        }
+        self.spent.runs += 1;
+        let course = Course {
+            mends: &[],
+            landmarks: Some(&marks),
+        };
+        let seed = self.scenario.run.seeds.start;
+        let (program, trace) = (self.program, TraceMode::Off);
+        let driven = drive_on(&self.scenario, &smaller, program, seed, trace, course);
+        let Ok(driven) = driven else { return false };
+        self.pay(work(&driven.world));
+        let fails = driven.case != smaller && self.fails(&driven.case);
+        if fails {
+            *best = driven.case;
+        }
+        fails
+    }
+
+    fn landmarks(&mut self, case: &Case) -> Option<Vec<Landmark>> {
+        if let Some((of, marks)) = &self.marks
+            && of == case
+        {
+            return Some(marks.clone());
+        }
+        let driven = self.drive(case, TraceMode::Off)?;
+        self.marks = Some((case.clone(), driven.landmarks.clone()));
+        Some(driven.landmarks)
+    }
+
+    /// Leaves out whole process runs, but the last.
+    pub(super) fn fewer_lives(&mut self, mut best: Case) -> Case {
+        let Some(before_last) = best.lives.len().checked_sub(1).filter(|count| *count > 1) else {
+            return best;
+        };
+        let from = best.clone();
+        let like = self.like(&from);
+        fewer((0..before_last).collect(), &mut |rest| {
+            let kept = |at: &usize| *at == before_last || rest.contains(at);
+            let numbers: Vec<usize> = (0..from.lives.len()).filter(kept).collect();
+            if numbers.len() >= best.lives.len() {
+                return false;
+            }
+            let smaller = Case {
+                lives: numbers.iter().map(|at| from.lives[*at].clone()).collect(),
+                faults: from.faults.clone(),
+            };
+            let its_like: Vec<_> = numbers
+                .iter()
+                .map(|at| like.get(*at).cloned().flatten())
+                .collect();
+            for site in sites(&smaller) {
+                let asked = smaller.lives[site.open].requests.len();
+                let found = self.find(&smaller, site, &its_like, extent(asked));
+                if let Some(found) = found
+                    && found.lives.len() <= smaller.lives.len()
+                {
+                    best = found;
+                    return true;
+                }
+            }
+            let gone: Vec<usize> = (0..before_last).filter(|at| !rest.contains(at)).collect();
+            // Landmarks are those of the case that process runs are left out of.
+            let mut as_it_stands = from.clone();
+            let accepted = self.accepts(&mut as_it_stands, smaller, Some(&gone));
+            if accepted {
+                best = as_it_stands;
+            }
+            accepted
+        });
+        best
+    }
+
+    /// A case without any fault, if it fails without.
+    pub(super) fn without_faults(&mut self, case: Case) -> Case {
+        if self.scenario.faults.script.is_empty() && case.faults.is_empty() {
+            return case;
+        }
+        let mut without = case.clone();
+        without.faults.clear();
+        let found = self.with(
+            |scenario| scenario.faults = scenario.faults.scripted(Vec::new()),
+            |this| this.fails(&without).then_some(without),
+        );
+        found.unwrap_or(case)
+    }
+
+    /// Leaves out faults that the failure does not need.
+    pub(super) fn fewer_faults(&mut self, mut best: Case) -> Case {
+        let faults = best.faults.clone();
+        best.faults = fewer(faults, &mut |rest| {
+            self.fails(&Case {
+                faults: rest.to_vec(),
+                ..best.clone()
+            })
+        });
+        let script = self.scenario.faults.script.clone();
+        let needed = fewer(script.clone(), &mut |rest| {
+            self.scenario.faults.script = rest.to_vec();
+            self.fails(&best)
+        });
+        if needed != script {
+            (self.marks, self.like) = (None, None);
+        }
+        self.scenario.faults.script = needed;
+        best
+    }
+
+    /// Makes values as short as those that describe themselves can be.
+    pub(super) fn smaller_requests(&mut self, mut best: Case) -> Case {
+        let Some(open) = open_of(&best) else {
+            return best;
+        };
+        let mut asked = best.lives[open].requests.clone();
+        asked.iter_mut().for_each(make_short);
+        if asked != best.lives[open].requests
+            && let Some(found) = self.find_open(&best, &asked)
+            && found.requests() <= best.requests()
+        {
+            best = found;
         }
         let mut life = 0;
         while life < best.lives.len() {
             let mut at = 0;
-            // What is found anew may have fewer lives.
+            // What is found anew may have fewer process runs.
             while let Some(request) = best.lives.get(life).and_then(|it| it.requests.get(at)) {
-                let smaller = smaller(request);
-                let accepted = smaller.into_iter().find_map(|request| {
+                let accepted = smaller(request).into_iter().find_map(|request| {
                     let mut case = best.clone();
                     case.lives[life].requests[at] = request;
-                    let requests = &case.lives[0].requests;
-                    match explorable(&best).filter(|_| life == 0) {
-                        Some(reach) => self
-                            .find(requests, reach)
-                            .filter(|found| found.lives[0].requests.len() <= requests.len()),
-                        None => self.fails(&case).then_some(case),
+                    let before = case.requests();
+                    if self.fails(&case) {
+                        return Some(case);
                     }
+                    let like = self.like(&best);
+                    let mut found = best.clone();
+                    let taken = self.takes_fewer(&mut found, &case, &like);
+                    (taken && found.requests() <= before).then_some(found)
                 });
                 match accepted {
                     Some(case) => best = case,
@@ -149,42 +299,6 @@ impl Shrinking<'_> {
         best
     }
 }
-
-/// Whether the first cut of a case can be found anew by exploring its first life, and how far that has to go.
-pub(super) fn explorable(case: &Case) -> Option<Reach> {
-    let keeps_least = |life: &CaseLife| {
-        life.crash
-            .as_ref()
-            .is_none_or(|crash| crash.survivors.is_empty())
-    };
-    if case
-        .lives
-        .iter()
-        .any(|life| life.close_after_event.is_some())
-    {
-        return None;
-    }
-    let idle = |lives: &[CaseLife]| lives.iter().all(|life| life.requests.is_empty());
-    match &case.lives[..] {
-        [only] if case.faults.is_empty() && only.crash.is_none() => Some(Reach::Uncut),
-        [_, after @ ..] if !case.faults.is_empty() => {
-            (after.len() <= 2 && idle(after)).then_some(Reach::Errors)
-        }
-        [_, last] if last.crash.is_none() => Some(if last.requests.is_empty() {
-            Reach::Recovery
-        } else {
-            Reach::Again
-        }),
-        [first, cut, last] if cut.requests.is_empty() && last.requests.is_empty() => {
-            (first.requests.len() <= DEEPER_REQUESTS_MAX).then_some(Reach::Deeper)
-        }
-        [_, work, last] if keeps_least(work) && last.requests.is_empty() => Some(Reach::Again),
-        _ => None,
-    }
-}
-
-/// Requests of which every state of every recovery is looked at, at most.
-pub(super) const DEEPER_REQUESTS_MAX: usize = 24;
 
 fn survivors(case: &Case, life: usize) -> &[Survivor] {
     case.lives[life]

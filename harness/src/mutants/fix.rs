@@ -11,6 +11,8 @@ use crate::blame::{Blame, Missing};
 pub enum Fix {
     /// A flush, a write-through, or waiting for one, at a place where what is written is not durable yet.
     Durable,
+    /// Waiting for writes before another is submitted. Nobody waits for those that are under way, so a flush or a write-through may come too early.
+    Wait,
     /// An answer that waits: it is given before anything is written for it.
     LaterAnswer,
     /// Space that is used again later, when what no longer needs it is durable.
@@ -26,6 +28,7 @@ impl Fix {
     pub const fn wanted(self) -> &'static str {
         match self {
             Fix::Durable => "a flush or a write-through",
+            Fix::Wait => "a write or an answer held back, a flush or a write-through",
             Fix::LaterAnswer => "a later answer, or a flush before it",
             Fix::LaterReuse => "space used again too early",
             Fix::NoOrder => "no ordering bug",
@@ -41,6 +44,12 @@ impl Fix {
         };
         match self {
             Fix::Durable => names(&[Missing::WriteThrough, Missing::Flush]),
+            Fix::Wait => names(&[
+                Missing::WriteThrough,
+                Missing::Flush,
+                Missing::Barrier,
+                Missing::LaterAnswer,
+            ]),
             Fix::LaterAnswer => {
                 names(&[Missing::LaterAnswer, Missing::WriteThrough, Missing::Flush])
             }
@@ -73,14 +82,14 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
         | EvacuationNotFlushed
-        | FlushBeforeWriteCompletes
         | HalvesNotFlushedApart
         | NewEpochNotFlushed
-        | NewerFrameBeforeOlder
         | PlainWriteTakenForDurable
+        | RelaxedFramesNotFlushed => Fix::Durable,
+        FlushBeforeWriteCompletes
+        | NewerFrameBeforeOlder
         | PointerBeforeValue
-        | RelaxedFramesNotFlushed
-        | SuperblockBeforePages => Fix::Durable,
+        | SuperblockBeforePages => Fix::Wait,
         CloseDoesNotFlush
         | EmptyBatchDoesNotWait
         | FlushOnATimer

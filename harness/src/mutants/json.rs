@@ -119,6 +119,5 @@ fn small(small: &Small) -> Value {
         "blame_wanted": small.fix.wanted(),
         "blame_is_right": small.is_blamed_right,
         "elapsed_s": small.elapsed.as_secs_f64(),
-        "blamed_in_s": small.blamed_in.as_secs_f64(),
     })
 }

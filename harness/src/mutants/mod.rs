@@ -28,9 +28,9 @@ use crate::control::Control;
 use crate::explore::Exploration;
 use crate::explore::parallel::map;
 use crate::failure;
-use crate::minimise::{Budget, minimise};
+use crate::minimise::minimise_and_blame;
 use crate::run::{SeedEnd, SeedResult, Tracing, run_seed};
-use crate::scenario::{self, OptionText, Scenario, ScenarioError};
+use crate::scenario::{self, Scenario, ScenarioError};
 use crate::summary::{FailureReport, Tally, Verdict};
 use catalogue::{How, Trial};
 use fix::Fix;
@@ -82,10 +82,8 @@ pub struct Small {
     pub is_blamed_right: bool,
     /// Where it was saved.
     pub file: Option<PathBuf>,
-    /// Real time of shrinking.
+    /// Real time of shrinking and of looking for what is to blame.
     pub elapsed: Duration,
-    /// Real time of looking for what is to blame.
-    pub blamed_in: Duration,
 }
 
 impl Small {
@@ -220,7 +218,7 @@ impl Hunt {
             hunted.small = hunted
                 .caught()
                 .and_then(|tried| tried.failure.as_ref())
-                .map(|failure| self.shrink_in_time(mutant, failure, control));
+                .map(|failure| self.shrink_or_panic(mutant, failure, control));
         }
         Ok(hunted)
     }
@@ -359,19 +357,15 @@ impl Hunt {
         Ok(())
     }
 
-    /// Shrinks and blames within the limit. A panic of ours is a result like any other failure to shrink.
-    fn shrink_in_time(
+    /// A panic of ours is a result like any other failure to shrink.
+    fn shrink_or_panic(
         &self,
         mutant: Mutant,
         failure: &FailureReport,
         control: &Control,
     ) -> Result<Small, String> {
-        if let Some(limit) = self.limit {
-            control.end_after(limit);
-        }
         let shrink = AssertUnwindSafe(|| self.shrink(mutant, failure, control));
         let small = std::panic::catch_unwind(shrink);
-        control.never_end();
         small.unwrap_or_else(|_| Err("internal error: kvsim panicked".to_owned()))
     }
 
@@ -386,12 +380,11 @@ impl Hunt {
             return Err("its case was not saved".to_owned());
         };
         let case = scenario::load(file, &[]).map_err(|error| error.to_string())?;
-        let budget = Budget::default();
-        let small = minimise(&case, &self.program, budget, self.jobs, control)?;
+        let (program, jobs) = (&self.program, self.jobs);
+        let (small, blame) =
+            minimise_and_blame(&case, program, jobs, control, self.limit, &|_| {})?;
         let case = small.scenario.case.clone().unwrap_or_default();
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
-        let (elapsed, blaming) = (began.elapsed(), now());
-        let blame = small.blame(&self.program, self.jobs, control)?;
         let (said, fix) = (blame.to_string(), fix::fix(mutant));
         let is_blamed_right = fix.is_named_by(&blame);
         let directory = self.failures.as_deref();
@@ -407,8 +400,7 @@ impl Hunt {
             fix,
             is_blamed_right,
             file: report.file,
-            elapsed,
-            blamed_in: blaming.elapsed(),
+            elapsed: began.elapsed(),
         })
     }
 }

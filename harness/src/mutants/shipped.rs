@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Hunted, Report, Small};
+use crate::minimise::LIMIT;
 use crate::summary::text::Colour;
 
 /// The name and version of the form in JSON.
@@ -13,8 +14,6 @@ pub const SCHEMA: &str = "kvsim.mutants.shipped/1";
 
 /// Requests of a small case at most.
 pub const REQUESTS_MAX: usize = 5;
-/// The real time that shrinking and blaming a failure may take.
-pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// The head of the table.
 #[must_use]
@@ -62,7 +61,7 @@ fn shrunk(small: &Small, colour: Colour) -> String {
         small.requests,
         small.crashes,
         small.survivors,
-        seconds(small.elapsed + small.blamed_in),
+        seconds(small.elapsed),
         colour.paint(paint, word),
         small.blame
     );
@@ -104,7 +103,7 @@ pub fn totals(report: &Report) -> Totals {
     for hunted in &report.hunted {
         match &hunted.small {
             Some(Ok(small)) => {
-                let took = small.elapsed + small.blamed_in;
+                let took = small.elapsed;
                 totals.small += usize::from(small.requests <= REQUESTS_MAX);
                 totals.in_time += usize::from(took <= LIMIT + Duration::from_secs(1));
                 totals.blamed_right += usize::from(small.is_blamed_right);
@@ -172,8 +171,7 @@ fn row(hunted: &Hunted) -> Value {
                 "requests": small.requests,
                 "crashes": small.crashes,
                 "persisted_writes": small.survivors,
-                "shrunk_s": small.elapsed.as_secs_f64(),
-                "blamed_s": small.blamed_in.as_secs_f64(),
+                "elapsed_s": small.elapsed.as_secs_f64(),
                 "blame": small.blame,
                 "blame_wanted": small.fix.wanted(),
                 "blame_is_right": small.is_blamed_right,
@@ -230,7 +228,6 @@ mod tests {
             is_blamed_right: right,
             file: None,
             elapsed: Duration::from_secs(seconds),
-            blamed_in: Duration::ZERO,
         }
     }
 

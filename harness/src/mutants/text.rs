@@ -119,7 +119,7 @@ fn shrunk(report: &Report, colour: Colour) -> String {
     };
     let count =
         |is: &dyn Fn(&Small) -> bool| report.shrunk().filter(|(_, small)| is(small)).count();
-    let is_order = |small: &Small| matches!(small.fix, Fix::Durable | Fix::LaterAnswer);
+    let is_order = |small: &Small| matches!(small.fix, Fix::Durable | Fix::Wait | Fix::LaterAnswer);
     let is_reuse = |small: &Small| small.fix == Fix::LaterReuse;
     let is_none = |small: &Small| small.fix == Fix::NoOrder;
     let mut text = format!(

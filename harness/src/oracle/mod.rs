@@ -55,6 +55,7 @@ pub use recovery::Recovery;
 pub use sane::{GuestFault, insane};
 pub use truth::{DeviceTruth, RunFaults};
 pub use verify::{Token, Verification};
+pub(crate) use violation::Class;
 pub use violation::{Facts, Symptom, Violation};
 
 use barrier::OnMedium;

@@ -1,6 +1,6 @@
 //! A violation: which property broke, a sentence for a person, and the same as facts for a program.
 //!
-//! The pair ([`Property`], [`Symptom`]) is the *kind* of a failure: what shrinking must keep.
+//! The [`Class`] of a failure is what shrinking must keep: symptoms that one mistake of a guest shows in turn.
 
 use super::Property;
 use serde::{Deserialize, Serialize};
@@ -122,22 +122,45 @@ pub struct Violation {
     pub facts: Facts,
 }
 
+/// What a smaller case has to have in common with the larger one that it is made from. What is lost may show in many shapes, which depend on what is asked
+/// before and after the crash: lost, a hole, an older value, back from the dead, shown once and taken back, half of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Class {
+    /// What recovery shows is not what had to survive.
+    Loss,
+    /// Bytes that nobody wrote there.
+    Damage,
+    /// What the running guest answers is not the state at its place in the order.
+    Reading,
+    /// The guest does not open, or reports damage that is none.
+    Refusal,
+    /// Any other shape stands for itself.
+    Other(Symptom),
+}
+
 impl Symptom {
-    /// The shape of a failure by which it is known again in a smaller case. What is back that should be gone is called by what is still known of it: a write
-    /// that failed, or was overwritten, or was lost once, and of long ago only that it is old. That is one shape.
-    fn shape(self) -> Symptom {
-        use Symptom::{DeadWriteBack, DeletedKeyBack, FailedWriteApplied, StaleValue};
+    fn class(self) -> Class {
+        use Symptom::{
+            DamagedValue, DeadWriteBack, DeletedKeyBack, FailedWriteApplied, FalseAlarm,
+            ForeignValue, Hole, LostWrite, MalformedScan, PartialBatch, ReadsDiffer,
+            RecoveriesDiffer, RefusedToOpen, ResizedValue, SnapshotGone, StaleValue, TakenBack,
+            UnknownKey, WrongRead,
+        };
         match self {
-            DeadWriteBack | DeletedKeyBack | FailedWriteApplied => StaleValue,
-            other => other,
+            LostWrite | Hole | StaleValue | DeletedKeyBack | DeadWriteBack | TakenBack
+            | FailedWriteApplied | PartialBatch | RecoveriesDiffer => Class::Loss,
+            UnknownKey | ForeignValue | ResizedValue | DamagedValue => Class::Damage,
+            WrongRead | MalformedScan | SnapshotGone | ReadsDiffer => Class::Reading,
+            RefusedToOpen | FalseAlarm => Class::Refusal,
+            other => Class::Other(other),
         }
     }
 }
 
 impl Violation {
-    /// What it is: the property, and its shape.
-    pub(crate) fn kind(&self) -> (Property, Symptom) {
-        (self.property, self.symptom.shape())
+    /// What a smaller case has to have in common with this one.
+    pub(crate) fn class(&self) -> Class {
+        self.symptom.class()
     }
 
     pub(crate) fn new(
