@@ -40,10 +40,12 @@ pub(crate) fn oracle_config(
     let policies = scenario.guest.policies(stated).unwrap_or(stated);
     let flush_only_orders = scenario.device.flush == FlushKind::Barrier;
     let block_bytes = u64::from(scenario.device.physical_block_bytes);
+    let option = scenario.guest.options.get("relaxed_window_ns");
+    let window_ns = policies.relaxed_window_ns(option.map(|text| text.0.as_str()));
     OracleConfig {
         keep_history: lies || flush_only_orders,
         flush_only_orders,
-        relaxed_window_ns: scenario.check.relaxed_window_ns,
+        relaxed_window_ns: scenario.check.relaxed_window_ns.or(window_ns),
         relaxed_slack_ns: scenario.check.relaxed_slack_ns,
         policies,
         limits: Limits::of(&policies, block_bytes, |name| {

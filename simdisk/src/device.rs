@@ -107,6 +107,7 @@ pub struct Device {
     failures: Failures,
     made_durable_at: Option<Nanos>,
     power_cuts: u64,
+    slowest_ns: Nanos,
     changes: u64,
     contents: u64,
     /// The flush or write-through that does nothing, as long as the power was never cut.
@@ -169,6 +170,7 @@ impl Device {
             crashes_drawn: 0,
             made_durable_at: None,
             power_cuts: 0,
+            slowest_ns: 0,
             changes: 0,
             contents: 0,
             left_out: faults.left_out,
@@ -273,6 +275,12 @@ impl Device {
     #[must_use]
     pub fn flush_only_orders(&self) -> bool {
         self.config.flush == FlushKind::Barrier
+    }
+
+    /// The longest time that an operation takes from its submission to its completion, of all that were submitted so far.
+    #[must_use]
+    pub fn slowest_ns(&self) -> Nanos {
+        self.slowest_ns
     }
 
     /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten or spoilt, in the order in which that happened.
@@ -494,6 +502,7 @@ impl Device {
         let at = self
             .timing
             .schedule(now, id, taken.kind, taken.len_bytes, stall_ns);
+        self.slowest_ns = self.slowest_ns.max(at.saturating_sub(now));
         let Taken { effect, result, .. } = taken;
         self.in_flight.insert(
             (at, id),

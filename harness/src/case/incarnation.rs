@@ -203,13 +203,36 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         DeviceTruth::of(self.world.device(), self.started)
     }
 
+    /// Opens, lets the clients ask what they have to ask, and reads back when all is answered; all of it is judged.
+    pub(crate) fn work_unread(&mut self) -> Result<(), Stop> {
+        self.open()?;
+        let now = self.world.now();
+        Arc::make_mut(&mut self.oracle).defer(now);
+        for client in self.source.clients() {
+            self.send_next(client);
+        }
+        self.until_answered("working before it was read back")?;
+        let known = Arc::new(self.oracle.for_late_reading());
+        let seen = self.read_back(&known)?;
+        let truth = self.truth();
+        Arc::make_mut(&mut self.oracle).judge_late(&seen, &truth)?;
+        self.begin_work();
+        Ok(())
+    }
+
     /// Opens and reads back.
     pub(crate) fn recover(&mut self) -> Result<Observation, Stop> {
         self.open()?;
-        let mut reading = Verification::new(&self.oracle, self.check);
+        let known = Arc::clone(&self.oracle);
+        self.read_back(&known)
+    }
+
+    /// Reads back what an oracle knows of.
+    fn read_back(&mut self, known: &Arc<Oracle>) -> Result<Observation, Stop> {
+        let mut reading = Verification::new(known, self.check);
         let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
         while !reading.is_done() {
-            while let Some((token, request)) = reading.next_request(&self.oracle) {
+            while let Some((token, request)) = reading.next_request(known) {
                 if let Some(transcript) = &mut self.transcript {
                     transcript.asked.push((token, request.clone()));
                 }
@@ -231,7 +254,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             match self.step("being read after a recovery") {
                 Ok(Some(reply)) => {
                     if let Some(token) = asked.remove(&reply.id) {
-                        reading.reply(&self.oracle, token, &reply);
+                        reading.reply(known, token, &reply);
                         if let Some(transcript) = &mut self.transcript {
                             transcript.answers.push((token, reply));
                         }
@@ -240,7 +263,9 @@ impl<'a, W: Watch> Incarnation<'a, W> {
                 Ok(None) => {}
                 Err(Stop::Cut) => {
                     let seen = reading.finish();
-                    Arc::make_mut(&mut self.oracle).interrupted(&seen);
+                    if !self.oracle.is_deferring() {
+                        Arc::make_mut(&mut self.oracle).interrupted(&seen);
+                    }
                     return Err(Stop::Cut);
                 }
                 Err(stop) => return Err(stop),
@@ -281,6 +306,12 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         let recovery = self.judge(seen, twin)?;
         let (now, truth) = (self.world.now(), self.truth());
         Arc::make_mut(&mut self.oracle).adopt(now, &recovery, seen, &truth);
+        self.begin_work();
+        Ok(())
+    }
+
+    /// What the guest shows was judged, and clients work from now on.
+    fn begin_work(&mut self) {
         self.phase = Phase::Working;
         let events = self.events();
         self.recovered_after = Some(events);
@@ -289,7 +320,6 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         }
         // What was shown is owed from now on, so a cut here is a case of its own though nothing has happened.
         self.look(None, true);
-        Ok(())
     }
 
     /// Judges what was read back, and changes nothing.

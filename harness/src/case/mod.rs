@@ -43,6 +43,9 @@ pub struct CaseLife {
     /// It is closed in good order from this event on: no client asks any more, and the crash comes when all is answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close_after_event: Option<u64>,
+    /// So many of the requests are sent, and answered, before the recovery is read back; it is read back first if this is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_after_requests: Option<u64>,
     /// How it ends; it goes on until all is quiet if this is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crash: Option<CaseCrash>,

@@ -87,7 +87,7 @@ fn recover_failing(
     world.fail_nth(fault, n);
     let crashes = life.crashes + 1;
     let nothing = || Source::listed(&[]);
-    let oracle = Arc::clone(&point.oracle);
+    let oracle = Arc::clone(point.oracle_after(kind));
     let mut failing = Incarnation::new(world, oracle, nothing(), scenario, crashes, ());
     let recovered = failing.recover();
     let judged = recovered.and_then(|shown| failing.adopt(&shown, None));

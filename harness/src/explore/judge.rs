@@ -116,7 +116,7 @@ fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, toll: &mut Toll
 
 /// Whether what a recovery of the same bytes showed is legal here too. If not, or if it cannot be told, the state is judged by itself.
 fn is_legal(scenario: &Scenario, task: &Task<'_>, transcript: &Transcript) -> bool {
-    let oracle = &task.point.oracle;
+    let oracle = task.point.oracle_after(task.kind);
     let Some(seen) = transcript.read_by(oracle, &scenario.check) else {
         return false;
     };
@@ -169,7 +169,7 @@ fn judge(
     };
     let recorder = (then == Then::Deeper).then(Recorder::default);
     let crashes = life.crashes + 1;
-    let oracle = Arc::clone(&point.oracle);
+    let oracle = Arc::clone(point.oracle_after(kind));
     let mut next = Incarnation::new(world, oracle, source, scenario, crashes, recorder);
     if then == Then::Nothing {
         next.keep_transcript();

@@ -45,7 +45,9 @@ pub(super) struct Point {
     pub(super) moment: Moment,
     /// What is owed if it is cut here.
     pub(super) oracle: Arc<Oracle>,
-    /// A hash of that.
+    /// The same if the process is killed here, where that makes a difference.
+    killed: Option<Arc<Oracle>>,
+    /// A hash of both.
     pub(super) obligations: u64,
     /// Events of its life before it.
     pub(super) event: u64,
@@ -54,6 +56,14 @@ pub(super) struct Point {
 }
 
 impl Point {
+    /// What must survive if it is cut here in this way.
+    pub(super) fn oracle_after(&self, kind: CrashKind) -> &Arc<Oracle> {
+        match (kind, &self.killed) {
+            (CrashKind::Process, Some(killed)) => killed,
+            _ => &self.oracle,
+        }
+    }
+
     /// Whether a flush is under way.
     pub(super) fn is_in_flush(&self) -> bool {
         self.moment.device().is_flushing()
@@ -114,6 +124,7 @@ pub(super) struct Recorder {
 struct Owed {
     alive: Arc<Oracle>,
     stopped: Arc<Oracle>,
+    killed: Option<Arc<Oracle>>,
     truth: DeviceTruth,
     obligations: u64,
 }
@@ -121,10 +132,11 @@ struct Owed {
 impl Watch for Option<Recorder> {
     fn look(&mut self, seen: &Seen<'_>) {
         let Some(recorder) = self else { return };
-        let (oracle, obligations) = recorder.owed(seen);
+        let (oracle, killed, obligations) = recorder.owed(seen);
         recorder.points.push(Point {
             moment: seen.world.moment(),
             oracle,
+            killed,
             obligations,
             event: seen.events,
             sent: seen.sent,
@@ -134,7 +146,7 @@ impl Watch for Option<Recorder> {
 }
 
 impl Recorder {
-    fn owed(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, u64) {
+    fn owed(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, Option<Arc<Oracle>>, u64) {
         let truth = DeviceTruth::of(seen.world.device(), RunFaults::default());
         // The time of the cut counts only where relaxed writes have a window or a lie may excuse a loss.
         let timeless = truth.lies() == 0 && !seen.oracle.has_window();
@@ -144,28 +156,42 @@ impl Recorder {
             && Arc::ptr_eq(&last.alive, seen.oracle)
             && same_faults(&last.truth, &truth)
         {
-            return (Arc::clone(&last.stopped), last.obligations);
+            return (
+                Arc::clone(&last.stopped),
+                last.killed.clone(),
+                last.obligations,
+            );
         }
-        let mut stopped = Oracle::clone(seen.oracle);
-        stopped.stopped(seen.world.now(), Ending::Crash);
-        if let Some(reading) = seen.reading {
-            stopped.interrupted(&reading.clone().finish());
+        let after = |ending| {
+            let mut stopped = Oracle::clone(seen.oracle);
+            stopped.stopped(seen.world.now(), ending);
+            if let Some(reading) = seen.reading {
+                stopped.interrupted(&reading.clone().finish());
+            }
+            Arc::new(stopped)
+        };
+        let stopped = after(Ending::Crash);
+        let apart = seen.oracle.tells_kills_apart();
+        let killed = apart.then(|| after(Ending::Kill));
+        let mut obligations = obligations(&stopped, &truth);
+        if let Some(killed) = &killed {
+            obligations ^= self::obligations(killed, &truth).rotate_left(1);
         }
-        let stopped = Arc::new(stopped);
-        let obligations = obligations(&stopped, &truth);
         self.last = Some(Owed {
             alive: Arc::clone(seen.oracle),
             stopped: Arc::clone(&stopped),
+            killed: killed.clone(),
             truth,
             obligations,
         });
-        (stopped, obligations)
+        (stopped, killed, obligations)
     }
 }
 
 fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
     let counts = |truth: &DeviceTruth| DeviceTruth {
         last_flush_completed_ns: None,
+        slowest_ns: 0,
         harmed_ns: Vec::new(),
         ..truth.clone()
     };
@@ -176,6 +202,9 @@ fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
 pub(super) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
     let mut hash = Xxh3::new();
     hash.update(&stopped.fingerprint().to_le_bytes());
+    if stopped.has_window() {
+        hash.update(&stopped.must_survive(truth).to_le_bytes());
+    }
     if !truth.is_clean() {
         let flushed = truth.last_flush_completed_ns.unwrap_or(u64::MAX);
         let owed = stopped.owed_despite_lies(truth);

@@ -2,8 +2,9 @@
 
 use super::history::{Fate, Pos, Retired, WriteStatus};
 use super::keys::{Content, KeyId, printable};
+use super::must_survive::{Because, Owed};
 use super::observation::{Observation, Problem, Seen, Strange};
-use super::recovery::{Because, Fit, Owed};
+use super::recovery::Fit;
 use super::words::{acknowledged, at};
 use super::{DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
 use crate::value::Reading;
@@ -285,7 +286,11 @@ impl Oracle {
     }
 
     /// A content that was gone for good before the base, or that a refused write would have left.
-    fn retired_back(&self, seen: &Observation, truth: &DeviceTruth) -> Option<Box<Violation>> {
+    pub(super) fn retired_back(
+        &self,
+        seen: &Observation,
+        truth: &DeviceTruth,
+    ) -> Option<Box<Violation>> {
         (0..).take(seen.table.len()).find_map(|key| {
             let Seen::Holds(content) = seen.seen(key) else {
                 return None;
@@ -490,7 +495,7 @@ impl Oracle {
 
     /// The property that the loss of an acknowledged write breaks: the first incarnation's is plain, a later one's means
     /// that the recovery before it left something behind, unless the guest never even flushed it.
-    fn lost_property(&self, pos: Pos) -> Property {
+    pub(super) fn lost_property(&self, pos: Pos) -> Property {
         match self.history.write(pos) {
             Some(write) if write.origin.crashes > 0 && !write.unflushed => {
                 Property::WorkAfterRecovery

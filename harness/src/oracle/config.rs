@@ -17,10 +17,10 @@ pub struct CheckConfig {
     pub page_entries: u32,
     /// Bytes asked for in one scan request of the verification.
     pub page_bytes: u32,
-    /// Relaxed writes acknowledged longer than this before a crash must survive it. Absent: they need not.
+    /// Relaxed writes acknowledged longer than this before a crash must survive it. Absent: what the guest states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relaxed_window_ns: Option<u64>,
-    /// Slack granted on top of `relaxed_window_ns`.
+    /// Slack granted on top of that window, beside four times the longest operation of the device.
     pub relaxed_slack_ns: u64,
 }
 

@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// A place in the commit order; 0 is before all writes.
 pub(super) type Pos = u32;
 
+/// An event that has not happened.
+pub(super) const NEVER: u64 = u64::MAX;
+
 /// Contents that a key no longer has, kept to name them when they come back.
 const RETIRED_PER_KEY: usize = 8;
 
@@ -59,6 +62,8 @@ pub(super) struct WriteRecord {
     pub(super) unflushed: bool,
     /// When a sync after it was acknowledged, if that was before the last recovery.
     pub(super) synced_ns: Option<Nanos>,
+    /// How many requests had been handed in when it was answered: those come before it, all others after. `NEVER` if it was not.
+    pub(super) ended_op: u64,
     /// Its keys, each once.
     keys: Arc<[KeyId]>,
 }
@@ -70,6 +75,22 @@ pub(super) struct Version {
     pub(super) content: Content,
     /// It may be missing although later writes are there.
     pub(super) optional: bool,
+    /// How many requests had been handed in when a read first showed it; `NEVER` if none has.
+    pub(super) seen_at: u64,
+    /// How many had been when a read showed another content that was handed in after a read had shown this one.
+    pub(super) replaced_at: u64,
+}
+
+impl Version {
+    pub(super) fn new(pos: Pos, content: Content, optional: bool) -> Version {
+        Version {
+            pos,
+            content,
+            optional,
+            seen_at: NEVER,
+            replaced_at: NEVER,
+        }
+    }
 }
 
 /// Why a content is gone for good.
@@ -296,11 +317,7 @@ impl History {
                     if last.is_none_or(|last| last.pos <= self.base_pos) {
                         self.touched.push(id);
                     }
-                    state.versions.push(Version {
-                        pos,
-                        content,
-                        optional: false,
-                    });
+                    state.versions.push(Version::new(pos, content, false));
                     keys.push(id);
                 }
             }
@@ -311,6 +328,7 @@ impl History {
             durability,
             unflushed: false,
             synced_ns: None,
+            ended_op: NEVER,
             keys: keys.into(),
         });
         pos
@@ -323,8 +341,10 @@ impl History {
         now: Nanos,
         status: Status,
         last_flush_ns: Option<Nanos>,
+        ops: u64,
     ) {
         let write = self.write_mut(pos);
+        write.ended_op = ops;
         write.status = match status {
             Status::Ok => {
                 write.origin.acknowledged_ns = Some(now);
@@ -360,6 +380,91 @@ impl History {
                 let version = state.versions.remove(at);
                 state.retire(version.content, Some(origin), Fate::Failed);
             }
+        }
+    }
+
+    /// A read that was answered after so many requests were handed in has shown this write: it is there with all its keys.
+    pub(super) fn see(&mut self, key: KeyId, content: Content, pos: Pos, ops: u64) {
+        let mark = |state: &mut Arc<KeyState>, is_it: &dyn Fn(&Version) -> bool| {
+            let is_new = |version: &Version| version.seen_at > ops && is_it(version);
+            if state.versions.iter().any(is_new) {
+                let mut versions = Arc::make_mut(state).versions.iter_mut();
+                if let Some(version) = versions.find(|version| is_new(version)) {
+                    version.seen_at = ops;
+                }
+            }
+        };
+        let is_shown = |version: &Version| version.pos == pos && version.content == content;
+        mark(&mut self.states[key as usize], &is_shown);
+        if pos <= self.base_pos {
+            return;
+        }
+        for key in self.keys_of(pos).to_vec() {
+            mark(&mut self.states[key as usize], &|version| {
+                version.pos == pos
+            });
+        }
+    }
+
+    /// Reads have shown a key with the content of `pos`, after others had shown these.
+    pub(super) fn replace(&mut self, key: KeyId, pos: Pos, began: u64, ops: u64) {
+        let replaced = |version: &Version| {
+            version.pos != pos && version.seen_at < began && version.replaced_at == NEVER
+        };
+        if self.state(key).versions.iter().any(replaced) {
+            let state = Arc::make_mut(&mut self.states[key as usize]);
+            for version in state
+                .versions
+                .iter_mut()
+                .filter(|version| replaced(version))
+            {
+                version.replaced_at = ops;
+            }
+        }
+    }
+
+    /// Keeps the writes since the base as such, although a recovery was judged: those that it did not show are gone for good, and of the
+    /// others it is known that they are there. `gone`: the write cannot have taken effect. `there`: it must have.
+    pub(super) fn keep_shown(
+        &mut self,
+        ops: u64,
+        gone: impl Fn(&History, Pos) -> bool,
+        there: impl Fn(&History, Pos) -> bool,
+    ) {
+        let base = self.base_pos;
+        for pos in self.positions().filter(|pos| *pos > base) {
+            let Some(write) = self.write(pos) else {
+                continue;
+            };
+            let (status, origin) = (write.status, write.origin);
+            if matches!(status, WriteStatus::Failed | WriteStatus::Dead) {
+                continue;
+            }
+            let (is_gone, is_there) = (gone(self, pos), there(self, pos));
+            for key in self.keys_of(pos).to_vec() {
+                let state = Arc::make_mut(&mut self.states[key as usize]);
+                let Some(at) = state.versions.iter().position(|version| version.pos == pos) else {
+                    continue;
+                };
+                if is_gone {
+                    let version = state.versions.remove(at);
+                    state.retire(version.content, Some(origin), Fate::Dead);
+                } else {
+                    let version = state.versions[at];
+                    let optional = version.optional && !is_there;
+                    state.versions[at] = Version::new(pos, version.content, optional);
+                }
+            }
+            if is_gone || is_there {
+                self.uncertain.retain(|uncertain| *uncertain != pos);
+            }
+            let write = self.write_mut(pos);
+            write.ended_op = write.ended_op.min(ops);
+            write.status = match status {
+                _ if is_gone => WriteStatus::Dead,
+                WriteStatus::Pending | WriteStatus::Uncertain => WriteStatus::Kept,
+                acknowledged => acknowledged,
+            };
         }
     }
 
@@ -481,10 +586,7 @@ impl History {
                 state.retire(version.content, origin, Fate::Dead);
             } else {
                 found |= is_shown;
-                kept.push(Version {
-                    optional: false,
-                    ..version
-                });
+                kept.push(Version::new(version.pos, version.content, false));
             }
         }
         if self.keep {
@@ -494,11 +596,7 @@ impl History {
                     .last()
                     .is_some_and(|version| version.content != settled)
             {
-                kept.push(Version {
-                    pos: prefix,
-                    content: settled,
-                    optional: false,
-                });
+                kept.push(Version::new(prefix, settled, false));
             }
         } else {
             for version in kept.drain(..).filter(|version| version.content != settled) {
@@ -518,11 +616,10 @@ impl History {
                 None => state.base.map(|(_, origin)| (settled, origin)),
             };
         }
-        kept.extend(open.into_iter().map(|content| Version {
-            pos: last,
-            content,
-            optional: true,
-        }));
+        kept.extend(
+            open.into_iter()
+                .map(|content| Version::new(last, content, true)),
+        );
         state.versions = kept;
         self.states[key as usize] = Arc::new(state);
     }

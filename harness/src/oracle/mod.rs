@@ -25,15 +25,19 @@
 //!
 //! Never excused: wrong bytes, another key's value, a state that is no prefix. And a report without any lie is a false alarm.
 
+mod any_order;
 mod barrier;
 mod classify;
 mod config;
+mod deferred;
 mod history;
 mod keys;
 mod limits;
+mod must_survive;
 mod observation;
 mod opening;
 mod property;
+mod reading;
 mod recovery;
 mod refusal;
 mod running;
@@ -59,15 +63,17 @@ pub(crate) use violation::Class;
 pub use violation::{Facts, Symptom, Violation};
 
 use barrier::OnMedium;
+use deferred::Deferred;
 use history::{History, Pos};
 use keys::{Content, KeyId};
-use kvsim_sim::GuestPolicies;
 use kvsim_sim::api::{RequestId, SnapshotId};
-use kvsim_simdisk::Nanos;
-use running::{Outstanding, Provisional};
+use kvsim_sim::{CommitOrder, GuestPolicies, RecoverySurvives};
+use kvsim_simdisk::{CrashKind, Nanos};
+use reading::{Provisional, Snapshot};
+use running::Outstanding;
 use serde::{Deserialize, Serialize};
 use space::Space;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -75,10 +81,23 @@ use xxhash_rust::xxh3::Xxh3;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// The power was cut or the process killed.
+    /// The power was cut.
     Crash,
+    /// The process was killed. The device keeps all that was submitted.
+    Kill,
     /// It was closed in good order.
     Close,
+}
+
+impl Ending {
+    /// How a crash of this kind ends it.
+    #[must_use]
+    pub fn of(kind: CrashKind) -> Ending {
+        match kind {
+            CrashKind::Power => Ending::Crash,
+            CrashKind::Process => Ending::Kill,
+        }
+    }
 }
 
 /// What was checked, and what was excused.
@@ -111,6 +130,8 @@ pub struct Counts {
     pub excused_losses: u64,
     /// Ill-formed requests that were answered.
     pub ill_formed_refused: u64,
+    /// Recoveries whose search for an explanation was given up: neither legal nor a violation.
+    pub undecided: u64,
     /// Reports of damage or device errors, by openings, reads and writes, that a fault excused.
     pub reports_accepted: u64,
 }
@@ -142,11 +163,15 @@ pub struct Oracle {
     ops: u64,
     crashes: u64,
     outstanding: BTreeMap<RequestId, Outstanding>,
-    snapshots: BTreeMap<SnapshotId, Pos>,
     /// The operation that asked for the end of this process run.
     closing: Option<u64>,
     /// Shared between clones until a write comes in.
     space: Arc<Space>,
+    snapshots: BTreeMap<SnapshotId, Snapshot>,
+    /// The numbers of all snapshots that were taken in this process run.
+    snapshot_ids: BTreeSet<SnapshotId>,
+    /// The longest key and value together that was ever handed in.
+    largest_entry_bytes: usize,
     provisional: Vec<Provisional>,
     /// Acknowledged syncs and closes since the base: up to where, when, and which op.
     syncs: Vec<(Pos, Nanos, u64)>,
@@ -159,11 +184,21 @@ pub struct Oracle {
     base_flush_lies: u64,
     /// What the device holds for certain although its flush only orders.
     on_medium: OnMedium,
+    /// Whether the power was cut since the base was shown, or the guest closed.
+    power_cut: bool,
+    /// Whether the process was killed since then.
+    killed: bool,
+    /// Whether the last end was a power cut that may have taken back what a recovery before it had shown.
+    shown_is_void: bool,
+    /// Up to where a recovery after a killed process has shown the writes since the base: a kill must not take them back.
+    shown_pos: Pos,
     /// What recoveries that were cut short had shown since the base.
     pinned: Vec<(KeyId, Content)>,
     /// Keys that a recovery of this incarnation has read: a later surprise about others is the recovery's.
     verified: Vec<bool>,
     next_window: Option<Vec<u8>>,
+    /// What clients do before a recovery was read back.
+    deferred: Option<Deferred>,
 }
 
 impl Oracle {
@@ -180,6 +215,8 @@ impl Oracle {
             snapshots: BTreeMap::new(),
             closing: None,
             space: Arc::default(),
+            snapshot_ids: BTreeSet::new(),
+            largest_entry_bytes: 0,
             provisional: Vec::new(),
             syncs: Vec::new(),
             cut_ns: None,
@@ -187,9 +224,14 @@ impl Oracle {
             base_ns: 0,
             base_flush_lies: 0,
             on_medium: OnMedium::default(),
+            power_cut: false,
+            killed: false,
+            shown_is_void: false,
+            shown_pos: 0,
             pinned: Vec::new(),
             verified: Vec::new(),
             next_window: None,
+            deferred: None,
         }
     }
 
@@ -202,7 +244,9 @@ impl Oracle {
     /// Requests handed in and not answered.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.outstanding.len()
+        let deferred = self.deferred.as_ref();
+        let waiting = deferred.map_or(0, |deferred| deferred.handed_in - deferred.replied);
+        self.outstanding.len() + usize::try_from(waiting).unwrap_or(usize::MAX)
     }
 
     /// The operation number of a request that is not answered yet.
@@ -215,21 +259,41 @@ impl Oracle {
     ///
     /// What counts is the first end since the last adopted recovery: recoveries that were cut short themselves do not age a relaxed write.
     pub fn stopped(&mut self, now: Nanos, ending: Ending) {
-        if ending == Ending::Crash {
+        if ending != Ending::Close {
             self.crashes += 1;
         }
+        if ending != Ending::Kill {
+            let may_take_back =
+                self.config.policies.recovery_survives == RecoverySurvives::PowerCut;
+            self.shown_is_void = may_take_back && !self.power_cut && self.killed;
+            if self.shown_is_void {
+                self.pinned.clear();
+            }
+            self.power_cut = true;
+        } else {
+            self.shown_is_void = false;
+        }
+        self.killed |= ending == Ending::Kill;
         self.cut_ns.get_or_insert(now);
         self.outstanding.clear();
         self.snapshots.clear();
         self.closing = None;
+        self.snapshot_ids.clear();
         self.provisional.clear();
         self.verified.clear();
+    }
+
+    /// Whether the kill of the process obliges the guest to other things than a power cut at the same moment.
+    #[must_use]
+    pub fn tells_kills_apart(&self) -> bool {
+        let policies = &self.config.policies;
+        policies.relaxed_survives_kill || policies.recovery_survives == RecoverySurvives::PowerCut
     }
 
     /// Whether the time of a crash counts in itself: relaxed writes have a window.
     #[must_use]
     pub fn has_window(&self) -> bool {
-        self.config.relaxed_window_ns.is_some()
+        self.config.relaxed_window_ns.is_some() && self.counts.acknowledged_relaxed > 0
     }
 
     /// A hash of everything that [`Oracle::judge`] depends on but the observation: two moments with the same fingerprint
@@ -239,8 +303,13 @@ impl Oracle {
         let mut hash = Xxh3::new();
         let mut take = |number: u64| hash.update(&number.to_le_bytes());
         self.history.feed(&mut take);
-        take(u64::from(self.owed(None).pos));
         self.feed_medium(&mut take);
+        let truth = DeviceTruth::default();
+        take(u64::from(self.owed(None, &truth).pos));
+        take(u64::from(self.power_cut) << 1 | u64::from(self.killed));
+        if self.config.policies.commit_order == CommitOrder::Any {
+            self.feed_order(&truth, &mut take);
+        }
         for (key, content) in &self.pinned {
             take(u64::from(*key));
             take(content.number());

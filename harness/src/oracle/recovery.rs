@@ -1,10 +1,11 @@
 //! Judging what a recovery showed: which prefixes of the commit order explain it, and whether one of them is long enough.
 
-use super::history::{KeyState, Pos, WriteStatus};
+use super::history::{History, KeyState, Pos, WriteStatus};
 use super::keys::{Content, KeyId};
 use super::observation::{Observation, Seen};
 use super::{DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
 use kvsim_sim::api::Status;
+use kvsim_sim::{CommitOrder, RecoverySurvives};
 use kvsim_simdisk::Nanos;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,10 +17,12 @@ const BATCH_STEPS_MAX: u32 = 10_000;
 /// A recovery that was judged to be legal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recovery {
-    prefix: Pos,
+    pub(super) prefix: Pos,
     /// The shortest prefix that would have been legal.
-    lowest: Pos,
-    excused: u64,
+    pub(super) lowest: Pos,
+    pub(super) excused: u64,
+    /// The search for an explanation was given up.
+    pub(super) undecided: bool,
 }
 
 impl Recovery {
@@ -28,33 +31,6 @@ impl Recovery {
     pub fn excused_losses(&self) -> u64 {
         self.excused
     }
-}
-
-/// Why a recovery must show at least a prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Because {
-    /// An earlier recovery showed it.
-    Shown,
-    /// The write at that position was acknowledged as durable, or as accepted and long ago.
-    Write,
-    /// A sync or close after it was acknowledged: when, and which op.
-    Sync(Nanos, u64),
-}
-
-/// Up to where something on the device says what was acknowledged, although the device lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Witness {
-    /// When the last write was handed in that bears witness, 0 for none.
-    handed_in_ns: Nanos,
-    /// Whether the opening that showed the base does.
-    opening: bool,
-}
-
-/// The shortest prefix that a recovery must show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Owed {
-    pub(super) pos: Pos,
-    pub(super) because: Because,
 }
 
 /// For each position from `low`, how many keys can be explained by the prefix that ends there.
@@ -100,15 +76,19 @@ impl Oracle {
             return Err(self.strange_after_recovery(strange, truth));
         }
         self.judge_pinned(seen, truth)?;
-        let owed = self.owed(None);
+        if self.config.policies.commit_order == CommitOrder::Any {
+            return self.judge_any_order(seen, truth);
+        }
+        let owed = self.owed(None, truth);
         // Most recoveries are legal, and what is owed ends shortly before the last write: so this looks at no more than that.
         if let Ok(fit) = self.fit(seen, owed.pos)
-            && let Some(prefix) = self.first_atomic(&fit, owed.pos, seen)
+            && let Some((prefix, undecided)) = self.first_atomic(&fit, owed.pos, seen)
         {
             return Ok(Recovery {
                 prefix,
                 lowest: owed.pos,
                 excused: 0,
+                undecided,
             });
         }
         let strict = self.fit(seen, self.history.base_pos);
@@ -122,11 +102,12 @@ impl Oracle {
                 .as_ref()
                 .ok()
                 .and_then(|fit| self.first_atomic(fit, lowest, seen));
-            if let Some(prefix) = found {
+            if let Some((prefix, undecided)) = found {
                 return Ok(Recovery {
                     prefix,
                     lowest,
                     excused: self.acknowledged_beyond(prefix, owed.pos),
+                    undecided,
                 });
             }
         }
@@ -144,6 +125,20 @@ impl Oracle {
         seen: &Observation,
         truth: &DeviceTruth,
     ) {
+        self.counts.recoveries += 1;
+        self.counts.undecided += u64::from(recovery.undecided);
+        self.counts.reports_accepted += seen.reports();
+        self.pinned.clear();
+        self.next_window.clone_from(&seen.next_window);
+        self.verified = seen
+            .table
+            .iter()
+            .map(|seen| !matches!(seen, Seen::Unasked))
+            .collect();
+        if self.may_be_taken_back(recovery) {
+            self.keep_shown(recovery, seen);
+            return;
+        }
         for pos in self
             .history
             .positions()
@@ -169,9 +164,7 @@ impl Oracle {
                 WriteStatus::Failed | WriteStatus::Kept | WriteStatus::Dead => {}
             }
         }
-        self.counts.recoveries += 1;
         self.counts.excused_losses += recovery.excused;
-        self.counts.reports_accepted += seen.reports();
         for (upto, ns, _) in std::mem::take(&mut self.syncs) {
             self.history.synced(upto, ns);
         }
@@ -180,21 +173,67 @@ impl Oracle {
         if self.space.is_in_doubt() {
             Arc::make_mut(&mut self.space).adopt(|key| seen.content(key));
         }
-        self.pinned.clear();
+        (self.power_cut, self.killed, self.shown_pos) = (false, false, 0);
         self.base_began_ns = self.cut_ns.take().unwrap_or(0);
         self.base_ns = now;
         self.base_flush_lies = truth.flush_lies;
         self.note_medium(truth);
-        self.next_window.clone_from(&seen.next_window);
-        self.verified = seen
-            .table
-            .iter()
-            .map(|seen| !matches!(seen, Seen::Unasked))
+    }
+
+    /// Whether a power cut may take back what this recovery has shown: it came after a killed process, so the device may still have all of
+    /// it in its cache.
+    fn may_be_taken_back(&self, recovery: &Recovery) -> bool {
+        self.config.policies.recovery_survives == RecoverySurvives::PowerCut
+            && self.killed
+            && !self.power_cut
+            && recovery.excused == 0
+            && recovery.prefix >= self.history.base_pos
+    }
+
+    /// Takes in what a recovery has shown that a power cut may take back: the writes since the base stay open, without those that are
+    /// known to be gone.
+    fn keep_shown(&mut self, recovery: &Recovery, seen: &Observation) {
+        let any = self.config.policies.commit_order == CommitOrder::Any;
+        let oracle = self.clone();
+        let shows = |history: &History, pos: Pos, is: &dyn Fn(Pos) -> bool| {
+            history.keys_of(pos).iter().any(|&key| {
+                let Some(content) = seen.content(key) else {
+                    return false;
+                };
+                let writers = oracle.writers(key, content);
+                !writers.is_empty() && writers.into_iter().all(is)
+            })
+        };
+        let gone = |history: &History, pos: Pos| {
+            let before = |writer: Pos| writer != pos && oracle.replaces(pos, writer);
+            (!any && pos > recovery.prefix)
+                || ((any || oracle.is_optional(pos)) && shows(history, pos, &before))
+        };
+        let there = |history: &History, pos: Pos| shows(history, pos, &|writer| writer == pos);
+        self.history.keep_shown(self.ops, gone, there);
+        self.shown_pos = self.history.last_pos();
+    }
+
+    /// The writes since the base that leave a key with this content, and the base's place if it had it then.
+    pub(super) fn writers(&self, key: KeyId, content: Content) -> Vec<Pos> {
+        let base = self.history.base_pos;
+        let state = self.history.state(key);
+        let since = state.versions().iter().filter(|version| version.pos > base);
+        let mut writers: Vec<Pos> = since
+            .filter(|version| version.content == content)
+            .map(|version| version.pos)
             .collect();
+        if state.allows(base, content) {
+            writers.push(base);
+        }
+        writers
     }
 
     /// A reading back was cut short by another crash: what it showed so far must be shown again.
     pub fn interrupted(&mut self, seen: &Observation) {
+        if self.shown_is_void {
+            return;
+        }
         for key in (0..).take(seen.table.len()) {
             if let Some(content) = seen.content(key)
                 && !self.pinned.contains(&(key, content))
@@ -337,127 +376,10 @@ impl Oracle {
     }
 
     /// Whether a lie that fired, or a flush that only orders, may excuse silent loss at all.
-    fn may_excuse(&self, truth: &DeviceTruth) -> bool {
+    pub(super) fn may_excuse(&self, truth: &DeviceTruth) -> bool {
         let damaged = truth.damage() > 0 || !truth.harmed_ns.is_empty();
         let lied = damaged || truth.flush_lies > self.base_flush_lies;
         self.history.keeps_all() && (lied || self.kept_behind_barriers(truth).is_some())
-    }
-
-    /// The shortest prefix that must be there although the device has lied, or its flushes only order.
-    pub(crate) fn owed_despite_lies(&self, truth: &DeviceTruth) -> Pos {
-        if truth.flush_lies > self.base_flush_lies {
-            return 0;
-        }
-        let owed = self.owed(Some(self.witness(truth))).pos;
-        let kept = self.kept_behind_barriers(truth);
-        kept.map_or(owed, |kept| kept.min(owed))
-    }
-
-    /// The last witness to what had been acknowledged before it: a write that came to be owed itself, by its answer, by a sync or by its age, or
-    /// the opening that showed the base. No harm was done to anything that was written from its hand-in until it was owed. What else was written
-    /// meanwhile may be data in bulk, in which nobody has to look for anything; but what it took to make this durable was there.
-    fn witness(&self, truth: &DeviceTruth) -> Witness {
-        let whole = |from: Nanos, to: Nanos| {
-            let mut harmed = truth.harmed_ns.iter();
-            !harmed.any(|at| (from..=to).contains(at))
-        };
-        let bears_witness = |pos: &Pos| {
-            let Some(write) = self.history.write(*pos) else {
-                return false;
-            };
-            // What changes nothing takes no writing.
-            !write.unflushed
-                && !self.history.keys_of(*pos).is_empty()
-                && self
-                    .owed_since(*pos)
-                    .is_some_and(|to| whole(write.origin.handed_in_ns, to))
-        };
-        let last = self.history.positions().rev().find(bears_witness);
-        let last = last.and_then(|pos| self.history.write(pos));
-        Witness {
-            handed_in_ns: last.map_or(0, |write| write.origin.handed_in_ns),
-            opening: whole(self.base_began_ns, self.base_ns),
-        }
-    }
-
-    /// Since when this write must survive; nothing if it need not.
-    fn owed_since(&self, pos: Pos) -> Option<Nanos> {
-        let write = self.history.write(pos)?;
-        let acknowledged = write.origin.acknowledged_ns?;
-        match write.status {
-            WriteStatus::Durable => Some(acknowledged),
-            WriteStatus::Relaxed => {
-                let synced = || {
-                    let mut later = self.syncs.iter().filter(|(upto, _, _)| *upto >= pos);
-                    later.next().map(|(_, ns, _)| acknowledged.max(*ns))
-                };
-                let aged = || {
-                    let aged = acknowledged.saturating_add(self.window_ns()?);
-                    let here = pos > self.history.base_pos;
-                    (here && aged <= self.cut_ns.unwrap_or(0)).then_some(aged)
-                };
-                write.synced_ns.or_else(synced).or_else(aged)
-            }
-            _ => None,
-        }
-    }
-
-    /// How long a relaxed write may be lost after it was acknowledged.
-    fn window_ns(&self) -> Option<Nanos> {
-        let window = self.config.relaxed_window_ns?;
-        Some(window.saturating_add(self.config.relaxed_slack_ns))
-    }
-
-    /// The shortest prefix that must be there; with a witness, only what was acknowledged before that.
-    pub(super) fn owed(&self, witness: Option<Witness>) -> Owed {
-        let counts = |ns: Nanos| witness.is_none_or(|witness| ns < witness.handed_in_ns);
-        let base = self.history.base_pos;
-        let cut_ns = self.cut_ns.unwrap_or(0);
-        let testified = witness.is_none_or(|witness| witness.opening);
-        let shown = testified || counts(self.base_ns) || !self.history.keeps_all();
-        let mut owed = Owed {
-            pos: if shown { base } else { 0 },
-            because: Because::Shown,
-        };
-        for pos in self
-            .history
-            .positions()
-            .rev()
-            .take_while(|&pos| pos > owed.pos)
-        {
-            let Some(write) = self.history.write(pos) else {
-                break;
-            };
-            let Some(acknowledged) = write.origin.acknowledged_ns else {
-                continue;
-            };
-            let must = match write.status {
-                WriteStatus::Durable => counts(acknowledged),
-                WriteStatus::Relaxed => {
-                    let aged = self
-                        .window_ns()
-                        .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
-                    (aged && counts(acknowledged)) || write.synced_ns.is_some_and(counts)
-                }
-                _ => false,
-            };
-            if must {
-                owed = Owed {
-                    pos,
-                    because: Because::Write,
-                };
-                break;
-            }
-        }
-        for &(pos, ns, op) in &self.syncs {
-            if pos > owed.pos && counts(ns) {
-                owed = Owed {
-                    pos,
-                    because: Because::Sync(ns, op),
-                };
-            }
-        }
-        owed
     }
 
     fn acknowledged_beyond(&self, prefix: Pos, owed: Pos) -> u64 {
@@ -515,13 +437,22 @@ impl Oracle {
     }
 
     /// The longest prefix that explains everything, batches that failed and may have taken effect included.
-    fn first_atomic(&self, fit: &Fit, lowest: Pos, seen: &Observation) -> Option<Pos> {
-        fit.perfect(lowest).find(|&prefix| {
+    ///
+    /// Beside it: whether that is not certain, since the search took too long. A prefix that is certain comes first.
+    fn first_atomic(&self, fit: &Fit, lowest: Pos, seen: &Observation) -> Option<(Pos, bool)> {
+        let mut undecided = None;
+        for prefix in fit.perfect(lowest) {
             let batches = self.uncertain_batches(prefix);
-            self.explains_batches(&batches, prefix, seen, &mut BTreeMap::new(), &mut {
-                BATCH_STEPS_MAX
-            })
-        })
+            let mut steps_left = BATCH_STEPS_MAX;
+            let mut supposed = BTreeMap::new();
+            if self.explains_batches(&batches, prefix, seen, &mut supposed, &mut steps_left) {
+                return Some((prefix, false));
+            }
+            if steps_left == 0 {
+                undecided.get_or_insert(prefix);
+            }
+        }
+        undecided.map(|prefix| (prefix, true))
     }
 
     /// Batches within the prefix that failed with a device error, the latest first: each must be there as a whole or not at all.
@@ -534,7 +465,7 @@ impl Oracle {
     }
 
     /// Whether some choice of these batches explains their keys: each in turn is supposed to have taken effect, then not.
-    /// A search that takes too long counts as a success: the oracle would rather miss than accuse wrongly.
+    /// A search that takes too long ends with no steps left, and says no although it is not known.
     fn explains_batches(
         &self,
         batches: &[Pos],
@@ -547,7 +478,7 @@ impl Oracle {
             return true;
         };
         if *steps_left == 0 {
-            return true;
+            return false;
         }
         *steps_left -= 1;
         for applied in [true, false] {

@@ -101,7 +101,8 @@ impl Oracle {
         let refused = refused.into_iter().filter(|(key, _)| sound(key));
         let now = origin.handed_in_ns;
         let pos = self.history.push(origin, Durability::Durable, refused);
-        self.history.resolve(pos, now, Status::Invalid, None);
+        self.history
+            .resolve(pos, now, Status::Invalid, None, self.ops);
     }
 
     /// A write was handed in: it takes space.
@@ -133,7 +134,7 @@ impl Oracle {
 
     /// Everything up to there is durable: what these writes replaced takes no space, but for snapshots.
     pub(super) fn note_durable(&mut self, upto: Pos) {
-        let held = self.snapshots.values().copied();
+        let held = self.snapshots.values().map(|snapshot| snapshot.place.pos);
         let coming = self
             .outstanding
             .values()

@@ -8,6 +8,7 @@ use super::history::{Origin, Pos, WriteStatus};
 use super::keys::{Content, KeyId, printable};
 use super::limits::Shape;
 use super::observation::Strange;
+use super::reading::{Place, Provisional, ReadVerdict, Snapshot};
 use super::refusal::Asked;
 use super::verify::malformed;
 use super::words::{acknowledged, answer};
@@ -33,7 +34,7 @@ impl Outstanding {
     /// The position of the snapshot that it asks for.
     pub(super) fn snapshot_at(&self) -> Option<Pos> {
         match self.kind {
-            Kind::Snapshot(pos) => Some(pos),
+            Kind::Snapshot(place) => Some(place.pos),
             _ => None,
         }
     }
@@ -45,32 +46,21 @@ enum Kind {
     /// A sync or a close: everything up to there is durable when it is answered.
     Sync(Pos),
     /// `None`: of a snapshot that there is not.
-    Get(KeyId, Option<Pos>),
-    Scan(Scan, Option<Pos>),
-    Snapshot(Pos),
+    Get(KeyId, SnapshotId, Option<Place>),
+    Scan(Scan, Option<Place>),
+    Snapshot(Place),
     Release(SnapshotId),
     /// A request that is to be refused.
     IllFormed,
 }
 
-/// A read whose answer is right or wrong depending on writes that are not answered.
-#[derive(Debug, Clone)]
-pub(super) struct Provisional {
-    op: u64,
-    key: KeyId,
-    pos: Pos,
-    content: Content,
-}
-
-enum ReadVerdict {
-    Right,
-    Provisional,
-    Wrong,
-}
-
 impl Oracle {
     /// A request reaches the guest. Call in the order of arrival, which is the commit order. Gives its operation number.
     pub fn handed_in(&mut self, now: Nanos, client: u32, id: RequestId, request: &Request) -> u64 {
+        if let Some(deferred) = &mut self.deferred {
+            deferred.hand_in(now, client, id, request);
+            return self.ops + deferred.handed_in;
+        }
         self.ops += 1;
         let op = self.ops;
         let origin = Origin {
@@ -95,6 +85,7 @@ impl Oracle {
             return op;
         }
         let last = self.history.last_pos();
+        self.largest_entry_bytes = self.largest_entry_bytes.max(largest_entry(request));
         let kind = match request {
             Request::Put {
                 key,
@@ -120,11 +111,13 @@ impl Oracle {
                 });
                 Kind::Write(self.history.push(origin, *durability, contents))
             }
-            Request::Get { key, snapshot } => {
-                Kind::Get(self.history.intern(key), self.read_pos(*snapshot))
-            }
-            Request::Scan(scan) => Kind::Scan(scan.clone(), self.read_pos(scan.snapshot)),
-            Request::Snapshot => Kind::Snapshot(last),
+            Request::Get { key, snapshot } => Kind::Get(
+                self.history.intern(key),
+                *snapshot,
+                self.place_of(*snapshot),
+            ),
+            Request::Scan(scan) => Kind::Scan(scan.clone(), self.place_of(scan.snapshot)),
+            Request::Snapshot => Kind::Snapshot(self.place_now(op)),
             Request::Release { snapshot } => Kind::Release(*snapshot),
             Request::Sync | Request::Close => Kind::Sync(last),
         };
@@ -144,10 +137,10 @@ impl Oracle {
         op
     }
 
-    fn read_pos(&self, snapshot: SnapshotId) -> Option<Pos> {
+    fn place_of(&self, snapshot: SnapshotId) -> Option<Place> {
         match snapshot {
-            0 => Some(self.history.last_pos()),
-            id => self.snapshots.get(&id).copied(),
+            0 => Some(self.place_now(self.ops)),
+            id => self.snapshots.get(&id).map(|snapshot| snapshot.place),
         }
     }
 
@@ -161,6 +154,10 @@ impl Oracle {
         reply: &Reply,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
+        if let Some(deferred) = &mut self.deferred {
+            deferred.reply(now, reply, truth);
+            return Ok(());
+        }
         let Some(Outstanding {
             op,
             asked,
@@ -186,12 +183,19 @@ impl Oracle {
             {
                 Ok(())
             }
-            Kind::Get(key, pos) => self.get_replied(op, key, pos, reply, truth),
-            Kind::Scan(scan, pos) => self.scan_replied(op, &scan, pos, reply, truth),
-            Kind::Snapshot(pos) => {
+            Kind::Get(key, snapshot, place) => {
+                self.get_replied(op, key, snapshot, place, reply, truth)
+            }
+            Kind::Scan(scan, place) => self.scan_replied(op, &scan, place, reply, truth),
+            Kind::Snapshot(place) => {
                 match (reply.status, &reply.body) {
                     (Status::Ok, Body::Snapshot(id)) if *id != 0 => {
-                        self.snapshots.insert(*id, pos);
+                        if !self.snapshot_ids.insert(*id) {
+                            return Err(self.snapshot_again(op, *id));
+                        }
+                        let until = self.ops;
+                        self.snapshots
+                            .insert(*id, Snapshot::new(Place { until, ..place }));
                     }
                     (Status::Ok, _) => {
                         return Err(self.wrong_reply(reply, &format!("the snapshot of op {op}")));
@@ -209,6 +213,16 @@ impl Oracle {
         }
     }
 
+    /// Takes in how a write ended, and judges nothing.
+    pub(super) fn take_write(&mut self, now: Nanos, reply: &Reply, truth: &DeviceTruth) {
+        let outstanding = self.outstanding.remove(&reply.id);
+        if let Some(Kind::Write(pos)) = outstanding.map(|outstanding| outstanding.kind) {
+            let flushed = truth.last_flush_completed_ns;
+            self.history
+                .resolve(pos, now, reply.status, flushed, self.ops);
+        }
+    }
+
     fn write_replied(
         &mut self,
         now: Nanos,
@@ -220,8 +234,13 @@ impl Oracle {
         if reply.status == Status::NotFound {
             return Err(self.wrong_reply(reply, &format!("the write of op {op}")));
         }
-        self.history
-            .resolve(pos, now, reply.status, truth.last_flush_completed_ns);
+        self.history.resolve(
+            pos,
+            now,
+            reply.status,
+            truth.last_flush_completed_ns,
+            self.ops,
+        );
         let Some(write) = self.history.write(pos) else {
             return Ok(());
         };
@@ -269,35 +288,12 @@ impl Oracle {
         Ok(())
     }
 
-    fn read_verdict(&self, read: &Provisional) -> ReadVerdict {
-        let state = self.history.state(read.key);
-        let mut hangs = false;
-        for version in state.back_from(read.pos) {
-            let pending = self.history.is_pending(version);
-            if version.content == read.content {
-                return if hangs || pending {
-                    ReadVerdict::Provisional
-                } else {
-                    ReadVerdict::Right
-                };
-            }
-            if !version.optional && !pending {
-                return ReadVerdict::Wrong;
-            }
-            hangs |= pending;
-        }
-        match state.base() == read.content {
-            false => ReadVerdict::Wrong,
-            true if hangs => ReadVerdict::Provisional,
-            true => ReadVerdict::Right,
-        }
-    }
-
     fn get_replied(
         &mut self,
         op: u64,
         key: KeyId,
-        pos: Option<Pos>,
+        snapshot: SnapshotId,
+        place: Option<Place>,
         reply: &Reply,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
@@ -305,19 +301,20 @@ impl Oracle {
             (Status::Ok, Body::Value(value)) => Some(&value[..]),
             (Status::NotFound, _) => None,
             (Status::Ok, _) => return Err(self.wrong_reply(reply, &format!("the get of op {op}"))),
-            (Status::Invalid, _) => return self.refused_read(op, pos),
+            (Status::Invalid, _) => return self.refused_read(op, place),
             _ => return Ok(()),
         };
-        let Some(pos) = pos else { return Ok(()) };
+        let Some(place) = place else { return Ok(()) };
         self.counts.reads_judged += 1;
-        self.judge_read(op, key, pos, found, "the get", truth)
+        let content = self.judge_read(op, key, place, found, "the get", truth)?;
+        self.take_shown(op, snapshot, place, &[(key, content)], "the get")
     }
 
     fn scan_replied(
         &mut self,
         op: u64,
         scan: &Scan,
-        pos: Option<Pos>,
+        place: Option<Place>,
         reply: &Reply,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
@@ -326,10 +323,14 @@ impl Oracle {
             (Status::Ok | Status::NotFound, _) => {
                 return Err(self.wrong_reply(reply, &format!("the scan of op {op}")));
             }
-            (Status::Invalid, _) => return self.refused_read(op, pos),
+            (Status::Invalid, _) => return self.refused_read(op, place),
             _ => return Ok(()),
         };
-        if let Some(wrong) = malformed(scan, entries, more) {
+        let wrong_end = || match place {
+            Some(place) if more => self.wrong_end(scan, place, entries),
+            _ => None,
+        };
+        if let Some(wrong) = malformed(scan, entries, more).or_else(wrong_end) {
             let facts = Facts {
                 read_op: Some(op),
                 ..self.facts()
@@ -342,7 +343,7 @@ impl Oracle {
                 facts,
             ));
         }
-        let Some(pos) = pos else { return Ok(()) };
+        let Some(place) = place else { return Ok(()) };
         self.counts.reads_judged += 1;
         let last = entries.last().map(|(key, _)| &key[..]).filter(|_| more);
         let low = scan
@@ -368,47 +369,56 @@ impl Oracle {
         };
         let reverse = scan.direction == Direction::Reverse;
         let mut known = known.into_iter().peekable();
+        let mut page = Vec::with_capacity(entries.len());
+        let what = "the scan";
         for (key, value) in entries {
             while let Some((_, id)) =
                 known.next_if(|(name, _)| if reverse { name > key } else { name < key })
             {
-                self.judge_read(op, id, pos, None, "the scan", truth)?;
+                page.push((id, self.judge_read(op, id, place, None, what, truth)?));
             }
             match known.next_if(|(name, _)| name == key) {
-                Some((_, id)) => self.judge_read(op, id, pos, Some(value), "the scan", truth)?,
+                Some((_, id)) => {
+                    let content = self.judge_read(op, id, place, Some(value), what, truth)?;
+                    page.push((id, content));
+                }
                 None => {
-                    return Err(self.strange_read(
-                        op,
-                        &Strange::new(key, true, value),
-                        "the scan",
-                        truth,
-                    ));
+                    let strange = Strange::new(key, true, value);
+                    return Err(self.strange_read(op, &strange, what, truth));
                 }
             }
         }
-        known.try_for_each(|(_, id)| self.judge_read(op, id, pos, None, "the scan", truth))
+        for (_, id) in known {
+            page.push((id, self.judge_read(op, id, place, None, what, truth)?));
+        }
+        self.take_shown(op, scan.snapshot, place, &page, what)
     }
 
     fn judge_read(
         &mut self,
         op: u64,
         key: KeyId,
-        pos: Pos,
+        place: Place,
         found: Option<&[u8]>,
         what: &str,
         truth: &DeviceTruth,
-    ) -> Result<(), Box<Violation>> {
+    ) -> Result<Content, Box<Violation>> {
+        let place = Place {
+            until: place.until.min(self.ops),
+            ..place
+        };
         let read = Provisional {
             op,
             key,
-            pos,
+            place,
             content: found.map_or(Content::ABSENT, Content::of),
         };
         match self.read_verdict(&read) {
-            ReadVerdict::Right => return Ok(()),
+            ReadVerdict::Right => return Ok(read.content),
             ReadVerdict::Provisional => {
+                let content = read.content;
                 self.provisional.push(read);
-                return Ok(());
+                return Ok(content);
             }
             ReadVerdict::Wrong => {}
         }
@@ -427,9 +437,9 @@ impl Oracle {
     }
 
     /// A read that shows something that was once written, but is not the state at its place.
-    fn wrong_read(&self, read: &Provisional, what: &str) -> Box<Violation> {
+    pub(super) fn wrong_read(&self, read: &Provisional, what: &str) -> Box<Violation> {
         let state = self.history.state(read.key);
-        let expected = state.settled_at(read.pos);
+        let expected = state.settled_at(read.place.pos);
         let newest = self.history.origin_of(read.key, expected);
         let untouched = state
             .versions()
@@ -505,8 +515,8 @@ impl Oracle {
     }
 
     /// A read refused as invalid is one only if its snapshot should be there.
-    fn refused_read(&self, op: u64, pos: Option<Pos>) -> Result<(), Box<Violation>> {
-        if pos.is_none() {
+    fn refused_read(&self, op: u64, place: Option<Place>) -> Result<(), Box<Violation>> {
+        if place.is_none() {
             return Ok(());
         }
         let facts = Facts {
@@ -532,6 +542,21 @@ impl Oracle {
             sentence,
             self.facts(),
         )
+    }
+}
+
+/// Bytes of the longest key and value of a request.
+fn largest_entry(request: &Request) -> usize {
+    match request {
+        Request::Put { key, value, .. } => key.len() + value.len(),
+        Request::Batch { mutations, .. } => {
+            let bytes = mutations.iter().map(|mutation| match mutation {
+                Mutation::Put { key, value } => key.len() + value.len(),
+                Mutation::Delete { .. } => 0,
+            });
+            bytes.max().unwrap_or(0)
+        }
+        _ => 0,
     }
 }
 

@@ -84,6 +84,8 @@ pub struct DeviceTruth {
     pub damaged_sectors: u64,
     /// The present size of the device; 0 where nobody knows.
     pub capacity_bytes: u64,
+    /// The longest that an operation has taken, queueing included: what is granted on top of a window of time.
+    pub slowest_ns: Nanos,
     /// When those of the last writes were submitted that damage has struck. For the ambiguity of the tail.
     pub harmed_ns: Vec<Nanos>,
 }
@@ -110,6 +112,7 @@ impl DeviceTruth {
             damaged_sectors: device.damaged_sectors(),
             capacity_bytes: device.image().len_bytes(),
             last_flush_completed_ns: device.made_durable_at(),
+            slowest_ns: device.slowest_ns(),
             harmed_ns: device.harmed().to_vec(),
         }
     }

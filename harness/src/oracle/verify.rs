@@ -5,12 +5,13 @@
 //!
 //! A small key space is read whole: a forward scan in pages, every so often the same in reverse, and a few keys one by one.
 //! Of a large one, every key written since the last recovery is read, and a window that moves on with every recovery.
+//! A key that a scan has not found is read by a get too, and of a large key space one that a get has not found by a scan.
 
 use super::keys::{Content, KeyId, successor};
 use super::observation::{Observation, Problem, Report, Seen, Strange};
 use super::{CheckConfig, Oracle};
 use kvsim_sim::api::{Body, Direction, Reply, Request, Scan, Status};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 /// Names a request of one verification.
@@ -18,6 +19,9 @@ pub type Token = u32;
 
 /// A read that met a device error is tried again so often.
 const RETRIES: u32 = 2;
+
+/// So many keys that a scan has not found are read one by one.
+const MISSING_GETS: usize = 32;
 
 /// So many requests are unanswered at most: what a guest keeps for each must fit its memory, however many keys there are.
 const IN_FLIGHT_MAX: usize = 64;
@@ -27,6 +31,10 @@ const IN_FLIGHT_MAX: usize = 64;
 pub struct Verification {
     page_entries: u32,
     page_bytes: u32,
+    /// All keys are scanned, and not only a window.
+    whole: bool,
+    /// How many keys a window has.
+    window_keys: usize,
     /// The window's first key; `None` for the whole key space and for a window that begins with it.
     window_start: Option<Vec<u8>>,
     /// The scan that comes next or is in flight, then the one after it.
@@ -46,6 +54,32 @@ struct ScanTask {
     end: Option<Vec<u8>>,
     keys_left: u64,
     tries: u32,
+    /// The page before said that there is more.
+    promised: bool,
+    /// It is about one key that a get did not find.
+    is_of_one: bool,
+}
+
+impl ScanTask {
+    fn whole(direction: Direction, start: Option<Vec<u8>>, keys_left: u64) -> ScanTask {
+        ScanTask {
+            direction,
+            start,
+            end: None,
+            keys_left,
+            tries: 0,
+            promised: false,
+            is_of_one: false,
+        }
+    }
+
+    fn of_one(key: &[u8]) -> ScanTask {
+        ScanTask {
+            end: Some(successor(key)),
+            is_of_one: true,
+            ..ScanTask::whole(Direction::Forward, Some(key.to_vec()), 1)
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -72,24 +106,11 @@ impl Verification {
         } else {
             config.scan_keys_max
         };
-        let forward = ScanTask {
-            direction: Direction::Forward,
-            start: start.clone(),
-            end: None,
-            keys_left,
-            tries: 0,
-        };
+        let forward = ScanTask::whole(Direction::Forward, start.clone(), keys_left);
         let mut scans = VecDeque::from([forward]);
         if config.reverse_scan_every > 0 && round.is_multiple_of(config.reverse_scan_every) {
             // Its bounds are those that the forward scan will have covered.
-            let keys_left = u64::MAX;
-            scans.push_back(ScanTask {
-                direction: Direction::Reverse,
-                start: None,
-                end: None,
-                keys_left,
-                tries: 0,
-            });
+            scans.push_back(ScanTask::whole(Direction::Reverse, None, u64::MAX));
         }
         let mut gets: VecDeque<(KeyId, u32)> = if whole {
             VecDeque::new()
@@ -106,6 +127,8 @@ impl Verification {
         Verification {
             page_entries: config.page_entries,
             page_bytes: config.page_bytes,
+            whole,
+            window_keys: usize::try_from(config.scan_keys_max).unwrap_or(usize::MAX),
             window_start: start,
             scans,
             scan_in_flight: false,
@@ -183,7 +206,13 @@ impl Verification {
                 let seen = self.classify(oracle, Some(key), name, value);
                 self.note(oracle, key, seen, "a get");
             }
-            (Status::NotFound, _) => self.note(oracle, key, Seen::Holds(Content::ABSENT), "a get"),
+            (Status::NotFound, _) => {
+                let scanned = self.observation.seen(key) != Seen::Unasked;
+                if !self.whole && !scanned {
+                    self.scans.push_back(ScanTask::of_one(name));
+                }
+                self.note(oracle, key, Seen::Holds(Content::ABSENT), "a get");
+            }
             (Status::IoError, _) if tries < RETRIES => self.gets.push_back((key, tries + 1)),
             (Status::Corruption | Status::IoError, _) => {
                 self.report(reply, format!("the get of key {}", oracle.key_name(key)));
@@ -197,12 +226,19 @@ impl Verification {
 
     fn take_page(&mut self, oracle: &Oracle, scan: &Scan, reply: &Reply) {
         let what = match scan.direction {
+            _ if self.scans[0].is_of_one => "the scan of one key",
             Direction::Forward => "the forward scan",
             Direction::Reverse => "the reverse scan",
         };
         match (reply.status, &reply.body) {
             (Status::Ok, Body::Entries { entries, more }) => {
-                match malformed(scan, entries, *more) {
+                let wrong_end = || {
+                    let empty = self.scans[0].promised && entries.is_empty();
+                    let nothing = "gave nothing, although the page before says that there is more";
+                    let short = || oracle.ends_without_reason(scan, entries).filter(|_| *more);
+                    empty.then(|| nothing.to_owned()).or_else(short)
+                };
+                match malformed(scan, entries, *more).or_else(wrong_end) {
                     Some(wrong) => {
                         self.problem(Problem::Malformed {
                             what: format!("{what} {wrong}"),
@@ -252,6 +288,7 @@ impl Verification {
             covered += self.merge(oracle, known, entries, true, what);
         }
         let task = &mut self.scans[0];
+        task.promised = more;
         task.keys_left = task.keys_left.saturating_sub(covered.max(1));
         match (last, scan.direction) {
             (Some(last), Direction::Forward) if task.keys_left > 0 => {
@@ -260,8 +297,10 @@ impl Verification {
             (Some(last), Direction::Reverse) => task.end = Some(last.to_vec()),
             _ => {
                 let task = self.scans.pop_front();
-                if task.is_some_and(|task| task.direction == Direction::Forward) {
-                    self.forward_done(last.map(successor));
+                let is_done =
+                    |task: &ScanTask| task.direction == Direction::Forward && !task.is_of_one;
+                if task.as_ref().is_some_and(is_done) {
+                    self.forward_done(oracle, last.map(successor));
                 }
             }
         }
@@ -269,8 +308,26 @@ impl Verification {
 
     /// The forward scan is over, short of `end` if that is given: the reverse scan goes over the same range, and the next
     /// recovery's window begins there.
-    fn forward_done(&mut self, end: Option<Vec<u8>>) {
-        if let Some(reverse) = self.scans.front_mut() {
+    ///
+    /// Keys that the scan has not found are also read one by one, in turn if there are many.
+    fn forward_done(&mut self, oracle: &Oracle, end: Option<Vec<u8>>) {
+        let missing = |key: &KeyId| self.observation.content(*key) == Some(Content::ABSENT);
+        let missing: Vec<KeyId> = (0..)
+            .take(self.observation.table.len())
+            .filter(missing)
+            .collect();
+        let round = usize::try_from(oracle.counts().recoveries).unwrap_or(0);
+        let first = (round * MISSING_GETS)
+            .checked_rem(missing.len())
+            .unwrap_or(0);
+        let in_turn = missing
+            .iter()
+            .cycle()
+            .skip(first)
+            .take(missing.len().min(MISSING_GETS));
+        self.gets.extend(in_turn.map(|&key| (key, 0)));
+        let reverse = |task: &&mut ScanTask| task.direction == Direction::Reverse;
+        if let Some(reverse) = self.scans.front_mut().filter(reverse) {
             reverse.start.clone_from(&self.window_start);
             reverse.end.clone_from(&end);
         }
@@ -347,15 +404,31 @@ impl Verification {
         }
     }
 
-    /// A scan cannot go on: what was written since the last recovery is read key by key instead.
+    /// A scan cannot go on: all keys that were not read yet are read one by one instead; of a key space that is scanned in windows, as
+    /// many as a window has.
     fn read_the_rest_one_by_one(&mut self, oracle: &Oracle) {
         self.scans.clear();
-        let unread = oracle
+        let start = self
+            .window_start
+            .as_deref()
+            .map_or(Bound::Unbounded, Bound::Included);
+        let first = oracle.history.keys.range(start, Bound::Unbounded);
+        let rest = oracle
             .history
-            .touched()
-            .iter()
-            .filter(|&&key| self.observation.seen(key) == Seen::Unasked);
-        self.gets.extend(unread.map(|&key| (key, 0)));
+            .keys
+            .range(Bound::Unbounded, Bound::Unbounded);
+        let known = first.chain(rest).map(|(_, key)| key).filter(|&key| {
+            (key as usize) < self.observation.table.len()
+                && self.observation.seen(key) == Seen::Unasked
+        });
+        let many = if self.whole {
+            usize::MAX
+        } else {
+            self.window_keys
+        };
+        let mut asked: BTreeSet<KeyId> = self.gets.iter().map(|(key, _)| *key).collect();
+        let unread: Vec<KeyId> = known.filter(|&key| asked.insert(key)).take(many).collect();
+        self.gets.extend(unread.into_iter().map(|key| (key, 0)));
     }
 
     fn report(&mut self, reply: &Reply, what: String) {
@@ -393,6 +466,12 @@ pub(super) fn message(reply: &Reply) -> String {
     }
 }
 
+/// Bytes of all keys and values.
+pub(super) fn entry_bytes(entries: &[(Vec<u8>, Vec<u8>)]) -> usize {
+    let bytes = entries.iter().map(|(key, value)| key.len() + value.len());
+    bytes.sum()
+}
+
 /// What is wrong with a scan's answer whatever the state, if anything.
 pub(super) fn malformed(scan: &Scan, entries: &[(Vec<u8>, Vec<u8>)], more: bool) -> Option<String> {
     use super::keys::printable;
@@ -402,6 +481,14 @@ pub(super) fn malformed(scan: &Scan, entries: &[(Vec<u8>, Vec<u8>)], more: bool)
             "gave {} entries although {} were asked for",
             entries.len(),
             scan.limit
+        ));
+    }
+    let bytes = entry_bytes(entries);
+    if bytes > scan.max_bytes as usize && entries.len() > 1 {
+        return Some(format!(
+            "gave {} entries of {bytes} bytes although {} bytes were asked for",
+            entries.len(),
+            scan.max_bytes
         ));
     }
     if more && entries.is_empty() {

@@ -40,6 +40,8 @@ pub enum Symptom {
     MalformedScan,
     /// A snapshot that is gone although nobody released it.
     SnapshotGone,
+    /// A snapshot's number that another snapshot has had in the same process run.
+    SnapshotReused,
     /// Two reads of the same state that differ.
     ReadsDiffer,
     /// Two recoveries of the same image that differ.

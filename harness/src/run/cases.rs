@@ -48,6 +48,7 @@ pub(super) fn run(
     tally.durable_writes_checked = counts.durable_checked;
     tally.relaxed_writes_checked = counts.relaxed_checked;
     tally.reads_checked = counts.reads_judged;
+    tally.undecided = counts.undecided;
     result.trace_hash = world.trace().hash().to_string();
     result.trace = (tracing == Tracing::Keep)
         .then(|| world.trace().events().map(ToString::to_string).collect());

@@ -9,6 +9,9 @@ use crate::scenario::{CrashClock, RunConfig};
 /// Keeps the driver's draws apart from those of the device, which has the same seed.
 const LABEL: &[u8] = b"when the plug is pulled";
 
+/// Keeps the draws of work before a reading back apart from all others.
+const WORK_LABEL: &[u8] = b"work before a recovery is read back";
+
 /// A crash that waits for something pending lets so many events pass at most at which there is: past the write, into the flush.
 const PENDING_EVENTS_MAX: u64 = 10;
 
@@ -16,6 +19,7 @@ const PENDING_EVENTS_MAX: u64 = 10;
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
     rng: Rng,
+    work: Rng,
     config: RunConfig,
 }
 
@@ -23,6 +27,7 @@ impl Clock {
     pub(super) fn new(seed: u64, config: &RunConfig) -> Clock {
         Clock {
             rng: Rng::new(xxh3_64_with_seed(LABEL, seed), Purpose::Crash),
+            work: Rng::new(xxh3_64_with_seed(WORK_LABEL, seed), Purpose::Crash),
             config: config.clone(),
         }
     }
@@ -67,6 +72,13 @@ impl Clock {
 
     pub(super) fn close_instead(&mut self) -> bool {
         self.rng.chance(self.config.clean_close)
+    }
+
+    /// World events for which clients work before a recovery is read back, if they do.
+    pub(super) fn work_before_reading(&mut self) -> Option<u64> {
+        let wanted = self.work.chance(self.config.work_before_reading);
+        let events = self.work.range(1, self.config.events_per_crash.max(1));
+        wanted.then_some(events)
     }
 
     pub(super) fn recover_twice(&mut self) -> bool {

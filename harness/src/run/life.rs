@@ -140,6 +140,13 @@ impl Life {
         }
     }
 
+    /// Notes that what was sent in this process run so far came before its recovery was read back.
+    pub(super) fn note_read(&mut self) {
+        if let Some(life) = self.steps.as_mut().and_then(|steps| steps.lives.last_mut()) {
+            life.read_after_requests = Some(life.requests.len() as u64);
+        }
+    }
+
     /// Sends a request of the driver's own, of which the oracle is not told: the reading back after a recovery.
     pub(super) fn ask(&mut self, request: Request) -> RequestId {
         let now = self.now();
@@ -224,7 +231,7 @@ impl Life {
                 survivors: report.state.survivors,
             });
         }
-        if ending == Ending::Crash {
+        if ending != Ending::Close {
             self.crashes += 1;
             tally.crashes_in_a_row = tally.crashes_in_a_row.max(self.crashes);
             tally.crashes_with_pending += u64::from(to_lose);

@@ -287,7 +287,7 @@ impl SeedRun<'_> {
                 self.close_and_stop()?;
             } else {
                 let kind = self.clock.kind();
-                self.life.crash(kind, Ending::Crash, &mut self.tally);
+                self.life.crash(kind, Ending::of(kind), &mut self.tally);
                 self.control.count_crash();
             }
             self.check_wanted()?;
@@ -350,6 +350,7 @@ impl SeedRun<'_> {
         self.tally.writes_acknowledged += counts.acknowledged_durable + counts.acknowledged_relaxed;
         self.tally.reports_accepted += counts.reports_accepted;
         self.tally.excused_losses += counts.excused_losses;
+        self.tally.undecided += counts.undecided;
         self.trace_hash
             .update(world.trace().hash().to_string().as_bytes());
         if self.tracing == Tracing::Keep {

@@ -27,6 +27,8 @@ pub(super) enum Recovered {
 #[expect(clippy::large_enum_variant, reason = "one at a time, and moved once")]
 enum Attempt {
     Read(Observation),
+    /// Clients had worked before it was read back, and all of that was judged.
+    Judged,
     /// It was cut short by a crash.
     Crashed(CrashKind),
     Damaged,
@@ -57,6 +59,7 @@ impl SeedRun<'_> {
                     self.judge(&observation, twin.as_ref())?;
                     return Ok(Recovered::Open);
                 }
+                Attempt::Judged => return Ok(Recovered::Open),
                 Attempt::Crashed(kind) => {
                     depth += 1;
                     twin = twin.filter(|_| settled || kind == CrashKind::Process);
@@ -124,6 +127,11 @@ impl SeedRun<'_> {
         if self.opened_before {
             self.tally.recovery_ns.record(self.life.now() - began_ns);
         }
+        let late = self.clock.work_before_reading();
+        if let Some(events) = late.filter(|_| self.opened_before && crash_after.is_none()) {
+            self.work_unread(events)?;
+            return Ok(Attempt::Judged);
+        }
         let mut reading = Verification::new(&self.life.oracle, &self.scenario.check);
         let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
         while !reading.is_done() {
@@ -149,9 +157,38 @@ impl SeedRun<'_> {
         Ok(Attempt::Read(reading.finish()))
     }
 
+    /// Lets clients work, reads back, and judges both.
+    fn work_unread(&mut self, events: u64) -> Result<(), Halt> {
+        let now = self.life.now();
+        self.life.oracle.defer(now);
+        self.work_and_settle(events)?;
+        self.life.note_read();
+        let known = self.life.oracle.for_late_reading();
+        let mut reading = Verification::new(&known, &self.scenario.check);
+        let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
+        while !reading.is_done() {
+            while let Some((token, request)) = reading.next_request(&known) {
+                asked.insert(self.life.ask(request), token);
+            }
+            if reading.is_done() {
+                break;
+            }
+            if let Progress::Reply(reply) = self.life.step("being read after a recovery")?
+                && let Some(token) = asked.remove(&reply.id)
+            {
+                reading.reply(&known, token, &reply);
+            }
+        }
+        let truth = self.life.truth();
+        let judged = self.life.oracle.judge_late(&reading.finish(), &truth);
+        judged.map_err(Halt::Violation)?;
+        self.tally.read_late += 1;
+        Ok(())
+    }
+
     fn crash_in_recovery(&mut self) -> CrashKind {
         let kind = self.clock.kind();
-        self.life.crash(kind, Ending::Crash, &mut self.tally);
+        self.life.crash(kind, Ending::of(kind), &mut self.tally);
         self.tally.crashes_in_recovery += 1;
         self.control.count_crash();
         kind

@@ -95,6 +95,26 @@ impl SeedRun<'_> {
         Ok(())
     }
 
+    /// Lets the clients work for so many world events, and waits until all is answered.
+    pub(super) fn work_and_settle(&mut self, events: u64) -> Result<(), Halt> {
+        let end = self.life.world.events() + events;
+        let mut flight = Flight::default();
+        for client in 0..self.life.workload.clients() {
+            self.next_request(&mut flight, client, false);
+        }
+        while self.life.unanswered() > 0 {
+            let Progress::Reply(reply) = self.life.step("working before it was read back")? else {
+                continue;
+            };
+            let free = self.take_reply(&mut flight, &reply)?;
+            let goes_on = self.life.world.events() < end && reply.status != Status::ReadOnly;
+            if let Some((client, slept)) = free.filter(|_| goes_on) {
+                self.next_request(&mut flight, client, slept);
+            }
+        }
+        Ok(())
+    }
+
     /// Closes the guest in good order and waits until all is answered.
     pub(super) fn close(&mut self) -> Result<(), Halt> {
         let now = self.life.now();

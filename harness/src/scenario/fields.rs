@@ -47,6 +47,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "probability that a crashed device is recovered twice, side by side",
     ),
     (
+        "run.work_before_reading",
+        "probability that clients work on after a recovery before anything is read back",
+    ),
+    (
         "run.on_damage",
         "fresh: go on with a new device; stop: end the seed",
     ),
@@ -490,6 +494,10 @@ pub const FIELDS: &[(&str, &str)] = &[
     (
         "case.lives.close_after_event",
         "closed in good order from then on; none: not closed",
+    ),
+    (
+        "case.lives.read_after_requests",
+        "sent before the recovery is read back; none: it is read back first",
     ),
     (
         "case.lives.crash",

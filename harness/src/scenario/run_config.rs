@@ -58,6 +58,8 @@ pub struct RunConfig {
     pub recovery_crash_depth: u32,
     /// Probability that a crashed device is recovered twice, side by side, to see that the answers agree.
     pub recover_twice: f64,
+    /// Probability that clients work on after a recovery before anything is read back.
+    pub work_before_reading: f64,
     /// What happens after a report of damage.
     pub on_damage: OnDamage,
     /// How often an opening that met a device error is tried again.
@@ -80,6 +82,7 @@ impl Default for RunConfig {
             crash_in_recovery: 0.1,
             recovery_crash_depth: 2,
             recover_twice: 0.05,
+            work_before_reading: 0.0,
             on_damage: OnDamage::Fresh,
             open_retries: 3,
             events_max: 100_000_000,

@@ -104,6 +104,7 @@ fn run(scenario: &Scenario) -> Checked {
     fraction("run.clean_close", run.clean_close)?;
     fraction("run.crash_in_recovery", run.crash_in_recovery)?;
     fraction("run.recover_twice", run.recover_twice)?;
+    fraction("run.work_before_reading", run.work_before_reading)?;
     at_least_one("run.events_per_crash", run.events_per_crash)?;
     at_least_one("run.events_max", run.events_max)?;
     if run.events_per_crash > u64::MAX / 64 {

@@ -118,6 +118,12 @@ impl Done {
         if !terms.is_case && !self.seeds.is_empty() {
             reasons.extend(self.tally.proves_nothing());
         }
+        if self.tally.undecided > 0 {
+            reasons.push(format!(
+                "{} recoveries are undecided: the search for an explanation took too many steps",
+                self.tally.undecided
+            ));
+        }
         let never_fired = self.never_fired();
         if terms.strict && !never_fired.is_empty() {
             reasons.push(format!(

@@ -40,6 +40,10 @@ pub struct Tally {
     pub reports_accepted: u64,
     /// Acknowledged durable writes whose loss a lie of the device excuses.
     pub excused_losses: u64,
+    /// Recoveries whose search for an explanation was given up: neither legal nor a violation.
+    pub undecided: u64,
+    /// Recoveries after which clients worked before anything was read back.
+    pub read_late: u64,
     /// Devices that had to be given up after damage, a new one taking their place.
     pub devices_replaced: u64,
     /// Operations of clients that were answered, however they ended.
@@ -144,6 +148,8 @@ impl Tally {
             open_failures,
             reports_accepted,
             excused_losses,
+            undecided,
+            read_late,
             devices_replaced,
             operations,
             by_status,
@@ -178,6 +184,8 @@ impl Tally {
         self.excused_losses += excused_losses;
         self.writes_acknowledged += writes_acknowledged;
         self.crashes_with_pending += crashes_with_pending;
+        self.undecided += undecided;
+        self.read_late += read_late;
         self.devices_replaced += devices_replaced;
         self.operations += operations;
         for (status, count) in by_status {

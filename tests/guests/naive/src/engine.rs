@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use super::flaw::Flaw;
+use super::manner::Manner;
 use super::port::{DiskError, Port, Status};
 use super::record::{Body, HEADER_BYTES, Kind, entry_bytes, padded};
 use super::recovery::{Area, Log, Map, Refusal, apply, recover};
@@ -57,12 +58,23 @@ struct Engine {
     port: Port,
     area: Area,
     flaw: Option<Flaw>,
+    manner: Option<Manner>,
     log: Log,
     map: Map,
     /// What the entries of the map take up in a body.
     live_bytes: u64,
     snapshots: BTreeMap<u64, Map>,
     next_snapshot: u64,
+    /// The map with a write that failed; for the defect that shows it now and then.
+    doubtful: Option<Map>,
+    /// Reads so far.
+    reads: u64,
+    /// Keys of writes that no flush covers yet, or that are not even written: for the manners that have such.
+    unflushed: BTreeSet<Vec<u8>>,
+    /// Writes that are acknowledged and not written.
+    unwritten: Vec<Vec<Mutation>>,
+    /// What the opening found may be in the device's cache.
+    found_unflushed: bool,
     /// Writes in the log that are not acknowledged.
     waiting: Vec<u64>,
     /// The device failed: what is on it is known only after the next opening.
@@ -86,11 +98,19 @@ impl Engine {
             ));
         }
         let mut flaw = None;
+        let mut manner = None;
         for (name, value) in options {
+            if name == "manner" {
+                let names = Manner::ALL.map(|(name, _)| name).join(", ");
+                let unknown = || format!("no manner `{value}`; there are {names}");
+                let known = Manner::from_name(&value);
+                manner = Some(known.ok_or_else(|| (Status::Invalid, unknown()))?);
+                continue;
+            }
             if name != "break" {
                 return Err((
                     Status::Invalid,
-                    format!("no option `{name}`; there is `break`"),
+                    format!("no option `{name}`; there are `break` and `manner`"),
                 ));
             }
             let unknown = || {
@@ -112,7 +132,7 @@ impl Engine {
             block_bytes,
             half_bytes,
         };
-        match Engine::recovered(port, area, flaw).await {
+        match Engine::recovered(port, area, flaw, manner).await {
             Ok(engine) => Ok(engine),
             Err(Refusal::Io) => Err((
                 Status::IoError,
@@ -123,8 +143,14 @@ impl Engine {
         }
     }
 
-    async fn recovered(port: &Port, area: Area, flaw: Option<Flaw>) -> Result<Engine, Refusal> {
-        let recovered = recover(port, &area, flaw).await?;
+    async fn recovered(
+        port: &Port,
+        area: Area,
+        flaw: Option<Flaw>,
+        manner: Option<Manner>,
+    ) -> Result<Engine, Refusal> {
+        let leaves_holes = manner.is_some_and(Manner::leaves_holes);
+        let recovered = recover(port, &area, flaw, leaves_holes).await?;
         let is_new = recovered.is_none();
         let (log, map, last) = match recovered {
             Some(recovered) => (recovered.log, recovered.map, recovered.last),
@@ -134,11 +160,17 @@ impl Engine {
             port: port.clone(),
             area,
             flaw,
+            manner,
             log,
             live_bytes: map.iter().map(|(key, value)| entry_bytes(key, value)).sum(),
             map,
             snapshots: BTreeMap::new(),
             next_snapshot: 1,
+            doubtful: None,
+            reads: 0,
+            unflushed: BTreeSet::new(),
+            unwritten: Vec::new(),
+            found_unflushed: false,
             waiting: Vec::new(),
             read_only: false,
             is_fresh: !is_new,
@@ -146,10 +178,16 @@ impl Engine {
         if flaw == Some(Flaw::RefusesReopening) && !is_new {
             return Err(Refusal::Invalid);
         }
+        if manner == Some(Manner::LazyRecovery) && !is_new {
+            engine.found_unflushed = true;
+            return Ok(engine);
+        }
         // What was found may still be in the cache of a machine that was not switched off.
         engine.port.flush().await?;
         match last {
             _ if is_new => engine.append(Kind::Switch, &Body::default()).await?,
+            // Records behind a missing one must not come back.
+            _ if leaves_holes => engine.compact().await?,
             Some((place, mutations)) if flaw == Some(Flaw::RecoveryIdempotent) => {
                 engine.log.end = place;
                 engine.log.sequence -= 1;
@@ -166,9 +204,23 @@ impl Engine {
 
     async fn work(&mut self) {
         loop {
-            let (id, request) = self.port.next_request().await;
+            let (id, request) = match self.manner {
+                Some(Manner::CommittedReads) => self.port.next_read_or_request().await,
+                _ => self.port.next_request().await,
+            };
+            self.reads += u64::from(matches!(request, Request::Get { .. } | Request::Scan(_)));
             let (status, body) = match request {
-                Request::Write(mutations) => {
+                Request::Write(mutations) | Request::Relaxed(mutations)
+                    if self.manner == Some(Manner::AnyOrder) =>
+                {
+                    self.write_in_reverse(id, mutations).await;
+                    continue;
+                }
+                Request::Relaxed(mutations) if self.manner.is_some_and(Manner::leaves_holes) => {
+                    self.write_relaxed(id, mutations).await;
+                    continue;
+                }
+                Request::Write(mutations) | Request::Relaxed(mutations) => {
                     self.write(id, &mutations).await;
                     continue;
                 }
@@ -177,17 +229,23 @@ impl Engine {
                 }
                 Request::Get { snapshot, key } => {
                     match self.state(snapshot).map(|map| map.get(&key)) {
+                        Some(Some(_)) if self.flaw == Some(Flaw::GetMisses) && is_missed(&key) => {
+                            (Status::NotFound, Vec::new())
+                        }
                         Some(Some(value)) => (Status::Ok, value.to_vec()),
                         Some(None) => (Status::NotFound, Vec::new()),
                         None => no_snapshot(snapshot),
                     }
                 }
                 Request::Scan(scan) => match self.state(scan.snapshot) {
-                    Some(map) => (Status::Ok, entries(map, &scan)),
+                    Some(map) => (Status::Ok, entries(map, &scan, self.flaw)),
                     None => no_snapshot(scan.snapshot),
                 },
                 Request::Snapshot => {
-                    let id = self.next_snapshot;
+                    let id = match self.flaw {
+                        Some(Flaw::SnapshotReused) => self.snapshots.len() as u64 + 1,
+                        _ => self.next_snapshot,
+                    };
                     self.next_snapshot += 1;
                     self.snapshots.insert(id, self.map.clone());
                     (Status::Ok, id.to_le_bytes().to_vec())
@@ -196,9 +254,12 @@ impl Engine {
                     Some(_) => (Status::Ok, Vec::new()),
                     None => no_snapshot(snapshot),
                 },
-                // Whatever was acknowledged is durable already.
-                Request::Sync => (Status::Ok, Vec::new()),
-                Request::Close => return self.port.reply(id, Status::Ok, Vec::new()),
+                // Whatever was acknowledged is durable already, but for some manners.
+                Request::Sync => (self.flush_all().await, Vec::new()),
+                Request::Close => {
+                    let status = self.flush_all().await;
+                    return self.port.reply(id, status, Vec::new());
+                }
                 Request::Malformed => (Status::Invalid, b"a malformed request".to_vec()),
             };
             self.port.reply(id, status, body);
@@ -208,14 +269,80 @@ impl Engine {
     /// The state that a read sees.
     fn state(&self, snapshot: u64) -> Option<&Map> {
         match snapshot {
+            0 if self.reads.is_multiple_of(2) => self.doubtful.as_ref().or(Some(&self.map)),
             0 => Some(&self.map),
             _ if self.flaw == Some(Flaw::ReadsAgree) => Some(&self.map),
             _ => self.snapshots.get(&snapshot),
         }
     }
 
+    /// Writes what waits, the last one first.
+    async fn write_in_reverse(&mut self, id: u64, mutations: Vec<Mutation>) {
+        let mut all = vec![(id, mutations)];
+        while self.port.write_is_next() {
+            if let (id, Request::Write(mutations) | Request::Relaxed(mutations)) =
+                self.port.next_request().await
+            {
+                all.push((id, mutations));
+            }
+        }
+        for (id, mutations) in all.into_iter().rev() {
+            self.write(id, &mutations).await;
+        }
+    }
+
+    /// Acknowledges a write that no flush covers.
+    async fn write_relaxed(&mut self, id: u64, mutations: Vec<Mutation>) {
+        if let Some((status, message)) = self.refusal(&mutations) {
+            return self.port.reply(id, status, message.into());
+        }
+        self.unflushed
+            .extend(mutations.iter().map(|mutation| mutation.key.clone()));
+        if self.manner == Some(Manner::RelaxedInMemory) {
+            self.take_in(&mutations);
+            self.unwritten.push(mutations);
+        } else if self.commit(&mutations).await.is_err() {
+            self.read_only = true;
+            return self.port.reply(id, Status::IoError, Vec::new());
+        }
+        self.port.reply(id, Status::Ok, Vec::new());
+    }
+
+    /// Whether a write changes nothing, and what made its keys absent is durable.
+    fn is_empty(&self, mutations: &[Mutation]) -> bool {
+        mutations.iter().all(|Mutation { key, value }| {
+            value.is_none() && !self.map.contains_key(key) && !self.unflushed.contains(key)
+        })
+    }
+
+    /// Writes what is acknowledged and not written.
+    async fn write_out(&mut self) -> Result<(), DiskError> {
+        for mutations in std::mem::take(&mut self.unwritten) {
+            self.append(Kind::Commit, &Body::of(&mutations)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable that is not.
+    async fn flush_all(&mut self) -> Status {
+        let is_open = self.found_unflushed || !self.unflushed.is_empty();
+        if is_open && !self.read_only {
+            let written = self.write_out().await;
+            self.read_only = written.is_err() || self.port.flush().await.is_err();
+            self.unflushed.clear();
+            self.found_unflushed = false;
+        }
+        if is_open && self.read_only {
+            return Status::IoError;
+        }
+        Status::Ok
+    }
+
     async fn write(&mut self, id: u64, mutations: &[Mutation]) {
         let is_fresh = std::mem::take(&mut self.is_fresh);
+        if self.manner == Some(Manner::EmptyAtOnce) && self.is_empty(mutations) && !self.read_only {
+            return self.port.reply(id, Status::Ok, Vec::new());
+        }
         match self.refusal(mutations) {
             _ if self.flaw == Some(Flaw::IoErrorAfterRecovery) && is_fresh => {
                 self.port.reply(id, Status::IoError, Vec::new());
@@ -232,7 +359,10 @@ impl Engine {
             Some((status, message)) => self.port.reply(id, status, message.into()),
             None => {
                 self.waiting.push(id);
-                self.read_only |= self.commit(mutations).await.is_err();
+                if self.write_out().await.is_err() || self.commit(mutations).await.is_err() {
+                    self.read_only = true;
+                    self.fail_wrongly(mutations);
+                }
             }
         }
         let goes_on = self.port.write_is_next() && self.waiting.len() < GROUP_MAX;
@@ -251,11 +381,29 @@ impl Engine {
         } else {
             self.append(Kind::Commit, &Body::of(mutations)).await?;
         }
+        self.take_in(mutations);
+        Ok(())
+    }
+
+    /// Applies a write to the state in memory.
+    fn take_in(&mut self, mutations: &[Mutation]) {
         for mutation in mutations {
             self.live_bytes = self.live_bytes_after(std::slice::from_ref(mutation));
             apply(&mut self.map, std::slice::from_ref(mutation));
         }
-        Ok(())
+    }
+
+    /// What the defects do with a write that failed.
+    fn fail_wrongly(&mut self, mutations: &[Mutation]) {
+        match self.flaw {
+            Some(Flaw::Flicker) => {
+                let mut map = self.map.clone();
+                apply(&mut map, mutations);
+                self.doubtful = Some(map);
+            }
+            Some(Flaw::HalfBatch) => self.take_in(&mutations[..mutations.len() / 2]),
+            _ => {}
+        }
     }
 
     /// Makes what waits durable, and says so.
@@ -265,6 +413,7 @@ impl Engine {
         }
         if !self.read_only && self.flaw != Some(Flaw::AcknowledgedDurable) {
             self.read_only = self.port.flush().await.is_err();
+            self.unflushed.clear();
         }
         let status = if self.read_only {
             Status::IoError
@@ -334,6 +483,9 @@ impl Engine {
 
     /// Writes a record behind the others; into a new log if there is no room.
     async fn append(&mut self, kind: Kind, body: &Body) -> Result<(), DiskError> {
+        if std::mem::take(&mut self.found_unflushed) {
+            self.port.flush().await?;
+        }
         let end = self.log.end + padded(body.bytes.len(), self.area.block_bytes);
         if end > self.area.half(self.log.generation).end {
             self.compact().await?;
@@ -372,8 +524,13 @@ fn no_snapshot(snapshot: u64) -> (Status, Vec<u8>) {
     )
 }
 
+/// Whether the defects miss this key.
+fn is_missed(key: &[u8]) -> bool {
+    key.last().is_some_and(|last| last.is_multiple_of(8))
+}
+
 /// The body of a scan's reply.
-fn entries(map: &Map, scan: &Scan) -> Vec<u8> {
+fn entries(map: &Map, scan: &Scan, flaw: Option<Flaw>) -> Vec<u8> {
     let low = scan
         .start
         .as_ref()
@@ -383,22 +540,32 @@ fn entries(map: &Map, scan: &Scan) -> Vec<u8> {
     let range = (!is_empty)
         .then(|| map.range::<Vec<u8>, _>((low, high)))
         .into_iter()
-        .flatten();
+        .flatten()
+        .filter(|(key, _)| !(flaw == Some(Flaw::ScanMisses) && is_missed(key)));
     if scan.reverse {
-        encode_entries(range.rev(), scan)
+        encode_entries(range.rev(), scan, flaw)
     } else {
-        encode_entries(range, scan)
+        encode_entries(range, scan, flaw)
     }
 }
 
 fn encode_entries<'a>(
     range: impl Iterator<Item = (&'a Vec<u8>, &'a std::rc::Rc<[u8]>)>,
     scan: &Scan,
+    flaw: Option<Flaw>,
 ) -> Vec<u8> {
+    let limit = match flaw {
+        Some(Flaw::ScanShort) => scan.limit.div_ceil(2),
+        _ => scan.limit,
+    };
+    let max_bytes = match flaw {
+        Some(Flaw::ScanBytes) => usize::MAX,
+        _ => scan.max_bytes,
+    };
     let (mut body, mut count, mut bytes) = (vec![0; 8], 0_u32, 0);
     for (key, value) in range {
         bytes += key.len() + value.len();
-        if count > 0 && (count as usize >= scan.limit || bytes > scan.max_bytes) {
+        if count > 0 && (count as usize >= limit || bytes > max_bytes) {
             body[4] = 1;
             break;
         }
@@ -409,5 +576,10 @@ fn encode_entries<'a>(
         body.extend_from_slice(value);
     }
     body[..4].copy_from_slice(&count.to_le_bytes());
+    match flaw {
+        Some(Flaw::MoreAlways) => body[4] = u8::from(count > 0),
+        Some(Flaw::MoreNever) => body[4] = 0,
+        _ => {}
+    }
     body
 }

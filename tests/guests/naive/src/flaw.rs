@@ -1,4 +1,5 @@
-//! The defects that `break=<name>` switches on, each made to violate the property that it is named after.
+//! The defects that `break=<name>` switches on, each made to violate the property that it is named after; those about single reads
+//! violate `reads_agree`.
 
 use super::port::Status;
 
@@ -15,6 +16,24 @@ pub(crate) enum Flaw {
     NoResurrection,
     /// A snapshot is the latest state.
     ReadsAgree,
+    /// Of a write that failed, every second read shows it.
+    Flicker,
+    /// Of a batch that failed, reads show the first half.
+    HalfBatch,
+    /// A snapshot has a number again once the others are released.
+    SnapshotReused,
+    /// A scan takes no notice of the most bytes.
+    ScanBytes,
+    /// A scan ends at half of its limit.
+    ScanShort,
+    /// A scan always says that there is more.
+    MoreAlways,
+    /// A scan never says that there is more.
+    MoreNever,
+    /// A get misses one key of eight.
+    GetMisses,
+    /// A scan misses one key of eight.
+    ScanMisses,
     /// Recovery moves the last record: it overwrites it first, and only then writes it anew.
     RecoveryIdempotent,
     /// Recovery leaves a torn record where it is and goes on behind it; the next recovery ends at it.
@@ -53,12 +72,21 @@ pub(crate) enum Flaw {
 
 impl Flaw {
     /// The names that the option `break` takes.
-    pub(crate) const ALL: [(&'static str, Flaw); 22] = [
+    pub(crate) const ALL: [(&'static str, Flaw); 31] = [
         ("acknowledged_durable", Flaw::AcknowledgedDurable),
         ("atomic_writes", Flaw::AtomicWrites),
         ("prefix", Flaw::Prefix),
         ("no_resurrection", Flaw::NoResurrection),
         ("reads_agree", Flaw::ReadsAgree),
+        ("flicker", Flaw::Flicker),
+        ("half_batch", Flaw::HalfBatch),
+        ("snapshot_reused", Flaw::SnapshotReused),
+        ("scan_bytes", Flaw::ScanBytes),
+        ("scan_short", Flaw::ScanShort),
+        ("more_always", Flaw::MoreAlways),
+        ("more_never", Flaw::MoreNever),
+        ("get_misses", Flaw::GetMisses),
+        ("scan_misses", Flaw::ScanMisses),
         ("recovery_idempotent", Flaw::RecoveryIdempotent),
         ("work_after_recovery", Flaw::WorkAfterRecovery),
         ("damage_reported", Flaw::DamageReported),

@@ -3,6 +3,7 @@
 //! - `engine` serves requests strictly one after the other, as one straight `async` function;
 //! - `recovery` finds the end of the log and reads it into memory;
 //! - `record` is the log's format, `request` what the host hands in, `port` the way to the disk;
+//! - `manner` names other correct ways of working, by the option `manner=<name>`;
 //! - `flaw` names the defects that the option `break=<name>` switches on, one for each property that kvsim checks;
 //! - `abi` holds imports, exports and all that is unsafe about them. Everything else is tested on the host.
 //!
@@ -15,6 +16,7 @@
 mod abi;
 pub(crate) mod engine;
 pub(crate) mod flaw;
+pub(crate) mod manner;
 pub(crate) mod port;
 pub(crate) mod record;
 mod recovery;

@@ -97,11 +97,29 @@ impl Port {
         .await
     }
 
+    /// The first read of the latest state that waits, or else the first request.
+    pub(crate) async fn next_read_or_request(&self) -> (u64, Request) {
+        let is_read = |(_, request): &(u64, Request)| match request {
+            Request::Get { snapshot, .. } => *snapshot == 0,
+            Request::Scan(scan) => scan.snapshot == 0,
+            _ => false,
+        };
+        let first = {
+            let mut state = self.0.borrow_mut();
+            let at = state.requests.iter().position(is_read);
+            at.and_then(|at| state.requests.remove(at))
+        };
+        match first {
+            Some(read) => read,
+            None => self.next_request().await,
+        }
+    }
+
     /// Whether another write waits.
     pub(crate) fn write_is_next(&self) -> bool {
         matches!(
             self.0.borrow().requests.front(),
-            Some((_, Request::Write(_)))
+            Some((_, Request::Write(_) | Request::Relaxed(_)))
         )
     }
 

@@ -110,11 +110,12 @@ pub(crate) fn apply(map: &mut Map, mutations: &[Mutation]) {
     }
 }
 
-/// Reads the log into memory; nothing if there is none yet.
+/// Reads the log into memory; nothing if there is none yet. `holes_are_known`: a missing record with later ones behind it is no damage.
 pub(crate) async fn recover(
     port: &Port,
     area: &Area,
     flaw: Option<Flaw>,
+    holes_are_known: bool,
 ) -> Result<Option<Recovered>, Refusal> {
     let mut reader = Reader {
         port,
@@ -171,6 +172,7 @@ pub(crate) async fn recover(
             {
                 break;
             }
+            (Some(_), None) if switched && holes_are_known => break,
             (later, _) => {
                 let behind = later.map_or_else(String::new, |(offset, _)| {
                     format!(", and there is a later one at {offset}")

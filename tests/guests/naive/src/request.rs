@@ -19,10 +19,12 @@ pub(crate) struct Scan {
     pub(crate) max_bytes: usize,
 }
 
-/// A request. Durability is not kept: every write is flushed before it is acknowledged.
+/// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Request {
     Write(Vec<Mutation>),
+    /// A write that may be acknowledged before it is durable.
+    Relaxed(Vec<Mutation>),
     Get {
         snapshot: u64,
         key: Vec<u8>,
@@ -110,7 +112,8 @@ impl Request {
 fn parse(payload: &[u8]) -> Option<Request> {
     let mut bytes = Bytes(payload);
     let op = bytes.u8()?;
-    bytes.take(3)?; // The durability, which makes no difference here, and two zeros.
+    let is_relaxed = bytes.u8()? == 1;
+    bytes.take(2)?;
     let request = match op {
         1 => {
             let (key_len, value_len) = (bytes.len()?, bytes.len()?);
@@ -147,6 +150,10 @@ fn parse(payload: &[u8]) -> Option<Request> {
         8 => Request::Sync,
         9 => Request::Close,
         _ => return None,
+    };
+    let request = match request {
+        Request::Write(mutations) if is_relaxed => Request::Relaxed(mutations),
+        request => request,
     };
     bytes.0.is_empty().then_some(request)
 }
@@ -209,6 +216,8 @@ mod tests {
         for len in 0..batch.len() {
             assert_eq!(Request::parse(&batch[..len]), Request::Malformed, "{len}");
         }
+        let relaxed = b"\x02\x01\0\0\x01\0\0\0d";
+        assert!(matches!(Request::parse(relaxed), Request::Relaxed(_)));
         assert_eq!(Request::parse(b"\x08\0\0\0"), Request::Sync);
         assert_eq!(Request::parse(b"\x08\0\0\0\0"), Request::Malformed);
         assert_eq!(Request::parse(b"\x0a\0\0\0"), Request::Malformed);
