@@ -116,7 +116,7 @@ pub(super) struct KeyState {
     /// What it holds before all versions.
     base: Option<(Content, Origin)>,
     /// In the order of their positions.
-    versions: Vec<Version>,
+    pub(super) versions: Vec<Version>,
     retired: Vec<Retired>,
 }
 
@@ -192,7 +192,7 @@ impl KeyState {
             .find(|retired| retired.content == content)
     }
 
-    fn retire(&mut self, content: Content, origin: Option<Origin>, fate: Fate) {
+    pub(super) fn retire(&mut self, content: Content, origin: Option<Origin>, fate: Fate) {
         if content.is_absent() {
             return;
         }
@@ -212,14 +212,14 @@ impl KeyState {
 pub(super) struct History {
     pub(super) keys: KeyTable,
     /// Like the writes shared between clones of an oracle, as far as nothing changes.
-    states: Vec<Arc<KeyState>>,
+    pub(super) states: Vec<Arc<KeyState>>,
     /// The write at position `first` + i.
     writes: SharedList<WriteRecord>,
     first: Pos,
     /// Keys with versions beyond `base_pos`, and those that the last recovery left open.
     touched: Vec<KeyId>,
     /// Writes since the base that are [`WriteStatus::Uncertain`].
-    uncertain: Vec<Pos>,
+    pub(super) uncertain: Vec<Pos>,
     /// The position of what the last recovery showed.
     pub(super) base_pos: Pos,
     keep: bool,
@@ -252,7 +252,7 @@ impl History {
         self.writes.get(pos.checked_sub(self.first)? as usize)
     }
 
-    fn write_mut(&mut self, pos: Pos) -> &mut WriteRecord {
+    pub(super) fn write_mut(&mut self, pos: Pos) -> &mut WriteRecord {
         let at = (pos - self.first) as usize;
         self.writes.get_mut(at).expect("the write is still known")
     }
@@ -380,91 +380,6 @@ impl History {
                 let version = state.versions.remove(at);
                 state.retire(version.content, Some(origin), Fate::Failed);
             }
-        }
-    }
-
-    /// A read that was answered after so many requests were handed in has shown this write: it is there with all its keys.
-    pub(super) fn see(&mut self, key: KeyId, content: Content, pos: Pos, ops: u64) {
-        let mark = |state: &mut Arc<KeyState>, is_it: &dyn Fn(&Version) -> bool| {
-            let is_new = |version: &Version| version.seen_at > ops && is_it(version);
-            if state.versions.iter().any(is_new) {
-                let mut versions = Arc::make_mut(state).versions.iter_mut();
-                if let Some(version) = versions.find(|version| is_new(version)) {
-                    version.seen_at = ops;
-                }
-            }
-        };
-        let is_shown = |version: &Version| version.pos == pos && version.content == content;
-        mark(&mut self.states[key as usize], &is_shown);
-        if pos <= self.base_pos {
-            return;
-        }
-        for key in self.keys_of(pos).to_vec() {
-            mark(&mut self.states[key as usize], &|version| {
-                version.pos == pos
-            });
-        }
-    }
-
-    /// Reads have shown a key with the content of `pos`, after others had shown these.
-    pub(super) fn replace(&mut self, key: KeyId, pos: Pos, began: u64, ops: u64) {
-        let replaced = |version: &Version| {
-            version.pos != pos && version.seen_at < began && version.replaced_at == NEVER
-        };
-        if self.state(key).versions.iter().any(replaced) {
-            let state = Arc::make_mut(&mut self.states[key as usize]);
-            for version in state
-                .versions
-                .iter_mut()
-                .filter(|version| replaced(version))
-            {
-                version.replaced_at = ops;
-            }
-        }
-    }
-
-    /// Keeps the writes since the base as such, although a recovery was judged: those that it did not show are gone for good, and of the
-    /// others it is known that they are there. `gone`: the write cannot have taken effect. `there`: it must have.
-    pub(super) fn keep_shown(
-        &mut self,
-        ops: u64,
-        gone: impl Fn(&History, Pos) -> bool,
-        there: impl Fn(&History, Pos) -> bool,
-    ) {
-        let base = self.base_pos;
-        for pos in self.positions().filter(|pos| *pos > base) {
-            let Some(write) = self.write(pos) else {
-                continue;
-            };
-            let (status, origin) = (write.status, write.origin);
-            if matches!(status, WriteStatus::Failed | WriteStatus::Dead) {
-                continue;
-            }
-            let (is_gone, is_there) = (gone(self, pos), there(self, pos));
-            for key in self.keys_of(pos).to_vec() {
-                let state = Arc::make_mut(&mut self.states[key as usize]);
-                let Some(at) = state.versions.iter().position(|version| version.pos == pos) else {
-                    continue;
-                };
-                if is_gone {
-                    let version = state.versions.remove(at);
-                    state.retire(version.content, Some(origin), Fate::Dead);
-                } else {
-                    let version = state.versions[at];
-                    let optional = version.optional && !is_there;
-                    state.versions[at] = Version::new(pos, version.content, optional);
-                }
-            }
-            if is_gone || is_there {
-                self.uncertain.retain(|uncertain| *uncertain != pos);
-            }
-            let write = self.write_mut(pos);
-            write.ended_op = write.ended_op.min(ops);
-            write.status = match status {
-                _ if is_gone => WriteStatus::Dead,
-                WriteStatus::Pending | WriteStatus::Uncertain => WriteStatus::Kept,
-                acknowledged => acknowledged,
-            };
         }
     }
 

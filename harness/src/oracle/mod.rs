@@ -43,6 +43,7 @@ mod refusal;
 mod running;
 mod sane;
 mod shared;
+mod shown;
 mod space;
 mod truth;
 mod verify;
