@@ -155,22 +155,37 @@ impl Oracle {
         *steps_left -= 1;
         set.close();
         let open = |shown: &&Shown| self.last_writers(&set, shown).is_empty();
-        let Some(missing) = shown.iter().find(open) else {
-            return self.some_order(&set, shown, steps_left);
+        let missing = shown.iter().find(open);
+        if missing.is_none() && self.some_order(&set, shown, steps_left) {
+            return true;
+        }
+        // What does not fit as it is may fit if a later write left the same.
+        let keys: Vec<&Shown> = match missing {
+            Some(missing) => vec![missing],
+            None => shown
+                .iter()
+                .filter(|shown| shown.writers.len() > 1)
+                .collect(),
         };
+        keys.into_iter().any(|shown_key| {
+            let mut writers = self.writers_to_add(&set, shown_key);
+            writers.sort_unstable_by_key(|&pos| self.op_of_write(pos));
+            writers.into_iter().any(|pos| {
+                let mut next = set.clone();
+                next.add(pos);
+                self.search(next, shown, steps_left)
+            })
+        })
+    }
+
+    /// The writes outside the set that may be the last to a key and left what is shown.
+    fn writers_to_add(&self, set: &Set<'_>, shown: &Shown) -> Vec<Pos> {
         let fits = |&pos: &Pos| {
             pos > set.base
-                && !set
-                    .on(missing.key)
-                    .any(|other| self.comes_first(pos, other))
+                && !set.contains(pos)
+                && !set.on(shown.key).any(|other| self.comes_first(pos, other))
         };
-        let mut writers: Vec<Pos> = missing.writers.iter().copied().filter(fits).collect();
-        writers.sort_unstable_by_key(|&pos| self.op_of_write(pos));
-        writers.into_iter().any(|pos| {
-            let mut next = set.clone();
-            next.add(pos);
-            self.search(next, shown, steps_left)
-        })
+        shown.writers.iter().copied().filter(fits).collect()
     }
 
     /// Whether the set can be ordered with some choice of the last writers of each key.
