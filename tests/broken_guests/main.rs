@@ -33,10 +33,10 @@ fn paste(line: &str) -> Ended {
     Ended::new(&output.expect("there is a shell"))
 }
 
-/// How many crashes it took, from the line that names the property.
+/// How many crashes it took, if the property is named.
 fn crashes(ended: &Ended, property: &str) -> Option<u64> {
-    let line = ended.line(&format!("{property}  seed"))?;
-    let count = line.split("after ").nth(1)?.split(' ').next()?;
+    ended.line(&format!("{property}  seed"))?;
+    let count = ended.line("crashes")?.split_whitespace().next()?;
     count.replace(',', "").parse().ok()
 }
 

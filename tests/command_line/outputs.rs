@@ -175,9 +175,11 @@ fn a_fault_that_never_fired_is_inconclusive_if_strict() {
         "--seed",
         "1",
         "--set",
-        "run.crashes=1",
+        "run.crashes=3",
         "--set",
-        "run.events_per_crash=20",
+        "run.events_per_crash=60",
+        "--set",
+        "run.seek_pending=1.0",
     ];
     ends(&one, 0, &["never"]);
     let strict = [&one[..], &["--strict"]].concat();

@@ -111,6 +111,7 @@ mod tests {
                     survivors: Vec::new(),
                 }),
                 close_after_event: None,
+                read_after_requests: None,
             });
         }
         case.lives.last_mut().expect("one").crash = None;
