@@ -750,7 +750,7 @@ fn each_property_is_fired_by_what_breaks_it() {
         (
             "half_a_batch_with_a_bad_member",
             half_a_batch_with_a_bad_member,
-            NoResurrection,
+            Prefix,
             Symptom::FailedWriteApplied,
         ),
         (
@@ -890,8 +890,8 @@ fn each_property_is_fired_by_what_breaks_it() {
         (
             "get_shows_a_refused_write",
             get_shows_a_write_that_is_then_refused,
-            ReadsAgree,
-            Symptom::WrongRead,
+            NoResurrection,
+            Symptom::FailedWriteApplied,
         ),
         (
             "get_shows_another_keys_value",
@@ -1040,10 +1040,10 @@ fn each_property_is_fired_by_what_breaks_it() {
 fn the_sentence_names_key_op_and_time() {
     let (mut lab, entries) = ten();
     let violation = lab.crash_showing(&state(&entries[..7])).unwrap_err();
-    let expected = "the write of key h (op 8, acknowledged at 0.000160 ms) did not survive crash 1: it is lost, with 2 writes after it";
+    let expected = "the write of key \"h\" (op 8, acknowledged at 0.000160 ms) did not survive crash 1: it is lost, with 2 writes after it";
     assert_eq!(violation.sentence, expected);
     assert_eq!(violation.facts.op, Some(8));
-    assert_eq!(violation.facts.key.as_deref(), Some("h"));
+    assert_eq!(violation.facts.key.as_deref(), Some("\"h\""));
     assert_eq!(violation.facts.acknowledged_lost, 3);
     let json = serde_json::to_string(&violation).unwrap();
     assert_eq!(

@@ -164,7 +164,7 @@ fn windows_move_on_until_all_was_read() {
         match lab.oracle.judge(&seen, &lab.truth) {
             Ok(recovery) => lab.oracle.adopt(lab.now, &recovery, &seen, &lab.truth),
             Err(violation) => {
-                assert_eq!(violation.facts.key.as_deref(), Some("k050"));
+                assert_eq!(violation.facts.key.as_deref(), Some("\"k050\""));
                 found += 1;
                 shown.extend(state(&[("k050", 51)]));
             }

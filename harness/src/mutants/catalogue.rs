@@ -61,6 +61,7 @@ pub const TRIALS: &[Trial] = trials! {
     }
     in "scenarios/" {
         "explore_deep" Explore 0;
+        "explore_errors" Explore 0;
         "torn_superblock" Seeds 0;
         "relaxed_window" Seeds 0;
         "space_returns" Seeds 0;
@@ -158,7 +159,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         SingleRootCopy => &["torn"],
         TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
         FailedPublicationWipes | FailedFlushRetried | FailedCommitReportedUndone => &["errors"],
-        FlushErrorIgnored | OthersFailureIgnored => &["parallel"],
+        FlushErrorIgnored => &["parallel"],
+        OthersFailureIgnored => &["explore_errors"],
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
         SyncDoesNotWait => &["through"],
