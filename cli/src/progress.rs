@@ -176,27 +176,6 @@ impl Drop for Spinner {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: the time left is short and plain. Method: one of each form.
-    #[test]
-    fn the_time_left_is_said_plainly() {
-        let said = [0, 7, 59, 60, 754].map(|seconds| left(Duration::from_secs(seconds)));
-        assert_eq!(
-            said,
-            [
-                "",
-                ", 7 s left",
-                ", 59 s left",
-                ", 1 min 0 s left",
-                ", 12 min 34 s left"
-            ]
-        );
-    }
-}
-
 /// The line of a minimisation.
 pub(crate) struct Shrinking(ProgressBar);
 
@@ -232,5 +211,26 @@ impl Shrinking {
 impl Drop for Shrinking {
     fn drop(&mut self) {
         self.0.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the time left is short and plain. Method: one of each form.
+    #[test]
+    fn the_time_left_is_said_plainly() {
+        let said = [0, 7, 59, 60, 754].map(|seconds| left(Duration::from_secs(seconds)));
+        assert_eq!(
+            said,
+            [
+                "",
+                ", 7 s left",
+                ", 59 s left",
+                ", 1 min 0 s left",
+                ", 12 min 34 s left"
+            ]
+        );
     }
 }

@@ -133,6 +133,7 @@ fn a_write_that_was_seen_stays_seen() {
 fn an_uncertain_write_that_was_seen_stays_seen() {
     let mut lab = lab("");
     lab.truth.write_errors = 1;
+    lab.truth.this_run.write_failures = 1;
     lab.failed(put("a", 1), Status::IoError);
     lab.read(get("a"), &state(&[])).unwrap();
     lab.read(get("a"), &state(&[("a", 1)])).unwrap();
@@ -161,6 +162,7 @@ fn scan(limit: u32, max_bytes: u32, snapshot: u64) -> Request {
 fn a_scan_shows_no_half_batch() {
     let mut failed = lab("");
     failed.truth.write_errors = 1;
+    failed.truth.this_run.write_failures = 1;
     failed.failed(batch(&[("a", 1), ("b", 2)]), Status::IoError);
     let mut waiting = lab("reads=committed");
     waiting.ask(batch(&[("a", 1), ("b", 2)]));
@@ -184,6 +186,7 @@ fn a_scan_shows_no_half_batch() {
 fn a_snapshot_stands_still() {
     let mut lab = lab("");
     lab.truth.write_errors = 1;
+    lab.truth.this_run.write_failures = 1;
     lab.failed(put("a", 1), Status::IoError);
     let id = lab.ask(Request::Snapshot);
     lab.answer(id, Status::Ok, Body::Snapshot(5)).unwrap();

@@ -79,7 +79,7 @@ fn a_fault_is_a_line_where_it_fires() {
     let ended = ends(&trace(&["--set", script]), 0, &[]);
     let lines: Vec<&str> = ended.stdout.lines().collect();
     let struck = |line: &&str| line.contains("io 6: FAULT read error: it will fail");
-    let at = lines.iter().position(|line| struck(&line)).expect("a line");
+    let at = lines.iter().position(struck).expect("a line");
     assert!(lines[at - 1].contains("io 6: "), "{}", lines[at - 1]);
     let failed = |line: &&&str| line.contains("io 6: FAILED");
     assert!(

@@ -468,7 +468,12 @@ fn a_flush_error_in_a_recovery_is_not_to_be_ignored() {
         wrong.minimise = true;
         let wrong = explore(&wrong);
         assert_eq!(wrong.verdict, Verdict::Violation, "{flaw:?}");
-        assert_eq!(wrong.failures[0].property, "no_resurrection", "{flaw:?}");
+        // The small case may show the same loss as a write that is lost.
+        let property = &wrong.failures[0].property;
+        assert!(
+            ["no_resurrection", "acknowledged_durable"].contains(&property.as_str()),
+            "{flaw:?}: {property}"
+        );
         let file = wrong.failures[0].file.as_deref().expect("it is saved");
         let saved = load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
         let case = saved.case.clone().expect("its steps");

@@ -59,7 +59,15 @@ fn other_policies_do_not_help() {
         ("relaxed_in_memory", "relaxed_survives_kill=false"),
     ];
     for (manner, _) in all {
-        let others = all.iter().filter(|(other, _)| *other != manner);
+        // These two cannot be stated together.
+        let left_out = if manner == "any_order" {
+            ""
+        } else {
+            "any_order"
+        };
+        let others = all
+            .iter()
+            .filter(|(other, _)| *other != manner && *other != left_out);
         let mut sets: Vec<String> = others
             .map(|(_, policy)| format!("guest.policies.{policy}"))
             .collect();
@@ -74,18 +82,33 @@ fn other_policies_do_not_help() {
 #[test]
 fn the_strict_guest_is_clean_under_every_policy() {
     let lax = [
-        "guest.policies.commit_order=any",
         "guest.policies.reads=committed",
-        "guest.policies.recovery_survives=power_cut",
         "guest.policies.empty_commit_covers=false",
         "guest.policies.relaxed_survives_kill=false",
     ];
-    for sets in [&[][..], &lax] {
+    let in_any_order = [&lax[..], &["guest.policies.commit_order=any"]].concat();
+    let not_always = [&lax[..], &["guest.policies.recovery_survives=power_cut"]].concat();
+    for sets in [&[][..], &in_any_order, &not_always] {
         for scenario in ["policies", "reads"] {
             let clean = run(scenario, sets);
             assert_eq!(clean.code, Some(0), "{sets:?}: {clean:#?}");
         }
     }
+}
+
+/// Goal: policies that are not judged together are refused, and not judged wrong. Method: both in one scenario.
+#[test]
+fn two_policies_that_exclude_each_other_are_refused() {
+    let both = [
+        "guest.policies.commit_order=any",
+        "guest.policies.recovery_survives=power_cut",
+    ];
+    let refused = run("policies", &both);
+    assert_eq!(refused.code, Some(2), "{refused:#?}");
+    assert!(
+        refused.stderr.contains("cannot be stated together"),
+        "{refused:#?}"
+    );
 }
 
 /// Goal: a lost durable write is one under every policy. Method: a guest that never flushes, with all of them stated.
