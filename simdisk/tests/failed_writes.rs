@@ -10,7 +10,7 @@ use kvsim_simdisk::{
 };
 
 const COUNT: u64 = 4;
-type Picture = [u8; COUNT as usize];
+type Picture = [u8; 4];
 
 /// All sets of sectors of the write.
 fn sets() -> Vec<Vec<u64>> {

@@ -66,7 +66,7 @@ mutants! {
     // It depends on what lies in the old segment.
     recycled_segment_replays: RecycledSegmentReplays breaks "no_resurrection" or "atomic_writes";
     length_trusted_unchecked: LengthTrustedUnchecked breaks "sane_guest";
-    failed_flush_retried: FailedFlushRetried breaks "acknowledged_durable";
+    failed_flush_retried: FailedFlushRetried breaks "acknowledged_durable" or "work_after_recovery";
     others_failure_ignored: OthersFailureIgnored breaks "acknowledged_durable";
     half_published_trusted: HalfPublishedTrusted breaks "acknowledged_durable";
     halves_not_flushed_apart: HalvesNotFlushedApart breaks "acknowledged_durable";

@@ -10,7 +10,7 @@ use kvsim_harness::mutants::{Hunt, Mutant, Report};
 use super::hunt;
 
 /// Goal: from the run of a scenario that ships to a handful of requests and the right thing to blame. Method: a write that is acknowledged too early, of which
-/// one request is enough; a torn frame; a checkpoint; a bug of preloaded records, which once ended kvsim in a panic.
+/// one request is enough; one that is acknowledged on a timer; a torn frame.
 #[test]
 fn a_handful_of_mutants_become_small_and_are_blamed() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -25,7 +25,6 @@ fn a_handful_of_mutants_become_small_and_are_blamed() {
         Mutant::AcknowledgedBeforeFlush,
         Mutant::FlushOnATimer,
         Mutant::TornTailRefused,
-        Mutant::CheckpointPagesNotFlushed,
     ] {
         let hunted = hunt
             .hunt(mutant, SHIPPED, &Control::default())
@@ -34,5 +33,5 @@ fn a_handful_of_mutants_become_small_and_are_blamed() {
     }
     let totals = totals(&report);
     let all = (totals.caught, totals.small, totals.blamed_right);
-    assert_eq!(all, (4, 4, 4), "at most {REQUESTS_MAX}: {report:#?}");
+    assert_eq!(all, (3, 3, 3), "at most {REQUESTS_MAX}: {report:#?}");
 }

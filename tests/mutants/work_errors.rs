@@ -16,7 +16,10 @@ fn failing_operations_of_the_work_catch_them() {
         (None, None),
         (Some("failed_flush_retried"), Some("acknowledged_durable")),
         (Some("flush_error_ignored"), Some("acknowledged_durable")),
-        (Some("failed_commit_reported_undone"), Some("reads_agree")),
+        (
+            Some("failed_commit_reported_undone"),
+            Some("no_resurrection"),
+        ),
         (Some("others_failure_ignored"), Some("acknowledged_durable")),
     ] {
         let set = mutant.map(|name| format!("guest.options.mutant={name}"));
