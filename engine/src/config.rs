@@ -6,6 +6,7 @@ use crate::entry::INLINE_BYTES_MAX;
 use crate::error::Error;
 use crate::format::HEADER_AREA_BYTES;
 use crate::format::page::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::option_help::OPTIONS;
 
 /// What the device says of itself.
 #[derive(Debug, Clone)]
@@ -175,7 +176,13 @@ impl Options {
                 let known = crate::Mutant::named(value);
                 self.mutant = Some(known.ok_or(format!("there is no mutant `{value}`"))?);
             }
-            _ => return Err(format!("unknown option `{name}`")),
+            _ => {
+                let known: Vec<&str> = OPTIONS.iter().map(|option| option.name).collect();
+                return Err(format!(
+                    "unknown option `{name}`; there are {}",
+                    known.join(", ")
+                ));
+            }
         }
         Ok(())
     }

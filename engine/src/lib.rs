@@ -46,6 +46,7 @@ mod maintain;
 mod marks;
 mod move_chunks;
 mod mutant;
+mod option_help;
 mod pool;
 mod port;
 mod promise;
@@ -73,6 +74,7 @@ pub use error::{Corruption, Error, Mismatch};
 pub use key::Key;
 pub use marks::Mark;
 pub use mutant::Mutant;
+pub use option_help::{OPTIONS, OptionHelp};
 pub use port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
     RequestId, ScanRange, SnapshotId, Status,
