@@ -11,7 +11,6 @@ use crate::cache::Cache;
 use crate::checksum::Identity;
 use crate::config::Settings;
 use crate::error::Error;
-use crate::executor::IoResult;
 use crate::extent::Extents;
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
@@ -22,7 +21,9 @@ use crate::log::Log;
 use crate::maintain::Maintenance;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
-use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
+use crate::port::{
+    DiskError, DiskOp, IoResult, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
+};
 use crate::promise::PROMISED;
 use crate::read::Reads;
 use crate::segments::Segments;

@@ -16,10 +16,7 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
-use crate::port::{DiskError, DiskOp};
-
-/// How an operation ended: reads bring their buffer.
-pub(crate) type IoResult = Result<Option<IoBuf>, DiskError>;
+use crate::port::{DiskOp, IoResult};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
 

@@ -4,8 +4,7 @@
 
 use slab::Slab;
 
-use crate::executor::IoResult;
-use crate::port::Nanos;
+use crate::port::{IoResult, Nanos};
 
 /// Who waits for an operation.
 #[derive(Debug, Clone, Copy)]

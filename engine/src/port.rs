@@ -86,6 +86,9 @@ pub enum DiskError {
     NoSpace,
 }
 
+/// How an operation ended: reads bring their buffer.
+pub(crate) type IoResult = Result<Option<IoBuf>, DiskError>;
+
 /// How loud a log line is. The numbers are the guest ABI's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]

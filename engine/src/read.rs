@@ -14,7 +14,6 @@ use crate::buffer::{IoBuf, Shared};
 use crate::checksum::{Identity, Kind};
 use crate::core::Core;
 use crate::error::{Corruption, Mismatch};
-use crate::executor::IoResult;
 use crate::flight::Owner;
 use crate::format::pointer::Pointer;
 use crate::format::record::{self, RecordKind, record_bytes, tag};
@@ -23,7 +22,7 @@ use crate::index::{Place, Version};
 use crate::key::is_same;
 use crate::log::InMemory;
 use crate::mutant::{Mutant, mutant};
-use crate::port::{DiskError, DiskOp, Reply, RequestId, SnapshotId, Status};
+use crate::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
 use crate::scan::Scan;
 use crate::write::Verdict;
 
