@@ -14,7 +14,8 @@
 use std::iter::Peekable;
 
 use crate::core::Core;
-use crate::error::{Corruption, Error, Mismatch};
+use crate::damage::{Corruption, Mismatch};
+use crate::error::Error;
 use crate::executor::Handle;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};

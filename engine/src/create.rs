@@ -9,7 +9,8 @@
 
 use crate::checksum::Identity;
 use crate::core::Core;
-use crate::error::{Error, Mismatch};
+use crate::damage::Mismatch;
+use crate::error::Error;
 use crate::executor::Handle;
 use crate::format::page::PageRef;
 use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};

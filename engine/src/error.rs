@@ -1,49 +1,7 @@
-//! What goes wrong: damage on the medium with offset, expected and found, and why an opening fails.
+//! What goes wrong: why an opening fails, or a task of the control plane.
 
+use crate::damage::{Corruption, is_unreadable};
 use crate::port::{DiskError, Status};
-
-/// Two values that should agree and do not: what a parser found wrong, before anyone knows where on the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mismatch {
-    /// What was compared.
-    pub what: &'static str,
-    /// What it should have been.
-    pub expected: u64,
-    /// What it is.
-    pub found: u64,
-}
-
-impl Mismatch {
-    pub(crate) fn check(what: &'static str, expected: u64, found: u64) -> Result<(), Mismatch> {
-        if expected == found {
-            Ok(())
-        } else {
-            Err(Mismatch {
-                what,
-                expected,
-                found,
-            })
-        }
-    }
-
-    pub(crate) fn at(self, offset: u64) -> Corruption {
-        Corruption {
-            offset,
-            mismatch: self,
-        }
-    }
-}
-
-/// Damage on the medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("damage at byte {offset}: {what}: expected {expected:#x}, found {found:#x}",
-    what = mismatch.what, expected = mismatch.expected, found = mismatch.found)]
-pub struct Corruption {
-    /// Where on the device.
-    pub offset: u64,
-    /// What is wrong there.
-    pub mismatch: Mismatch,
-}
 
 /// Why an opening or a task of the control plane ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,7 +30,7 @@ pub enum Error {
 /// Damage as the reason why an opening ends: damaged data, or data that the device does not return.
 impl From<Corruption> for Error {
     fn from(damage: Corruption) -> Error {
-        match crate::salvage::is_unreadable(&damage.mismatch) {
+        match is_unreadable(&damage.mismatch) {
             true => Error::Unreadable(damage),
             false => Error::Corruption(damage),
         }

@@ -19,7 +19,8 @@
 use crate::checkpoint;
 use crate::checksum::Kind;
 use crate::core::Core;
-use crate::error::{Error, Mismatch};
+use crate::damage::Mismatch;
+use crate::error::Error;
 use crate::executor::{Handle, Io};
 use crate::format::pointer::{CHUNK_BYTES_MAX, Pointer};
 use crate::format::record::{Record, RecordKind, record_bytes};

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Error, Mismatch};
+use crate::damage::Mismatch;
+use crate::error::Error;
 use crate::executor::Io;
 use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;

@@ -26,6 +26,7 @@ mod core;
 #[cfg(test)]
 mod crafted;
 mod create;
+mod damage;
 mod engine;
 mod entry;
 mod error;
@@ -68,8 +69,9 @@ mod write;
 
 pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use config::{CommitMode, Config, DeviceInfo, Options};
+pub use damage::{Corruption, Mismatch};
 pub use engine::Engine;
-pub use error::{Corruption, Error, Mismatch};
+pub use error::Error;
 pub use key::Key;
 pub use marks::Mark;
 pub use mutant::Mutant;

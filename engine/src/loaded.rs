@@ -1,10 +1,12 @@
 //! A segment of the log in memory, as far as it was needed. Sectors that cannot be read are zeroes, which no structure passes for.
 
 use crate::buffer::IoBuf;
-use crate::error::{Error, Mismatch};
+use crate::damage::Mismatch;
+use crate::damage::unreadable_at;
+use crate::error::Error;
 use crate::executor::Handle;
 use crate::format::{Geometry, round_up, to_usize};
-use crate::salvage::{Salvaged, salvage, unreadable_at};
+use crate::salvage::{Salvaged, salvage};
 
 /// First read of a segment; each further one is twice as long.
 const READ_BYTES_MIN: u64 = 64 << 10;

@@ -7,7 +7,7 @@ use crate::buffer::IoBuf;
 use crate::checksum::Kind;
 use crate::cleaner::{Stop, nothing_left};
 use crate::core::Core;
-use crate::error::Mismatch;
+use crate::damage::Mismatch;
 use crate::executor::Handle;
 use crate::format::pointer::{Chunk, POINTER_BYTES_MAX, Pointer};
 use crate::format::record::{RecordKind, record_bytes};

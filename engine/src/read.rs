@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::buffer::{IoBuf, Shared};
 use crate::checksum::{Identity, Kind};
 use crate::core::Core;
-use crate::error::{Corruption, Mismatch};
+use crate::damage::{Corruption, Mismatch};
 use crate::flight::Owner;
 use crate::format::pointer::Pointer;
 use crate::format::record::{self, RecordKind, record_bytes, tag};

@@ -12,8 +12,9 @@
 use crate::checksum::Identity;
 use crate::core::{Core, Phase};
 use crate::create::create;
+use crate::damage::Mismatch;
 use crate::entry::{INLINE_BYTES_ALWAYS, decode};
-use crate::error::{Error, Mismatch};
+use crate::error::Error;
 use crate::evacuate::evacuate;
 use crate::executor::Handle;
 use crate::extent::Extents;

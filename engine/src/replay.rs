@@ -14,7 +14,8 @@
 use std::collections::VecDeque;
 
 use crate::checksum::Identity;
-use crate::error::{Corruption, Error, Mismatch};
+use crate::damage::{Corruption, Mismatch};
+use crate::error::Error;
 use crate::executor::Handle;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, Records};

@@ -7,7 +7,8 @@
 //! Invariant: a sector counts as unreadable only after many failed reads of that sector alone, on a device that still reads a superblock.
 
 use crate::buffer::IoBuf;
-use crate::error::{Corruption, Error, Mismatch};
+use crate::damage::{Corruption, Mismatch};
+use crate::error::Error;
 use crate::executor::Handle;
 use crate::format::superblock::{COPIES, copy_offset};
 use crate::format::{round_up, to_usize};
@@ -16,28 +17,10 @@ use crate::marks::Mark;
 /// Reads of one sector before it counts as unreadable.
 const READS_OF_A_SECTOR: u32 = 8;
 
-/// What is wrong with a place that cannot be read.
-const UNREADABLE: &str = "a sector that cannot be read";
-
 /// Bytes of the device, with zeroes for the sectors that cannot be read, and the device offsets of these sectors in ascending order.
 pub(crate) struct Salvaged {
     pub(crate) bytes: IoBuf,
     pub(crate) unreadable: Vec<u64>,
-}
-
-/// Damage of a sector at this device offset.
-pub(crate) fn unreadable_at(offset: u64) -> Corruption {
-    Mismatch {
-        what: UNREADABLE,
-        expected: 0,
-        found: offset,
-    }
-    .at(offset)
-}
-
-/// Whether the device did not return what is missing there.
-pub(crate) fn is_unreadable(mismatch: &Mismatch) -> bool {
-    mismatch.what == UNREADABLE
 }
 
 /// Reads whatever can be read of these whole sectors.

@@ -10,7 +10,9 @@
 
 use crate::checksum::Kind;
 use crate::core::Core;
-use crate::error::{Corruption, Error, Mismatch};
+use crate::damage::unreadable_at;
+use crate::damage::{Corruption, Mismatch};
+use crate::error::Error;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::pointer::Pointer;
 use crate::format::record::{Record, RecordKind, Records, tag};
@@ -21,7 +23,7 @@ use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::claim_extents;
 use crate::replay::Replay;
-use crate::salvage::{Salvaged, salvage, unreadable_at};
+use crate::salvage::{Salvaged, salvage};
 
 /// A frame of the chain that is held back until something states it as durable.
 #[derive(Debug)]

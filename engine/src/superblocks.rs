@@ -12,7 +12,8 @@
 
 use crate::buffer::IoBuf;
 use crate::core::Core;
-use crate::error::{Error, Mismatch};
+use crate::damage::Mismatch;
+use crate::error::Error;
 use crate::executor::{Handle, Io};
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::{is_blank, to_usize};

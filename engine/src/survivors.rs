@@ -14,7 +14,7 @@
 
 use crate::cleaner::{RECORDS_PER_STEP, Stop};
 use crate::core::Core;
-use crate::error::Mismatch;
+use crate::damage::Mismatch;
 use crate::executor::Handle;
 use crate::format::record::{is_value_of, record_bytes};
 use crate::format::{len32, to_usize};

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use crate::buffer::IoBuf;
 use crate::core::Core;
-use crate::error::{Error, Mismatch};
+use crate::damage::Mismatch;
+use crate::error::Error;
 use crate::executor::{Handle, Io};
 use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,

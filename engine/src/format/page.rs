@@ -30,7 +30,7 @@ use super::{
     put_u32, put_u64,
 };
 use crate::checksum::{Identity, Kind};
-use crate::error::Mismatch;
+use crate::damage::Mismatch;
 
 const MAGIC: usize = 0;
 const FORMAT_VERSION: usize = MAGIC + 4;

@@ -19,7 +19,7 @@
 
 use super::{KEY_BYTES_MAX, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::checksum::{Identity, Kind};
-use crate::error::Mismatch;
+use crate::damage::Mismatch;
 
 const CHECKSUM: usize = 0;
 const SEQUENCE: usize = CHECKSUM + 8;
