@@ -2,9 +2,9 @@
 //!
 //! Invariant: an unknown option, a malformed value and one out of range are errors that name the option.
 
-use crate::entry::INLINE_BYTES_MAX;
 use crate::error::Error;
 use crate::format::HEADER_AREA_BYTES;
+use crate::format::INLINE_BYTES_MAX;
 use crate::format::page::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 /// What the device says of itself.

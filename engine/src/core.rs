@@ -16,11 +16,12 @@ use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::superblock::Superblock;
 use crate::group::{Group, Waiter};
-use crate::index::{Index, Moved, Place, Version};
+use crate::index::{Index, Moved};
 use crate::log::Log;
 use crate::maintain::Maintenance;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
+use crate::place::{Place, Version};
 use crate::port::{
     DiskError, DiskOp, IoResult, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
 };

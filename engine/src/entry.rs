@@ -15,8 +15,8 @@ use crate::format::page::{
 };
 use crate::format::pointer::Pointer;
 use crate::format::varint::{VARINT_BYTES_MAX, put_varint, take_varint, varint_bytes};
-use crate::format::{Geometry, get_u32};
-use crate::index::{Place, Version};
+use crate::format::{Geometry, INLINE_BYTES_MAX, get_u32};
+use crate::place::{Place, Version};
 
 const INLINE: u8 = 1;
 const LOG: u8 = 2;
@@ -27,8 +27,7 @@ pub(crate) const INLINE_BYTES_ALWAYS: u64 = 12;
 const _: () = assert!(INLINE_BYTES_ALWAYS == (LSN_BYTES_USUAL + 1 + TAG_BYTES) as u64);
 
 const TAG_BYTES: usize = 4;
-/// No longer value lies in an entry: it would not fit in a page with every key.
-pub(crate) const INLINE_BYTES_MAX: usize = 1024;
+
 /// Numbers count as if they were as long as those of a database that has been written to for years: what lives must not grow by growing older.
 const SEQUENCE_BYTES_USUAL: usize = 6;
 const LSN_BYTES_USUAL: usize = 7;

@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::flight::Owner;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
-use crate::index::Place;
+use crate::place::Place;
 use crate::port::DiskOp;
 use crate::segments::Use;
 

@@ -47,6 +47,7 @@ mod maintain;
 mod marks;
 mod move_chunks;
 mod mutant;
+mod place;
 mod pool;
 mod port;
 mod promise;

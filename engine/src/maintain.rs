@@ -19,7 +19,7 @@ use crate::entry::pages_of;
 use crate::executor::{Executor, Handle};
 use crate::format::record::record_bytes;
 use crate::grow::grow;
-use crate::index::{Place, Version};
+use crate::place::{Place, Version};
 use crate::port::Nanos;
 use crate::release::{Leaving, restate_released};
 use crate::segments::{Segment, Use};

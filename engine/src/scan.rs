@@ -6,7 +6,7 @@
 
 use crate::buffer::Shared;
 use crate::core::Core;
-use crate::index::Version;
+use crate::place::Version;
 use crate::port::Status;
 use crate::port::{Entry, Reply, RequestId, ScanRange};
 use crate::read::{Held, Sink, ValueResult};

@@ -359,7 +359,7 @@ mod tests {
     use crate::config::{Config, DeviceInfo, Settings};
     use crate::entry::{encode, pages_of};
     use crate::format::pointer::{Chunk, Pointer};
-    use crate::index::{Place, Version};
+    use crate::place::{Place, Version};
     use crate::segments::Segments;
 
     fn core(block_bytes: u32, segment_bytes: u64) -> Core {

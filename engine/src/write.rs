@@ -10,9 +10,9 @@ use crate::entry::INLINE_BYTES_ALWAYS;
 use crate::format::KEY_BYTES_MAX;
 use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
-use crate::index::{Place, Version};
 use crate::log::Log;
 use crate::mutant::{Mutant, mutant};
+use crate::place::{Place, Version};
 use crate::port::{
     Direction, Durability, Mutation, Reply, Request, RequestId, ScanRange, SnapshotId, Status,
 };

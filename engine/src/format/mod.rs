@@ -16,6 +16,8 @@ pub(crate) mod varint;
 pub(crate) const VERSION: u16 = 3;
 /// The header area holds the superblocks; segments follow it.
 pub(crate) const HEADER_AREA_BYTES: u64 = 256 << 10;
+/// No longer value lies in an entry: it would not fit in a page with every key.
+pub(crate) const INLINE_BYTES_MAX: usize = 1024;
 /// Keys are 1..=this.
 pub(crate) const KEY_BYTES_MAX: usize = 1024;
 
