@@ -31,6 +31,7 @@ use crate::segments::Segments;
 use crate::stats::Stats;
 use crate::survivors::CachedValues;
 use crate::table::Slot;
+use crate::tail::first_tail;
 use crate::write::OwnedRequest;
 
 /// What leaves the engine, in order.
@@ -108,7 +109,7 @@ impl Core {
             block_bytes: device.physical_block_bytes.max(device.sector_bytes).into(),
             segment_bytes: settings.options.segment_bytes,
         };
-        let tail = crate::create::first_tail(&geometry, &id);
+        let tail = first_tail(&geometry, &id);
         Core {
             now,
             phase: Phase::Opening,

@@ -15,26 +15,14 @@ use crate::executor::Handle;
 use crate::format::page::PageRef;
 use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
 use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
-use crate::log::Tail;
 use crate::superblocks::is_one_half;
+use crate::tail::first_tail;
 
 /// Fewer do not leave room for data beside log, cleaning and checkpoints.
 const SEGMENTS_MIN: u32 = 12;
 /// So many segments are looked at before a device counts as blank.
 const SEGMENTS_PROBED: u32 = 16;
 const _: () = assert!(HEADER_AREA_BYTES == COPIES as u64 * (64 << 10));
-
-/// The tail of a log to which nothing was ever appended: logical segment 1, to be entered at physical 0.
-pub(crate) fn first_tail(geometry: &Geometry, id: &Identity) -> Tail {
-    Tail {
-        lsn: geometry.segment_bytes,
-        current: 0,
-        next: 0,
-        previous_checksum: id.chain_start(),
-        previous_end: geometry.segment_bytes,
-        next_sequence: 1,
-    }
-}
 
 /// Makes sure that the device may be formatted, and returns the superblock that precedes the first opening. `garbage` are the
 /// copies that are neither valid nor blank.

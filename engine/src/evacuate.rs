@@ -26,13 +26,13 @@ use crate::format::pointer::{CHUNK_BYTES_MAX, Pointer};
 use crate::format::record::{Record, RecordKind, record_bytes};
 use crate::format::superblock::Superblock;
 use crate::format::{len32, round_up, to_usize};
-use crate::log::Tail;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::Place;
 use crate::port::DiskOp;
 use crate::replay::Recovered;
 use crate::segments::Use;
+use crate::tail::Tail;
 use crate::tree::PageSink;
 use crate::unproven::Burden;
 

@@ -63,6 +63,7 @@ mod stats;
 mod superblocks;
 mod survivors;
 mod table;
+mod tail;
 mod tree;
 mod unproven;
 mod window;

@@ -22,6 +22,7 @@ use crate::format::{Geometry, len32, to_usize};
 use crate::mutant::{Mutant, mutant};
 use crate::pool::Pool;
 use crate::segments::{Segments, Use};
+use crate::tail::Tail;
 use crate::unproven::Unproven;
 
 /// The frame that takes records.
@@ -137,17 +138,6 @@ pub(crate) struct Log {
     pub(crate) unproven: Unproven,
     /// The highest durable position that something durable states, since the opening.
     pub(crate) proven: u64,
-}
-
-/// Where appending goes on after recovery.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tail {
-    pub(crate) lsn: u64,
-    pub(crate) current: u32,
-    pub(crate) next: u32,
-    pub(crate) previous_checksum: u64,
-    pub(crate) previous_end: u64,
-    pub(crate) next_sequence: u64,
 }
 
 impl Log {

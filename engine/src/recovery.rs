@@ -26,7 +26,7 @@ use crate::format::superblock::Superblock;
 use crate::format::{Geometry, get_u32};
 use crate::grow::grow_anew;
 use crate::index::Index;
-use crate::log::{Log, Tail};
+use crate::log::Log;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
@@ -34,6 +34,7 @@ use crate::port::{Level, Reply};
 use crate::replay::{Recovered, replay};
 use crate::segments::{Segments, Use};
 use crate::superblocks::{Choice, choose_superblock, half_of, publish};
+use crate::tail::{Tail, first_tail};
 use crate::tree::{Claimed, read_tree};
 
 /// Opens the database and answers request 0.
@@ -93,7 +94,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
         }
     };
     let recovered = if created {
-        let tail = handle.with(|core| crate::create::first_tail(&core.geometry, &core.id));
+        let tail = handle.with(|core| first_tail(&core.geometry, &core.id));
         Recovered {
             tail,
             cut: false,

@@ -17,13 +17,13 @@ use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::pointer::Pointer;
 use crate::format::record::{Record, RecordKind, Records, tag};
 use crate::format::round_up;
-use crate::log::Tail;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::recovery::claim_extents;
 use crate::replay::Replay;
 use crate::salvage::{Salvaged, salvage};
+use crate::tail::Tail;
 
 /// A frame of the chain that is held back until something states it as durable.
 #[derive(Debug)]
