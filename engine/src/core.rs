@@ -22,10 +22,10 @@ use crate::maintain::Maintenance;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
+use crate::port::PROMISED;
 use crate::port::{
     DiskError, DiskOp, IoResult, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
 };
-use crate::promise::PROMISED;
 use crate::read::Reads;
 use crate::segments::Segments;
 use crate::stats::Stats;
@@ -175,6 +175,13 @@ impl Core {
             return self.break_promise(&message);
         }
         self.reply(id, Reply::Failed(status, message));
+    }
+
+    /// What was promised is refused: that must not go unnoticed.
+    fn break_promise(&mut self, message: &str) {
+        let text = format!("a write that was acknowledged cannot be kept: {message}");
+        self.log_line(Level::Error, text);
+        self.poison(DiskError::NoSpace);
     }
 
     pub(crate) fn log_line(&mut self, level: Level, text: String) {

@@ -17,6 +17,9 @@ pub type Nanos = u64;
 /// Names one request of one incarnation. 0 is the opening; the largest number is none.
 pub type RequestId = u64;
 
+/// Stands for the request of a write that was acknowledged before.
+pub(crate) const PROMISED: RequestId = RequestId::MAX;
+
 /// Names a snapshot within one incarnation. 0 stands for the latest state.
 pub type SnapshotId = u64;
 

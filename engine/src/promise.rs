@@ -11,15 +11,11 @@
 //! - after a failure of the device it still takes effect in memory, like what was accepted before, as far as that has room.
 
 use crate::core::{Core, Phase};
-use crate::engine::Engine;
 use crate::entry::pages_of_several;
 use crate::format::record::record_bytes;
 use crate::format::{KEY_BYTES_MAX, to_usize};
-use crate::port::{DiskError, Durability, Level, Mutation, Nanos, Port, Request, RequestId};
+use crate::port::Mutation;
 use crate::unproven::Burden;
-
-/// Stands for the request of a write that was acknowledged before.
-pub(crate) const PROMISED: RequestId = RequestId::MAX;
 
 /// How much is to be promised: so many changes, of so many bytes of keys and values together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +26,7 @@ pub struct Room {
     pub bytes: usize,
 }
 
-/// That small relaxed writes are taken, as far as there is room, if they are handed in to [`Engine::keep`] before any other request.
+/// That small relaxed writes are taken, as far as there is room, if they are handed in to [`Engine::keep`](crate::Engine::keep) before any other request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
     value_bytes_max: usize,
@@ -51,43 +47,9 @@ impl Promise {
     }
 }
 
-impl Engine {
-    /// Promises so much room, if there is so much.
-    #[must_use]
-    pub fn promise(&self, room: Room) -> Option<Promise> {
-        self.core().promise(room)
-    }
-
-    /// Takes writes that were promised, each of them all or nothing; nobody is answered. Returns when to call `tick` if nothing else happens before.
-    pub fn keep<'a>(
-        &mut self,
-        now: Nanos,
-        writes: impl Iterator<Item = &'a [Mutation<'a>]> + Clone,
-        port: &mut impl Port,
-    ) -> Option<Nanos> {
-        {
-            let mut core = self.core_at(now);
-            // Entries lie anywhere in memory: to look at them first has what each waits for come at the same time.
-            let keys = writes.clone().flatten().map(Mutation::key);
-            let known = keys.filter(|key| core.index.newest(key).is_some());
-            std::hint::black_box(known.count());
-            for mutations in writes {
-                let durability = Durability::Relaxed;
-                core.arrive(
-                    PROMISED,
-                    &Request::Write {
-                        mutations,
-                        durability,
-                    },
-                );
-            }
-        }
-        self.run(port)
-    }
-}
-
 impl Core {
-    fn promise(&self, room: Room) -> Option<Promise> {
+    /// Promises so much room, if there is so much.
+    pub(crate) fn promise(&self, room: Room) -> Option<Promise> {
         if self.phase != Phase::Running || self.poisoned.is_some() || !self.queue.is_empty() {
             return None;
         }
@@ -106,12 +68,5 @@ impl Core {
             value_bytes_max: to_usize(value_bytes_max),
             write_bytes_max: to_usize(in_log),
         })
-    }
-
-    /// What was promised is refused: that must not go unnoticed.
-    pub(crate) fn break_promise(&mut self, message: &str) {
-        let text = format!("a write that was acknowledged cannot be kept: {message}");
-        self.log_line(Level::Error, text);
-        self.poison(DiskError::NoSpace);
     }
 }

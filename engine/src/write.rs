@@ -13,10 +13,10 @@ use crate::format::record::{RecordKind, record_bytes, tag};
 use crate::log::Log;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
+use crate::port::PROMISED;
 use crate::port::{
     Direction, Durability, Mutation, Reply, Request, RequestId, ScanRange, SnapshotId, Status,
 };
-use crate::promise::PROMISED;
 use crate::unproven::Burden;
 
 /// What became of a request.
