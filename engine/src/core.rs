@@ -27,12 +27,12 @@ use crate::port::{
     DiskError, DiskOp, IoResult, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
 };
 use crate::read::Reads;
+use crate::request::OwnedRequest;
 use crate::segments::Segments;
 use crate::stats::Stats;
 use crate::survivors::CachedValues;
 use crate::table::Slot;
 use crate::tail::first_tail;
-use crate::write::OwnedRequest;
 
 /// What leaves the engine, in order.
 #[derive(Debug)]

@@ -55,6 +55,7 @@ mod read;
 mod recovery;
 mod release;
 mod replay;
+mod request;
 mod salvage;
 mod scan;
 mod segments;

@@ -23,8 +23,8 @@ use crate::log::InMemory;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
+use crate::request::Verdict;
 use crate::scan::Scan;
-use crate::write::Verdict;
 
 /// Values that lie side by side are read together up to so many bytes.
 const JOINED_BYTES_MAX: u64 = 128 << 10;

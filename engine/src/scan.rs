@@ -10,7 +10,7 @@ use crate::place::Version;
 use crate::port::Status;
 use crate::port::{Entry, Reply, RequestId, ScanRange};
 use crate::read::{Held, Sink, ValueResult};
-use crate::write::Verdict;
+use crate::request::Verdict;
 
 const READS_IN_FLIGHT_MAX: usize = 16;
 
