@@ -15,7 +15,7 @@ use crate::extent::Extents;
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::superblock::Superblock;
-use crate::group::{Group, Waiter};
+use crate::group_state::{Group, Waiter};
 use crate::index::{Index, Moved};
 use crate::log::Log;
 use crate::maintain::Maintenance;

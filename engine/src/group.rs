@@ -20,12 +20,11 @@ use crate::config::CommitMode;
 use crate::core::Core;
 use crate::error::Error;
 use crate::flight::Owner;
+use crate::group_state::{COMMITS_PAUSE_NS, FlushUnderWay, Gather, Waiter};
 use crate::log::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
 use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
-/// Clients who do not come back within this time after a commit do something else.
-pub(crate) const COMMITS_PAUSE_NS: Nanos = 1_000_000;
 /// Writes in flight at most when a flush for the whole group follows.
 const WRITES_IN_FLIGHT_MAX: usize = 8;
 /// The same of frames that no client waits for, where others are written through. Two keep a device busy with frames of usual size, and a flush that is wanted meanwhile,
@@ -39,56 +38,6 @@ const OVERLAP_WAITING_MIN: u32 = 8;
 /// What several threads take to come back with their next commit on a few processors; the wait may last as long, up to half a
 /// commit's time.
 const RETURN_NS: Nanos = 60_000;
-
-/// Someone who is answered when a position is durable.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    pub(crate) lsn: u64,
-    pub(crate) id: RequestId,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct FlushUnderWay {
-    covers: u64,
-    submitted_at: Nanos,
-}
-
-/// The wait of the group that gathers now.
-#[derive(Debug, Clone, Copy)]
-struct Gather {
-    started_at: Nanos,
-    waiting_then: u32,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Group {
-    /// A group is under way (only where groups end with a flush).
-    active: bool,
-    flush: Option<FlushUnderWay>,
-    /// A flush of a task is under way.
-    task_flush: bool,
-    /// The last position that a task waits for.
-    wanted: u64,
-    /// When the oldest write was accepted that is in a frame which needs a flush.
-    unflushed_since: Option<Nanos>,
-    /// Positions before this belong to a group that has started.
-    covered: u64,
-    /// Clients waiting for durability beyond `covered`.
-    waiting: u32,
-    /// Start without gathering: the buffer is full, or a checkpoint needs the log durable.
-    pub(crate) force: bool,
-    /// When the oldest relaxed write beyond `covered` was accepted.
-    relaxed_since: Option<Nanos>,
-    /// Smoothed time that making a group durable takes: a flush, or a write-through.
-    pub(crate) flush_ns: Nanos,
-    concurrent: u32,
-    /// When clients were last told that something is durable.
-    acknowledged_at: Option<Nanos>,
-    gather: Option<Gather>,
-    backoff: u32,
-    skip: u32,
-    mark_at: Option<Nanos>,
-}
 
 impl Core {
     /// A client waits for `lsn` to be durable.

@@ -38,6 +38,7 @@ mod filter;
 mod flight;
 mod format;
 mod group;
+mod group_state;
 mod grow;
 mod index;
 mod key;

@@ -18,7 +18,7 @@ use crate::damage::Mismatch;
 use crate::executor::Handle;
 use crate::format::record::{is_value_of, record_bytes};
 use crate::format::{len32, to_usize};
-use crate::group::COMMITS_PAUSE_NS;
+use crate::group_state::COMMITS_PAUSE_NS;
 use crate::key::Key;
 use crate::log::Log;
 use crate::place::Place;
