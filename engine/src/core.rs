@@ -26,7 +26,7 @@ use crate::port::PROMISED;
 use crate::port::{
     DiskError, DiskOp, IoResult, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
 };
-use crate::read::Reads;
+use crate::reads::Reads;
 use crate::request::OwnedRequest;
 use crate::segments::Segments;
 use crate::stats::Stats;

@@ -53,6 +53,7 @@ mod pool;
 mod port;
 mod promise;
 mod read;
+mod reads;
 mod recovery;
 mod release;
 mod replay;

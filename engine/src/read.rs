@@ -7,7 +7,6 @@
 //!
 //! Values that a scan wants together and that lie side by side, as those of one commit do, are read together.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::buffer::{IoBuf, Shared};
@@ -23,95 +22,14 @@ use crate::log::InMemory;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
+use crate::reads::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
 use crate::request::Verdict;
-use crate::scan::Scan;
-
-/// Values that lie side by side are read together up to so many bytes.
-const JOINED_BYTES_MAX: u64 = 128 << 10;
-
-/// Where a value goes once it is read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Sink {
-    Get(RequestId),
-    Scan { scan: u64, slot: usize },
-}
-
-/// How a read of a value ended.
-pub(crate) type ValueResult = Result<Shared, (Status, String)>;
-
-#[derive(Debug)]
-enum Source {
-    Record {
-        lsn: u64,
-        value_bytes: u32,
-        tag: u32,
-    },
-    /// The value is assembled from its chunks.
-    Chunks {
-        pointer: Box<Pointer>,
-        value: Vec<u8>,
-    },
-}
-
-/// A place that is kept readable: its segments, and where on the device its parts begin.
-#[derive(Debug)]
-pub(crate) struct Held {
-    segments: Vec<u32>,
-    offsets: Vec<u64>,
-}
-
-#[derive(Debug)]
-struct ValueRead {
-    sink: Sink,
-    key: Box<[u8]>,
-    sequence: u64,
-    source: Source,
-    /// Device offset of each part: the record, or the chunks.
-    offsets: Vec<u64>,
-    retried: Vec<bool>,
-    /// Operations under way.
-    outstanding: u32,
-    /// Segments that must not be handed out anew.
-    held: Vec<u32>,
-    failed: Option<(Status, String)>,
-}
-
-/// A part of a value that is still to be asked for: the sectors that hold it.
-#[derive(Debug)]
-struct Wanted {
-    read: u64,
-    part: u32,
-    start: u64,
-    end: u64,
-}
 
 /// What a read from the device brought: bytes, and the offset of the first.
 type Piece = (Arc<IoBuf>, u64);
 
-/// Parts that one operation reads.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    start: u64,
-    parts: Vec<(u64, u32)>,
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Reads {
-    next: u64,
-    values: BTreeMap<u64, ValueRead>,
-    /// Parts that are asked for when all are known that are wanted at once.
-    wanted: Vec<Wanted>,
-    joined: BTreeMap<u64, Joined>,
-    next_joined: u64,
-    pub(crate) scans: BTreeMap<u64, Scan>,
-    pub(crate) next_scan: u64,
-}
-
-impl Reads {
-    pub(crate) fn is_idle(&self) -> bool {
-        self.values.is_empty() && self.scans.is_empty()
-    }
-}
+/// Values that lie side by side are read together up to so many bytes.
+const JOINED_BYTES_MAX: u64 = 128 << 10;
 
 impl Core {
     /// The sequence that a snapshot reads at; 0 is now.

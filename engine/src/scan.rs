@@ -7,34 +7,15 @@
 use crate::buffer::Shared;
 use crate::core::Core;
 use crate::place::Version;
-use crate::port::Status;
 use crate::port::{Entry, Reply, RequestId, ScanRange};
-use crate::read::{Held, Sink, ValueResult};
+use crate::reads::{Held, Sink, ValueResult};
+use crate::reads::{Scan, Slot};
 use crate::request::Verdict;
 
 const READS_IN_FLIGHT_MAX: usize = 16;
 
 /// A key within the bounds, and the version it has there.
 type Chosen = (Box<[u8]>, Version);
-
-#[derive(Debug)]
-struct Slot {
-    key: Box<[u8]>,
-    value: Option<Shared>,
-    /// Where to read it, held, until the read is started.
-    unread: Option<(Version, Held)>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Scan {
-    id: RequestId,
-    slots: Vec<Slot>,
-    /// Slots before this need no read, or have one.
-    next: usize,
-    outstanding: usize,
-    more: bool,
-    failed: Option<(Status, String)>,
-}
 
 impl Core {
     pub(crate) fn scan(&mut self, id: RequestId, range: &ScanRange<'_>) -> Verdict {
