@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::cache::Cache;
+use crate::cached_values::CachedValues;
 use crate::checksum::Identity;
 use crate::config::Settings;
 use crate::error::Error;
@@ -18,7 +19,7 @@ use crate::format::superblock::Superblock;
 use crate::group_state::{Group, Waiter};
 use crate::index::{Index, Moved};
 use crate::log::Log;
-use crate::maintain::Maintenance;
+use crate::maintenance::Maintenance;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
@@ -30,7 +31,6 @@ use crate::reads::Reads;
 use crate::request::OwnedRequest;
 use crate::segments::Segments;
 use crate::stats::Stats;
-use crate::survivors::CachedValues;
 use crate::table::Slot;
 use crate::tail::first_tail;
 

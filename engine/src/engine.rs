@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::buffer::IoBuf;
+use crate::cached_values::CachedValues;
 use crate::close::close;
 use crate::config::{Config, Settings};
 use crate::core::{Core, Phase};
@@ -18,7 +19,6 @@ use crate::port::{
 use crate::promise::{Promise, Room};
 use crate::recovery::open;
 use crate::stats::Stats;
-use crate::survivors::CachedValues;
 
 /// One incarnation of a database: from an opening to its close, or to the end of the process.
 pub struct Engine {

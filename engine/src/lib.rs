@@ -16,6 +16,7 @@ extern crate self as kvsim_engine;
 
 mod buffer;
 mod cache;
+mod cached_values;
 mod capacity;
 mod checkpoint;
 mod checksum;
@@ -45,6 +46,7 @@ mod key;
 mod loaded;
 mod log;
 mod maintain;
+mod maintenance;
 mod marks;
 mod move_chunks;
 mod mutant;
@@ -73,6 +75,7 @@ mod window;
 mod write;
 
 pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
+pub use cached_values::CachedValues;
 pub use config::{CommitMode, Config, DeviceInfo, Options};
 pub use damage::{Corruption, Mismatch};
 pub use engine::Engine;
@@ -86,4 +89,3 @@ pub use port::{
 };
 pub use promise::{Promise, Room};
 pub use stats::Stats;
-pub use survivors::CachedValues;

@@ -16,19 +16,12 @@ use crate::checkpoint::logical_start;
 use crate::core::{Core, Phase};
 use crate::executor::Handle;
 use crate::format::record::{RecordKind, record_bytes};
+use crate::maintenance::Leaving;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 use crate::segments::Use;
 use crate::superblocks::restate;
-
-/// A released segment that waits for its record to be proven.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Leaving {
-    /// Position of the record.
-    lsn: u64,
-    physical: u32,
-}
 
 /// Bytes of the record.
 const RELEASE_BYTES: usize = record_bytes(8, 4);

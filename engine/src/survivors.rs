@@ -2,7 +2,7 @@
 //! one look and no look-up by key.
 //!
 //! Memory is asked first, since a segment that is not read takes no time of the device, and commits wait behind each read. The values are in the engine's own
-//! cache, or in one that its driver has told it of ([`CachedValues`]).
+//! cache, or in one that its driver has told it of ([`CachedValues`](crate::CachedValues)).
 //!
 //! While commits go on, survivors piggyback on their frames: a frame ends with a block, and what fits before that end costs no write at all.
 //!
@@ -21,6 +21,7 @@ use crate::format::{len32, to_usize};
 use crate::group_state::COMMITS_PAUSE_NS;
 use crate::key::Key;
 use crate::log::Log;
+use crate::maintenance::Piggyback;
 use crate::place::Place;
 use crate::read::verify_record;
 use crate::table::Slot;
@@ -28,12 +29,6 @@ use crate::window::Window;
 
 /// Residents that are looked up in one go: what each look waits for from memory comes at the same time.
 const RESIDENTS_PER_STEP: usize = 256;
-
-/// Values that the engine's driver keeps in memory.
-pub trait CachedValues: Send + Sync {
-    /// Lends the value of a key, if it is there; nothing is called back otherwise. It may be any that the key has had: the engine knows which it wants.
-    fn lend(&self, key: &[u8], take: &mut dyn FnMut(&[u8]));
-}
 
 /// A newest version in the log.
 struct Survivor {
@@ -63,16 +58,6 @@ enum Step {
     Missing,
     /// There is none.
     NoneLeft,
-}
-
-/// A victim whose survivors go with the commits.
-#[derive(Debug)]
-pub(crate) struct Piggyback {
-    victim: u32,
-    /// The first of its residents that was not looked at.
-    from: usize,
-    /// No more of them can go this way.
-    ended: bool,
 }
 
 /// Moves survivors until one is not in memory; true if nothing lives in the victim any more.
