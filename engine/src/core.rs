@@ -12,7 +12,7 @@ use crate::cached_values::CachedValues;
 use crate::checksum::Identity;
 use crate::config::Settings;
 use crate::error::Error;
-use crate::extent::Extents;
+use crate::extents::Extents;
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::superblock::Superblock;

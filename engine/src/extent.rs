@@ -5,82 +5,18 @@
 //! finds who points into a segment; a chunk's bytes stay in memory until the frame that points to it is durable; a segment is
 //! not dead while a pointer into it is on its way.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::checksum::Kind;
 use crate::core::Core;
+use crate::damage::Mismatch;
 use crate::flight::Owner;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
 use crate::place::Place;
 use crate::port::DiskOp;
 use crate::segments::Use;
-
-#[derive(Debug, Default)]
-pub(crate) struct Extents {
-    /// The segment being filled.
-    current: Option<u32>,
-    /// Segments that cleaning writes to; the pointers to there are still to come.
-    awaited: Vec<u32>,
-    /// Grows with every change of these two.
-    changes: u64,
-    /// Keys by the device offset of the chunks they own.
-    owners: BTreeMap<u64, Box<[u8]>>,
-}
-
-impl Extents {
-    pub(crate) fn current(&self) -> Option<u32> {
-        self.current
-    }
-
-    /// Grows whenever what `needs` says may change.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    /// Whether more is or will be written to it, so that it is not dead even if nothing lives there.
-    fn needs(&self, physical: u32) -> bool {
-        self.current == Some(physical) || self.awaited.contains(&physical)
-    }
-
-    /// A pointer into this segment is still to come: it is in use, although nothing lives there yet.
-    pub(crate) fn await_pointer(&mut self, physical: u32) {
-        self.changes += 1;
-        self.awaited.push(physical);
-    }
-
-    /// The pointers have come, or never will.
-    pub(crate) fn await_no_more(&mut self) {
-        self.changes += u64::from(!self.awaited.is_empty());
-        self.awaited.clear();
-    }
-
-    /// Whether a live chunk begins there.
-    pub(crate) fn is_owned(&self, offset: u64) -> bool {
-        self.owners.contains_key(&offset)
-    }
-
-    pub(crate) fn own(&mut self, offset: u64, key: &[u8]) {
-        let before = self.owners.insert(offset, key.into());
-        assert!(before.is_none(), "a chunk has one owner");
-    }
-
-    pub(crate) fn disown(&mut self, offset: u64) {
-        self.owners
-            .remove(&offset)
-            .expect("a live chunk has an owner");
-    }
-
-    /// The first live chunk at or after `offset` and before `end`.
-    pub(crate) fn owner_from(&self, offset: u64, end: u64) -> Option<(u64, &[u8])> {
-        self.owners
-            .range(offset..end)
-            .next()
-            .map(|(offset, key)| (*offset, &key[..]))
-    }
-}
 
 impl Core {
     fn extent_room(&self) -> u64 {
@@ -225,4 +161,23 @@ impl Core {
             chunks: chunks.into(),
         }
     }
+}
+
+/// The segments of a pointer hold extents from now on, whether the version survives replay or not.
+pub(crate) fn claim_extents(core: &mut Core, pointer: &Pointer) -> Result<(), Mismatch> {
+    for chunk in &pointer.chunks {
+        let (physical, within) = core.geometry.locate(chunk.offset);
+        if !core.segments.claim(physical, Use::Extent) {
+            return Err(Mismatch {
+                what: "extent in a segment of another use",
+                expected: Use::Extent as u64,
+                found: physical.into(),
+            });
+        }
+        let end = u32::try_from(core.geometry.block_up(within + u64::from(chunk.len)))
+            .expect("it lies in its segment");
+        let segment = core.segments.get_mut(physical);
+        segment.end = segment.end.max(end);
+    }
+    Ok(())
 }

@@ -35,6 +35,7 @@ mod evacuate;
 mod evidence;
 mod executor;
 mod extent;
+mod extents;
 mod filter;
 mod flight;
 mod format;

@@ -17,10 +17,10 @@ use crate::entry::{INLINE_BYTES_ALWAYS, decode};
 use crate::error::Error;
 use crate::evacuate::evacuate;
 use crate::executor::Handle;
-use crate::extent::Extents;
+use crate::extent::claim_extents;
+use crate::extents::Extents;
 use crate::format::frame::FRAME_HEADER_BYTES;
 use crate::format::page::{PageRef, Tree};
-use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, get_u32};
@@ -284,25 +284,6 @@ fn bad_table(found: u64) -> Mismatch {
         expected: 0,
         found,
     }
-}
-
-/// The segments of a pointer hold extents from now on, whether the version survives replay or not.
-pub(crate) fn claim_extents(core: &mut Core, pointer: &Pointer) -> Result<(), Mismatch> {
-    for chunk in &pointer.chunks {
-        let (physical, within) = core.geometry.locate(chunk.offset);
-        if !core.segments.claim(physical, Use::Extent) {
-            return Err(Mismatch {
-                what: "extent in a segment of another use",
-                expected: Use::Extent as u64,
-                found: physical.into(),
-            });
-        }
-        let end = u32::try_from(core.geometry.block_up(within + u64::from(chunk.len)))
-            .expect("it lies in its segment");
-        let segment = core.segments.get_mut(physical);
-        segment.end = segment.end.max(end);
-    }
-    Ok(())
 }
 
 /// Everything is known: counts what lives where.
