@@ -3,7 +3,7 @@
 use crate::checkpoint::{checkpoint, log_durable};
 use crate::core::{Core, Phase};
 use crate::error::Error;
-use crate::executor::Handle;
+use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
 use crate::port::{Reply, RequestId};
 use crate::superblocks::restate;

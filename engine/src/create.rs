@@ -11,10 +11,10 @@ use crate::checksum::Identity;
 use crate::core::Core;
 use crate::damage::Mismatch;
 use crate::error::Error;
-use crate::executor::Handle;
 use crate::format::page::PageRef;
 use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
 use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
+use crate::handle::Handle;
 use crate::superblocks::is_one_half;
 use crate::tail::first_tail;
 

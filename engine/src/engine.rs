@@ -12,7 +12,8 @@ use crate::cached_values::CachedValues;
 use crate::close::close;
 use crate::config::{Config, Settings};
 use crate::core::{Core, Phase};
-use crate::executor::{Executor, Handle};
+use crate::executor::Executor;
+use crate::handle::Handle;
 use crate::port::{
     DiskError, Durability, Mutation, Nanos, PROMISED, Port, Request, RequestId, ScanRange, Status,
 };

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 
 use crate::damage::Mismatch;
 use crate::error::Error;
-use crate::executor::Io;
 use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;
+use crate::handle::Io;
 use crate::loaded::Loaded;
 use crate::replay::Replay;
 

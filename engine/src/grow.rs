@@ -5,7 +5,7 @@
 //! is seen all the same), so it is made anew before anything states it.
 
 use crate::error::Error;
-use crate::executor::Handle;
+use crate::handle::Handle;
 use crate::port::{DiskError, DiskOp, Level, Nanos};
 
 /// Makes the present size durable, if no superblock stated as many segments.

@@ -42,6 +42,7 @@ mod format;
 mod group;
 mod group_state;
 mod grow;
+mod handle;
 mod index;
 mod key;
 mod loaded;

@@ -4,8 +4,8 @@ use crate::buffer::IoBuf;
 use crate::damage::Mismatch;
 use crate::damage::unreadable_at;
 use crate::error::Error;
-use crate::executor::Handle;
 use crate::format::{Geometry, round_up, to_usize};
+use crate::handle::Handle;
 use crate::salvage::{Salvaged, salvage};
 
 /// First read of a segment; each further one is twice as long.

@@ -8,10 +8,10 @@ use crate::checksum::Kind;
 use crate::cleaner::{Stop, nothing_left};
 use crate::core::Core;
 use crate::damage::Mismatch;
-use crate::executor::Handle;
 use crate::format::pointer::{Chunk, POINTER_BYTES_MAX, Pointer};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::format::{KEY_BYTES_MAX, round_up};
+use crate::handle::Handle;
 use crate::place::Place;
 use crate::port::DiskOp;
 

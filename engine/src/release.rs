@@ -14,8 +14,8 @@
 
 use crate::checkpoint::logical_start;
 use crate::core::{Core, Phase};
-use crate::executor::Handle;
 use crate::format::record::{RecordKind, record_bytes};
+use crate::handle::Handle;
 use crate::maintenance::Leaving;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};

@@ -9,9 +9,9 @@
 use crate::buffer::IoBuf;
 use crate::damage::{Corruption, Mismatch};
 use crate::error::Error;
-use crate::executor::Handle;
 use crate::format::superblock::{COPIES, copy_offset};
 use crate::format::{round_up, to_usize};
+use crate::handle::Handle;
 use crate::marks::Mark;
 
 /// Reads of one sector before it counts as unreadable.

@@ -15,10 +15,10 @@
 use crate::cleaner::{RECORDS_PER_STEP, Stop};
 use crate::core::Core;
 use crate::damage::Mismatch;
-use crate::executor::Handle;
 use crate::format::record::{is_value_of, record_bytes};
 use crate::format::{len32, to_usize};
 use crate::group_state::COMMITS_PAUSE_NS;
+use crate::handle::Handle;
 use crate::key::Key;
 use crate::log::Log;
 use crate::maintenance::Piggyback;

@@ -11,10 +11,10 @@ use crate::buffer::IoBuf;
 use crate::core::Core;
 use crate::damage::Mismatch;
 use crate::error::Error;
-use crate::executor::{Handle, Io};
 use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,
 };
+use crate::handle::{Handle, Io};
 use crate::marks::Mark;
 use crate::segments::Use;
 

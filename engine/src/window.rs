@@ -2,8 +2,8 @@
 
 use crate::buffer::IoBuf;
 use crate::error::Error;
-use crate::executor::Handle;
 use crate::format::{round_up, to_usize};
+use crate::handle::Handle;
 
 /// So much is in memory at a time, or a whole frame where that is more.
 const WINDOW_BYTES: u64 = 1 << 20;
