@@ -1,4 +1,4 @@
-//! The state of one incarnation, and the way of every completion to whoever waits for it.
+//! The state of one incarnation, and what leaves the engine.
 //!
 //! Data plane: `log` (append), `index` (look up), `cache`. Control plane: everything that submits. What leaves the engine is
 //! collected in order and handed to the port at the end of the call.
@@ -24,9 +24,7 @@ use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::port::PROMISED;
-use crate::port::{
-    DiskError, DiskOp, IoResult, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
-};
+use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
 use crate::reads::Reads;
 use crate::request::OwnedRequest;
 use crate::segments::Segments;
@@ -202,31 +200,6 @@ impl Core {
                 Out::Log(level, text) => port.log(level, &text),
                 Out::Mark(mark) => port.mark(mark),
             }
-        }
-    }
-
-    /// An operation has ended.
-    pub(crate) fn complete(&mut self, tag: u64, result: IoResult) {
-        self.activity += 1;
-        let Some(ended) = self.in_flight.end(tag, result) else {
-            return;
-        };
-        match ended {
-            (Owner::Task, _) => unreachable!("its result is kept for it"),
-            (Owner::Value { read, part }, result) => self.value_read(read, part, result),
-            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FailedFlushRetried) => {
-                self.retry_flush();
-            }
-            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FlushErrorIgnored) => {
-                self.commit_flushed();
-            }
-            (Owner::Values { joined }, result) => self.values_read(joined, result),
-            (_, Err(error)) => self.poison(error),
-            (Owner::Frame { lsn, submitted_at }, Ok(_)) => self.frame_written(lsn, submitted_at),
-            (Owner::Chunk { lsn }, Ok(_)) => self.chunk_written(lsn),
-            // After a failure no flush counts: what it covers may have been dropped before.
-            (Owner::CommitFlush, Ok(_)) if self.poisoned.is_some() => {}
-            (Owner::CommitFlush, Ok(_)) => self.commit_flushed(),
         }
     }
 

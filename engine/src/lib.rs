@@ -22,6 +22,7 @@ mod checkpoint;
 mod checksum;
 mod cleaner;
 mod close;
+mod complete;
 mod config;
 mod core;
 #[cfg(test)]
