@@ -44,6 +44,7 @@ mod group;
 mod group_state;
 mod grow;
 mod handle;
+mod held;
 mod index;
 mod key;
 mod loaded;

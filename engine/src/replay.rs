@@ -22,11 +22,11 @@ use crate::format::segment::SegmentHeader;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, round_up, to_usize};
 use crate::handle::Handle;
+use crate::held::Held;
 use crate::loaded::Loaded;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::Use;
-use crate::settle::Held;
 use crate::tail::Tail;
 
 /// What replay found.

@@ -14,34 +14,15 @@ use crate::damage::unreadable_at;
 use crate::damage::{Corruption, Mismatch};
 use crate::error::Error;
 use crate::extent::claim_extents;
-use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::pointer::Pointer;
-use crate::format::record::{Record, RecordKind, Records, tag};
+use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;
+use crate::held::Held;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::replay::Replay;
 use crate::salvage::{Salvaged, salvage};
-use crate::tail::Tail;
-
-/// A frame of the chain that is held back until something states it as durable.
-#[derive(Debug)]
-pub(crate) struct Held {
-    pub(crate) header: FrameHeader,
-    pub(crate) end: u64,
-    pub(crate) body: Vec<u8>,
-    pub(crate) commits: u64,
-    /// Where the log goes on if it is cut off.
-    pub(crate) tail: Tail,
-    pub(crate) physical: u32,
-}
-
-impl Held {
-    pub(crate) fn records(&self) -> Records<'_> {
-        Records::new(self.header.lsn + FRAME_HEADER_BYTES as u64, &self.body)
-    }
-}
 
 impl Replay<'_> {
     /// The chain has ended: the frames that count and are not proven, if any of them holds a commit, and whether something
