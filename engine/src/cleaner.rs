@@ -14,7 +14,7 @@
 use std::iter::Peekable;
 
 use crate::core::Core;
-use crate::damage::{Corruption, Mismatch};
+use crate::damage::Mismatch;
 use crate::error::Error;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
@@ -24,22 +24,12 @@ use crate::mutant::{Mutant, mutant};
 use crate::place::Place;
 use crate::port::Level;
 use crate::segments::Use;
+use crate::stop::{RECORDS_PER_STEP, Stop, nothing_left};
 use crate::survivors::{move_cached, move_read};
 use crate::window::Window;
 
-/// Records that one step looks at.
-pub(crate) const RECORDS_PER_STEP: usize = 32;
 /// What cleaning may move before anyone has written anything.
 const PACE_BURST_BYTES: u64 = 128 << 10;
-
-/// Why a victim was not finished.
-pub(crate) enum Stop {
-    /// There is no room to move anything to before the next checkpoint.
-    NoRoom,
-    /// Damage was met.
-    Damaged(Corruption),
-    Failed(Error),
-}
 
 /// How far a step came.
 enum Moved {
@@ -50,12 +40,6 @@ enum Moved {
     UpTo {
         bytes: usize,
     },
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Failed(error)
-    }
 }
 
 /// Empties segments until there is enough for a checkpoint to free.
@@ -323,11 +307,4 @@ async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), S
         at += geometry.block_up(header.total_bytes());
     }
     Ok(())
-}
-
-/// A victim that was gone through and still holds something live would be chosen for ever: it is damaged in some way.
-pub(crate) fn nothing_left(handle: &Handle, victim: u32, device: u64) -> Result<(), Stop> {
-    let left = handle.with(|core| core.segments.get(victim).live_bytes);
-    Mismatch::check("live bytes left in the segment", 0, left)
-        .map_err(|mismatch| Stop::Damaged(mismatch.at(device)))
 }

@@ -69,6 +69,7 @@ mod scan;
 mod segments;
 mod settle;
 mod stats;
+mod stop;
 mod superblocks;
 mod survivors;
 mod table;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::buffer::IoBuf;
 use crate::checksum::Kind;
-use crate::cleaner::{Stop, nothing_left};
 use crate::core::Core;
 use crate::damage::Mismatch;
 use crate::format::pointer::{Chunk, POINTER_BYTES_MAX, Pointer};
@@ -14,6 +13,7 @@ use crate::format::{KEY_BYTES_MAX, round_up};
 use crate::handle::Handle;
 use crate::place::Place;
 use crate::port::DiskOp;
+use crate::stop::{Stop, nothing_left};
 
 /// More than a record with a moved pointer can take.
 const MOVED_POINTER_BYTES: usize = record_bytes(KEY_BYTES_MAX, 2 * POINTER_BYTES_MAX);

@@ -12,7 +12,6 @@
 //! - a segment is read as soon as one survivor is not in memory, since then the others are read with it;
 //! - of what is read, every record that moves is verified by itself, and by what the index has of it. What is dead is not looked at, so damage there stops nothing.
 
-use crate::cleaner::{RECORDS_PER_STEP, Stop};
 use crate::core::Core;
 use crate::damage::Mismatch;
 use crate::format::record::{is_value_of, record_bytes};
@@ -24,6 +23,7 @@ use crate::log::Log;
 use crate::maintenance::Piggyback;
 use crate::place::Place;
 use crate::read::verify_record;
+use crate::stop::{RECORDS_PER_STEP, Stop};
 use crate::table::Slot;
 use crate::window::Window;
 
