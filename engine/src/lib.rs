@@ -67,6 +67,7 @@ mod request;
 mod salvage;
 mod scan;
 mod segments;
+mod serve;
 mod settle;
 mod stats;
 mod stop;
