@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+use crate::gc_state::{Leaving, Piggyback};
 use crate::port::Nanos;
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
@@ -14,7 +15,7 @@ pub(crate) struct Maintenance {
     /// A checkpoint is being written, or what the superblock states as durable.
     pub(crate) checkpointing: bool,
     /// Segments that hold nothing live, and of what state that was counted.
-    pub(super) dead: Cell<((u64, u64, u64), u64)>,
+    pub(crate) dead: Cell<((u64, u64, u64), u64)>,
     /// Segments that the checkpoint under way will free, beside the pages of the one before.
     pub(crate) freeing: u64,
     pub(crate) cleaning: bool,
@@ -34,15 +35,15 @@ pub(crate) struct Maintenance {
     /// So many bytes a client has to write, and waits until enough of what is not durable yet is; 0 if none does.
     pub(crate) buffer_awaited: u64,
     /// A client waits for space.
-    pub(super) stalled: bool,
+    pub(crate) stalled: bool,
     /// How many segments it asks for.
-    pub(super) stalled_for: u64,
+    pub(crate) stalled_for: u64,
     /// How many more an opening would take with it.
-    pub(super) stalled_evacuation: u64,
+    pub(crate) stalled_evacuation: u64,
     /// What checkpoints gained since it began to wait.
-    pub(super) asked: Gain,
+    pub(crate) asked: Gain,
     /// What they gained since clients had written so many bytes. On a device that is fuller than what is wished for, cleaning would go on for ever.
-    pub(super) unasked: (u64, Gain),
+    pub(crate) unasked: (u64, Gain),
     /// Cleaning cannot go on before the next checkpoint: nothing to gain, or no room to move anything to.
     pub(crate) clean_futile: bool,
     /// Log position at which the last checkpoint began, in bytes written.
@@ -55,11 +56,11 @@ pub(crate) struct Maintenance {
 
 /// What a sequence of checkpoints gained.
 #[derive(Debug, Default)]
-pub(super) struct Gain {
+pub(crate) struct Gain {
     /// Segments free after the best of them.
-    pub(super) most_free: u64,
+    pub(crate) most_free: u64,
     /// Those since then.
-    pub(super) futile_rounds: u32,
+    pub(crate) futile_rounds: u32,
 }
 
 impl Gain {
@@ -116,22 +117,4 @@ impl Maintenance {
         let (changed_at, gain) = &self.unasked;
         gain.is_futile() && !self.stalled && *changed_at == user_bytes
     }
-}
-
-/// A victim whose survivors go with the commits.
-#[derive(Debug)]
-pub(crate) struct Piggyback {
-    pub(super) victim: u32,
-    /// The first of its residents that was not looked at.
-    pub(super) from: usize,
-    /// No more of them can go this way.
-    pub(super) ended: bool,
-}
-
-/// A released segment that waits for its record to be proven.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Leaving {
-    /// Position of the record.
-    pub(super) lsn: u64,
-    pub(super) physical: u32,
 }

@@ -15,8 +15,8 @@
 use crate::checkpoint::logical_start;
 use crate::core::{Core, Phase};
 use crate::format::record::{RecordKind, record_bytes};
+use crate::gc_state::Leaving;
 use crate::handle::Handle;
-use crate::maintenance::Leaving;
 use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
