@@ -34,12 +34,6 @@ const WRITES_IN_FLIGHT_MAX: usize = 4;
 /// Entries that one step looks at.
 const ENTRIES_PER_STEP: usize = 128;
 
-/// Number of the segment in which a replay would begin: those before it are read by none.
-pub(crate) fn logical_start(core: &Core) -> u64 {
-    let superblock = core.superblock.as_ref();
-    superblock.map_or(0, |it| core.geometry.logical(it.replay.lsn))
-}
-
 /// What a checkpoint decides when it begins.
 struct Plan {
     replay: ReplayStart,

@@ -7,6 +7,7 @@ use crate::executor::Executor;
 use crate::grow::grow;
 use crate::handle::Handle;
 use crate::maintenance::FUTILE_ROUNDS_MAX;
+use crate::port::Nanos;
 use crate::release::restate_released;
 use crate::unproven::Burden;
 

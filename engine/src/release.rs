@@ -12,7 +12,6 @@
 //!   what is durable by then and nothing else changed, which takes a few blocks where a checkpoint takes the index;
 //! - nor is it used while a checkpoint is being written that began before the record: that one lists the segment as part of the log.
 
-use crate::checkpoint::logical_start;
 use crate::core::{Core, Phase};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::gc_state::Leaving;
@@ -21,6 +20,7 @@ use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::port::Level;
 use crate::segments::Use;
+use crate::space::logical_start;
 use crate::superblocks::restate;
 
 /// Bytes of the record.

@@ -9,13 +9,18 @@
 //! has that share alive at most, the emptiest no more, and a round of cleaning and checkpoint always gains space: a
 //! workload that overwrites for ever never fills the device. What would exceed the share is refused on arrival.
 
-use crate::checkpoint::logical_start;
 use crate::core::Core;
 use crate::entry::pages_of;
 use crate::format::record::record_bytes;
 use crate::place::{Place, Version};
 use crate::segments::{Segment, Use};
 use crate::unproven::Burden;
+
+/// Number of the segment in which a replay would begin: those before it are read by none.
+pub(crate) fn logical_start(core: &Core) -> u64 {
+    let superblock = core.superblock.as_ref();
+    superblock.map_or(0, |it| core.geometry.logical(it.replay.lsn))
+}
 
 impl Core {
     /// A client waits for so many segments. What makes space, and held back for the clients until now, has to look again: nothing else may ever happen.
