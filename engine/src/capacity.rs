@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::port::Mutation;
 use crate::core::Core;
 use crate::entry::{pages_of_new, place_in_log_bytes};
 use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
-use crate::port::Mutation;
 use crate::unproven::Burden;
 use crate::write::{Form, value_bytes};
 

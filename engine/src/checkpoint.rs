@@ -16,15 +16,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::Level;
 use crate::core::Core;
 use crate::entry::encode;
-use crate::error::Error;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
 use crate::handle::{Handle, Io};
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
-use crate::port::Level;
 use crate::segments::Use;
 use crate::superblocks::publish;
 use crate::tree::{PageSink, TreeWriter};

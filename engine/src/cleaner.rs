@@ -13,16 +13,16 @@
 
 use std::iter::Peekable;
 
+use crate::api::error::Error;
+use crate::api::port::Level;
 use crate::core::Core;
 use crate::damage::Mismatch;
-use crate::error::Error;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
 use crate::handle::Handle;
 use crate::move_chunks::move_chunks;
 use crate::mutant::{Mutant, mutant};
 use crate::place::Place;
-use crate::port::Level;
 use crate::segments::Use;
 use crate::stop::{RECORDS_PER_STEP, Stop, nothing_left};
 use crate::survivors::{move_cached, move_read};

@@ -1,11 +1,11 @@
 //! Closing in good order: everything durable, and a superblock that says so, with a checkpoint where replay would be long.
 
+use crate::api::error::Error;
+use crate::api::port::{Reply, RequestId};
 use crate::checkpoint::{checkpoint, log_durable};
 use crate::core::{Core, Phase};
-use crate::error::Error;
 use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
-use crate::port::{Reply, RequestId};
 use crate::superblocks::restate;
 
 impl Core {

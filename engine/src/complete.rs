@@ -1,9 +1,9 @@
 //! The way of every completion to whoever waits for it.
 
+use crate::api::port::IoResult;
 use crate::core::Core;
 use crate::flight::Owner;
 use crate::mutant::{Mutant, mutant};
-use crate::port::IoResult;
 
 impl Core {
     /// An operation has ended.

@@ -6,12 +6,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::cached_values::CachedValues;
+use crate::api::config::Settings;
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::PROMISED;
+use crate::api::port::{
+    DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
+};
+use crate::api::stats::Stats;
 use crate::cache::Cache;
-use crate::cached_values::CachedValues;
 use crate::checksum::Identity;
-use crate::config::Settings;
-use crate::error::Error;
 use crate::extents::Extents;
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
@@ -20,15 +26,11 @@ use crate::group_state::{Group, Waiter};
 use crate::index::{Index, Moved};
 use crate::log::Log;
 use crate::maintenance::Maintenance;
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
-use crate::port::PROMISED;
-use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
 use crate::reads::Reads;
 use crate::request::OwnedRequest;
 use crate::segments::Segments;
-use crate::stats::Stats;
 use crate::table::Slot;
 use crate::tail::first_tail;
 

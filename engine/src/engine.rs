@@ -7,19 +7,19 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::buffer::IoBuf;
-use crate::cached_values::CachedValues;
+use crate::api::buffer::IoBuf;
+use crate::api::cached_values::CachedValues;
+use crate::api::config::{Config, Settings};
+use crate::api::port::{
+    DiskError, Durability, Mutation, Nanos, PROMISED, Port, Request, RequestId, ScanRange, Status,
+};
+use crate::api::stats::Stats;
 use crate::close::close;
-use crate::config::{Config, Settings};
 use crate::core::{Core, Phase};
 use crate::executor::Executor;
 use crate::handle::Handle;
-use crate::port::{
-    DiskError, Durability, Mutation, Nanos, PROMISED, Port, Request, RequestId, ScanRange, Status,
-};
 use crate::promise::{Promise, Room};
 use crate::recovery::open;
-use crate::stats::Stats;
 
 /// One incarnation of a database: from an opening to its close, or to the end of the process.
 pub struct Engine {
@@ -48,7 +48,7 @@ impl Engine {
             Err(error) => {
                 port.reply(
                     0,
-                    crate::port::Reply::Failed(Status::Invalid, error.to_string()),
+                    crate::api::port::Reply::Failed(Status::Invalid, error.to_string()),
                 );
                 return (None, None);
             }

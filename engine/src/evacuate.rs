@@ -16,20 +16,20 @@
 //! - of the new epoch nothing exists before its superblock does;
 //! - the segment that the chain would have entered next is not used: a replay of the old superblock looks there.
 
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::DiskOp;
 use crate::checkpoint;
 use crate::checksum::Kind;
 use crate::core::Core;
 use crate::damage::Mismatch;
-use crate::error::Error;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Pointer};
 use crate::format::record::{Record, RecordKind, record_bytes};
 use crate::format::superblock::Superblock;
 use crate::format::{len32, round_up, to_usize};
 use crate::handle::{Handle, Io};
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::Place;
-use crate::port::DiskOp;
 use crate::replay::Recovered;
 use crate::segments::Use;
 use crate::tail::Tail;

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::error::Error;
 use crate::damage::Mismatch;
-use crate::error::Error;
 use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;

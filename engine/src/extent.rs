@@ -7,7 +7,8 @@
 
 use std::sync::Arc;
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::port::DiskOp;
 use crate::checksum::Kind;
 use crate::core::Core;
 use crate::damage::Mismatch;
@@ -15,7 +16,6 @@ use crate::flight::Owner;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
 use crate::place::Place;
-use crate::port::DiskOp;
 use crate::segments::Use;
 
 impl Core {

@@ -4,7 +4,7 @@
 
 use slab::Slab;
 
-use crate::port::{IoResult, Nanos};
+use crate::api::port::{IoResult, Nanos};
 
 /// Who waits for an operation.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +73,7 @@ fn slot(tag: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::port::DiskError;
+    use crate::api::port::DiskError;
 
     /// Goal: every end reaches the one who waits, and a tag is not given away before. Method: operations of both kinds that end in
     /// another order than they began in.

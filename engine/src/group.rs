@@ -16,14 +16,14 @@
 
 use std::sync::Arc;
 
-use crate::config::CommitMode;
+use crate::api::config::CommitMode;
+use crate::api::error::Error;
+use crate::api::port::{DiskOp, Nanos, Reply, RequestId};
 use crate::core::Core;
-use crate::error::Error;
 use crate::flight::Owner;
 use crate::group_state::{COMMITS_PAUSE_NS, FlushUnderWay, Gather, Waiter};
 use crate::log::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
-use crate::port::{DiskOp, Nanos, Reply, RequestId};
 
 /// Writes in flight at most when a flush for the whole group follows.
 const WRITES_IN_FLIGHT_MAX: usize = 8;

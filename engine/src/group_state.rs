@@ -1,6 +1,6 @@
 //! What group commit knows: the group under way, the one that gathers, and who waits for which position. How it goes on is in `group.rs`.
 
-use crate::port::{Nanos, RequestId};
+use crate::api::port::{Nanos, RequestId};
 
 /// Clients who do not come back within this time after a commit do something else.
 pub(crate) const COMMITS_PAUSE_NS: Nanos = 1_000_000;

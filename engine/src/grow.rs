@@ -4,9 +4,9 @@
 //! the device's size. Where that is more than the superblock states, nothing proves that it is durable (a flush that failed may have dropped the growth, which
 //! is seen all the same), so it is made anew before anything states it.
 
-use crate::error::Error;
+use crate::api::error::Error;
+use crate::api::port::{DiskError, DiskOp, Level, Nanos};
 use crate::handle::Handle;
-use crate::port::{DiskError, DiskOp, Level, Nanos};
 
 /// Makes the present size durable, if no superblock stated as many segments.
 pub(crate) async fn grow_anew(handle: &Handle, stated: u32) -> Result<(), Error> {

@@ -9,12 +9,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::{DiskOp, IoResult};
 use crate::core::Core;
-use crate::error::Error;
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
-use crate::port::{DiskOp, IoResult};
 
 /// What a task holds of the engine.
 #[derive(Clone)]

@@ -12,11 +12,11 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use crate::api::port::Direction;
 use crate::entry::pages_of;
 use crate::key::Key;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
-use crate::port::Direction;
 use crate::table::{Slot, Table};
 
 /// What became of an entry whose newest version was set.

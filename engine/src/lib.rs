@@ -14,16 +14,14 @@
 #[cfg(test)]
 extern crate self as kvsim_engine;
 
-mod buffer;
+mod api;
 mod cache;
-mod cached_values;
 mod capacity;
 mod checkpoint;
 mod checksum;
 mod cleaner;
 mod close;
 mod complete;
-mod config;
 mod core;
 #[cfg(test)]
 mod crafted;
@@ -31,7 +29,6 @@ mod create;
 mod damage;
 mod engine;
 mod entry;
-mod error;
 mod evacuate;
 mod evidence;
 mod executor;
@@ -52,12 +49,10 @@ mod loaded;
 mod log;
 mod maintain;
 mod maintenance;
-mod marks;
 mod move_chunks;
 mod mutant;
 mod place;
 mod pool;
-mod port;
 mod promise;
 mod read;
 mod reads;
@@ -71,7 +66,6 @@ mod segments;
 mod serve;
 mod settle;
 mod space;
-mod stats;
 mod stop;
 mod superblocks;
 mod survivors;
@@ -82,18 +76,18 @@ mod unproven;
 mod window;
 mod write;
 
-pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
-pub use cached_values::CachedValues;
-pub use config::{CommitMode, Config, DeviceInfo, Options};
-pub use damage::{Corruption, Mismatch};
-pub use engine::Engine;
-pub use error::Error;
-pub use key::Key;
-pub use marks::Mark;
-pub use mutant::Mutant;
-pub use port::{
+pub use api::buffer::{ALIGN_BYTES, IoBuf, Shared};
+pub use api::cached_values::CachedValues;
+pub use api::config::{CommitMode, Config, DeviceInfo, Options};
+pub use api::error::Error;
+pub use api::marks::Mark;
+pub use api::port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
     RequestId, ScanRange, SnapshotId, Status,
 };
+pub use api::stats::Stats;
+pub use damage::{Corruption, Mismatch};
+pub use engine::Engine;
+pub use key::Key;
+pub use mutant::Mutant;
 pub use promise::{Promise, Room};
-pub use stats::Stats;

@@ -1,9 +1,9 @@
 //! A segment of the log in memory, as far as it was needed. Sectors that cannot be read are zeroes, which no structure passes for.
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
 use crate::damage::Mismatch;
 use crate::damage::unreadable_at;
-use crate::error::Error;
 use crate::format::{Geometry, round_up, to_usize};
 use crate::handle::Handle;
 use crate::salvage::{Salvaged, salvage};

@@ -10,9 +10,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::config::Options;
 use crate::checksum::Identity;
-use crate::config::Options;
 use crate::filter::Filter;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, RecordKind, record_bytes};

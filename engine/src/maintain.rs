@@ -1,5 +1,6 @@
 //! When checkpoints, cleaning and growth are due. How much space each may take is in `space.rs`.
 
+use crate::api::port::Nanos;
 use crate::checkpoint::checkpoint;
 use crate::cleaner::clean;
 use crate::core::{Core, Phase};
@@ -7,7 +8,6 @@ use crate::executor::Executor;
 use crate::grow::grow;
 use crate::handle::Handle;
 use crate::maintenance::FUTILE_ROUNDS_MAX;
-use crate::port::Nanos;
 use crate::release::restate_released;
 use crate::unproven::Burden;
 

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::port::DiskOp;
 use crate::checksum::Kind;
 use crate::core::Core;
 use crate::damage::Mismatch;
@@ -12,7 +13,6 @@ use crate::format::record::{RecordKind, record_bytes};
 use crate::format::{KEY_BYTES_MAX, round_up};
 use crate::handle::Handle;
 use crate::place::Place;
-use crate::port::DiskOp;
 use crate::stop::{Stop, nothing_left};
 
 /// More than a record with a moved pointer can take.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: what is kept never exceeds the bound.
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
 
 #[derive(Debug)]
 pub(crate) struct Pool {

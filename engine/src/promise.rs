@@ -10,11 +10,11 @@
 //!   a write that failed, and says so;
 //! - after a failure of the device it still takes effect in memory, like what was accepted before, as far as that has room.
 
+use crate::api::port::Mutation;
 use crate::core::{Core, Phase};
 use crate::entry::pages_of_several;
 use crate::format::record::record_bytes;
 use crate::format::{KEY_BYTES_MAX, to_usize};
-use crate::port::Mutation;
 use crate::unproven::Burden;
 
 /// How much is to be promised: so many changes, of so many bytes of keys and values together.

@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use crate::buffer::{IoBuf, Shared};
+use crate::api::buffer::{IoBuf, Shared};
+use crate::api::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
 use crate::checksum::{Identity, Kind};
 use crate::core::Core;
 use crate::damage::{Corruption, Mismatch};
@@ -21,7 +22,6 @@ use crate::key::is_same;
 use crate::log::InMemory;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
-use crate::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
 use crate::reads::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
 use crate::request::Verdict;
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::buffer::Shared;
+use crate::api::buffer::Shared;
+use crate::api::port::{RequestId, Status};
 use crate::format::pointer::Pointer;
 use crate::place::Version;
-use crate::port::{RequestId, Status};
 
 /// Where a value goes once it is read.
 #[derive(Debug, Clone, Copy)]

@@ -9,12 +9,14 @@
 //! Invariants: recovery overwrites nothing that the superblock before refers to or leads to, so a crash in it changes nothing
 //! that was acknowledged; running it twice gives the same state; a damaged device is refused and left as it is.
 
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::{Level, Reply};
 use crate::checksum::Identity;
 use crate::core::{Core, Phase};
 use crate::create::create;
 use crate::damage::Mismatch;
 use crate::entry::{INLINE_BYTES_ALWAYS, decode};
-use crate::error::Error;
 use crate::evacuate::evacuate;
 use crate::extent::claim_extents;
 use crate::extents::Extents;
@@ -27,10 +29,8 @@ use crate::grow::grow_anew;
 use crate::handle::Handle;
 use crate::index::Index;
 use crate::log::Log;
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
-use crate::port::{Level, Reply};
 use crate::replay::{Recovered, replay};
 use crate::segments::{Segments, Use};
 use crate::superblocks::{Choice, choose_superblock, half_of, publish};

@@ -12,13 +12,13 @@
 //!   what is durable by then and nothing else changed, which takes a few blocks where a checkpoint takes the index;
 //! - nor is it used while a checkpoint is being written that began before the record: that one lists the segment as part of the log.
 
+use crate::api::marks::Mark;
+use crate::api::port::Level;
 use crate::core::{Core, Phase};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::gc_state::Leaving;
 use crate::handle::Handle;
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
-use crate::port::Level;
 use crate::segments::Use;
 use crate::space::logical_start;
 use crate::superblocks::restate;

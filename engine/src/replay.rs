@@ -13,9 +13,10 @@
 
 use std::collections::VecDeque;
 
+use crate::api::error::Error;
+use crate::api::marks::Mark;
 use crate::checksum::Identity;
 use crate::damage::{Corruption, Mismatch};
-use crate::error::Error;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, Records};
 use crate::format::segment::SegmentHeader;
@@ -24,7 +25,6 @@ use crate::format::{Geometry, round_up, to_usize};
 use crate::handle::Handle;
 use crate::held::Held;
 use crate::loaded::Loaded;
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::Use;
 use crate::tail::Tail;

@@ -1,6 +1,6 @@
 //! Requests that wait, and what becomes of one.
 
-use crate::port::{Direction, Durability, Mutation, Request, SnapshotId, Status};
+use crate::api::port::{Direction, Durability, Mutation, Request, SnapshotId, Status};
 
 /// What became of a request.
 #[derive(Debug)]

@@ -6,13 +6,13 @@
 //!
 //! Invariant: a sector counts as unreadable only after many failed reads of that sector alone, on a device that still reads a superblock.
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
+use crate::api::marks::Mark;
 use crate::damage::{Corruption, Mismatch};
-use crate::error::Error;
 use crate::format::superblock::{COPIES, copy_offset};
 use crate::format::{round_up, to_usize};
 use crate::handle::Handle;
-use crate::marks::Mark;
 
 /// Reads of one sector before it counts as unreadable.
 const READS_OF_A_SECTOR: u32 = 8;

@@ -4,10 +4,10 @@
 //! Invariants: a scan shows one point in the order of commits, that of its arrival (or its snapshot); every place it will
 //! read is held from the start; memory is bounded by the request's own limits.
 
-use crate::buffer::Shared;
+use crate::api::buffer::Shared;
+use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::place::Version;
-use crate::port::{Entry, Reply, RequestId, ScanRange};
 use crate::reads::{Held, Sink, ValueResult};
 use crate::reads::{Scan, Slot};
 use crate::request::Verdict;

@@ -1,8 +1,8 @@
 //! Serving requests in the order in which they were handed in: while one waits, all that came after it wait behind it.
 
+use crate::api::port::{Mutation, Reply, Request, RequestId, ScanRange, Status};
 use crate::core::{Core, Phase};
 use crate::mutant::{Mutant, mutant};
-use crate::port::{Mutation, Reply, Request, RequestId, ScanRange, Status};
 use crate::request::{OwnedMutation, OwnedRequest, Verdict};
 
 impl Core {

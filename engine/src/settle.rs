@@ -8,17 +8,17 @@
 //! - moves are ignored: what cleaning moves stays where it was until a checkpoint has stated the move as durable;
 //! - frames without any commit are cut off, for nothing in them is missed.
 
+use crate::api::error::Error;
+use crate::api::marks::Mark;
 use crate::checksum::Kind;
 use crate::core::Core;
 use crate::damage::unreadable_at;
 use crate::damage::{Corruption, Mismatch};
-use crate::error::Error;
 use crate::extent::claim_extents;
 use crate::format::pointer::Pointer;
 use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;
 use crate::held::Held;
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::replay::Replay;

@@ -10,16 +10,16 @@
 //!
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::Level;
 use crate::core::Core;
 use crate::damage::Mismatch;
-use crate::error::Error;
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::{is_blank, to_usize};
 use crate::handle::{Handle, Io};
-use crate::marks::Mark;
 use crate::mutant::{Mutant, mutant};
-use crate::port::Level;
 
 const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
 

@@ -7,15 +7,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::buffer::IoBuf;
+use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
+use crate::api::marks::Mark;
 use crate::core::Core;
 use crate::damage::Mismatch;
-use crate::error::Error;
 use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,
 };
 use crate::handle::{Handle, Io};
-use crate::marks::Mark;
 use crate::segments::Use;
 
 /// Finished pages are written when so many bytes have come together: a share of the write buffer, within bounds.
@@ -356,7 +356,7 @@ mod tests {
     use std::rc::Rc;
 
     use super::*;
-    use crate::config::{Config, DeviceInfo, Settings};
+    use crate::api::config::{Config, DeviceInfo, Settings};
     use crate::entry::{encode, pages_of};
     use crate::format::pointer::{Chunk, Pointer};
     use crate::place::{Place, Version};

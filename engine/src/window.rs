@@ -1,7 +1,7 @@
 //! What cleaning reads of a victim: a window of the segment, which moves on as it is gone through.
 
-use crate::buffer::IoBuf;
-use crate::error::Error;
+use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
 use crate::format::{round_up, to_usize};
 use crate::handle::Handle;
 

@@ -4,6 +4,7 @@
 //! - a refused write has changed nothing, neither on the device nor in memory;
 //! - a write that is taken has all the space it needs, so nothing fails later for want of space.
 
+use crate::api::port::{Durability, Mutation, PROMISED, Reply, RequestId, Status};
 use crate::core::Core;
 use crate::entry::INLINE_BYTES_ALWAYS;
 use crate::format::KEY_BYTES_MAX;
@@ -12,7 +13,6 @@ use crate::format::record::{RecordKind, record_bytes, tag};
 use crate::log::Log;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
-use crate::port::{Durability, Mutation, PROMISED, Reply, RequestId, Status};
 use crate::request::Verdict;
 use crate::unproven::Burden;
 

@@ -8,8 +8,8 @@
 
 use std::sync::Arc;
 
-use crate::buffer::{IoBuf, Shared};
-use crate::marks::Mark;
+use crate::api::buffer::{IoBuf, Shared};
+use crate::api::marks::Mark;
 
 /// Virtual or real time in nanoseconds, from any fixed origin; it never goes backwards.
 pub type Nanos = u64;
