@@ -16,7 +16,7 @@ use std::iter::Peekable;
 use crate::api::error::Error;
 use crate::api::port::Level;
 use crate::core::Core;
-use crate::damage::Mismatch;
+use crate::format::damage::Mismatch;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
 use crate::handle::Handle;

@@ -17,10 +17,10 @@ use crate::api::port::{
 };
 use crate::api::stats::Stats;
 use crate::cache::Cache;
-use crate::checksum::Identity;
 use crate::extents::Extents;
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
+use crate::format::checksum::Identity;
 use crate::format::superblock::Superblock;
 use crate::group_state::{Group, Waiter};
 use crate::index::{Index, Moved};

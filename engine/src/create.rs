@@ -8,9 +8,9 @@
 //! database that was ever open has all four copies and a log, and is told from it by both.
 
 use crate::api::error::Error;
-use crate::checksum::Identity;
 use crate::core::Core;
-use crate::damage::Mismatch;
+use crate::format::checksum::Identity;
+use crate::format::damage::Mismatch;
 use crate::format::page::PageRef;
 use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
 use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};

@@ -9,7 +9,7 @@
 //! Invariant: no entry takes more of the pages than is said here, since so much is kept free for the next checkpoint. What it shares with its neighbours'
 //! keys is not counted: neighbours come and go.
 
-use crate::damage::Mismatch;
+use crate::format::damage::Mismatch;
 use crate::format::page::{
     PAGE_ENTRY_HEADER_BYTES_MAX, entry_bytes, pages_bytes_max, pages_bytes_max_of_several,
 };

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::error::Error;
-use crate::damage::Mismatch;
+use crate::format::damage::Mismatch;
 use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;

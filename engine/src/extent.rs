@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
 use crate::api::port::DiskOp;
-use crate::checksum::Kind;
 use crate::core::Core;
-use crate::damage::Mismatch;
 use crate::flight::Owner;
+use crate::format::checksum::Kind;
+use crate::format::damage::Mismatch;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
 use crate::place::Place;

@@ -18,7 +18,6 @@ mod api;
 mod cache;
 mod capacity;
 mod checkpoint;
-mod checksum;
 mod cleaner;
 mod close;
 mod complete;
@@ -26,7 +25,6 @@ mod core;
 #[cfg(test)]
 mod crafted;
 mod create;
-mod damage;
 mod engine;
 mod entry;
 mod evacuate;
@@ -86,8 +84,8 @@ pub use api::port::{
     RequestId, ScanRange, SnapshotId, Status,
 };
 pub use api::stats::Stats;
-pub use damage::{Corruption, Mismatch};
 pub use engine::Engine;
+pub use format::damage::{Corruption, Mismatch};
 pub use key::Key;
 pub use mutant::Mutant;
 pub use promise::{Promise, Room};

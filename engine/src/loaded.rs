@@ -2,8 +2,8 @@
 
 use crate::api::buffer::IoBuf;
 use crate::api::error::Error;
-use crate::damage::Mismatch;
-use crate::damage::unreadable_at;
+use crate::format::damage::Mismatch;
+use crate::format::damage::unreadable_at;
 use crate::format::{Geometry, round_up, to_usize};
 use crate::handle::Handle;
 use crate::salvage::{Salvaged, salvage};

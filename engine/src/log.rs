@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
 use crate::api::config::Options;
-use crate::checksum::Identity;
 use crate::filter::Filter;
+use crate::format::checksum::Identity;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, RecordKind, record_bytes};
 use crate::format::segment::SegmentHeader;

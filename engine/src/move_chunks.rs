@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
 use crate::api::port::DiskOp;
-use crate::checksum::Kind;
 use crate::core::Core;
-use crate::damage::Mismatch;
+use crate::format::checksum::Kind;
+use crate::format::damage::Mismatch;
 use crate::format::pointer::{Chunk, POINTER_BYTES_MAX, Pointer};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::format::{KEY_BYTES_MAX, round_up};

@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use crate::api::buffer::{IoBuf, Shared};
 use crate::api::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
-use crate::checksum::{Identity, Kind};
 use crate::core::Core;
-use crate::damage::{Corruption, Mismatch};
 use crate::flight::Owner;
+use crate::format::checksum::{Identity, Kind};
+use crate::format::damage::{Corruption, Mismatch};
 use crate::format::pointer::Pointer;
 use crate::format::record::{self, RecordKind, record_bytes, tag};
 use crate::format::{round_up, to_usize};

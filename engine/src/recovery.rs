@@ -12,14 +12,14 @@
 use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::api::port::{Level, Reply};
-use crate::checksum::Identity;
 use crate::core::{Core, Phase};
 use crate::create::create;
-use crate::damage::Mismatch;
 use crate::entry::{INLINE_BYTES_ALWAYS, decode};
 use crate::evacuate::evacuate;
 use crate::extent::claim_extents;
 use crate::extents::Extents;
+use crate::format::checksum::Identity;
+use crate::format::damage::Mismatch;
 use crate::format::frame::FRAME_HEADER_BYTES;
 use crate::format::page::{PageRef, Tree};
 use crate::format::record::record_bytes;

@@ -15,8 +15,8 @@ use std::collections::VecDeque;
 
 use crate::api::error::Error;
 use crate::api::marks::Mark;
-use crate::checksum::Identity;
-use crate::damage::{Corruption, Mismatch};
+use crate::format::checksum::Identity;
+use crate::format::damage::{Corruption, Mismatch};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, Records};
 use crate::format::segment::SegmentHeader;

@@ -10,11 +10,11 @@
 
 use crate::api::error::Error;
 use crate::api::marks::Mark;
-use crate::checksum::Kind;
 use crate::core::Core;
-use crate::damage::unreadable_at;
-use crate::damage::{Corruption, Mismatch};
 use crate::extent::claim_extents;
+use crate::format::checksum::Kind;
+use crate::format::damage::unreadable_at;
+use crate::format::damage::{Corruption, Mismatch};
 use crate::format::pointer::Pointer;
 use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;

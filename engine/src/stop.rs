@@ -1,7 +1,7 @@
 //! Why cleaning stops, and what all its ways share.
 
 use crate::api::error::Error;
-use crate::damage::{Corruption, Mismatch};
+use crate::format::damage::{Corruption, Mismatch};
 use crate::handle::Handle;
 
 /// Records that one step looks at.

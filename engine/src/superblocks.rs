@@ -15,7 +15,7 @@ use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::api::port::Level;
 use crate::core::Core;
-use crate::damage::Mismatch;
+use crate::format::damage::Mismatch;
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::{is_blank, to_usize};
 use crate::handle::{Handle, Io};

@@ -13,7 +13,7 @@
 //! - of what is read, every record that moves is verified by itself, and by what the index has of it. What is dead is not looked at, so damage there stops nothing.
 
 use crate::core::Core;
-use crate::damage::Mismatch;
+use crate::format::damage::Mismatch;
 use crate::format::record::{is_value_of, record_bytes};
 use crate::format::{len32, to_usize};
 use crate::gc_state::Piggyback;

@@ -1,7 +1,7 @@
 //! Where the log ends, and goes on.
 
-use crate::checksum::Identity;
 use crate::format::Geometry;
+use crate::format::checksum::Identity;
 
 /// Where appending goes on after recovery.
 #[derive(Debug, Clone, Copy)]

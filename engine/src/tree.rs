@@ -11,7 +11,7 @@ use crate::api::buffer::IoBuf;
 use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::core::Core;
-use crate::damage::Mismatch;
+use crate::format::damage::Mismatch;
 use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,
 };

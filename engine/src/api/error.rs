@@ -1,7 +1,7 @@
 //! What goes wrong: why an opening fails, or a task of the control plane.
 
 use crate::api::port::{DiskError, Status};
-use crate::damage::{Corruption, is_unreadable};
+use crate::format::damage::{Corruption, is_unreadable};
 
 /// Why an opening or a task of the control plane ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

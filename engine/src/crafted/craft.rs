@@ -1,8 +1,8 @@
 //! An image that can be edited: what the superblock leads to is found, changed, and all checksums are made right again.
 
 use super::common::Rng;
-use crate::checksum::{Identity, Kind};
 use crate::entry;
+use crate::format::checksum::{Identity, Kind};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::page::{self, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree};
 use crate::format::record::{self, Records};

@@ -1,7 +1,9 @@
 //! The on-disk format, one file per structure. Little-endian, fixed widths but in entries of pages; the book's chapter "The file format" is its
-//! prose. Parsers take any bytes and return [`Mismatch`](crate::damage::Mismatch), never panic, and check every length
+//! prose. Parsers take any bytes and return [`Mismatch`](crate::format::damage::Mismatch), never panic, and check every length
 //! before they trust it.
 
+pub(crate) mod checksum;
+pub(crate) mod damage;
 pub(crate) mod frame;
 #[cfg(test)]
 mod garbage;
