@@ -10,7 +10,7 @@ use crate::entry::{pages_of_new, place_in_log_bytes};
 use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
-use crate::unproven::Burden;
+use crate::log::unproven::Burden;
 use crate::write::{Form, value_bytes};
 
 impl Core {

@@ -24,7 +24,8 @@ use crate::format::checksum::Identity;
 use crate::format::superblock::Superblock;
 use crate::group_state::{Group, Waiter};
 use crate::index::{Index, Moved};
-use crate::log::Log;
+use crate::log::append::Log;
+use crate::log::tail::first_tail;
 use crate::maintenance::Maintenance;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
@@ -32,7 +33,6 @@ use crate::reads::Reads;
 use crate::request::OwnedRequest;
 use crate::segments::Segments;
 use crate::table::Slot;
-use crate::tail::first_tail;
 
 /// What leaves the engine, in order.
 #[derive(Debug)]

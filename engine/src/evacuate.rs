@@ -28,13 +28,13 @@ use crate::format::record::{Record, RecordKind, record_bytes};
 use crate::format::superblock::Superblock;
 use crate::format::{len32, round_up, to_usize};
 use crate::handle::{Handle, Io};
+use crate::log::tail::Tail;
+use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
 use crate::place::Place;
 use crate::replay::Recovered;
 use crate::segments::Use;
-use crate::tail::Tail;
 use crate::tree::PageSink;
-use crate::unproven::Burden;
 
 /// Writes the unproven values anew and publishes the checkpoint of the new epoch, in which the log goes on.
 pub(crate) async fn evacuate(

@@ -22,7 +22,7 @@ use crate::api::port::{DiskOp, Nanos, Reply, RequestId};
 use crate::core::Core;
 use crate::flight::Owner;
 use crate::group_state::{COMMITS_PAUSE_NS, FlushUnderWay, Gather, Waiter};
-use crate::log::{FlushNeed, Frame, FrameState};
+use crate::log::append::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
 
 /// Writes in flight at most when a flush for the whole group follows.
@@ -365,7 +365,7 @@ impl Core {
             .log
             .frames
             .front()
-            .is_some_and(crate::log::Frame::is_complete)
+            .is_some_and(crate::log::append::Frame::is_complete)
         {
             self.retire_frame();
         }

@@ -2,7 +2,7 @@
 
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::Records;
-use crate::tail::Tail;
+use crate::log::tail::Tail;
 
 /// A frame of the chain that is held back until something states it as durable.
 #[derive(Debug)]

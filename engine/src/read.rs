@@ -19,7 +19,7 @@ use crate::format::pointer::Pointer;
 use crate::format::record::{self, RecordKind, record_bytes, tag};
 use crate::format::{round_up, to_usize};
 use crate::key::is_same;
-use crate::log::InMemory;
+use crate::log::append::InMemory;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::reads::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};

@@ -28,13 +28,13 @@ use crate::format::{Geometry, get_u32};
 use crate::grow::grow_anew;
 use crate::handle::Handle;
 use crate::index::Index;
-use crate::log::Log;
+use crate::log::append::Log;
+use crate::log::tail::{Tail, first_tail};
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::replay::{Recovered, replay};
 use crate::segments::{Segments, Use};
 use crate::superblocks::{Choice, choose_superblock, half_of, publish};
-use crate::tail::{Tail, first_tail};
 use crate::tree::{Claimed, read_tree};
 
 /// Opens the database and answers request 0.

@@ -25,9 +25,9 @@ use crate::format::{Geometry, round_up, to_usize};
 use crate::handle::Handle;
 use crate::held::Held;
 use crate::loaded::Loaded;
+use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::Use;
-use crate::tail::Tail;
 
 /// What replay found.
 #[derive(Debug)]

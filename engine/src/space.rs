@@ -12,9 +12,9 @@
 use crate::core::Core;
 use crate::entry::pages_of;
 use crate::format::record::record_bytes;
+use crate::log::unproven::Burden;
 use crate::place::{Place, Version};
 use crate::segments::{Segment, Use};
-use crate::unproven::Burden;
 
 /// Number of the segment in which a replay would begin: those before it are read by none.
 pub(crate) fn logical_start(core: &Core) -> u64 {

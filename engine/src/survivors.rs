@@ -20,7 +20,7 @@ use crate::gc_state::Piggyback;
 use crate::group_state::COMMITS_PAUSE_NS;
 use crate::handle::Handle;
 use crate::key::Key;
-use crate::log::Log;
+use crate::log::append::Log;
 use crate::place::Place;
 use crate::read::verify_record;
 use crate::stop::{RECORDS_PER_STEP, Stop};

@@ -10,11 +10,11 @@ use crate::entry::INLINE_BYTES_ALWAYS;
 use crate::format::KEY_BYTES_MAX;
 use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
-use crate::log::Log;
+use crate::log::append::Log;
+use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
 use crate::place::{Place, Version};
 use crate::request::Verdict;
-use crate::unproven::Burden;
 
 /// Where a mutation's value will go, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

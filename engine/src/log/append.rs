@@ -12,18 +12,18 @@ use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
 use crate::api::config::Options;
-use crate::filter::Filter;
 use crate::format::checksum::Identity;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, RecordKind, record_bytes};
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::ReplayStart;
 use crate::format::{Geometry, len32, to_usize};
+use crate::log::filter::Filter;
+use crate::log::pool::Pool;
+use crate::log::tail::Tail;
+use crate::log::unproven::Unproven;
 use crate::mutant::{Mutant, mutant};
-use crate::pool::Pool;
 use crate::segments::{Segments, Use};
-use crate::tail::Tail;
-use crate::unproven::Unproven;
 
 /// The frame that takes records.
 #[derive(Debug)]
