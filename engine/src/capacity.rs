@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use crate::api::port::Mutation;
 use crate::core::Core;
-use crate::entry::{pages_of_new, place_in_log_bytes};
 use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
+use crate::index::entry::{pages_of_new, place_in_log_bytes};
 use crate::log::unproven::Burden;
 use crate::write::{Form, value_bytes};
 

@@ -23,16 +23,16 @@ use crate::format::Geometry;
 use crate::format::checksum::Identity;
 use crate::format::superblock::Superblock;
 use crate::group_state::{Group, Waiter};
-use crate::index::{Index, Moved};
+use crate::index::memory::{Index, Moved};
+use crate::index::place::{Place, Version};
+use crate::index::table::Slot;
 use crate::log::append::Log;
 use crate::log::tail::first_tail;
 use crate::maintenance::Maintenance;
 use crate::mutant::{Mutant, mutant};
-use crate::place::{Place, Version};
 use crate::reads::Reads;
 use crate::request::OwnedRequest;
 use crate::segments::Segments;
-use crate::table::Slot;
 
 /// What leaves the engine, in order.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use crate::format::checksum::Kind;
 use crate::format::damage::Mismatch;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
-use crate::place::Place;
+use crate::index::place::Place;
 use crate::segments::Use;
 
 impl Core {

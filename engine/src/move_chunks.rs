@@ -12,7 +12,7 @@ use crate::format::pointer::{Chunk, POINTER_BYTES_MAX, Pointer};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::format::{KEY_BYTES_MAX, round_up};
 use crate::handle::Handle;
-use crate::place::Place;
+use crate::index::place::Place;
 use crate::stop::{Stop, nothing_left};
 
 /// More than a record with a moved pointer can take.

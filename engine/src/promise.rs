@@ -12,9 +12,9 @@
 
 use crate::api::port::Mutation;
 use crate::core::{Core, Phase};
-use crate::entry::pages_of_several;
 use crate::format::record::record_bytes;
 use crate::format::{KEY_BYTES_MAX, to_usize};
+use crate::index::entry::pages_of_several;
 use crate::log::unproven::Burden;
 
 /// How much is to be promised: so many changes, of so many bytes of keys and values together.

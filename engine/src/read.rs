@@ -18,10 +18,10 @@ use crate::format::damage::{Corruption, Mismatch};
 use crate::format::pointer::Pointer;
 use crate::format::record::{self, RecordKind, record_bytes, tag};
 use crate::format::{round_up, to_usize};
-use crate::key::is_same;
+use crate::index::key::is_same;
+use crate::index::place::{Place, Version};
 use crate::log::append::InMemory;
 use crate::mutant::{Mutant, mutant};
-use crate::place::{Place, Version};
 use crate::reads::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
 use crate::request::Verdict;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::api::buffer::Shared;
 use crate::api::port::{RequestId, Status};
 use crate::format::pointer::Pointer;
-use crate::place::Version;
+use crate::index::place::Version;
 
 /// Where a value goes once it is read.
 #[derive(Debug, Clone, Copy)]

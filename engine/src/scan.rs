@@ -7,7 +7,7 @@
 use crate::api::buffer::Shared;
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
-use crate::place::Version;
+use crate::index::place::Version;
 use crate::reads::{Held, Sink, ValueResult};
 use crate::reads::{Scan, Slot};
 use crate::request::Verdict;

@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::Geometry;
+use crate::index::table::Slot;
 use crate::mutant::{Mutant, mutant};
-use crate::table::Slot;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {

@@ -19,8 +19,8 @@ use crate::format::pointer::Pointer;
 use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;
 use crate::held::Held;
+use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
-use crate::place::{Place, Version};
 use crate::replay::Replay;
 use crate::salvage::{Salvaged, salvage};
 

@@ -10,10 +10,10 @@
 //! workload that overwrites for ever never fills the device. What would exceed the share is refused on arrival.
 
 use crate::core::Core;
-use crate::entry::pages_of;
 use crate::format::record::record_bytes;
+use crate::index::entry::pages_of;
+use crate::index::place::{Place, Version};
 use crate::log::unproven::Burden;
-use crate::place::{Place, Version};
 use crate::segments::{Segment, Use};
 
 /// Number of the segment in which a replay would begin: those before it are read by none.

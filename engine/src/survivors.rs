@@ -19,12 +19,12 @@ use crate::format::{len32, to_usize};
 use crate::gc_state::Piggyback;
 use crate::group_state::COMMITS_PAUSE_NS;
 use crate::handle::Handle;
-use crate::key::Key;
+use crate::index::key::Key;
+use crate::index::place::Place;
+use crate::index::table::Slot;
 use crate::log::append::Log;
-use crate::place::Place;
 use crate::read::verify_record;
 use crate::stop::{RECORDS_PER_STEP, Stop};
-use crate::table::Slot;
 use crate::window::Window;
 
 /// Residents that are looked up in one go: what each look waits for from memory comes at the same time.

@@ -357,9 +357,9 @@ mod tests {
 
     use super::*;
     use crate::api::config::{Config, DeviceInfo, Settings};
-    use crate::entry::{encode, pages_of};
     use crate::format::pointer::{Chunk, Pointer};
-    use crate::place::{Place, Version};
+    use crate::index::entry::{encode, pages_of};
+    use crate::index::place::{Place, Version};
     use crate::segments::Segments;
 
     fn core(block_bytes: u32, segment_bytes: u64) -> Core {

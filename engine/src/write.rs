@@ -6,14 +6,14 @@
 
 use crate::api::port::{Durability, Mutation, PROMISED, Reply, RequestId, Status};
 use crate::core::Core;
-use crate::entry::INLINE_BYTES_ALWAYS;
 use crate::format::KEY_BYTES_MAX;
 use crate::format::pointer::Pointer;
 use crate::format::record::{RecordKind, record_bytes, tag};
+use crate::index::entry::INLINE_BYTES_ALWAYS;
+use crate::index::place::{Place, Version};
 use crate::log::append::Log;
 use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
-use crate::place::{Place, Version};
 use crate::request::Verdict;
 
 /// Where a mutation's value will go, and what it takes.

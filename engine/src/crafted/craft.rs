@@ -9,7 +9,7 @@ use crate::format::record::{self, Records};
 use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::format::superblock::{COPIES, SUPERBLOCK_BYTES, Superblock, Turn, copy_offset};
 use crate::format::{Geometry, to_usize};
-use crate::place::{Place, Version};
+use crate::index::place::{Place, Version};
 
 /// A page of a tree, and which entry of which other page leads to it.
 struct Node {

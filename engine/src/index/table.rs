@@ -8,7 +8,7 @@
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::key::{Key, is_same};
+use crate::index::key::{Key, is_same};
 
 /// Number of an entry.
 pub(crate) type Slot = u32;

@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::api::port::Direction;
-use crate::entry::pages_of;
-use crate::key::Key;
+use crate::index::entry::pages_of;
+use crate::index::key::Key;
+use crate::index::place::{Place, Version};
+use crate::index::table::{Slot, Table};
 use crate::mutant::{Mutant, mutant};
-use crate::place::{Place, Version};
-use crate::table::{Slot, Table};
 
 /// What became of an entry whose newest version was set.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::format::page::{
 use crate::format::pointer::Pointer;
 use crate::format::varint::{VARINT_BYTES_MAX, put_varint, take_varint, varint_bytes};
 use crate::format::{Geometry, INLINE_BYTES_MAX, get_u32};
-use crate::place::{Place, Version};
+use crate::index::place::{Place, Version};
 
 const INLINE: u8 = 1;
 const LOG: u8 = 2;
