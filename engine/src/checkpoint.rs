@@ -25,7 +25,7 @@ use crate::format::superblock::{ReplayStart, Superblock};
 use crate::handle::{Handle, Io};
 use crate::index::entry::encode;
 use crate::mutant::{Mutant, mutant};
-use crate::segments::Use;
+use crate::segments::usage::Use;
 use crate::superblocks::publish;
 use crate::tree::{PageSink, TreeWriter};
 

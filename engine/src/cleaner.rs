@@ -23,7 +23,7 @@ use crate::handle::Handle;
 use crate::index::place::Place;
 use crate::move_chunks::move_chunks;
 use crate::mutant::{Mutant, mutant};
-use crate::segments::Use;
+use crate::segments::usage::Use;
 use crate::stop::{RECORDS_PER_STEP, Stop, nothing_left};
 use crate::survivors::{move_cached, move_read};
 use crate::window::Window;
@@ -112,16 +112,17 @@ impl Core {
             .logical(self.log.durable)
             .min(self.log.segment_now());
         let payload = self.geometry.payload_bytes();
-        let eligible = |physical: u32, segment: &crate::segments::Segment| match segment.used_as {
-            Use::Log => segment.logical != 0 && segment.logical < durable_before,
-            Use::Extent => {
-                let start = self.geometry.segment_offset(physical);
-                let end = start + self.geometry.segment_bytes;
-                Some(physical) != self.extents.current()
-                    && self.volatile_chunks.range(start..end).next().is_none()
-            }
-            _ => false,
-        };
+        let eligible =
+            |physical: u32, segment: &crate::segments::usage::Segment| match segment.used_as {
+                Use::Log => segment.logical != 0 && segment.logical < durable_before,
+                Use::Extent => {
+                    let start = self.geometry.segment_offset(physical);
+                    let end = start + self.geometry.segment_bytes;
+                    Some(physical) != self.extents.current()
+                        && self.volatile_chunks.range(start..end).next().is_none()
+                }
+                _ => false,
+            };
         self.segments
             .iter()
             .filter(|(_, segment)| {

@@ -17,7 +17,6 @@ use crate::api::port::{
 };
 use crate::api::stats::Stats;
 use crate::cache::Cache;
-use crate::extents::Extents;
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::checksum::Identity;
@@ -32,7 +31,8 @@ use crate::maintenance::Maintenance;
 use crate::mutant::{Mutant, mutant};
 use crate::reads::Reads;
 use crate::request::OwnedRequest;
-use crate::segments::Segments;
+use crate::segments::extent_state::Extents;
+use crate::segments::usage::Segments;
 
 /// What leaves the engine, in order.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ use crate::log::tail::Tail;
 use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
 use crate::replay::Recovered;
-use crate::segments::Use;
+use crate::segments::usage::Use;
 use crate::tree::PageSink;
 
 /// Writes the unproven values anew and publishes the checkpoint of the new epoch, in which the log goes on.

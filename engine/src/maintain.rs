@@ -5,11 +5,11 @@ use crate::checkpoint::checkpoint;
 use crate::cleaner::clean;
 use crate::core::{Core, Phase};
 use crate::executor::Executor;
-use crate::grow::grow;
 use crate::handle::Handle;
 use crate::log::unproven::Burden;
 use crate::maintenance::FUTILE_ROUNDS_MAX;
 use crate::release::restate_released;
+use crate::segments::grow::grow;
 
 /// Work that has given way goes on after this time if nobody has called.
 const RESUME_NS: Nanos = 50_000;

@@ -19,8 +19,8 @@ use crate::format::record::{RecordKind, record_bytes};
 use crate::gc_state::Leaving;
 use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
-use crate::segments::Use;
-use crate::space::logical_start;
+use crate::segments::space::logical_start;
+use crate::segments::usage::Use;
 use crate::superblocks::restate;
 
 /// Bytes of the record.

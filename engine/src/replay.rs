@@ -27,7 +27,7 @@ use crate::held::Held;
 use crate::loaded::Loaded;
 use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
-use crate::segments::Use;
+use crate::segments::usage::Use;
 
 /// What replay found.
 #[derive(Debug)]

@@ -11,7 +11,6 @@
 use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::core::Core;
-use crate::extent::claim_extents;
 use crate::format::checksum::Kind;
 use crate::format::damage::unreadable_at;
 use crate::format::damage::{Corruption, Mismatch};
@@ -23,6 +22,7 @@ use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
 use crate::replay::Replay;
 use crate::salvage::{Salvaged, salvage};
+use crate::segments::extent::claim_extents;
 
 impl Replay<'_> {
     /// The chain has ended: the frames that count and are not proven, if any of them holds a commit, and whether something

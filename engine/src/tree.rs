@@ -16,7 +16,7 @@ use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,
 };
 use crate::handle::{Handle, Io};
-use crate::segments::Use;
+use crate::segments::usage::Use;
 
 /// Finished pages are written when so many bytes have come together: a share of the write buffer, within bounds.
 const BATCH_SHARE: u64 = 16;
@@ -360,7 +360,7 @@ mod tests {
     use crate::format::pointer::{Chunk, Pointer};
     use crate::index::entry::{encode, pages_of};
     use crate::index::place::{Place, Version};
-    use crate::segments::Segments;
+    use crate::segments::usage::Segments;
 
     fn core(block_bytes: u32, segment_bytes: u64) -> Core {
         let config = Config {

@@ -23,7 +23,7 @@ use crate::log::pool::Pool;
 use crate::log::tail::Tail;
 use crate::log::unproven::Unproven;
 use crate::mutant::{Mutant, mutant};
-use crate::segments::{Segments, Use};
+use crate::segments::usage::{Segments, Use};
 
 /// The frame that takes records.
 #[derive(Debug)]

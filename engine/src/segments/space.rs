@@ -14,7 +14,7 @@ use crate::format::record::record_bytes;
 use crate::index::entry::pages_of;
 use crate::index::place::{Place, Version};
 use crate::log::unproven::Burden;
-use crate::segments::{Segment, Use};
+use crate::segments::usage::{Segment, Use};
 
 /// Number of the segment in which a replay would begin: those before it are read by none.
 pub(crate) fn logical_start(core: &Core) -> u64 {

@@ -16,7 +16,7 @@ use crate::format::damage::Mismatch;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
 use crate::index::place::Place;
-use crate::segments::Use;
+use crate::segments::usage::Use;
 
 impl Core {
     fn extent_room(&self) -> u64 {
