@@ -17,11 +17,11 @@ use crate::api::port::{
 };
 use crate::api::stats::Stats;
 use crate::cache::Cache;
+use crate::commit::state::{Group, Waiter};
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::checksum::Identity;
 use crate::format::superblock::Superblock;
-use crate::group_state::{Group, Waiter};
 use crate::index::memory::{Index, Moved};
 use crate::index::place::{Place, Version};
 use crate::index::table::Slot;

@@ -15,10 +15,10 @@ use crate::api::port::{
 };
 use crate::api::stats::Stats;
 use crate::close::close;
+use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
 use crate::executor::Executor;
 use crate::handle::Handle;
-use crate::promise::{Promise, Room};
 use crate::recovery::open;
 
 /// One incarnation of a database: from an opening to its close, or to the end of the process.

@@ -16,10 +16,10 @@ extern crate self as kvsim_engine;
 
 mod api;
 mod cache;
-mod capacity;
 mod checkpoint;
 mod cleaner;
 mod close;
+mod commit;
 mod complete;
 mod core;
 #[cfg(test)]
@@ -32,8 +32,6 @@ mod executor;
 mod flight;
 mod format;
 mod gc_state;
-mod group;
-mod group_state;
 mod handle;
 mod held;
 mod index;
@@ -43,7 +41,6 @@ mod maintain;
 mod maintenance;
 mod move_chunks;
 mod mutant;
-mod promise;
 mod read;
 mod reads;
 mod recovery;
@@ -60,7 +57,6 @@ mod superblocks;
 mod survivors;
 mod tree;
 mod window;
-mod write;
 
 pub use api::buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use api::cached_values::CachedValues;
@@ -72,8 +68,8 @@ pub use api::port::{
     RequestId, ScanRange, SnapshotId, Status,
 };
 pub use api::stats::Stats;
+pub use commit::promise::{Promise, Room};
 pub use engine::Engine;
 pub use format::damage::{Corruption, Mismatch};
 pub use index::key::Key;
 pub use mutant::Mutant;
-pub use promise::{Promise, Room};

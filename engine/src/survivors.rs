@@ -12,12 +12,12 @@
 //! - a segment is read as soon as one survivor is not in memory, since then the others are read with it;
 //! - of what is read, every record that moves is verified by itself, and by what the index has of it. What is dead is not looked at, so damage there stops nothing.
 
+use crate::commit::state::COMMITS_PAUSE_NS;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::record::{is_value_of, record_bytes};
 use crate::format::{len32, to_usize};
 use crate::gc_state::Piggyback;
-use crate::group_state::COMMITS_PAUSE_NS;
 use crate::handle::Handle;
 use crate::index::key::Key;
 use crate::index::place::Place;

@@ -5,13 +5,13 @@
 use std::collections::BTreeSet;
 
 use crate::api::port::Mutation;
+use crate::commit::write::{Form, value_bytes};
 use crate::core::Core;
 use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
 use crate::index::entry::{pages_of_new, place_in_log_bytes};
 use crate::log::unproven::Burden;
-use crate::write::{Form, value_bytes};
 
 impl Core {
     /// Why these would exceed it, if they would.

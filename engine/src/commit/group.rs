@@ -19,9 +19,9 @@ use std::sync::Arc;
 use crate::api::config::CommitMode;
 use crate::api::error::Error;
 use crate::api::port::{DiskOp, Nanos, Reply, RequestId};
+use crate::commit::state::{COMMITS_PAUSE_NS, FlushUnderWay, Gather, Waiter};
 use crate::core::Core;
 use crate::flight::Owner;
-use crate::group_state::{COMMITS_PAUSE_NS, FlushUnderWay, Gather, Waiter};
 use crate::log::append::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
 
