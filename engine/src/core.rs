@@ -16,7 +16,6 @@ use crate::api::port::{
     DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
 };
 use crate::api::stats::Stats;
-use crate::cache::Cache;
 use crate::commit::state::{Group, Waiter};
 use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
@@ -29,7 +28,8 @@ use crate::log::append::Log;
 use crate::log::tail::first_tail;
 use crate::maintenance::Maintenance;
 use crate::mutant::{Mutant, mutant};
-use crate::reads::Reads;
+use crate::read::cache::Cache;
+use crate::read::state::Reads;
 use crate::request::OwnedRequest;
 use crate::segments::extent_state::Extents;
 use crate::segments::usage::Segments;

@@ -15,7 +15,6 @@
 extern crate self as kvsim_engine;
 
 mod api;
-mod cache;
 mod checkpoint;
 mod cleaner;
 mod close;
@@ -42,13 +41,11 @@ mod maintenance;
 mod move_chunks;
 mod mutant;
 mod read;
-mod reads;
 mod recovery;
 mod release;
 mod replay;
 mod request;
 mod salvage;
-mod scan;
 mod segments;
 mod serve;
 mod settle;

@@ -23,7 +23,7 @@ use crate::index::key::Key;
 use crate::index::place::Place;
 use crate::index::table::Slot;
 use crate::log::append::Log;
-use crate::read::verify_record;
+use crate::read::value::verify_record;
 use crate::stop::{RECORDS_PER_STEP, Stop};
 use crate::window::Window;
 

@@ -22,7 +22,7 @@ use crate::index::key::is_same;
 use crate::index::place::{Place, Version};
 use crate::log::append::InMemory;
 use crate::mutant::{Mutant, mutant};
-use crate::reads::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
+use crate::read::state::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
 use crate::request::Verdict;
 
 /// What a read from the device brought: bytes, and the offset of the first.

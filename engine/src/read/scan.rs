@@ -8,8 +8,8 @@ use crate::api::buffer::Shared;
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::Version;
-use crate::reads::{Held, Sink, ValueResult};
-use crate::reads::{Scan, Slot};
+use crate::read::state::{Held, Sink, ValueResult};
+use crate::read::state::{Scan, Slot};
 use crate::request::Verdict;
 
 const READS_IN_FLIGHT_MAX: usize = 16;
