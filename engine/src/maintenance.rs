@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 
 use crate::api::port::Nanos;
-use crate::gc_state::{Leaving, Piggyback};
+use crate::gc::state::{Leaving, Piggyback};
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
 pub(crate) const FUTILE_ROUNDS_MAX: u32 = 4;

@@ -17,15 +17,15 @@ use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::record::{is_value_of, record_bytes};
 use crate::format::{len32, to_usize};
-use crate::gc_state::Piggyback;
+use crate::gc::state::Piggyback;
+use crate::gc::stop::{RECORDS_PER_STEP, Stop};
+use crate::gc::window::Window;
 use crate::handle::Handle;
 use crate::index::key::Key;
 use crate::index::place::Place;
 use crate::index::table::Slot;
 use crate::log::append::Log;
 use crate::read::value::verify_record;
-use crate::stop::{RECORDS_PER_STEP, Stop};
-use crate::window::Window;
 
 /// Residents that are looked up in one go: what each look waits for from memory comes at the same time.
 const RESIDENTS_PER_STEP: usize = 256;

@@ -16,7 +16,7 @@ use crate::api::marks::Mark;
 use crate::api::port::Level;
 use crate::core::{Core, Phase};
 use crate::format::record::{RecordKind, record_bytes};
-use crate::gc_state::Leaving;
+use crate::gc::state::Leaving;
 use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::space::logical_start;

@@ -19,14 +19,14 @@ use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{Record, RecordKind, Records, record_bytes, tag};
+use crate::gc::live_records::{move_cached, move_read};
+use crate::gc::move_chunks::move_chunks;
+use crate::gc::stop::{RECORDS_PER_STEP, Stop, nothing_left};
+use crate::gc::window::Window;
 use crate::handle::Handle;
 use crate::index::place::Place;
-use crate::move_chunks::move_chunks;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::usage::Use;
-use crate::stop::{RECORDS_PER_STEP, Stop, nothing_left};
-use crate::survivors::{move_cached, move_read};
-use crate::window::Window;
 
 /// What cleaning may move before anyone has written anything.
 const PACE_BURST_BYTES: u64 = 128 << 10;
