@@ -2,11 +2,11 @@
 
 use crate::api::error::Error;
 use crate::api::port::{Reply, RequestId};
-use crate::checkpoint::{checkpoint, log_durable};
+use crate::checkpoint::superblocks::restate;
+use crate::checkpoint::write::{checkpoint, log_durable};
 use crate::core::{Core, Phase};
 use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
-use crate::superblocks::restate;
 
 impl Core {
     /// From here on requests are told that the database is closed.

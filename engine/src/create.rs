@@ -8,6 +8,7 @@
 //! database that was ever open has all four copies and a log, and is told from it by both.
 
 use crate::api::error::Error;
+use crate::checkpoint::superblocks::is_one_half;
 use crate::core::Core;
 use crate::format::checksum::Identity;
 use crate::format::damage::Mismatch;
@@ -16,7 +17,6 @@ use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
 use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
 use crate::handle::Handle;
 use crate::log::tail::first_tail;
-use crate::superblocks::is_one_half;
 
 /// Fewer do not leave room for data beside log, cleaning and checkpoints.
 const SEGMENTS_MIN: u32 = 12;

@@ -20,6 +20,7 @@ use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::api::port::DiskOp;
 use crate::checkpoint;
+use crate::checkpoint::tree::PageSink;
 use crate::core::Core;
 use crate::format::checksum::Kind;
 use crate::format::damage::Mismatch;
@@ -34,7 +35,6 @@ use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
 use crate::replay::Recovered;
 use crate::segments::usage::Use;
-use crate::tree::PageSink;
 
 /// Writes the unproven values anew and publishes the checkpoint of the new epoch, in which the log goes on.
 pub(crate) async fn evacuate(

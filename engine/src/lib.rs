@@ -46,8 +46,6 @@ mod salvage;
 mod segments;
 mod serve;
 mod settle;
-mod superblocks;
-mod tree;
 
 pub use api::buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use api::cached_values::CachedValues;

@@ -1,7 +1,7 @@
 //! When checkpoints, cleaning and growth are due. How much space each may take is in `space.rs`.
 
 use crate::api::port::Nanos;
-use crate::checkpoint::checkpoint;
+use crate::checkpoint::write::checkpoint;
 use crate::core::{Core, Phase};
 use crate::executor::Executor;
 use crate::gc::collect::clean;

@@ -12,6 +12,8 @@
 use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::api::port::{Level, Reply};
+use crate::checkpoint::superblocks::{Choice, choose_superblock, half_of, publish};
+use crate::checkpoint::tree::{Claimed, read_tree};
 use crate::core::{Core, Phase};
 use crate::create::create;
 use crate::evacuate::evacuate;
@@ -34,8 +36,6 @@ use crate::segments::extent::claim_extents;
 use crate::segments::extent_state::Extents;
 use crate::segments::grow::grow_anew;
 use crate::segments::usage::{Segments, Use};
-use crate::superblocks::{Choice, choose_superblock, half_of, publish};
-use crate::tree::{Claimed, read_tree};
 
 /// Opens the database and answers request 0.
 pub(crate) async fn open(handle: Handle) {

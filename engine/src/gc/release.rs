@@ -14,6 +14,7 @@
 
 use crate::api::marks::Mark;
 use crate::api::port::Level;
+use crate::checkpoint::superblocks::restate;
 use crate::core::{Core, Phase};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::gc::state::Leaving;
@@ -21,7 +22,6 @@ use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::space::logical_start;
 use crate::segments::usage::Use;
-use crate::superblocks::restate;
 
 /// Bytes of the record.
 const RELEASE_BYTES: usize = record_bytes(8, 4);

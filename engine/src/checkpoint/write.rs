@@ -19,6 +19,8 @@ use std::collections::BTreeSet;
 use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::api::port::Level;
+use crate::checkpoint::superblocks::publish;
+use crate::checkpoint::tree::{PageSink, TreeWriter};
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
@@ -26,8 +28,6 @@ use crate::handle::{Handle, Io};
 use crate::index::entry::encode;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::usage::Use;
-use crate::superblocks::publish;
-use crate::tree::{PageSink, TreeWriter};
 
 /// Batches of pages on their way to the device.
 const WRITES_IN_FLIGHT_MAX: usize = 4;
