@@ -19,7 +19,7 @@ use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
 use crate::executor::Executor;
 use crate::handle::Handle;
-use crate::recovery::open;
+use crate::recovery::open::open;
 
 /// One incarnation of a database: from an opening to its close, or to the end of the process.
 pub struct Engine {

@@ -12,8 +12,8 @@ use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;
 use crate::handle::Io;
-use crate::loaded::Loaded;
-use crate::replay::Replay;
+use crate::recovery::loaded::Loaded;
+use crate::recovery::replay::Replay;
 
 /// How many free segments are looked at, of each kind: the lowest that only the log says are free, which are used first; the lowest of all, which are used next; and
 /// the lowest behind the part of the log that is missing, which were so when it was written if a checkpoint has freed others since.

@@ -6,7 +6,7 @@ use crate::format::damage::Mismatch;
 use crate::format::damage::unreadable_at;
 use crate::format::{Geometry, round_up, to_usize};
 use crate::handle::Handle;
-use crate::salvage::{Salvaged, salvage};
+use crate::recovery::salvage::{Salvaged, salvage};
 
 /// First read of a segment; each further one is twice as long.
 const READ_BYTES_MIN: u64 = 64 << 10;

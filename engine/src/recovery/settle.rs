@@ -17,11 +17,11 @@ use crate::format::damage::{Corruption, Mismatch};
 use crate::format::pointer::Pointer;
 use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;
-use crate::held::Held;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
-use crate::replay::Replay;
-use crate::salvage::{Salvaged, salvage};
+use crate::recovery::held::Held;
+use crate::recovery::replay::Replay;
+use crate::recovery::salvage::{Salvaged, salvage};
 use crate::segments::extent::claim_extents;
 
 impl Replay<'_> {

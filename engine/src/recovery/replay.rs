@@ -23,10 +23,10 @@ use crate::format::segment::SegmentHeader;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, round_up, to_usize};
 use crate::handle::Handle;
-use crate::held::Held;
-use crate::loaded::Loaded;
 use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
+use crate::recovery::held::Held;
+use crate::recovery::loaded::Loaded;
 use crate::segments::usage::Use;
 
 /// What replay found.

@@ -33,7 +33,7 @@ use crate::index::place::Place;
 use crate::log::tail::Tail;
 use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
-use crate::replay::Recovered;
+use crate::recovery::replay::Recovered;
 use crate::segments::usage::Use;
 
 /// Writes the unproven values anew and publishes the checkpoint of the new epoch, in which the log goes on.
