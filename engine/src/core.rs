@@ -17,7 +17,6 @@ use crate::api::port::{
 };
 use crate::api::stats::Stats;
 use crate::commit::state::{Group, Waiter};
-use crate::flight::{InFlight, Owner};
 use crate::format::Geometry;
 use crate::format::checksum::Identity;
 use crate::format::superblock::Superblock;
@@ -26,11 +25,12 @@ use crate::index::place::{Place, Version};
 use crate::index::table::Slot;
 use crate::log::append::Log;
 use crate::log::tail::first_tail;
-use crate::maintenance::Maintenance;
 use crate::mutant::{Mutant, mutant};
 use crate::read::cache::Cache;
 use crate::read::state::Reads;
-use crate::request::OwnedRequest;
+use crate::runtime::flight::{InFlight, Owner};
+use crate::runtime::maintenance::Maintenance;
+use crate::runtime::request::OwnedRequest;
 use crate::segments::extent_state::Extents;
 use crate::segments::usage::Segments;
 

@@ -14,12 +14,12 @@ use crate::api::port::{
     DiskError, Durability, Mutation, Nanos, PROMISED, Port, Request, RequestId, ScanRange, Status,
 };
 use crate::api::stats::Stats;
-use crate::close::close;
 use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
-use crate::executor::Executor;
-use crate::handle::Handle;
 use crate::recovery::open::open;
+use crate::runtime::close::close;
+use crate::runtime::executor::Executor;
+use crate::runtime::handle::Handle;
 
 /// One incarnation of a database: from an opening to its close, or to the end of the process.
 pub struct Engine {

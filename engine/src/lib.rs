@@ -16,28 +16,20 @@ extern crate self as kvsim_engine;
 
 mod api;
 mod checkpoint;
-mod close;
 mod commit;
-mod complete;
 mod core;
 #[cfg(test)]
 mod crafted;
 mod engine;
-mod executor;
-mod flight;
 mod format;
 mod gc;
-mod handle;
 mod index;
 mod log;
-mod maintain;
-mod maintenance;
 mod mutant;
 mod read;
 mod recovery;
-mod request;
+mod runtime;
 mod segments;
-mod serve;
 
 pub use api::buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use api::cached_values::CachedValues;

@@ -18,8 +18,8 @@ use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::{is_blank, to_usize};
-use crate::handle::{Handle, Io};
 use crate::mutant::{Mutant, mutant};
+use crate::runtime::handle::{Handle, Io};
 
 const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
 

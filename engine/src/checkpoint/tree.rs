@@ -15,7 +15,7 @@ use crate::format::damage::Mismatch;
 use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,
 };
-use crate::handle::{Handle, Io};
+use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
 
 /// Finished pages are written when so many bytes have come together: a share of the write buffer, within bounds.

@@ -24,9 +24,9 @@ use crate::checkpoint::tree::{PageSink, TreeWriter};
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
-use crate::handle::{Handle, Io};
 use crate::index::entry::encode;
 use crate::mutant::{Mutant, mutant};
+use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
 
 /// Batches of pages on their way to the device.

@@ -21,9 +21,9 @@ use crate::api::error::Error;
 use crate::api::port::{DiskOp, Nanos, Reply, RequestId};
 use crate::commit::state::{COMMITS_PAUSE_NS, FlushUnderWay, Gather, Waiter};
 use crate::core::Core;
-use crate::flight::Owner;
 use crate::log::append::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
+use crate::runtime::flight::Owner;
 
 /// Writes in flight at most when a flush for the whole group follows.
 const WRITES_IN_FLIGHT_MAX: usize = 8;

@@ -14,7 +14,7 @@ use crate::index::place::{Place, Version};
 use crate::log::append::Log;
 use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
-use crate::request::Verdict;
+use crate::runtime::request::Verdict;
 
 /// Where a mutation's value will go, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,9 +23,9 @@ use crate::gc::live_records::{move_cached, move_read};
 use crate::gc::move_chunks::move_chunks;
 use crate::gc::stop::{RECORDS_PER_STEP, Stop, nothing_left};
 use crate::gc::window::Window;
-use crate::handle::Handle;
 use crate::index::place::Place;
 use crate::mutant::{Mutant, mutant};
+use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
 /// What cleaning may move before anyone has written anything.

@@ -20,12 +20,12 @@ use crate::format::{len32, to_usize};
 use crate::gc::state::Piggyback;
 use crate::gc::stop::{RECORDS_PER_STEP, Stop};
 use crate::gc::window::Window;
-use crate::handle::Handle;
 use crate::index::key::Key;
 use crate::index::place::Place;
 use crate::index::table::Slot;
 use crate::log::append::Log;
 use crate::read::value::verify_record;
+use crate::runtime::handle::Handle;
 
 /// Residents that are looked up in one go: what each look waits for from memory comes at the same time.
 const RESIDENTS_PER_STEP: usize = 256;

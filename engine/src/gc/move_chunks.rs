@@ -12,8 +12,8 @@ use crate::format::pointer::{Chunk, POINTER_BYTES_MAX, Pointer};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::format::{KEY_BYTES_MAX, round_up};
 use crate::gc::stop::{Stop, nothing_left};
-use crate::handle::Handle;
 use crate::index::place::Place;
+use crate::runtime::handle::Handle;
 
 /// More than a record with a moved pointer can take.
 const MOVED_POINTER_BYTES: usize = record_bytes(KEY_BYTES_MAX, 2 * POINTER_BYTES_MAX);

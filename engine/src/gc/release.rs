@@ -18,8 +18,8 @@ use crate::checkpoint::superblocks::restate;
 use crate::core::{Core, Phase};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::gc::state::Leaving;
-use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
+use crate::runtime::handle::Handle;
 use crate::segments::space::logical_start;
 use crate::segments::usage::Use;
 

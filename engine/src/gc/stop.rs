@@ -2,7 +2,7 @@
 
 use crate::api::error::Error;
 use crate::format::damage::{Corruption, Mismatch};
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 
 /// Records that one step looks at.
 pub(crate) const RECORDS_PER_STEP: usize = 32;

@@ -3,7 +3,7 @@
 use crate::api::buffer::IoBuf;
 use crate::api::error::Error;
 use crate::format::{round_up, to_usize};
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 
 /// So much is in memory at a time, or a whole frame where that is more.
 const WINDOW_BYTES: u64 = 1 << 20;

@@ -10,7 +10,7 @@ use crate::core::Core;
 use crate::index::place::Version;
 use crate::read::state::{Held, Sink, ValueResult};
 use crate::read::state::{Scan, Slot};
-use crate::request::Verdict;
+use crate::runtime::request::Verdict;
 
 const READS_IN_FLIGHT_MAX: usize = 16;
 

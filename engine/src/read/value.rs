@@ -12,7 +12,6 @@ use std::sync::Arc;
 use crate::api::buffer::{IoBuf, Shared};
 use crate::api::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
 use crate::core::Core;
-use crate::flight::Owner;
 use crate::format::checksum::{Identity, Kind};
 use crate::format::damage::{Corruption, Mismatch};
 use crate::format::pointer::Pointer;
@@ -23,7 +22,8 @@ use crate::index::place::{Place, Version};
 use crate::log::append::InMemory;
 use crate::mutant::{Mutant, mutant};
 use crate::read::state::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
-use crate::request::Verdict;
+use crate::runtime::flight::Owner;
+use crate::runtime::request::Verdict;
 
 /// What a read from the device brought: bytes, and the offset of the first.
 type Piece = (Arc<IoBuf>, u64);

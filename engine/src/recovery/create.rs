@@ -15,8 +15,8 @@ use crate::format::damage::Mismatch;
 use crate::format::page::PageRef;
 use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
 use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
-use crate::handle::Handle;
 use crate::log::tail::first_tail;
+use crate::runtime::handle::Handle;
 
 /// Fewer do not leave room for data beside log, cleaning and checkpoints.
 const SEGMENTS_MIN: u32 = 12;

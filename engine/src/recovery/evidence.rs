@@ -11,9 +11,9 @@ use crate::format::damage::Mismatch;
 use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;
-use crate::handle::Io;
 use crate::recovery::loaded::Loaded;
 use crate::recovery::replay::Replay;
+use crate::runtime::handle::Io;
 
 /// How many free segments are looked at, of each kind: the lowest that only the log says are free, which are used first; the lowest of all, which are used next; and
 /// the lowest behind the part of the log that is missing, which were so when it was written if a checkpoint has freed others since.

@@ -5,8 +5,8 @@ use crate::api::error::Error;
 use crate::format::damage::Mismatch;
 use crate::format::damage::unreadable_at;
 use crate::format::{Geometry, round_up, to_usize};
-use crate::handle::Handle;
 use crate::recovery::salvage::{Salvaged, salvage};
+use crate::runtime::handle::Handle;
 
 /// First read of a segment; each further one is twice as long.
 const READ_BYTES_MIN: u64 = 64 << 10;

@@ -22,11 +22,11 @@ use crate::format::record::{self, Records};
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, round_up, to_usize};
-use crate::handle::Handle;
 use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::held::Held;
 use crate::recovery::loaded::Loaded;
+use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
 /// What replay found.

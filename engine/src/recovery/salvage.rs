@@ -12,7 +12,7 @@ use crate::api::marks::Mark;
 use crate::format::damage::{Corruption, Mismatch};
 use crate::format::superblock::{COPIES, copy_offset};
 use crate::format::{round_up, to_usize};
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 
 /// Reads of one sector before it counts as unreadable.
 const READS_OF_A_SECTOR: u32 = 8;

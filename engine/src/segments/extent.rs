@@ -10,12 +10,12 @@ use std::sync::Arc;
 use crate::api::buffer::IoBuf;
 use crate::api::port::DiskOp;
 use crate::core::Core;
-use crate::flight::Owner;
 use crate::format::checksum::Kind;
 use crate::format::damage::Mismatch;
 use crate::format::pointer::{CHUNK_BYTES_MAX, Chunk, Pointer};
 use crate::format::{len32, to_usize};
 use crate::index::place::Place;
+use crate::runtime::flight::Owner;
 use crate::segments::usage::Use;
 
 impl Core {

@@ -6,7 +6,7 @@
 
 use crate::api::error::Error;
 use crate::api::port::{DiskError, DiskOp, Level, Nanos};
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 
 /// Makes the present size durable, if no superblock stated as many segments.
 pub(crate) async fn grow_anew(handle: &Handle, stated: u32) -> Result<(), Error> {

@@ -5,8 +5,8 @@ use crate::api::port::{Reply, RequestId};
 use crate::checkpoint::superblocks::restate;
 use crate::checkpoint::write::{checkpoint, log_durable};
 use crate::core::{Core, Phase};
-use crate::handle::Handle;
 use crate::mutant::{Mutant, mutant};
+use crate::runtime::handle::Handle;
 
 impl Core {
     /// From here on requests are told that the database is closed.

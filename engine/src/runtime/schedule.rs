@@ -3,12 +3,12 @@
 use crate::api::port::Nanos;
 use crate::checkpoint::write::checkpoint;
 use crate::core::{Core, Phase};
-use crate::executor::Executor;
 use crate::gc::collect::clean;
 use crate::gc::release::restate_released;
-use crate::handle::Handle;
 use crate::log::unproven::Burden;
-use crate::maintenance::FUTILE_ROUNDS_MAX;
+use crate::runtime::executor::Executor;
+use crate::runtime::handle::Handle;
+use crate::runtime::maintenance::FUTILE_ROUNDS_MAX;
 use crate::segments::grow::grow;
 
 /// Work that has given way goes on after this time if nobody has called.

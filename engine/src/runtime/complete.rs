@@ -2,8 +2,8 @@
 
 use crate::api::port::IoResult;
 use crate::core::Core;
-use crate::flight::Owner;
 use crate::mutant::{Mutant, mutant};
+use crate::runtime::flight::Owner;
 
 impl Core {
     /// An operation has ended.

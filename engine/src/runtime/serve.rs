@@ -3,7 +3,7 @@
 use crate::api::port::{Mutation, Reply, Request, RequestId, ScanRange, Status};
 use crate::core::{Core, Phase};
 use crate::mutant::{Mutant, mutant};
-use crate::request::{OwnedMutation, OwnedRequest, Verdict};
+use crate::runtime::request::{OwnedMutation, OwnedRequest, Verdict};
 
 impl Core {
     /// A request has arrived.
