@@ -3,10 +3,16 @@
 //! Invariants: a call ends when there is nothing more to do; effects leave in the order in which they were decided; without
 //! requests, operations in flight or a wish, nothing ever happens.
 
+mod close;
+mod complete;
+mod schedule;
+mod serve;
+
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use self::close::close;
 use crate::api::buffer::IoBuf;
 use crate::api::cached_values::CachedValues;
 use crate::api::config::{Config, Settings};
@@ -17,7 +23,6 @@ use crate::api::stats::Stats;
 use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
 use crate::recovery::open::open;
-use crate::runtime::close::close;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 

@@ -1,11 +1,7 @@
-//! What runs all the others: tasks, operations under way, the order of requests, and when maintenance is due.
+//! What all the others run on: tasks, operations under way, and requests that wait.
 
-pub(crate) mod close;
-pub(crate) mod complete;
 pub(crate) mod executor;
 pub(crate) mod flight;
 pub(crate) mod handle;
 pub(crate) mod maintenance;
 pub(crate) mod request;
-pub(crate) mod schedule;
-pub(crate) mod serve;
