@@ -5,10 +5,10 @@ use crate::checkpoint::write::checkpoint;
 use crate::core::{Core, Phase};
 use crate::gc::collect::clean;
 use crate::gc::release::restate_released;
+use crate::gc::state::FUTILE_ROUNDS_MAX;
 use crate::log::unproven::Burden;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
-use crate::runtime::maintenance::FUTILE_ROUNDS_MAX;
 use crate::segments::grow::grow;
 
 /// Work that has given way goes on after this time if nobody has called.

@@ -3,5 +3,4 @@
 pub(crate) mod executor;
 pub(crate) mod flight;
 pub(crate) mod handle;
-pub(crate) mod maintenance;
 pub(crate) mod request;
