@@ -11,7 +11,7 @@ use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
 use crate::index::entry::{pages_of_new, place_in_log_bytes};
-use crate::log::unproven::Burden;
+use crate::segments::unproven::Burden;
 
 impl Core {
     /// Why these would exceed it, if they would.

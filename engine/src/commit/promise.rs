@@ -15,7 +15,7 @@ use crate::core::{Core, Phase};
 use crate::format::record::record_bytes;
 use crate::format::{KEY_BYTES_MAX, to_usize};
 use crate::index::entry::pages_of_several;
-use crate::log::unproven::Burden;
+use crate::segments::unproven::Burden;
 
 /// How much is to be promised: so many changes, of so many bytes of keys and values together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

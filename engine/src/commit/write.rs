@@ -12,9 +12,9 @@ use crate::format::record::{RecordKind, record_bytes, tag};
 use crate::index::entry::INLINE_BYTES_ALWAYS;
 use crate::index::place::{Place, Version};
 use crate::log::append::Log;
-use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::request::Verdict;
+use crate::segments::unproven::Burden;
 
 /// Where a mutation's value will go, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

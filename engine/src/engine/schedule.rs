@@ -6,10 +6,10 @@ use crate::core::{Core, Phase};
 use crate::gc::collect::clean;
 use crate::gc::release::restate_released;
 use crate::gc::state::FUTILE_ROUNDS_MAX;
-use crate::log::unproven::Burden;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 use crate::segments::grow::grow;
+use crate::segments::unproven::Burden;
 
 /// Work that has given way goes on after this time if nobody has called.
 const RESUME_NS: Nanos = 50_000;

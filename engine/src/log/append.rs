@@ -21,8 +21,8 @@ use crate::format::{Geometry, len32, to_usize};
 use crate::log::filter::Filter;
 use crate::log::pool::Pool;
 use crate::log::tail::Tail;
-use crate::log::unproven::Unproven;
 use crate::mutant::{Mutant, mutant};
+use crate::segments::unproven::Unproven;
 use crate::segments::usage::{Segments, Use};
 
 /// The frame that takes records.

@@ -4,4 +4,3 @@ pub(crate) mod append;
 pub(crate) mod filter;
 pub(crate) mod pool;
 pub(crate) mod tail;
-pub(crate) mod unproven;

@@ -30,10 +30,10 @@ use crate::format::superblock::Superblock;
 use crate::format::{len32, round_up, to_usize};
 use crate::index::place::Place;
 use crate::log::tail::Tail;
-use crate::log::unproven::Burden;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::replay::Recovered;
 use crate::runtime::handle::{Handle, Io};
+use crate::segments::unproven::Burden;
 use crate::segments::usage::Use;
 
 /// Writes the unproven values anew and publishes the checkpoint of the new epoch, in which the log goes on.

@@ -13,7 +13,7 @@ use crate::core::Core;
 use crate::format::record::record_bytes;
 use crate::index::entry::pages_of;
 use crate::index::place::{Place, Version};
-use crate::log::unproven::Burden;
+use crate::segments::unproven::Burden;
 use crate::segments::usage::{Segment, Use};
 
 /// Number of the segment in which a replay would begin: those before it are read by none.
