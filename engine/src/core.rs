@@ -1,6 +1,6 @@
 //! The state of one incarnation, and what leaves the engine.
 //!
-//! Data plane: `log` (append), `index` (look up), `cache`. Control plane: everything that submits. What leaves the engine is
+//! It holds the state of every folder. What works on it is above, as further `impl Core` in those folders. What leaves the engine is
 //! collected in order and handed to the port at the end of the call.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,12 +1,14 @@
 //! A crash-safe ordered key/value engine as a state machine: no clock, no threads, no randomness, no I/O of its own.
 //!
 //! [`Engine`] takes requests, completions and time, and lets disk operations, replies and log lines out through a [`Port`].
-//! Everything else is inside:
+//! Everything else is inside, in folders. An arrow between files runs one way only: each folder keeps its state in files below `core`, which holds
+//! one of each, and what works on the core in files above.
 //!
-//! - *data plane*: `log` (append), `index` and `cache` (look up), `write`, `read`, `scan`;
-//! - *control plane*: `group` (commit), `recovery` (`replay`, `settle`, `evacuate`), `checkpoint` and `tree`, `cleaner`,
-//!   `release`, `maintain`, `grow`, `close`, as `async` procedures on the small `executor`;
-//! - `format`: the bytes on the device, which the book's chapter "The file format" describes.
+//! - `api`: what a driver and the engine say to each other; `format`: the bytes on the device, which the book's chapter "The file format" describes;
+//! - `log`: frames and the order of records; `index`: keys, versions and their places; `segments`: the use of space, and extents;
+//! - `commit`: the way of a write to its acknowledgement; `read`: single values and scans;
+//! - `checkpoint`, `gc` (garbage collection), `recovery`: `async` procedures, for which `runtime` has the small executor;
+//! - `engine`: the order of it all, from a call to the next wake-up.
 //!
 //! What is acknowledged as durable survives a power cut at any point; what was not acknowledged is wholly there or wholly
 //! not; what survives is a prefix of the order of requests; and damage is reported, never returned as a value.

@@ -4,7 +4,7 @@
 //! It is fuzzy: an entry is as new as the moment its page was filled. Replay from where the checkpoint began brings every
 //! key to its last state, whatever the pages hold, provided that the log reaches at least as far as they do.
 //!
-//! Recovery writes one too where it had to evacuate (`evacuate.rs`): then nothing changes meanwhile, and the log is empty.
+//! Recovery writes one too where it had to evacuate (`recovery/evacuate.rs`): then nothing changes meanwhile, and the log is empty.
 //!
 //! Invariants, in the order in which they are made true:
 //! 1. replay starts before the first record whose effect the pages may lack;

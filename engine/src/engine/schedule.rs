@@ -1,4 +1,4 @@
-//! When checkpoints, cleaning and growth are due. How much space each may take is in `space.rs`.
+//! When checkpoints, cleaning and growth are due. How much space each may take is in `segments/space.rs`.
 
 use crate::api::port::Nanos;
 use crate::checkpoint::write::checkpoint;

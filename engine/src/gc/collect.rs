@@ -1,7 +1,7 @@
 //! Cleaning: what still lives in the emptiest segments is appended to the log again (or, chunks, written to other
 //! extents), so that the next checkpoint can free them.
 //!
-//! How survivors are found and moved is in `survivors.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
+//! How survivors are found and moved is in `live_records.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
 //! only snapshots hold.
 //!
 //! Invariants:

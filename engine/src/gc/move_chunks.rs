@@ -1,4 +1,4 @@
-//! Cleaning of segments that hold large values: the chunks that live are written elsewhere, and then pointed to. See `cleaner.rs` for what holds of
+//! Cleaning of segments that hold large values: the chunks that live are written elsewhere, and then pointed to. See `collect.rs` for what holds of
 //! cleaning.
 
 use std::sync::Arc;

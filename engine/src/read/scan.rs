@@ -4,11 +4,10 @@
 //! Invariants: a scan shows one point in the order of commits, that of its arrival (or its snapshot); every place it will
 //! read is held from the start; memory is bounded by the request's own limits.
 
-use crate::api::buffer::Shared;
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::Version;
-use crate::read::state::{Held, Sink, ValueResult};
+use crate::read::state::{Sink, ValueResult};
 use crate::read::state::{Scan, Slot};
 use crate::runtime::request::Verdict;
 

@@ -1,4 +1,4 @@
-//! Reads under way: which parts of which values are asked for, and the scans that wait for some. How they go on is in `read.rs` and `scan.rs`.
+//! Reads under way: which parts of which values are asked for, and the scans that wait for some. How they go on is in `value.rs` and `scan.rs`.
 
 use std::collections::BTreeMap;
 

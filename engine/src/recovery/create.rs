@@ -10,11 +10,10 @@
 use crate::api::error::Error;
 use crate::checkpoint::superblocks::is_one_half;
 use crate::core::Core;
-use crate::format::checksum::Identity;
 use crate::format::damage::Mismatch;
 use crate::format::page::PageRef;
 use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
-use crate::format::{Geometry, HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
+use crate::format::{HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
 use crate::log::tail::first_tail;
 use crate::runtime::handle::Handle;
 

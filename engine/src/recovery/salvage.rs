@@ -9,7 +9,6 @@
 use crate::api::buffer::IoBuf;
 use crate::api::error::Error;
 use crate::api::marks::Mark;
-use crate::format::damage::{Corruption, Mismatch};
 use crate::format::superblock::{COPIES, copy_offset};
 use crate::format::{round_up, to_usize};
 use crate::runtime::handle::Handle;

@@ -71,7 +71,7 @@ impl Handle {
         })
     }
 
-    /// A flush if the device has anything to flush, alone (see [`crate::group`]). An error poisons. Nor does it count if another write or flush has failed by its
+    /// A flush if the device has anything to flush, alone (see [`crate::commit::group`]). An error poisons. Nor does it count if another write or flush has failed by its
     /// end: what it should have made durable may have been dropped before. Says how long it took, in ns, waiting for its turn left out.
     pub(crate) async fn flush(&self) -> Result<u64, Error> {
         let mut took_ns = 0;

@@ -1,7 +1,7 @@
 //! How much space checkpoints, cleaning and clients may take, and how much there is to gain.
 //!
 //! Segments are kept back in tiers: the last free ones are for a checkpoint and for what a recovery would have to write anew
-//! (`evacuate.rs`), the ones before for what cleaning moves. Clients never dip into either, so cleaning can always empty
+//! (`recovery/evacuate.rs`), the ones before for what cleaning moves. Clients never dip into either, so cleaning can always empty
 //! segments, a checkpoint can always free them, and a crash at any point leaves the room that the opening takes: what cleaning
 //! moved and a checkpoint wrote is given back by the crash itself, until something durable refers to it.
 //!

@@ -1,5 +1,5 @@
 //! What a recovery would have to save: commits that are in the log but lie beyond every durable position that something
-//! durable states. See `evacuate.rs` for why it must be saved, and `maintain.rs` for the space that is kept back for it.
+//! durable states. See `recovery/evacuate.rs` for why it must be saved, and `space.rs` for the space that is kept back for it.
 
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a segment is handed out only while it is free, and becomes free only by `free`, which the checkpoint calls after
-//!   every superblock copy that could refer to it has been replaced, and `release.rs` when the log is proven to say so;
+//!   every superblock copy that could refer to it has been replaced, and `gc/release.rs` when the log is proven to say so;
 //! - a segment with readers is not handed out: it waits until the last of them is done;
 //! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
 //! - residents are a superset of the entries whose newest version lies in a segment of the log: whoever goes through them has to ask
