@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use kvsim_engine::Mutation;
 
-use crate::intake::Accepted;
+use crate::accepted::Accepted;
 use crate::lent::{fill_row, row_bytes, row_of};
 
 const SPARE_BYTES_MAX: usize = 16 << 10;

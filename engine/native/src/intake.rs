@@ -9,12 +9,12 @@
 //! - nothing lies here that nobody is going to hand in: who accepts a write then tries the engine's lock, and who has let that go looks here.
 
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use kvsim_engine::{Durability, Mutation, Promise, Reply, Request, RequestId, Room};
 
+use crate::accepted::Accepted;
 use crate::draft::Draft;
-use crate::lent::split;
 use crate::lock::lock;
 use crate::record::Recorder;
 use crate::rows::Rows;
@@ -26,28 +26,6 @@ pub(crate) const ROOM: Room = Room {
 };
 /// The number that recordings know accepted writes by: each is answered as soon as it is noted, so they can share one.
 const RECORDED_AS: RequestId = RequestId::MAX;
-
-/// A change that was accepted.
-pub(crate) struct Accepted {
-    /// The key and the value, or the key alone.
-    pub(crate) row: Arc<[u8]>,
-    pub(crate) is_delete: bool,
-    /// The next one is of another write.
-    pub(crate) ends: bool,
-}
-
-impl Accepted {
-    pub(crate) fn lend(&self) -> Mutation<'_> {
-        let (key, value) = split(&self.row);
-        match self.is_delete {
-            true => Mutation::Delete { key },
-            false => Mutation::Put {
-                key,
-                value: &self.row[value..],
-            },
-        }
-    }
-}
 
 /// What became of a write.
 pub(crate) enum Outcome {

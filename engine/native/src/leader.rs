@@ -27,10 +27,11 @@ use kvsim_engine::{
     CachedValues, Engine, Mutation, Nanos, Port as _, Promise, Reply, Request, ScanRange, Status,
 };
 
+use crate::accepted::Accepted;
 use crate::draft::Draft;
 use crate::driver::{Completion, Driver};
 use crate::effects::{Effects, IoCounts};
-use crate::intake::{Accepted, Intake};
+use crate::intake::Intake;
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Call, Receiver, Seat, Ticket};

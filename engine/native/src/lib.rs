@@ -13,6 +13,7 @@
 //! - `database` is what callers see.
 #![cfg(unix)]
 
+mod accepted;
 #[cfg(target_vendor = "apple")]
 mod apple;
 mod database;

@@ -5,8 +5,9 @@ use std::sync::MutexGuard;
 use kvsim_engine::{Durability, Mutation, Promise, Request, ScanRange};
 
 use super::{Inside, Movable, Shared};
+use crate::accepted::Accepted;
 use crate::draft::Draft;
-use crate::intake::{Accepted, Outcome, Queue, ROOM};
+use crate::intake::{Outcome, Queue, ROOM};
 use crate::leader::Held;
 use crate::lock::TURNS;
 use crate::waiter::Call;
