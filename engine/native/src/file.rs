@@ -13,7 +13,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,7 +21,6 @@ use std::time::Duration;
 use kvsim_engine::IoBuf;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
-use crate::driver::blocking;
 use crate::error::OpenError;
 use crate::options::{Kind, OpenOptions};
 use crate::record::{Call, Recorder, noted};
@@ -228,6 +227,18 @@ impl DataFile {
         self.max_bytes
     }
 
+    /// Writes everything. An interruption is no error; whatever else is, is.
+    pub(crate) fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let call = || Call::Write {
+            offset,
+            data: bytes.into(),
+            through: false,
+        };
+        noted(self.recorder.as_ref(), call, || {
+            self.file.write_all_at(bytes, offset)
+        })
+    }
+
     /// A write is about to begin.
     pub(crate) fn note_write(&self, through: bool) {
         self.writes.fetch_add(1, Ordering::Relaxed);
@@ -345,7 +356,7 @@ impl DataFile {
         while at < to {
             let len = PIECE_BYTES.min(to - at);
             let piece = &zeroes[..usize::try_from(len).expect("a piece is small")];
-            blocking::write_all(self, piece, at)?;
+            self.write_all(piece, at)?;
             self.grown_bytes.fetch_add(len, Ordering::Relaxed);
             at += len;
         }

@@ -29,7 +29,7 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
             let written = if through {
                 write_through(file, &data, offset)
             } else {
-                write_all(file, &data, offset)
+                file.write_all(&data, offset)
             };
             written.map(|()| None).map_err(|error| write_error(&error))
         }
@@ -55,18 +55,6 @@ fn write_error(error: &io::Error) -> DiskError {
     } else {
         DiskError::Write
     }
-}
-
-/// Writes everything. An interruption is no error; whatever else is, is.
-pub(crate) fn write_all(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-    let call = || Call::Write {
-        offset,
-        data: bytes.into(),
-        through: false,
-    };
-    noted(file.recorder.as_ref(), call, || {
-        file.file.write_all_at(bytes, offset)
-    })
 }
 
 /// Writes everything, durable at the end.
@@ -109,7 +97,7 @@ use write_then_flush as write_through;
 
 #[cfg(any(not(target_os = "linux"), test))]
 fn write_then_flush(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-    write_all(file, bytes, offset)?;
+    file.write_all(bytes, offset)?;
     flush(file)
 }
 
