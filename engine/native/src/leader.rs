@@ -13,6 +13,7 @@
 //! - if the engine panics, or whoever works for all outside its lock, it is given up, and nobody waits for it (see `held`).
 
 mod held;
+mod state;
 mod taking_in;
 #[cfg(test)]
 mod tests;
@@ -24,128 +25,27 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use kvsim_engine::{
-    CachedValues, Engine, Mutation, Nanos, Port as _, Promise, Reply, Request, ScanRange, Status,
+    CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status,
 };
 
-use crate::accepted::Accepted;
+use self::state::{Errands, Inside, Leader, Movable};
 use crate::draft::Draft;
 use crate::driver::{Completion, Driver};
-use crate::effects::{Effects, IoCounts};
+use crate::effects::Effects;
 use crate::intake::Intake;
 use crate::record::Recorder;
-use crate::rows::{Rows, Stamp};
+use crate::rows::Rows;
 use crate::waiter::{Call, Receiver, Seat, Ticket};
 
 pub(crate) use held::Held;
+pub use state::Counts;
+pub(crate) use state::{Beside, Shared};
 pub(crate) use taking_in::Settled;
 
 /// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(100);
 /// How soon the database's own thread looks again while somebody else leads.
 const LOOK_NS: Nanos = 1_000_000;
-
-/// The engine, which may move between threads as a whole.
-struct Movable(Engine);
-
-#[expect(
-    unsafe_code,
-    reason = "the engine is single-threaded, the lock makes it so"
-)]
-// SAFETY: everything that is not `Send` inside an engine (its core behind an `Rc`, the tasks that share it) is owned by that engine
-// alone and never handed out: what leaves it through the port owns its memory. So the whole can be moved, and the lock that it
-// lies in lets one thread at it at a time.
-unsafe impl Send for Movable {}
-
-/// Who waits for the disk.
-#[derive(Clone)]
-enum Leader {
-    Nobody,
-    /// A thread that has a request under way.
-    Seat(Arc<Seat>),
-    /// The database's own thread.
-    Helper,
-}
-
-pub(crate) struct Inside {
-    engine: Option<Movable>,
-    effects: Effects,
-    /// When the engine wants to be called if nothing else happens.
-    wish: Option<Nanos>,
-    leader: Leader,
-    /// The leader sleeps in the driver, until this time at most.
-    leader_sleeps: Option<Option<Nanos>>,
-    /// Threads that wait for a reply and do not lead; any of them can be made the next leader.
-    seated: Vec<Arc<Seat>>,
-    /// When the helper looks again by itself.
-    alarm: Option<Nanos>,
-    stopping: bool,
-    /// The database's own thread closes, and nobody waits for it.
-    farewell: Option<Arc<Ticket>>,
-    /// The engine has panicked.
-    gave_up: bool,
-    /// What may be accepted before the engine has it.
-    promised: Option<Promise>,
-    /// Memory for what was accepted.
-    taken: Vec<Accepted>,
-}
-
-impl Inside {
-    /// See [`Engine::scan_keys`].
-    pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
-        self.engine.as_ref()?.0.scan_keys(range, take)
-    }
-}
-
-/// What has to be done once the lock is let go.
-#[derive(Default)]
-struct Errands {
-    told: Vec<Arc<Seat>>,
-    wakers: Vec<Waker>,
-    begin: bool,
-    wake_leader: bool,
-    call_helper: bool,
-    next: Option<Arc<Seat>>,
-}
-
-/// What threads, tasks and the database's own thread share.
-pub(crate) struct Shared {
-    recorder: Option<Recorder>,
-    inside: Mutex<Inside>,
-    /// Writes that are accepted and not handed in.
-    intake: Intake,
-    driver: Arc<dyn Driver>,
-    pub(crate) rows: Arc<Rows>,
-    began: Instant,
-    /// Something happened since a leader that does not sleep last looked.
-    nudge: AtomicBool,
-    /// The database's own thread.
-    helper: OnceLock<Arc<Seat>>,
-    wake_ups: AtomicU64,
-    turns: AtomicU64,
-}
-
-/// What happens besides the request itself.
-#[derive(Default)]
-pub(crate) struct Beside<'a> {
-    /// The key of a read of the newest value, and when it began.
-    pub(crate) fill: Option<(&'a [u8], Stamp)>,
-    /// Writes, and what they make of the rows.
-    pub(crate) draft: Option<&'a Draft<'a>>,
-}
-
-/// What was counted since the opening.
-#[derive(Debug, Clone, Copy, Default)]
-#[non_exhaustive]
-pub struct Counts {
-    /// The engine's own.
-    pub engine: kvsim_engine::Stats,
-    /// What was asked of the disk.
-    pub io: IoCounts,
-    /// Threads that had to be woken from sleep.
-    pub wake_ups: u64,
-    /// Times that somebody waited for the disk.
-    pub turns: u64,
-}
 
 #[expect(clippy::disallowed_methods, reason = "a real disk lives in real time")]
 fn instant() -> Instant {

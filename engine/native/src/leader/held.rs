@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use super::{Errands, Inside, Leader, Shared};
+use super::state::{Errands, Inside, Leader, Shared};
 use crate::lock::{lock_patiently, try_lock};
 use crate::waiter::{Call, Seat};
 

@@ -4,11 +4,11 @@ use std::sync::MutexGuard;
 
 use kvsim_engine::{Durability, Mutation, Promise, Request, ScanRange};
 
-use super::{Inside, Movable, Shared};
+use super::held::Held;
+use super::state::{Inside, Movable, Shared};
 use crate::accepted::Accepted;
 use crate::draft::Draft;
 use crate::intake::{Outcome, Queue, ROOM};
-use crate::leader::Held;
 use crate::lock::TURNS;
 use crate::waiter::Call;
 
