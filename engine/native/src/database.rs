@@ -10,15 +10,15 @@ use std::thread::JoinHandle;
 
 use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Status};
 
+use crate::api::error::{Failure, OpenError};
+use crate::api::options::OpenOptions;
 use crate::device::DeviceReport;
 use crate::driver::{self, Driver};
 use crate::entries::Entries;
-use crate::error::{Failure, OpenError};
 use crate::file::DataFile;
 use crate::leader::{Beside, Counts, Shared};
 use crate::lent::Value;
 use crate::lock::lock;
-use crate::options::OpenOptions;
 use crate::scan::widened;
 use crate::waiter::{Answer, Ticket};
 

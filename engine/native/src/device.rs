@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt;
 
 use kvsim_engine::DeviceInfo;
 
+use crate::api::options::{Kind, OpenOptions};
 use crate::file::DataFile;
-use crate::options::{Kind, OpenOptions};
 
 /// Below this a drive may disturb its neighbours, whatever it says.
 const BLOCK_BYTES_MIN: u32 = 4096;

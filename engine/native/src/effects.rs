@@ -174,9 +174,9 @@ impl Effects {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::options::{DriverChoice, OpenOptions};
     use crate::driver::{self, Driver};
     use crate::file::DataFile;
-    use crate::options::{DriverChoice, OpenOptions};
     use crate::waiter::Ticket;
 
     /// Goal: whether a write was refused is known whatever else fails in the same call. Method: it fails, and then another request.

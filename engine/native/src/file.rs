@@ -21,8 +21,8 @@ use std::time::Duration;
 use kvsim_engine::IoBuf;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
-use crate::error::OpenError;
-use crate::options::{Kind, OpenOptions};
+use crate::api::error::OpenError;
+use crate::api::options::{Kind, OpenOptions};
 use crate::record::{Call, Recorder, noted};
 
 /// Zeroes are written in pieces of this size.

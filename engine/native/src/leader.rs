@@ -24,9 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use kvsim_engine::{
-    CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status,
-};
+use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status};
 
 use self::state::{Errands, Inside, Leader, Movable};
 use crate::draft::Draft;

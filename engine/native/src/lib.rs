@@ -14,6 +14,7 @@
 #![cfg(unix)]
 
 mod accepted;
+mod api;
 #[cfg(target_vendor = "apple")]
 mod apple;
 mod database;
@@ -22,7 +23,6 @@ mod draft;
 mod driver;
 mod effects;
 mod entries;
-mod error;
 mod file;
 pub mod gauge;
 mod intake;
@@ -30,7 +30,6 @@ mod leader;
 mod leaf;
 mod lent;
 mod lock;
-mod options;
 mod ranges;
 pub mod record;
 mod rows;
@@ -38,12 +37,12 @@ mod scan;
 mod shard;
 mod waiter;
 
+pub use api::error::{Failure, OpenError};
+pub use api::options::{DriverChoice, Kind, OpenOptions};
 pub use database::{Database, ENGINE_MEMORY_BYTES};
 pub use device::DeviceReport;
 pub use effects::IoCounts;
 pub use entries::{Entries, Entry, Iter};
-pub use error::{Failure, OpenError};
 pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use leader::Counts;
 pub use lent::Value;
-pub use options::{DriverChoice, Kind, OpenOptions};

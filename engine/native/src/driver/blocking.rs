@@ -5,8 +5,8 @@ use std::os::unix::fs::FileExt;
 
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
+use crate::api::options::Kind;
 use crate::file::DataFile;
-use crate::options::Kind;
 use crate::record::{Call, noted};
 
 /// Does it, to its end.

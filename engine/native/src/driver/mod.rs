@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
+use crate::api::options::DriverChoice;
 use crate::file::DataFile;
-use crate::options::DriverChoice;
 
 /// The end of an operation; a read brings its buffer.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::options::OpenOptions;
+    use crate::api::options::OpenOptions;
 
     const WAKE_UPS: u64 = 20_000;
     const PATIENCE: Duration = Duration::from_secs(30);
