@@ -12,10 +12,10 @@ use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Stat
 
 use crate::api::error::{Failure, OpenError};
 use crate::api::options::OpenOptions;
-use crate::device::DeviceReport;
-use crate::driver::{self, Driver};
 use crate::entries::Entries;
-use crate::file::DataFile;
+use crate::io::device::DeviceReport;
+use crate::io::driver::{self, Driver};
+use crate::io::file::DataFile;
 use crate::leader::{Beside, Counts, Shared};
 use crate::lent::Value;
 use crate::lock::lock;

@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId, Status};
 
-use crate::driver::Driver;
+use crate::io::driver::Driver;
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Receiver, Seat};
@@ -175,8 +175,8 @@ impl Effects {
 mod tests {
     use super::*;
     use crate::api::options::{DriverChoice, OpenOptions};
-    use crate::driver::{self, Driver};
-    use crate::file::DataFile;
+    use crate::io::driver::{self, Driver};
+    use crate::io::file::DataFile;
     use crate::waiter::Ticket;
 
     /// Goal: whether a write was refused is known whatever else fails in the same call. Method: it fails, and then another request.

@@ -28,9 +28,9 @@ use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Requ
 
 use self::state::{Errands, Inside, Leader, Movable};
 use crate::draft::Draft;
-use crate::driver::{Completion, Driver};
 use crate::effects::Effects;
 use crate::intake::Intake;
+use crate::io::driver::{Completion, Driver};
 use crate::record::Recorder;
 use crate::rows::Rows;
 use crate::waiter::{Call, Receiver, Seat, Ticket};

@@ -15,17 +15,13 @@
 
 mod accepted;
 mod api;
-#[cfg(target_vendor = "apple")]
-mod apple;
 mod database;
-mod device;
 mod draft;
-mod driver;
 mod effects;
 mod entries;
-mod file;
 pub mod gauge;
 mod intake;
+mod io;
 mod leader;
 mod leaf;
 mod lent;
@@ -40,9 +36,9 @@ mod waiter;
 pub use api::error::{Failure, OpenError};
 pub use api::options::{DriverChoice, Kind, OpenOptions};
 pub use database::{Database, ENGINE_MEMORY_BYTES};
-pub use device::DeviceReport;
 pub use effects::IoCounts;
 pub use entries::{Entries, Entry, Iter};
+pub use io::device::DeviceReport;
 pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use leader::Counts;
 pub use lent::Value;

@@ -20,9 +20,9 @@ use kvsim_engine::{DiskOp, IoBuf};
 
 use crate::api::error::OpenError;
 use crate::api::options::OpenOptions;
-use crate::device::DeviceReport;
-use crate::driver::{self, Completion, Driver};
-use crate::file::{DataFile, Growth};
+use crate::io::device::DeviceReport;
+use crate::io::driver::{self, Completion, Driver};
+use crate::io::file::{DataFile, Growth};
 use crate::lock::lock;
 
 pub use returns::Returns;

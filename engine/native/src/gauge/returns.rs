@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Access, Gauge, GaugeError, incompressible, nanos, now};
-use crate::driver::blocking;
+use crate::io::driver::blocking;
 use crate::lock::lock_patiently;
 use crate::waiter::{Call, Seat};
 

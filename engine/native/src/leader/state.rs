@@ -9,9 +9,9 @@ use kvsim_engine::{Engine, Nanos, Promise, ScanRange};
 
 use crate::accepted::Accepted;
 use crate::draft::Draft;
-use crate::driver::Driver;
 use crate::effects::{Effects, IoCounts};
 use crate::intake::Intake;
+use crate::io::driver::Driver;
 use crate::record::Recorder;
 use crate::rows::{Rows, Stamp};
 use crate::waiter::{Seat, Ticket};

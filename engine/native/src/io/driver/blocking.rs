@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use crate::api::options::Kind;
-use crate::file::DataFile;
+use crate::io::file::DataFile;
 use crate::record::{Call, noted};
 
 /// Does it, to its end.
@@ -114,7 +114,7 @@ pub(crate) fn flush(file: &DataFile) -> io::Result<()> {
 }
 
 #[cfg(target_vendor = "apple")]
-use crate::apple::full_flush;
+use crate::io::apple::full_flush;
 
 /// Data, and of the metadata what it takes to find them, through the drive's own cache.
 #[cfg(not(target_vendor = "apple"))]

@@ -26,7 +26,7 @@ use io_uring::{IoUring, opcode, squeue};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Completion, Driver, blocking};
-use crate::file::DataFile;
+use crate::io::file::DataFile;
 use crate::lock::lock;
 use crate::record::{Call, CallId};
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use crate::api::options::DriverChoice;
-use crate::file::DataFile;
+use crate::io::file::DataFile;
 
 /// The end of an operation; a read brings its buffer.
 #[derive(Debug)]

@@ -441,7 +441,7 @@ impl DataFile {
 
     #[cfg(target_vendor = "apple")]
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
-        crate::apple::preallocate(&self.file, to - from)
+        crate::io::apple::preallocate(&self.file, to - from)
     }
 
     #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
@@ -509,7 +509,7 @@ fn open_file(path: &Path, flags: OFlags, direct: bool) -> io::Result<(File, bool
         match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
             Ok(fd) => {
                 let file = File::from(fd);
-                if crate::driver::linux::does_direct_io(&file) != Some(false) {
+                if crate::io::driver::linux::does_direct_io(&file) != Some(false) {
                     return Ok((file, true));
                 }
             }

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use kvsim_engine::DeviceInfo;
 
 use crate::api::options::{Kind, OpenOptions};
-use crate::file::DataFile;
+use crate::io::file::DataFile;
 
 /// Below this a drive may disturb its neighbours, whatever it says.
 const BLOCK_BYTES_MIN: u32 = 4096;
@@ -119,7 +119,7 @@ struct Facts {
 
 #[cfg(target_os = "linux")]
 fn facts(file: &DataFile) -> Facts {
-    use crate::driver::linux;
+    use crate::io::driver::linux;
     let device = file.file.metadata().map_or(0, |metadata| {
         if file.is_block_device {
             metadata.rdev()
@@ -154,7 +154,7 @@ fn facts(file: &DataFile) -> Facts {
         .metadata()
         .map_or(u64::from(BLOCK_BYTES_MIN), |metadata| metadata.blksize());
     #[cfg(target_vendor = "apple")]
-    let name = crate::apple::device_of(&file.file);
+    let name = crate::io::apple::device_of(&file.file);
     #[cfg(not(target_vendor = "apple"))]
     let name = String::new();
     Facts {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kvsim_engine::DiskOp;
 
 use super::{Completion, Driver, blocking};
-use crate::file::DataFile;
+use crate::io::file::DataFile;
 use crate::lock::lock;
 
 /// Enough for several commits in flight beside reads.
