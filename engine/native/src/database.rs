@@ -12,12 +12,12 @@ use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Stat
 
 use crate::api::error::{Failure, OpenError};
 use crate::api::options::OpenOptions;
-use crate::entries::Entries;
+use crate::cache::entries::Entries;
+use crate::cache::lent::Value;
 use crate::io::device::DeviceReport;
 use crate::io::driver::{self, Driver};
 use crate::io::file::DataFile;
 use crate::leader::{Beside, Counts, Shared};
-use crate::lent::Value;
 use crate::lock::lock;
 use crate::scan::widened;
 use crate::waiter::{Answer, Ticket};

@@ -8,9 +8,9 @@ use std::task::Waker;
 
 use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId, Status};
 
+use crate::cache::rows::{Rows, Stamp};
 use crate::io::driver::Driver;
 use crate::record::Recorder;
-use crate::rows::{Rows, Stamp};
 use crate::waiter::{Receiver, Seat};
 
 /// A request under way.

@@ -13,11 +13,11 @@ use std::sync::{Mutex, MutexGuard};
 
 use kvsim_engine::{Durability, Mutation, Promise, Reply, Request, RequestId, Room};
 
-use crate::accepted::Accepted;
-use crate::draft::Draft;
+use crate::cache::accepted::Accepted;
+use crate::cache::draft::Draft;
+use crate::cache::rows::Rows;
 use crate::lock::lock;
 use crate::record::Recorder;
-use crate::rows::Rows;
 
 /// What is accepted at most before it is handed in.
 pub(crate) const ROOM: Room = Room {

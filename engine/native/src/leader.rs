@@ -27,12 +27,12 @@ use std::time::{Duration, Instant};
 use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status};
 
 use self::state::{Errands, Inside, Leader, Movable};
-use crate::draft::Draft;
+use crate::cache::draft::Draft;
+use crate::cache::rows::Rows;
 use crate::effects::Effects;
 use crate::intake::Intake;
 use crate::io::driver::{Completion, Driver};
 use crate::record::Recorder;
-use crate::rows::Rows;
 use crate::waiter::{Call, Receiver, Seat, Ticket};
 
 pub(crate) use held::Held;

@@ -13,32 +13,25 @@
 //! - `database` is what callers see.
 #![cfg(unix)]
 
-mod accepted;
 mod api;
+mod cache;
 mod database;
-mod draft;
 mod effects;
-mod entries;
 pub mod gauge;
 mod intake;
 mod io;
 mod leader;
-mod leaf;
-mod lent;
 mod lock;
-mod ranges;
 pub mod record;
-mod rows;
 mod scan;
-mod shard;
 mod waiter;
 
 pub use api::error::{Failure, OpenError};
 pub use api::options::{DriverChoice, Kind, OpenOptions};
+pub use cache::entries::{Entries, Entry, Iter};
+pub use cache::lent::Value;
 pub use database::{Database, ENGINE_MEMORY_BYTES};
 pub use effects::IoCounts;
-pub use entries::{Entries, Entry, Iter};
 pub use io::device::DeviceReport;
 pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use leader::Counts;
-pub use lent::Value;

@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use kvsim_engine::{Engine, Nanos, Promise, ScanRange};
 
-use crate::accepted::Accepted;
-use crate::draft::Draft;
+use crate::cache::accepted::Accepted;
+use crate::cache::draft::Draft;
+use crate::cache::rows::{Rows, Stamp};
 use crate::effects::{Effects, IoCounts};
 use crate::intake::Intake;
 use crate::io::driver::Driver;
 use crate::record::Recorder;
-use crate::rows::{Rows, Stamp};
 use crate::waiter::{Seat, Ticket};
 
 /// The engine, which may move between threads as a whole.

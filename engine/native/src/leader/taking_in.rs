@@ -6,8 +6,8 @@ use kvsim_engine::{Durability, Mutation, Promise, Request, ScanRange};
 
 use super::held::Held;
 use super::state::{Inside, Movable, Shared};
-use crate::accepted::Accepted;
-use crate::draft::Draft;
+use crate::cache::accepted::Accepted;
+use crate::cache::draft::Draft;
 use crate::intake::{Outcome, Queue, ROOM};
 use crate::lock::TURNS;
 use crate::waiter::Call;

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use kvsim_engine::Mutation;
 
-use crate::accepted::Accepted;
-use crate::lent::{fill_row, row_bytes, row_of};
+use crate::cache::accepted::Accepted;
+use crate::cache::lent::{fill_row, row_bytes, row_of};
 
 const SPARE_BYTES_MAX: usize = 16 << 10;
 
@@ -104,7 +104,7 @@ pub(crate) fn draw_up(key: &[u8], value: &[u8]) -> Arc<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lent::split;
+    use crate::cache::lent::split;
 
     /// Goal: memory is used again, but none that somebody still reads. Method: a row that has left, alone and held.
     #[test]

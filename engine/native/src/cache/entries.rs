@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kvsim_engine::Direction;
 
-use crate::leaf::Leaf;
+use crate::cache::leaf::Leaf;
 
 /// Some rows of a leaf.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kvsim_engine::Mutation;
 
-use crate::lent::split;
+use crate::cache::lent::split;
 
 /// A change that was accepted.
 pub(crate) struct Accepted {

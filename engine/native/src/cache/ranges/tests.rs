@@ -7,7 +7,7 @@ use kvsim_engine::{Direction, ScanRange};
 use quickcheck::{Arbitrary, Gen, quickcheck};
 
 use super::*;
-use crate::lent::row_of;
+use crate::cache::lent::row_of;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Keys with their values, and whether there are more.

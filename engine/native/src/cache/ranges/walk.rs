@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use kvsim_engine::{Direction, Key, ScanRange};
 
 use super::{Ranges, Span};
-use crate::entries::{Entries, Piece};
+use crate::cache::entries::{Entries, Piece};
 
 /// What a scan may take.
 struct Allowance {

@@ -17,13 +17,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use kvsim_engine::{CachedValues, Key, Mutation, ScanRange};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::draft::{Draft, DraftRow, DraftRows, draw_up};
-use crate::entries::Entries;
-use crate::leaf::{Leaf, ROW_OVERHEAD_BYTES};
-use crate::lent::{KEY_LEN_BYTES, Value, row_of, split};
+use crate::cache::draft::{Draft, DraftRow, DraftRows, draw_up};
+use crate::cache::entries::Entries;
+use crate::cache::leaf::{Leaf, ROW_OVERHEAD_BYTES};
+use crate::cache::lent::{KEY_LEN_BYTES, Value, row_of, split};
+use crate::cache::ranges::{Put, Ranges};
+use crate::cache::shard::{OVERHEAD_BYTES, Shard};
 use crate::lock::lock;
-use crate::ranges::{Put, Ranges};
-use crate::shard::{OVERHEAD_BYTES, Shard};
 
 const SHARDS: usize = 256;
 /// A row may take this share of a shard.

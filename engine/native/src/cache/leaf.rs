@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::lent::split;
+use crate::cache::lent::split;
 
 const HEAD_BYTES: usize = 16;
 
@@ -78,7 +78,7 @@ impl Leaf {
 
     /// Bytes of a row's key and value together.
     pub(crate) fn entry_bytes(&self, at: usize) -> usize {
-        self.rows[at].row.len() - crate::lent::KEY_LEN_BYTES
+        self.rows[at].row.len() - crate::cache::lent::KEY_LEN_BYTES
     }
 
     /// Where a key is, or would be.
@@ -138,7 +138,7 @@ impl Leaf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lent::row_of;
+    use crate::cache::lent::row_of;
 
     /// Goal: rows are found by their keys, also where the first bytes of keys are equal. Method: keys around the length of a head,
     /// put and removed in a mixed order, against a map.
