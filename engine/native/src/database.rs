@@ -17,10 +17,10 @@ use crate::cache::lent::Value;
 use crate::io::device::DeviceReport;
 use crate::io::driver::{self, Driver};
 use crate::io::file::DataFile;
-use crate::leader::{Beside, Counts, Shared};
 use crate::lock::lock;
 use crate::scan::widened;
-use crate::waiter::{Answer, Ticket};
+use crate::sync::leader::{Beside, Counts, Shared};
+use crate::sync::waiter::{Answer, Ticket};
 
 /// Memory that the engine is given; its own cache and buffers are shares of it.
 pub const ENGINE_MEMORY_BYTES: u64 = 512 << 20;

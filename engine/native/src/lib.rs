@@ -16,22 +16,19 @@
 mod api;
 mod cache;
 mod database;
-mod effects;
 pub mod gauge;
-mod intake;
 mod io;
-mod leader;
 mod lock;
 pub mod record;
 mod scan;
-mod waiter;
+mod sync;
 
 pub use api::error::{Failure, OpenError};
 pub use api::options::{DriverChoice, Kind, OpenOptions};
 pub use cache::entries::{Entries, Entry, Iter};
 pub use cache::lent::Value;
 pub use database::{Database, ENGINE_MEMORY_BYTES};
-pub use effects::IoCounts;
 pub use io::device::DeviceReport;
 pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
-pub use leader::Counts;
+pub use sync::effects::IoCounts;
+pub use sync::leader::Counts;

@@ -12,7 +12,7 @@ use kvsim_engine::{Direction, Key, ScanRange};
 use crate::cache::entries::Entries;
 use crate::cache::lent::split;
 use crate::cache::rows::Missing;
-use crate::leader::{Settled, Shared};
+use crate::sync::leader::{Settled, Shared};
 
 /// Keys in one piece of memory.
 #[derive(Default)]

@@ -8,9 +8,9 @@ use super::held::Held;
 use super::state::{Inside, Movable, Shared};
 use crate::cache::accepted::Accepted;
 use crate::cache::draft::Draft;
-use crate::intake::{Outcome, Queue, ROOM};
 use crate::lock::TURNS;
-use crate::waiter::Call;
+use crate::sync::intake::{Outcome, Queue, ROOM};
+use crate::sync::waiter::Call;
 
 /// Writes that the engine takes in one call. Beside each call it goes on with cleaning.
 const WRITES_PER_CALL: usize = 8;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kvsim_engine::{Mutation, ScanRange};
 
 use super::*;
-use crate::intake::Outcome;
+use crate::sync::intake::Outcome;
 use crate::{Database, Durability, OpenOptions};
 
 const PATIENCE: Duration = Duration::from_secs(30);

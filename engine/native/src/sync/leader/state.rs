@@ -10,11 +10,11 @@ use kvsim_engine::{Engine, Nanos, Promise, ScanRange};
 use crate::cache::accepted::Accepted;
 use crate::cache::draft::Draft;
 use crate::cache::rows::{Rows, Stamp};
-use crate::effects::{Effects, IoCounts};
-use crate::intake::Intake;
 use crate::io::driver::Driver;
 use crate::record::Recorder;
-use crate::waiter::{Seat, Ticket};
+use crate::sync::effects::{Effects, IoCounts};
+use crate::sync::intake::Intake;
+use crate::sync::waiter::{Seat, Ticket};
 
 /// The engine, which may move between threads as a whole.
 pub(super) struct Movable(pub(super) Engine);

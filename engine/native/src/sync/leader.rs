@@ -29,11 +29,11 @@ use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Requ
 use self::state::{Errands, Inside, Leader, Movable};
 use crate::cache::draft::Draft;
 use crate::cache::rows::Rows;
-use crate::effects::Effects;
-use crate::intake::Intake;
 use crate::io::driver::{Completion, Driver};
 use crate::record::Recorder;
-use crate::waiter::{Call, Receiver, Seat, Ticket};
+use crate::sync::effects::Effects;
+use crate::sync::intake::Intake;
+use crate::sync::waiter::{Call, Receiver, Seat, Ticket};
 
 pub(crate) use held::Held;
 pub use state::Counts;

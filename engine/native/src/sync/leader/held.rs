@@ -16,7 +16,7 @@ use std::sync::{Arc, MutexGuard};
 
 use super::state::{Errands, Inside, Leader, Shared};
 use crate::lock::{lock_patiently, try_lock};
-use crate::waiter::{Call, Seat};
+use crate::sync::waiter::{Call, Seat};
 
 /// The engine's lock, held.
 pub(crate) struct Held<'a> {

@@ -11,7 +11,7 @@ use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId, Status};
 use crate::cache::rows::{Rows, Stamp};
 use crate::io::driver::Driver;
 use crate::record::Recorder;
-use crate::waiter::{Receiver, Seat};
+use crate::sync::waiter::{Receiver, Seat};
 
 /// A request under way.
 pub(crate) struct Pending {
@@ -177,7 +177,7 @@ mod tests {
     use crate::api::options::{DriverChoice, OpenOptions};
     use crate::io::driver::{self, Driver};
     use crate::io::file::DataFile;
-    use crate::waiter::Ticket;
+    use crate::sync::waiter::Ticket;
 
     /// Goal: whether a write was refused is known whatever else fails in the same call. Method: it fails, and then another request.
     #[test]
