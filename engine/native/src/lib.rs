@@ -2,15 +2,16 @@
 //!
 //! The engine itself knows no threads, no clock and no files (see `kvsim-engine`). Here it gets them:
 //!
-//! - `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises;
-//! - `driver` carries operations to it: io_uring, or a pool of threads;
-//! - `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait;
-//! - [`gauge`] measures a disk through all that, for the simulator;
+//! - `api`: what callers choose, and why an opening fails;
+//! - `io`: `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises; `driver` carries operations to it: io_uring,
+//!   or a pool of threads;
+//! - `cache` answers most reads without the engine: `rows` by key (`shard`), and ranges of keys in order (`ranges`, `leaf`). `draft` is what a writer makes of
+//!   its rows before it takes any lock, and `entries` is what readers are lent;
+//! - `sync`: `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait; `intake` is where small relaxed writes wait,
+//!   acknowledged, for the engine;
 //! - [`record`] notes everything that is asked of the kernel, for those who want to crash it afterwards;
-//! - `rows` answers most reads without the engine: by key (`shard`), and ranges of keys in order (`ranges`, `leaf`);
-//! - `draft` is what a writer makes of its rows before it takes any lock; `intake` is where small relaxed writes wait, acknowledged, for the engine;
-//! - `scan` answers scans, with what `entries` lends;
-//! - `database` is what callers see.
+//! - [`gauge`] measures a disk through all that, for the simulator;
+//! - `scan` answers scans, and `database` is what callers see. Both lie above all the others.
 #![cfg(unix)]
 
 mod api;
