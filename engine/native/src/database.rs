@@ -103,10 +103,10 @@ impl Database {
             db_id: identity(),
             options: engine_options(&device, options),
         };
-        if let Some(recorder) = &options.recorder {
+        let recorder = options.recorder();
+        if let Some(recorder) = &recorder {
             recorder.opening(&config);
         }
-        let recorder = options.recorder.clone();
         let shared = Arc::new(Shared::new(
             Arc::from(driver),
             options.cache_bytes,

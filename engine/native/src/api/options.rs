@@ -51,6 +51,7 @@ pub struct OpenOptions {
     /// The engine's own options as `name=value` lines.
     pub engine: String,
     /// Notes everything that is asked of the kernel. For tests: it keeps a copy of every byte that is written.
+    #[cfg(feature = "record")]
     pub recorder: Option<Recorder>,
 }
 
@@ -64,7 +65,18 @@ impl Default for OpenOptions {
             cache_bytes: 256 << 20,
             assume_power_loss_protection: false,
             engine: String::new(),
+            #[cfg(feature = "record")]
             recorder: None,
         }
+    }
+}
+
+impl OpenOptions {
+    /// Who notes everything, if anybody does.
+    pub(crate) fn recorder(&self) -> Option<Recorder> {
+        #[cfg(feature = "record")]
+        return self.recorder.clone();
+        #[cfg(not(feature = "record"))]
+        None
     }
 }

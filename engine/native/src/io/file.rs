@@ -81,11 +81,13 @@ impl DataFile {
     }
 
     /// The same through the page cache.
+    #[cfg(feature = "gauge")]
     pub(crate) fn open_buffered(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
         DataFile::open_or_create(path, options, false)
     }
 
     /// Opens and locks a file or a device that is there, to read it only.
+    #[cfg(feature = "gauge")]
     pub(crate) fn open_to_read(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
         let opened = open_file(path, OFlags::RDONLY, true);
         let (file, direct) = opened.map_err(error(path, "cannot be opened"))?;
@@ -194,7 +196,7 @@ impl DataFile {
             through_writes: AtomicU64::new(0),
             flush_free: AtomicBool::new(false),
             max_bytes,
-            recorder: options.recorder.clone(),
+            recorder: options.recorder(),
         })
     }
 

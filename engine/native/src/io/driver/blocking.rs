@@ -95,7 +95,7 @@ fn write_synchronously(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result
 #[cfg(not(target_os = "linux"))]
 use write_then_flush as write_through;
 
-#[cfg(any(not(target_os = "linux"), test))]
+#[cfg(any(not(target_os = "linux"), all(test, feature = "record")))]
 fn write_then_flush(file: &DataFile, bytes: &[u8], offset: u64) -> io::Result<()> {
     file.write_all(bytes, offset)?;
     flush(file)
@@ -122,7 +122,7 @@ fn full_flush(file: &std::fs::File) -> io::Result<()> {
     file.sync_data()
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "record"))]
 mod tests {
     use super::*;
     use crate::OpenOptions;
