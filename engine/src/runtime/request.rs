@@ -21,7 +21,7 @@ pub(crate) struct OwnedMutation {
 }
 
 impl OwnedMutation {
-    pub(super) fn lend(&self) -> Mutation<'_> {
+    pub(crate) fn lend(&self) -> Mutation<'_> {
         match &self.value {
             Some(value) => Mutation::Put {
                 key: &self.key,
