@@ -11,9 +11,8 @@ use crate::api::cached_values::CachedValues;
 use crate::api::config::Settings;
 use crate::api::error::Error;
 use crate::api::marks::Mark;
-use crate::api::port::PROMISED;
 use crate::api::port::{
-    DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status,
+    DiskError, DiskOp, Level, Nanos, PROMISED, Port, Reply, RequestId, SnapshotId, Status,
 };
 use crate::api::stats::Stats;
 use crate::commit::state::{Group, Waiter};

@@ -3,9 +3,8 @@
 //! Invariant: an unknown option, a malformed value and one out of range are errors that name the option.
 
 use crate::api::error::Error;
-use crate::format::HEADER_AREA_BYTES;
-use crate::format::INLINE_BYTES_MAX;
 use crate::format::page::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::format::{HEADER_AREA_BYTES, INLINE_BYTES_MAX};
 
 /// What the device says of itself.
 #[derive(Debug, Clone)]

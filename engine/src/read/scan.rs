@@ -7,8 +7,7 @@
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::Version;
-use crate::read::state::{Sink, ValueResult};
-use crate::read::state::{Scan, Slot};
+use crate::read::state::{Scan, Sink, Slot, ValueResult};
 use crate::runtime::request::Verdict;
 
 const READS_IN_FLIGHT_MAX: usize = 16;

@@ -2,8 +2,7 @@
 
 use crate::api::buffer::IoBuf;
 use crate::api::error::Error;
-use crate::format::damage::Mismatch;
-use crate::format::damage::unreadable_at;
+use crate::format::damage::{Mismatch, unreadable_at};
 use crate::format::{Geometry, round_up, to_usize};
 use crate::recovery::salvage::{Salvaged, salvage};
 use crate::runtime::handle::Handle;
