@@ -13,7 +13,6 @@
 
 use std::iter::Peekable;
 
-use crate::api::error::Error;
 use crate::api::port::Level;
 use crate::core::Core;
 use crate::format::damage::Mismatch;

@@ -19,8 +19,8 @@
 use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::api::port::DiskOp;
-use crate::checkpoint;
 use crate::checkpoint::tree::PageSink;
+use crate::checkpoint::write as checkpoint;
 use crate::core::Core;
 use crate::format::checksum::Kind;
 use crate::format::damage::Mismatch;
