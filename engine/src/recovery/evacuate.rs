@@ -20,7 +20,7 @@ use crate::api::error::Error;
 use crate::api::marks::Mark;
 use crate::api::port::DiskOp;
 use crate::checkpoint::tree::PageSink;
-use crate::checkpoint::write as checkpoint;
+use crate::checkpoint::write;
 use crate::core::Core;
 use crate::format::checksum::Kind;
 use crate::format::damage::Mismatch;
@@ -73,7 +73,7 @@ pub(crate) async fn evacuate(
     }
     let before = handle.with(|core| go_on(core, superblock, recovered));
     let mut sink = PageSink::new(handle);
-    if !checkpoint::run(handle, &mut sink, before, writes).await? {
+    if !write::run(handle, &mut sink, before, writes).await? {
         return Err(no_space());
     }
     handle.with(|core| {
