@@ -1,35 +1,37 @@
-//! The state of one incarnation, and the way of every completion to whoever waits for it.
+//! The state of one incarnation, and what leaves the engine.
 //!
-//! Data plane: `log` (append), `index` (look up), `cache`. Control plane: everything that submits. What leaves the engine is
+//! It holds the state of every folder. What works on it is above, as further `impl Core` in those folders. What leaves the engine is
 //! collected in order and handed to the port at the end of the call.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use crate::buffer::IoBuf;
-use crate::cache::Cache;
-use crate::checksum::Identity;
-use crate::config::Settings;
-use crate::error::Error;
-use crate::executor::IoResult;
-use crate::extent::Extents;
-use crate::flight::{InFlight, Owner};
+use crate::api::buffer::IoBuf;
+use crate::api::cached_values::CachedValues;
+use crate::api::config::Settings;
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::{
+    DiskError, DiskOp, Level, Nanos, PROMISED, Port, Reply, RequestId, SnapshotId, Status,
+};
+use crate::api::stats::Stats;
+use crate::commit::state::{Group, Waiter};
 use crate::format::Geometry;
+use crate::format::checksum::Identity;
 use crate::format::superblock::Superblock;
-use crate::group::{Group, Waiter};
-use crate::index::{Index, Moved, Place, Version};
-use crate::log::Log;
-use crate::maintain::Maintenance;
-use crate::marks::Mark;
+use crate::gc::state::Maintenance;
+use crate::index::memory::{Index, Moved};
+use crate::index::place::{Place, Version};
+use crate::index::table::Slot;
+use crate::log::append::Log;
+use crate::log::tail::first_tail;
 use crate::mutant::{Mutant, mutant};
-use crate::port::{DiskError, DiskOp, Level, Nanos, Port, Reply, RequestId, SnapshotId, Status};
-use crate::promise::PROMISED;
-use crate::read::Reads;
-use crate::segments::Segments;
-use crate::stats::Stats;
-use crate::survivors::CachedValues;
-use crate::table::Slot;
-use crate::write::OwnedRequest;
+use crate::read::cache::Cache;
+use crate::read::state::Reads;
+use crate::runtime::flight::{InFlight, Owner};
+use crate::runtime::request::OwnedRequest;
+use crate::segments::extent_state::Extents;
+use crate::segments::usage::Segments;
 
 /// What leaves the engine, in order.
 #[derive(Debug)]
@@ -106,7 +108,7 @@ impl Core {
             block_bytes: device.physical_block_bytes.max(device.sector_bytes).into(),
             segment_bytes: settings.options.segment_bytes,
         };
-        let tail = crate::create::first_tail(&geometry, &id);
+        let tail = first_tail(&geometry, &id);
         Core {
             now,
             phase: Phase::Opening,
@@ -174,6 +176,13 @@ impl Core {
         self.reply(id, Reply::Failed(status, message));
     }
 
+    /// What was promised is refused: that must not go unnoticed.
+    fn break_promise(&mut self, message: &str) {
+        let text = format!("a write that was acknowledged cannot be kept: {message}");
+        self.log_line(Level::Error, text);
+        self.poison(DiskError::NoSpace);
+    }
+
     pub(crate) fn log_line(&mut self, level: Level, text: String) {
         self.out.push(Out::Log(level, text));
     }
@@ -192,31 +201,6 @@ impl Core {
                 Out::Log(level, text) => port.log(level, &text),
                 Out::Mark(mark) => port.mark(mark),
             }
-        }
-    }
-
-    /// An operation has ended.
-    pub(crate) fn complete(&mut self, tag: u64, result: IoResult) {
-        self.activity += 1;
-        let Some(ended) = self.in_flight.end(tag, result) else {
-            return;
-        };
-        match ended {
-            (Owner::Task, _) => unreachable!("its result is kept for it"),
-            (Owner::Value { read, part }, result) => self.value_read(read, part, result),
-            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FailedFlushRetried) => {
-                self.retry_flush();
-            }
-            (Owner::CommitFlush, Err(_)) if mutant(Mutant::FlushErrorIgnored) => {
-                self.commit_flushed();
-            }
-            (Owner::Values { joined }, result) => self.values_read(joined, result),
-            (_, Err(error)) => self.poison(error),
-            (Owner::Frame { lsn, submitted_at }, Ok(_)) => self.frame_written(lsn, submitted_at),
-            (Owner::Chunk { lsn }, Ok(_)) => self.chunk_written(lsn),
-            // After a failure no flush counts: what it covers may have been dropped before.
-            (Owner::CommitFlush, Ok(_)) if self.poisoned.is_some() => {}
-            (Owner::CommitFlush, Ok(_)) => self.commit_flushed(),
         }
     }
 

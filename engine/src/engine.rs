@@ -3,20 +3,28 @@
 //! Invariants: a call ends when there is nothing more to do; effects leave in the order in which they were decided; without
 //! requests, operations in flight or a wish, nothing ever happens.
 
-use std::cell::{Ref, RefCell, RefMut};
+mod close;
+mod complete;
+mod schedule;
+mod serve;
+
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::buffer::IoBuf;
-use crate::close::close;
-use crate::config::{Config, Settings};
+use self::close::close;
+use crate::api::buffer::IoBuf;
+use crate::api::cached_values::CachedValues;
+use crate::api::config::{Config, Settings};
+use crate::api::port::{
+    DiskError, Durability, Mutation, Nanos, PROMISED, Port, Request, RequestId, ScanRange, Status,
+};
+use crate::api::stats::Stats;
+use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
-use crate::executor::{Executor, Handle};
-use crate::port::{DiskError, Nanos, Port, Request, RequestId, ScanRange, Status};
-use crate::promise::PROMISED;
-use crate::recovery::open;
-use crate::stats::Stats;
-use crate::survivors::CachedValues;
+use crate::recovery::open::open;
+use crate::runtime::executor::Executor;
+use crate::runtime::handle::Handle;
 
 /// One incarnation of a database: from an opening to its close, or to the end of the process.
 pub struct Engine {
@@ -45,7 +53,7 @@ impl Engine {
             Err(error) => {
                 port.reply(
                     0,
-                    crate::port::Reply::Failed(Status::Invalid, error.to_string()),
+                    crate::api::port::Reply::Failed(Status::Invalid, error.to_string()),
                 );
                 return (None, None);
             }
@@ -111,6 +119,39 @@ impl Engine {
         now.then(|| core.walk(range, u64::MAX, |key, _| take(key)))
     }
 
+    /// Promises so much room, if there is so much.
+    #[must_use]
+    pub fn promise(&self, room: Room) -> Option<Promise> {
+        self.core.borrow().promise(room)
+    }
+
+    /// Takes writes that were promised, each of them all or nothing; nobody is answered. Returns when to call `tick` if nothing else happens before.
+    pub fn keep<'a>(
+        &mut self,
+        now: Nanos,
+        writes: impl Iterator<Item = &'a [Mutation<'a>]> + Clone,
+        port: &mut impl Port,
+    ) -> Option<Nanos> {
+        {
+            let mut core = self.core_at(now);
+            // Entries lie anywhere in memory: to look at them first has what each waits for come at the same time.
+            let keys = writes.clone().flatten().map(Mutation::key);
+            let known = keys.filter(|key| core.index.newest(key).is_some());
+            std::hint::black_box(known.count());
+            for mutations in writes {
+                let durability = Durability::Relaxed;
+                core.arrive(
+                    PROMISED,
+                    &Request::Write {
+                        mutations,
+                        durability,
+                    },
+                );
+            }
+        }
+        self.run(port)
+    }
+
     /// What the engine has done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -123,19 +164,15 @@ impl Engine {
         }
     }
 
-    pub(crate) fn core(&self) -> Ref<'_, Core> {
-        self.core.borrow()
-    }
-
     /// The core at the beginning of a call, at this time.
-    pub(crate) fn core_at(&mut self, now: Nanos) -> RefMut<'_, Core> {
+    fn core_at(&mut self, now: Nanos) -> RefMut<'_, Core> {
         let mut core = self.core.borrow_mut();
         core.at(now);
         core
     }
 
     /// Lets everything happen that can.
-    pub(crate) fn run(&mut self, port: &mut impl Port) -> Option<Nanos> {
+    fn run(&mut self, port: &mut impl Port) -> Option<Nanos> {
         let handle = Handle::new(self.core.clone());
         loop {
             let before = self.core.borrow().activity;

@@ -1,12 +1,14 @@
 //! A crash-safe ordered key/value engine as a state machine: no clock, no threads, no randomness, no I/O of its own.
 //!
 //! [`Engine`] takes requests, completions and time, and lets disk operations, replies and log lines out through a [`Port`].
-//! Everything else is inside:
+//! Everything else is inside, in folders. An arrow between files runs one way only: each folder keeps its state in files below `core`, which holds
+//! one of each, and what works on the core in files above.
 //!
-//! - *data plane*: `log` (append), `index` and `cache` (look up), `write`, `read`, `scan`;
-//! - *control plane*: `group` (commit), `recovery` (`replay`, `settle`, `evacuate`), `checkpoint` and `tree`, `cleaner`,
-//!   `release`, `maintain`, `grow`, `close`, as `async` procedures on the small `executor`;
-//! - `format`: the bytes on the device, which the book's chapter "The file format" describes.
+//! - `api`: what a driver and the engine say to each other; `format`: the bytes on the device, which the book's chapter "The file format" describes;
+//! - `log`: frames and the order of records; `index`: keys, versions and their places; `segments`: the use of space, and extents;
+//! - `commit`: the way of a write to its acknowledgement; `read`: single values and scans;
+//! - `checkpoint`, `gc` (garbage collection), `recovery`: `async` procedures, for which `runtime` has the small executor;
+//! - `engine`: the order of it all, from a call to the next wake-up.
 //!
 //! What is acknowledged as durable survives a power cut at any point; what was not acknowledged is wholly there or wholly
 //! not; what survives is a prefix of the order of requests; and damage is reported, never returned as a value.
@@ -14,71 +16,36 @@
 #[cfg(test)]
 extern crate self as kvsim_engine;
 
-mod buffer;
-mod cache;
-mod capacity;
+mod api;
 mod checkpoint;
-mod checksum;
-mod cleaner;
-mod close;
-mod config;
+mod commit;
 mod core;
 #[cfg(test)]
 mod crafted;
-mod create;
 mod engine;
-mod entry;
-mod error;
-mod evacuate;
-mod evidence;
-mod executor;
-mod extent;
-mod filter;
-mod flight;
 mod format;
-mod group;
-mod grow;
+mod gc;
 mod index;
-mod key;
-mod loaded;
 mod log;
-mod maintain;
-mod marks;
-mod move_chunks;
 mod mutant;
-mod option_help;
-mod pool;
-mod port;
-mod promise;
 mod read;
 mod recovery;
-mod release;
-mod replay;
-mod salvage;
-mod scan;
+mod runtime;
 mod segments;
-mod settle;
-mod stats;
-mod superblocks;
-mod survivors;
-mod table;
-mod tree;
-mod unproven;
-mod window;
-mod write;
 
-pub use buffer::{ALIGN_BYTES, IoBuf, Shared};
-pub use config::{CommitMode, Config, DeviceInfo, Options};
-pub use engine::Engine;
-pub use error::{Corruption, Error, Mismatch};
-pub use key::Key;
-pub use marks::Mark;
-pub use mutant::Mutant;
-pub use option_help::{OPTIONS, OptionHelp};
-pub use port::{
+pub use api::buffer::{ALIGN_BYTES, IoBuf, Shared};
+pub use api::cached_values::CachedValues;
+pub use api::config::{CommitMode, Config, DeviceInfo, Options};
+pub use api::error::Error;
+pub use api::marks::Mark;
+pub use api::option_help::{OPTIONS, OptionHelp};
+pub use api::port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
     RequestId, ScanRange, SnapshotId, Status,
 };
-pub use promise::{Promise, Room};
-pub use stats::Stats;
-pub use survivors::CachedValues;
+pub use api::stats::Stats;
+pub use commit::promise::{Promise, Room};
+pub use engine::Engine;
+pub use format::damage::{Corruption, Mismatch};
+pub use index::key::Key;
+pub use mutant::Mutant;

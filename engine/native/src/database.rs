@@ -10,17 +10,17 @@ use std::thread::JoinHandle;
 
 use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Status};
 
-use crate::device::DeviceReport;
-use crate::driver::{self, Driver};
-use crate::entries::Entries;
-use crate::error::{Failure, OpenError};
-use crate::file::DataFile;
-use crate::leader::{Beside, Counts, Shared};
-use crate::lent::Value;
+use crate::api::error::{Failure, OpenError};
+use crate::api::options::OpenOptions;
+use crate::cache::entries::Entries;
+use crate::cache::lent::Value;
+use crate::io::device::DeviceReport;
+use crate::io::driver::{self, Driver};
+use crate::io::file::DataFile;
 use crate::lock::lock;
-use crate::options::OpenOptions;
 use crate::scan::widened;
-use crate::waiter::{Answer, Ticket};
+use crate::sync::leader::{Beside, Counts, Shared};
+use crate::sync::waiter::{Answer, Ticket};
 
 /// Memory that the engine is given; its own cache and buffers are shares of it.
 pub const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
@@ -103,10 +103,10 @@ impl Database {
             db_id: identity(),
             options: engine_options(&device, options),
         };
-        if let Some(recorder) = &options.recorder {
+        let recorder = options.recorder();
+        if let Some(recorder) = &recorder {
             recorder.opening(&config);
         }
-        let recorder = options.recorder.clone();
         let shared = Arc::new(Shared::new(
             Arc::from(driver),
             options.cache_bytes,

@@ -2,47 +2,39 @@
 //!
 //! The engine itself knows no threads, no clock and no files (see `kvsim-engine`). Here it gets them:
 //!
-//! - `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises;
-//! - `driver` carries operations to it: io_uring, or a pool of threads;
-//! - `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait;
-//! - [`gauge`] measures a disk through all that, for the simulator;
-//! - [`record`] notes everything that is asked of the kernel, for those who want to crash it afterwards;
-//! - `rows` answers most reads without the engine: by key (`shard`), and ranges of keys in order (`ranges`, `leaf`);
-//! - `draft` is what a writer makes of its rows before it takes any lock; `intake` is where small relaxed writes wait, acknowledged, for the engine;
-//! - `scan` answers scans, with what `entries` lends;
-//! - `database` is what callers see.
+//! - `api`: what callers choose, and why an opening fails;
+//! - `io`: `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises; `driver` carries operations to it: io_uring,
+//!   or a pool of threads;
+//! - `cache` answers most reads without the engine: `rows` by key (`shard`), and ranges of keys in order (`ranges`, `leaf`). `draft` is what a writer makes of
+//!   its rows before it takes any lock, and `entries` is what readers are lent;
+//! - `sync`: `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait; `intake` is where small relaxed writes wait,
+//!   acknowledged, for the engine;
+//! - `record`, a feature, notes everything that is asked of the kernel, for those who want to crash it afterwards;
+//! - `gauge`, a feature, measures a disk through all that, for the simulator;
+//! - `scan` answers scans, and `database` is what callers see. Both lie above all the others.
 #![cfg(unix)]
 
-#[cfg(target_vendor = "apple")]
-mod apple;
+mod api;
+mod cache;
 mod database;
-mod device;
-mod draft;
-mod driver;
-mod effects;
-mod entries;
-mod error;
-mod file;
+#[cfg(feature = "gauge")]
 pub mod gauge;
-mod intake;
-mod leader;
-mod leaf;
-mod lent;
+mod io;
 mod lock;
-mod options;
-mod ranges;
+#[cfg(feature = "record")]
 pub mod record;
-mod rows;
+#[cfg(not(feature = "record"))]
+#[expect(dead_code, unreachable_pub, reason = "nobody can make a recorder")]
+mod record;
 mod scan;
-mod shard;
-mod waiter;
+mod sync;
 
+pub use api::error::{Failure, OpenError};
+pub use api::options::{DriverChoice, Kind, OpenOptions};
+pub use cache::entries::{Entries, Entry, Iter};
+pub use cache::lent::Value;
 pub use database::{Database, ENGINE_MEMORY_BYTES};
-pub use device::DeviceReport;
-pub use effects::IoCounts;
-pub use entries::{Entries, Entry, Iter};
-pub use error::{Failure, OpenError};
+pub use io::device::DeviceReport;
 pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
-pub use leader::Counts;
-pub use lent::Value;
-pub use options::{DriverChoice, Kind, OpenOptions};
+pub use sync::effects::IoCounts;
+pub use sync::leader::Counts;

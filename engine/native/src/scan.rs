@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use kvsim_engine::{Direction, Key, ScanRange};
 
-use crate::entries::Entries;
-use crate::leader::{Settled, Shared};
-use crate::lent::split;
-use crate::rows::Missing;
+use crate::cache::entries::Entries;
+use crate::cache::lent::split;
+use crate::cache::rows::Missing;
+use crate::sync::leader::{Settled, Shared};
 
 /// Keys in one piece of memory.
 #[derive(Default)]

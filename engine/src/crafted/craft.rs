@@ -1,15 +1,15 @@
 //! An image that can be edited: what the superblock leads to is found, changed, and all checksums are made right again.
 
 use super::common::Rng;
-use crate::checksum::{Identity, Kind};
-use crate::entry;
+use crate::format::checksum::{Identity, Kind};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::page::{self, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree};
 use crate::format::record::{self, Records};
 use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::format::superblock::{COPIES, SUPERBLOCK_BYTES, Superblock, Turn, copy_offset};
 use crate::format::{Geometry, to_usize};
-use crate::index::{Place, Version};
+use crate::index::entry;
+use crate::index::place::{Place, Version};
 
 /// A page of a tree, and which entry of which other page leads to it.
 struct Node {

@@ -18,8 +18,8 @@
 //! | 88 | | body: records, one after the other; then zeroes up to the next block |
 
 use super::{VERSION, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
-use crate::checksum::{Identity, Kind};
-use crate::error::Mismatch;
+use crate::format::checksum::{Identity, Kind};
+use crate::format::damage::Mismatch;
 use crate::mutant::{Mutant, mutant};
 
 const MAGIC: usize = 0;

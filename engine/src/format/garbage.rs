@@ -7,8 +7,8 @@ use super::record::{self, RecordKind, Records, record_bytes};
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use super::superblock::Superblock;
 use super::{Geometry, HEADER_AREA_BYTES, KEY_BYTES_MAX};
-use crate::checksum::Identity;
-use crate::entry;
+use crate::format::checksum::Identity;
+use crate::index::entry;
 
 const GEOMETRY: Geometry = Geometry {
     sector_bytes: 512,

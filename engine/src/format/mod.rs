@@ -1,7 +1,9 @@
 //! The on-disk format, one file per structure. Little-endian, fixed widths but in entries of pages; the book's chapter "The file format" is its
-//! prose. Parsers take any bytes and return [`Mismatch`](crate::error::Mismatch), never panic, and check every length
+//! prose. Parsers take any bytes and return [`Mismatch`](crate::format::damage::Mismatch), never panic, and check every length
 //! before they trust it.
 
+pub(crate) mod checksum;
+pub(crate) mod damage;
 pub(crate) mod frame;
 #[cfg(test)]
 mod garbage;
@@ -16,6 +18,8 @@ pub(crate) mod varint;
 pub(crate) const VERSION: u16 = 3;
 /// The header area holds the superblocks; segments follow it.
 pub(crate) const HEADER_AREA_BYTES: u64 = 256 << 10;
+/// No longer value lies in an entry: it would not fit in a page with every key.
+pub(crate) const INLINE_BYTES_MAX: usize = 1024;
 /// Keys are 1..=this.
 pub(crate) const KEY_BYTES_MAX: usize = 1024;
 

@@ -29,8 +29,8 @@ use super::{
     Geometry, HEADER_AREA_BYTES, KEY_BYTES_MAX, VERSION, get_u16, get_u32, get_u64, put_u16,
     put_u32, put_u64,
 };
-use crate::checksum::{Identity, Kind};
-use crate::error::Mismatch;
+use crate::format::checksum::{Identity, Kind};
+use crate::format::damage::Mismatch;
 
 const MAGIC: usize = 0;
 const FORMAT_VERSION: usize = MAGIC + 4;

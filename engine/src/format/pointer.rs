@@ -10,7 +10,7 @@
 
 use super::frame::FRAME_HEADER_BYTES;
 use super::{Geometry, HEADER_AREA_BYTES, get_u32, get_u64, put_u32, put_u64};
-use crate::error::Mismatch;
+use crate::format::damage::Mismatch;
 
 /// A chunk is read and verified as one.
 pub(crate) const CHUNK_BYTES_MAX: u64 = 256 << 10;

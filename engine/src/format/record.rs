@@ -18,8 +18,8 @@
 //! holds also when the version was moved more than once.
 
 use super::{KEY_BYTES_MAX, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
-use crate::checksum::{Identity, Kind};
-use crate::error::Mismatch;
+use crate::format::checksum::{Identity, Kind};
+use crate::format::damage::Mismatch;
 
 const CHECKSUM: usize = 0;
 const SEQUENCE: usize = CHECKSUM + 8;

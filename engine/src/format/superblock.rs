@@ -29,8 +29,8 @@
 
 use super::page::{PAGE_REF_BYTES, PageRef, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use super::{VERSION, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
-use crate::checksum::{Identity, Kind};
-use crate::error::Mismatch;
+use crate::format::checksum::{Identity, Kind};
+use crate::format::damage::Mismatch;
 use crate::mutant::{Mutant, mutant};
 
 const MAGIC: usize = 0;

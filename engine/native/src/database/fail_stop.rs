@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::*;
-use crate::driver::Completion;
+use crate::io::driver::Completion;
 
 /// A driver that once, when told to, says of what has ended that it was something else, which never began. No engine survives that. Or it panics where
 /// somebody waits for the disk.

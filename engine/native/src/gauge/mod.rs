@@ -18,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use kvsim_engine::{DiskOp, IoBuf};
 
-use crate::device::DeviceReport;
-use crate::driver::{self, Completion, Driver};
-use crate::error::OpenError;
-use crate::file::{DataFile, Growth};
+use crate::api::error::OpenError;
+use crate::api::options::OpenOptions;
+use crate::io::device::DeviceReport;
+use crate::io::driver::{self, Completion, Driver};
+use crate::io::file::{DataFile, Growth};
 use crate::lock::lock;
-use crate::options::OpenOptions;
 
 pub use returns::Returns;
 

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Access, Gauge, GaugeError, incompressible, nanos, now};
-use crate::driver::blocking;
+use crate::io::driver::blocking;
 use crate::lock::lock_patiently;
-use crate::waiter::{Call, Seat};
+use crate::sync::waiter::{Call, Seat};
 
 /// What a client adds to a group, a kilobyte and a little more.
 const RECORD_BYTES: usize = 1064;

@@ -1,0 +1,4 @@
+//! What callers choose, and why an opening fails.
+
+pub(crate) mod error;
+pub(crate) mod options;

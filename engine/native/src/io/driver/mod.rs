@@ -1,0 +1,135 @@
+//! Drivers: how disk operations reach a file or a device, and how their ends come back.
+//!
+//! Invariants of every driver:
+//! - an operation that was queued ends exactly once, and its buffer is kept until then;
+//! - a write ends well only when all of its bytes are written, and if it was asked to go through, when they are durable;
+//! - a flush ends well only when everything that had ended before it was queued is durable, by the kind of durability asked for.
+
+pub(crate) mod blocking;
+#[cfg(target_os = "linux")]
+pub(crate) mod linux;
+mod pool;
+#[cfg(target_os = "linux")]
+mod uring;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kvsim_engine::{DiskError, DiskOp, IoBuf};
+
+use crate::api::options::DriverChoice;
+use crate::io::file::DataFile;
+
+/// The end of an operation; a read brings its buffer.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    pub(crate) tag: u64,
+    pub(crate) result: Result<Option<IoBuf>, DiskError>,
+}
+
+/// Where operations go.
+///
+/// Many threads may call `start` and `wake`; `queue` is called by one at a time, and so are `wait` and `reap`; `wait` may go
+/// on while another thread reaps.
+pub(crate) trait Driver: Send + Sync {
+    /// Its name for reports.
+    fn name(&self) -> &'static str;
+    /// Takes an operation over. It may wait for `start` or `wait` to begin.
+    fn queue(&self, tag: u64, op: DiskOp);
+    /// Begins what was queued.
+    fn start(&self);
+    /// Does, on the calling thread, what was queued alone and not begun, if that is quicker than to begin it; says whether it did.
+    /// Its end is there for `reap`, and for nobody who sleeps in `wait`.
+    fn work(&self) -> bool {
+        false
+    }
+    /// Begins what was queued, then sleeps until something has ended, someone calls `wake`, or the time is over.
+    fn wait(&self, timeout: Option<Duration>);
+    /// Makes the present `wait`, or the next, return.
+    fn wake(&self);
+    /// Whoever would have waited did something else, and sees all that was done up to now: wake-ups sent before need not arrive.
+    fn awake(&self) {}
+    /// Whether `reap` would find something, as far as can be said without asking the kernel. Called as `reap` is.
+    fn has_ended(&self) -> bool {
+        false
+    }
+    /// Takes what has ended.
+    fn reap(&self, done: &mut Vec<Completion>);
+}
+
+/// The driver that was asked for, or the best there is, and why it is not the first choice.
+pub(crate) fn choose(
+    file: &Arc<DataFile>,
+    choice: DriverChoice,
+) -> Result<(Box<dyn Driver>, Option<String>), String> {
+    let pool = || -> Result<Box<dyn Driver>, String> {
+        let pool =
+            pool::Pool::new(file).map_err(|error| format!("no thread can be started: {error}"))?;
+        Ok(Box::new(pool))
+    };
+    match choice {
+        DriverChoice::Threads => Ok((pool()?, None)),
+        #[cfg(target_os = "linux")]
+        DriverChoice::Uring | DriverChoice::Auto => match uring::Uring::new(Arc::clone(file)) {
+            Ok(uring) => Ok((Box::new(uring), None)),
+            Err(error) if choice == DriverChoice::Auto => Ok((
+                pool()?,
+                Some(format!("the kernel refuses io_uring: {error}")),
+            )),
+            Err(error) => Err(format!("io_uring cannot be used: {error}")),
+        },
+        #[cfg(not(target_os = "linux"))]
+        DriverChoice::Auto => Ok((pool()?, None)),
+        #[cfg(not(target_os = "linux"))]
+        DriverChoice::Uring => Err("io_uring exists on Linux only".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+    use crate::api::options::OpenOptions;
+
+    const WAKE_UPS: u64 = 20_000;
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Goal: nobody who waits is left asleep, also if others take what has ended, wake-ups included, before it sleeps. Method: one thread waits
+    /// again and again, the other wakes it and takes everything until it has returned; with each driver.
+    #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a lost wake-up is not to hang the test"
+    )]
+    fn a_wake_up_arrives_whoever_takes_it() {
+        for choice in [DriverChoice::Auto, DriverChoice::Threads] {
+            let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+            let file = DataFile::open(&directory.path().join("file"), &OpenOptions::default());
+            let (driver, _) = choose(&Arc::new(file.expect("a file")), choice).expect("a driver");
+            let (returned, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stopping.load(Ordering::SeqCst) {
+                        driver.wait(Some(2 * PATIENCE));
+                        returned.fetch_add(1, Ordering::SeqCst);
+                    }
+                });
+                let began = Instant::now();
+                let mut lost = false;
+                for _ in 0..WAKE_UPS {
+                    let before = returned.load(Ordering::SeqCst);
+                    driver.wake();
+                    while returned.load(Ordering::SeqCst) == before && !lost {
+                        driver.reap(&mut Vec::new());
+                        lost = began.elapsed() > PATIENCE;
+                    }
+                }
+                stopping.store(true, Ordering::SeqCst);
+                driver.wake();
+                assert!(!lost, "{}: a wake-up was lost", driver.name());
+            });
+        }
+    }
+}

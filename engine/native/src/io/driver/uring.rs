@@ -1,0 +1,537 @@
+//! io_uring: operations are queued in memory that the kernel shares, and one system call begins them and waits for ends.
+//!
+//! The file is registered, so that the kernel need not look it up for each operation. A thread that waits submits in the same
+//! call; one that does not wait submits without waiting. What blocks by nature (growing) has a thread of its own, which sleeps otherwise.
+//!
+//! Invariants: the memory of an operation under way is kept in `slots` until the kernel has said that it is done with it, also
+//! while the driver is dropped; a transfer that was cut short goes on with its rest; `queue` and `reap` are each called by one
+//! thread at a time, as `Driver` says, and a lock of its own guards each ring's end; a wake-up is sent once, and once more whenever
+//! somebody else has taken it before whoever waits has returned.
+#![expect(
+    unsafe_code,
+    reason = "the kernel is given addresses, and keeps them until completion"
+)]
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+use kvsim_engine::{DiskError, DiskOp, IoBuf};
+
+use super::{Completion, Driver, blocking};
+use crate::io::file::DataFile;
+use crate::lock::lock;
+use crate::record::{Call, CallId};
+
+const ENTRIES: u32 = 256;
+/// The registered file.
+const FILE: Fixed = Fixed(0);
+/// Marks the completion of a wake-up.
+const WAKE: u64 = u64::MAX;
+/// `RWF_DSYNC` of `linux/fs.h`: the write is durable when it completes.
+const RWF_DSYNC: i32 = 0x2;
+
+/// What the kernel works on.
+struct Slot {
+    tag: u64,
+    work: Work,
+    /// Bytes of it that are done.
+    done: usize,
+    /// What the recording calls it, if there is one.
+    recorded: Option<CallId>,
+}
+
+enum Work {
+    Read {
+        offset: u64,
+        buffer: IoBuf,
+    },
+    Write {
+        offset: u64,
+        data: Arc<IoBuf>,
+        through: bool,
+    },
+    Flush,
+}
+
+#[derive(Default)]
+struct Slots {
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    /// Ends of what did not go through the ring.
+    ended: Vec<Completion>,
+    /// Operations of the thread for what blocks.
+    elsewhere: usize,
+    /// A lone write that nobody has begun: whoever waits next, or works, does it itself.
+    lone: Option<(u64, DiskOp)>,
+    /// Somebody is at it.
+    lone_under_way: bool,
+}
+
+pub(crate) struct Uring {
+    ring: Arc<Ring>,
+    /// What blocks goes there. Both are there until the driver is dropped.
+    blocking: Option<Sender<(u64, DiskOp)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Ring {
+    ring: IoUring,
+    file: Arc<DataFile>,
+    slots: Mutex<Slots>,
+    /// Guards the submission queue's tail.
+    submission: Mutex<()>,
+    /// A wake-up is on its way, and nobody has returned from `wait` since. Who waits may have to wait for a processor too, and meanwhile one is enough.
+    waking: AtomicBool,
+    /// Completions of wake-ups that nobody has taken.
+    wake_ups: AtomicUsize,
+}
+
+impl Uring {
+    pub(crate) fn new(file: Arc<DataFile>) -> io::Result<Uring> {
+        let ring: IoUring = IoUring::builder().setup_clamp().build(ENTRIES)?;
+        if !ring.params().is_feature_ext_arg() {
+            return Err(io::Error::other("it cannot wait with a timeout"));
+        }
+        ring.submitter().register_files(&[file.file.as_raw_fd()])?;
+        let ring = Ring {
+            ring,
+            file,
+            slots: Mutex::default(),
+            submission: Mutex::new(()),
+            waking: AtomicBool::new(false),
+            wake_ups: AtomicUsize::new(0),
+        };
+        let ring = Arc::new(ring);
+        let (blocking, operations) = std::sync::mpsc::channel();
+        let serving = Arc::clone(&ring);
+        let thread = std::thread::Builder::new()
+            .name("kvsim-grow".to_owned())
+            .spawn(move || serving.serve(&operations))?;
+        Ok(Uring {
+            ring,
+            blocking: Some(blocking),
+            thread: Some(thread),
+        })
+    }
+
+    /// Has it done on the thread for what blocks. Without that thread it fails.
+    fn queue_blocking(&self, tag: u64, op: DiskOp) {
+        lock(&self.ring.slots).elsewhere += 1;
+        let sent = self
+            .blocking
+            .as_ref()
+            .is_some_and(|to| to.send((tag, op)).is_ok());
+        if !sent {
+            self.ring.end_elsewhere(tag, Err(DiskError::Write));
+        }
+    }
+}
+
+impl Slot {
+    /// What is left to do of it, as the kernel wants to be told.
+    fn entry(&mut self, index: usize) -> squeue::Entry {
+        let done = self.done;
+        let entry = match &mut self.work {
+            Work::Read { offset, buffer } => {
+                let rest = &mut buffer[done..];
+                opcode::Read::new(FILE, rest.as_mut_ptr(), len32(rest.len()))
+                    .offset(*offset + done as u64)
+                    .build()
+            }
+            Work::Write {
+                offset,
+                data,
+                through,
+            } => {
+                let rest = &data[done..];
+                opcode::Write::new(FILE, rest.as_ptr(), len32(rest.len()))
+                    .offset(*offset + done as u64)
+                    .rw_flags(if *through { RWF_DSYNC } else { 0 })
+                    .build()
+            }
+            Work::Flush => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
+        };
+        entry.user_data(index as u64)
+    }
+
+    /// What the entry tells the kernel, in a recording's words; nothing of what this driver thinks that it told.
+    fn call(&self, entry: &squeue::Entry) -> Call {
+        let told = Told::of(entry);
+        match &self.work {
+            Work::Read { .. } if told.opcode == opcode::Read::CODE => Call::Read {
+                offset: told.offset,
+                len_bytes: told.len as u64,
+            },
+            Work::Write { data, .. } if told.opcode == opcode::Write::CODE => {
+                let start = told.address - data.as_ptr().addr();
+                Call::Write {
+                    offset: told.offset,
+                    data: data[start..start + told.len].into(),
+                    through: told.rw_flags & RWF_DSYNC != 0,
+                }
+            }
+            Work::Flush if told.opcode == opcode::Fsync::CODE => Call::Flush,
+            _ => panic!("an entry of another kind: {entry:?}"),
+        }
+    }
+
+    fn error(&self, errno: i32) -> DiskError {
+        match self.work {
+            Work::Read { .. } => DiskError::Read,
+            Work::Flush => DiskError::Flush,
+            Work::Write { .. } if errno == rustix::io::Errno::NOSPC.raw_os_error() => {
+                DiskError::NoSpace
+            }
+            Work::Write { .. } => DiskError::Write,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.work {
+            Work::Read { buffer, .. } => buffer.len(),
+            Work::Write { data, .. } => data.len(),
+            Work::Flush => 0,
+        }
+    }
+}
+
+/// The fields of an entry, as the kernel reads them: `struct io_uring_sqe` of `linux/io_uring.h`.
+struct Told {
+    opcode: u8,
+    offset: u64,
+    address: usize,
+    len: usize,
+    rw_flags: i32,
+}
+
+impl Told {
+    fn of(entry: &squeue::Entry) -> Told {
+        // SAFETY: an entry is the kernel's structure of 64 bytes and nothing else, and it was zeroed before its fields were set.
+        let bytes: [u8; 64] = unsafe { std::mem::transmute(entry.clone()) };
+        let field =
+            |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let size = |number: u64| usize::try_from(number).expect("an address or a length in memory");
+        let word =
+            |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        Told {
+            opcode: bytes[0],
+            offset: field(8),
+            address: size(field(16)),
+            len: size(u64::from(word(24))),
+            rw_flags: word(28).cast_signed(),
+        }
+    }
+}
+
+fn len32(len: usize) -> u32 {
+    u32::try_from(len).expect("an operation is below 4 GiB")
+}
+
+impl Ring {
+    fn push(&self, entry: &squeue::Entry) {
+        let _guard = lock(&self.submission);
+        loop {
+            // SAFETY: the guard makes this the only use of the submission queue.
+            let mut queue = unsafe { self.ring.submission_shared() };
+            // SAFETY: the entry's memory lies in `slots`, in heap buffers that do not move, until its completion was reaped.
+            if unsafe { queue.push(entry) }.is_ok() {
+                return;
+            }
+            drop(queue);
+            self.enter(0, None);
+        }
+    }
+
+    /// Begins what is queued; waits for `want` completions.
+    fn enter(&self, want: usize, timeout: Option<Duration>) {
+        let submitter = self.ring.submitter();
+        let result = match timeout {
+            Some(timeout) => {
+                let time = Timespec::from(timeout);
+                submitter.submit_with_args(want, &SubmitArgs::new().timespec(&time))
+            }
+            None => submitter.submit_and_wait(want),
+        };
+        if let Err(error) = result {
+            // The time is over, a signal came, or there are completions to take first: the caller looks and comes again.
+            let passing = [
+                rustix::io::Errno::TIME,
+                rustix::io::Errno::INTR,
+                rustix::io::Errno::BUSY,
+                rustix::io::Errno::AGAIN,
+            ];
+            let code = error.raw_os_error();
+            assert!(
+                passing
+                    .iter()
+                    .any(|errno| code == Some(errno.raw_os_error())),
+                "io_uring does not take operations any more: {error}"
+            );
+        }
+    }
+
+    fn take_slot(&self, slot: Slot) -> squeue::Entry {
+        let mut slots = lock(&self.slots);
+        let index = slots.free.pop().unwrap_or_else(|| {
+            slots.slots.push(None);
+            slots.slots.len() - 1
+        });
+        self.begin(slots.slots[index].insert(slot), index)
+    }
+
+    /// The entry for what is left of it, noted if somebody records.
+    fn begin(&self, slot: &mut Slot, index: usize) -> squeue::Entry {
+        let entry = slot.entry(index);
+        if let Some(recorder) = &self.file.recorder {
+            slot.recorded = Some(recorder.begun(slot.call(&entry)));
+        }
+        entry
+    }
+
+    fn note_end(&self, slot: &Slot, result: i32) {
+        if let (Some(recorder), Some(call)) = (&self.file.recorder, slot.recorded) {
+            recorder.ended(call, u64::try_from(result).map_err(|_| -result));
+        }
+    }
+
+    fn reap(&self, done: &mut Vec<Completion>) {
+        let mut slots = lock(&self.slots);
+        done.append(&mut slots.ended);
+        let mut again = Vec::new();
+        let mut wake_ups = 0;
+        // SAFETY: `reap` is called by one thread at a time, and nothing else uses the completion queue.
+        let completions = unsafe { self.ring.completion_shared() };
+        for completion in completions {
+            if completion.user_data() == WAKE {
+                wake_ups += 1;
+                continue;
+            }
+            let index = usize::try_from(completion.user_data()).expect("it is an index");
+            let mut slot = slots.slots[index].take().expect("it is under way");
+            self.note_end(&slot, completion.result());
+            match slot.progress(completion.result()) {
+                Progress::More => {
+                    again.push(self.begin(slots.slots[index].insert(slot), index));
+                }
+                Progress::Ended(result) => {
+                    slots.free.push(index);
+                    let tag = slot.tag;
+                    let result = result.map(|()| match slot.work {
+                        Work::Read { buffer, .. } => Some(buffer),
+                        _ => None,
+                    });
+                    done.push(Completion { tag, result });
+                }
+            }
+        }
+        drop(slots);
+        for entry in &again {
+            self.push(entry);
+        }
+        if wake_ups > 0 {
+            self.wake_ups.fetch_sub(wake_ups, Ordering::Relaxed);
+            // Whoever it was for may not sleep yet, and would not be woken.
+            if self.waking.load(Ordering::SeqCst) {
+                self.send_wake_up();
+            }
+        }
+    }
+
+    fn wake(&self) {
+        if !self.waking.swap(true, Ordering::SeqCst) {
+            self.send_wake_up();
+        }
+    }
+
+    fn send_wake_up(&self) {
+        self.wake_ups.fetch_add(1, Ordering::Relaxed);
+        self.push(&opcode::Nop::new().build().user_data(WAKE));
+        self.enter(0, None);
+    }
+}
+
+enum Progress {
+    More,
+    Ended(Result<(), DiskError>),
+}
+
+impl Slot {
+    fn progress(&mut self, result: i32) -> Progress {
+        // `CANCELED`: the thread that submitted it has ended before the kernel began with it.
+        let again = [
+            rustix::io::Errno::INTR,
+            rustix::io::Errno::AGAIN,
+            rustix::io::Errno::CANCELED,
+        ];
+        match usize::try_from(result) {
+            Err(_) if again.iter().any(|errno| errno.raw_os_error() == -result) => Progress::More,
+            Err(_) => Progress::Ended(Err(self.error(-result))),
+            Ok(0) if self.len() > self.done => Progress::Ended(Err(self.error(0))),
+            Ok(bytes) => {
+                self.done += bytes;
+                if self.done < self.len() {
+                    Progress::More
+                } else {
+                    Progress::Ended(Ok(()))
+                }
+            }
+        }
+    }
+}
+
+impl Driver for Uring {
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
+    fn queue(&self, tag: u64, op: DiskOp) {
+        let mut slots = lock(&self.ring.slots);
+        if matches!(op, DiskOp::Write { through: true, .. }) && slots.takes_lone() {
+            slots.lone = Some((tag, op));
+            return;
+        }
+        drop(slots);
+        match op {
+            DiskOp::Discard { .. } | DiskOp::Grow { .. } => self.queue_blocking(tag, op),
+            _ => self.ring.queue(tag, op),
+        }
+    }
+
+    fn start(&self) {
+        let lone = lock(&self.ring.slots).lone.take();
+        if let Some((tag, op)) = lone {
+            self.ring.queue(tag, op);
+        }
+        self.ring.enter(0, None);
+    }
+
+    fn work(&self) -> bool {
+        let mut slots = lock(&self.ring.slots);
+        let Some((tag, op)) = slots.lone.take() else {
+            return false;
+        };
+        slots.lone_under_way = true;
+        let company = slots.slots.len() > slots.free.len();
+        drop(slots);
+        if company {
+            // What was queued after it must not wait for it.
+            self.ring.enter(0, None);
+        }
+        let result = blocking::execute(&self.ring.file, op);
+        let mut slots = lock(&self.ring.slots);
+        slots.lone_under_way = false;
+        slots.ended.push(Completion { tag, result });
+        true
+    }
+
+    fn wait(&self, timeout: Option<Duration>) {
+        if !lock(&self.ring.slots).ended.is_empty() {
+            self.start();
+        } else if !self.work() {
+            self.ring.enter(1, timeout);
+        }
+        self.awake();
+    }
+
+    fn wake(&self) {
+        self.ring.wake();
+    }
+
+    fn awake(&self) {
+        self.ring.waking.store(false, Ordering::SeqCst);
+    }
+
+    fn has_ended(&self) -> bool {
+        // SAFETY: it is called as `reap` is, by one thread at a time.
+        let completions = unsafe { self.ring.ring.completion_shared() };
+        completions.len() > self.ring.wake_ups.load(Ordering::Relaxed)
+    }
+
+    fn reap(&self, done: &mut Vec<Completion>) {
+        self.ring.reap(done);
+    }
+}
+
+impl Slots {
+    fn is_idle(&self) -> bool {
+        let under_way = self.slots.len() - self.free.len() + self.elsewhere;
+        under_way == 0 && self.takes_lone()
+    }
+
+    /// Whether there is no lone write. What else is under way does not matter to one: the kernel hands write-through to a thread of its own,
+    /// which takes longer than to do it here, and reads and plain writes end by themselves.
+    fn takes_lone(&self) -> bool {
+        self.lone.is_none() && !self.lone_under_way
+    }
+}
+
+impl Ring {
+    fn queue(self: &Arc<Ring>, tag: u64, op: DiskOp) {
+        let work = match op {
+            DiskOp::Read { offset, buffer } => Work::Read { offset, buffer },
+            DiskOp::Write {
+                offset,
+                data,
+                through,
+            } => {
+                self.file.note_write(through);
+                Work::Write {
+                    offset,
+                    data,
+                    through,
+                }
+            }
+            DiskOp::Flush => Work::Flush,
+            DiskOp::Discard { .. } | DiskOp::Grow { .. } => unreachable!("it blocks"),
+        };
+        let slot = Slot {
+            tag,
+            work,
+            done: 0,
+            recorded: None,
+        };
+        let entry = self.take_slot(slot);
+        self.push(&entry);
+    }
+
+    /// Does what blocks, one after the other, until the driver is dropped.
+    fn serve(&self, operations: &Receiver<(u64, DiskOp)>) {
+        for (tag, op) in operations {
+            let work = AssertUnwindSafe(|| blocking::execute(&self.file, op));
+            let result = catch_unwind(work).unwrap_or(Err(DiskError::Write));
+            self.end_elsewhere(tag, result);
+        }
+    }
+
+    fn end_elsewhere(&self, tag: u64, result: Result<Option<IoBuf>, DiskError>) {
+        let mut slots = lock(&self.slots);
+        slots.elsewhere -= 1;
+        slots.ended.push(Completion { tag, result });
+        drop(slots);
+        self.wake();
+    }
+}
+
+impl Drop for Uring {
+    /// The kernel must be done with the buffers before they are freed.
+    fn drop(&mut self) {
+        let mut done = Vec::new();
+        while !lock(&self.ring.slots).is_idle() {
+            self.wait(Some(Duration::from_millis(100)));
+            self.reap(&mut done);
+        }
+        self.blocking = None;
+        if let Some(thread) = self.thread.take() {
+            let joined = thread.join();
+            debug_assert!(joined.is_ok(), "the thread for what blocks panicked");
+        }
+    }
+}

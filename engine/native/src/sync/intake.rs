@@ -1,0 +1,108 @@
+//! Small relaxed writes, which are accepted before the engine has them: their rows are in the cache, and if somebody else is at work in the engine their clients go on, and
+//! whoever lets its lock go hands them in, many at a time. So clients neither wait for the lock nor pass the engine's memory from processor to processor with each write.
+//! (Many requests served by whoever holds the lock: flat combining, Hendler, Incze, Shavit and Tzafrir, SPAA 2010.)
+//!
+//! Invariants:
+//! - a write is accepted only as far as the engine has promised room for it, so nothing that was acknowledged is refused later (see the engine's `promise`);
+//! - the order in which writes are accepted is the order in which their rows come into the cache and in which the engine gets them: whoever hands anything else in
+//!   hands in first what lies here, and a write that goes to the engine directly does so with this closed;
+//! - nothing lies here that nobody is going to hand in: who accepts a write then tries the engine's lock, and who has let that go looks here.
+
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, MutexGuard};
+
+use kvsim_engine::{Durability, Mutation, Promise, Reply, Request, RequestId, Room};
+
+use crate::cache::accepted::Accepted;
+use crate::cache::draft::Draft;
+use crate::cache::rows::Rows;
+use crate::lock::lock;
+use crate::record::Recorder;
+
+/// What is accepted at most before it is handed in.
+pub(crate) const ROOM: Room = Room {
+    changes: 64,
+    bytes: 256 << 10,
+};
+/// The number that recordings know accepted writes by: each is answered as soon as it is noted, so they can share one.
+const RECORDED_AS: RequestId = RequestId::MAX;
+
+/// What became of a write.
+pub(crate) enum Outcome {
+    Accepted,
+    /// There will be room when somebody has handed in what lies here.
+    Full,
+    /// It has to go to the engine directly.
+    Refused,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    /// Of the engine, for as much as may lie here. Without one nothing is accepted.
+    pub(crate) promise: Option<Promise>,
+    changes: Vec<Accepted>,
+    bytes: usize,
+}
+
+#[derive(Default)]
+pub(crate) struct Intake {
+    waiting: AtomicUsize,
+    queue: Mutex<Queue>,
+}
+
+impl Intake {
+    /// Whether something lies here. What the caller did before, everybody sees who accepts a write from now on.
+    pub(crate) fn is_waiting(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Nothing is accepted as long as this is held.
+    pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    /// Takes out what lies there, in exchange for memory to go on with.
+    pub(crate) fn take(&self, queue: &mut Queue, memory: Vec<Accepted>) -> Vec<Accepted> {
+        assert!(memory.is_empty(), "it is memory and nothing else");
+        queue.bytes = 0;
+        self.waiting.store(0, Ordering::SeqCst);
+        std::mem::replace(&mut queue.changes, memory)
+    }
+
+    /// Accepts a write, if it may be: then it is in the cache, and acknowledged.
+    pub(crate) fn accept(
+        &self,
+        draft: &Draft<'_>,
+        rows: &Rows,
+        recorder: Option<&Recorder>,
+    ) -> Outcome {
+        let batch = draft.batch();
+        let bytes: usize = batch.iter().map(Mutation::bytes).sum();
+        let fits = batch.len() <= ROOM.changes && bytes <= ROOM.bytes;
+        let mut queue = self.queue();
+        if !fits || !queue.promise.is_some_and(|it| it.covers(batch)) {
+            return Outcome::Refused;
+        }
+        if queue.changes.len() + batch.len() > ROOM.changes || queue.bytes + bytes > ROOM.bytes {
+            return Outcome::Full;
+        }
+        if let Some(recorder) = recorder {
+            let (mutations, durability) = (batch, Durability::Relaxed);
+            let request = Request::Write {
+                mutations,
+                durability,
+            };
+            recorder.handed_in(RECORDED_AS, &request);
+            recorder.answered(RECORDED_AS, &Reply::Done);
+        }
+        queue.bytes += bytes;
+        draft.copy_to(&mut queue.changes);
+        self.waiting.store(queue.changes.len(), Ordering::SeqCst);
+        rows.apply(draft);
+        drop(queue);
+        // Whoever lets the engine's lock go from now on sees that something lies here; who has done so before has left it free.
+        fence(Ordering::SeqCst);
+        Outcome::Accepted
+    }
+}

@@ -1,0 +1,526 @@
+//! One engine, many threads: the lock around it, and who waits for the disk.
+//!
+//! A request is handed in under the lock, by the thread that makes it. If its reply has to wait for the disk, somebody has to
+//! wait there too: the first such thread becomes the *leader*. It sleeps in the driver on behalf of all, hands completions to the
+//! engine, tells the others, and when its own reply has come passes the lead on. Where nobody waits, as with relaxed writes, a
+//! thread of the database leads; it sleeps when there is nothing to lead.
+//!
+//! Invariants:
+//! - whenever operations are under way or the engine has a wish, there is a leader, or the database's own thread has a timer set;
+//! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
+//! - a small relaxed write may be accepted before the engine has it: whoever holds the lock hands it in before anything else, or when the lock has been let go
+//!   (see `intake`);
+//! - if the engine panics, or whoever works for all outside its lock, it is given up, and nobody waits for it (see `held`).
+
+mod held;
+mod state;
+mod taking_in;
+#[cfg(test)]
+mod tests;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status};
+
+use self::state::{Errands, Inside, Leader, Movable};
+use crate::cache::draft::Draft;
+use crate::cache::rows::Rows;
+use crate::io::driver::{Completion, Driver};
+use crate::record::Recorder;
+use crate::sync::effects::Effects;
+use crate::sync::intake::Intake;
+use crate::sync::waiter::{Call, Receiver, Seat, Ticket};
+
+pub(crate) use held::Held;
+pub use state::Counts;
+pub(crate) use state::{Beside, Shared};
+pub(crate) use taking_in::Settled;
+
+/// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
+const SPIN: Duration = Duration::from_micros(100);
+/// How soon the database's own thread looks again while somebody else leads.
+const LOOK_NS: Nanos = 1_000_000;
+
+#[expect(clippy::disallowed_methods, reason = "a real disk lives in real time")]
+fn instant() -> Instant {
+    Instant::now()
+}
+
+impl Shared {
+    pub(crate) fn new(
+        driver: Arc<dyn Driver>,
+        cache_bytes: u64,
+        recorder: Option<Recorder>,
+    ) -> Shared {
+        let rows = Arc::new(Rows::new(cache_bytes));
+        let effects = Effects::new(Arc::clone(&driver), Arc::clone(&rows), recorder.clone());
+        Shared {
+            recorder,
+            inside: Mutex::new(Inside {
+                engine: None,
+                effects,
+                wish: None,
+                leader: Leader::Nobody,
+                leader_sleeps: None,
+                seated: Vec::new(),
+                alarm: None,
+                stopping: false,
+                farewell: None,
+                gave_up: false,
+                promised: None,
+                taken: Vec::new(),
+            }),
+            intake: Intake::default(),
+            driver,
+            rows,
+            began: instant(),
+            nudge: AtomicBool::new(false),
+            helper: OnceLock::new(),
+            wake_ups: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        u64::try_from(self.began.elapsed().as_nanos()).expect("a process does not live that long")
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        let inside = self.lock();
+        Counts {
+            engine: inside
+                .engine
+                .as_ref()
+                .map_or_else(Default::default, |engine| engine.0.stats()),
+            io: inside.effects.counts,
+            wake_ups: self.wake_ups.load(Ordering::Relaxed),
+            turns: self.turns.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Opens the engine; the reply is that of request 0.
+    pub(crate) fn open(&self, config: &kvsim_engine::Config) -> Reply {
+        let _outside = self.outside();
+        let seat = Seat::mine();
+        seat.sit();
+        let mut inside = self.lock();
+        let id = inside.effects.expect(Receiver::Thread(Arc::clone(&seat)));
+        assert_eq!(id, 0, "the opening is the first request");
+        let (mut engine, wish) = Engine::open(self.now(), config, &mut inside.effects);
+        if let Some(engine) = &mut engine {
+            engine.use_cache(Arc::clone(&self.rows) as Arc<dyn CachedValues>);
+        }
+        inside.engine = engine.map(Movable);
+        inside.wish = wish;
+        self.await_reply(inside, &seat)
+    }
+
+    /// Makes a request and waits for its reply.
+    pub(crate) fn call(&self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
+        let _outside = self.outside();
+        if let Some(draft) = beside.draft
+            && self.accept(&request, draft)
+        {
+            return Reply::Done;
+        }
+        let seat = Seat::mine();
+        seat.sit();
+        let mut inside = self.lock();
+        self.hand_in(
+            &mut inside,
+            request,
+            beside,
+            Receiver::Thread(Arc::clone(&seat)),
+        );
+        self.await_reply(inside, &seat)
+    }
+
+    /// Makes a request whose reply goes to a task.
+    pub(crate) fn send(&self, request: Request<'_>, beside: &Beside<'_>, ticket: Arc<Ticket>) {
+        let _outside = self.outside();
+        if let Some(draft) = beside.draft
+            && self.accept(&request, draft)
+        {
+            // Nobody waits for it yet.
+            ticket.put(Reply::Done);
+            return;
+        }
+        let mut inside = self.lock();
+        self.hand_in(&mut inside, request, beside, Receiver::Task(ticket));
+        self.leave(inside);
+    }
+
+    fn hand_in(
+        &self,
+        inside: &mut Inside,
+        request: Request<'_>,
+        beside: &Beside<'_>,
+        receiver: Receiver,
+    ) {
+        // As long as this is held, no other write comes between what the engine is told and what the rows are.
+        let mut queue = self.take_all_in(inside);
+        self.hand_in_next(inside, request, beside, receiver);
+        self.renew_promise(inside, &mut queue);
+    }
+
+    fn hand_in_next(
+        &self,
+        inside: &mut Inside,
+        request: Request<'_>,
+        beside: &Beside<'_>,
+        receiver: Receiver,
+    ) {
+        let Inside {
+            engine, effects, ..
+        } = inside;
+        let id = effects.expect(receiver);
+        let index = usize::try_from(id).expect("ids are indices");
+        if let Some((key, stamp)) = beside.fill
+            && let Some(pending) = &mut effects.pending[index]
+        {
+            pending.fill = Some((key.into(), stamp));
+        }
+        (effects.current, effects.is_refused) = (Some(id), false);
+        if let Some(recorder) = &effects.recorder {
+            recorder.handed_in(id, &request);
+        }
+        let Some(Movable(engine)) = engine else {
+            let message = match inside.gave_up {
+                true => "the engine has panicked and was given up: open the database anew",
+                false => "the database is not open",
+            };
+            return effects.reply(id, Reply::Failed(Status::Closed, message.to_owned()));
+        };
+        inside.wish = engine.request(self.now(), id, request, effects);
+        effects.current = None;
+        if matches!(request, Request::Close) {
+            self.rows.forget_ranges();
+        }
+        let is_taken = |draft: &&Draft<'_>| !draft.batch().is_empty() && !effects.is_refused;
+        let Some(draft) = beside.draft.filter(is_taken) else {
+            return;
+        };
+        if engine.is_queued(id) {
+            let pending = effects.pending[index].as_mut().expect("it is not answered");
+            let keys = draft.batch().iter().map(Mutation::key);
+            pending.fenced = keys.clone().map(Into::into).collect();
+            keys.for_each(|key| self.rows.fence(key));
+            return;
+        }
+        self.rows.apply(draft);
+    }
+
+    fn await_reply<'a>(&'a self, mut inside: Held<'a>, seat: &Arc<Seat>) -> Reply {
+        if let Some(reply) = seat.take() {
+            self.leave(inside);
+            return reply;
+        }
+        if matches!(inside.leader, Leader::Nobody) {
+            inside.leader = Leader::Seat(Arc::clone(seat));
+            return self
+                .lead(inside, Some(seat))
+                .expect("a leader gets its reply");
+        }
+        inside.seated.push(Arc::clone(seat));
+        // The leader may sleep until its group has gathered: whoever completes the group is awake, and would only wait.
+        let mut work = self.let_go(inside, true);
+        while work {
+            if !self.driver.work() {
+                self.driver.start();
+                break;
+            }
+            let mut inside = self.lock();
+            self.take_completions(&mut inside, &mut Vec::new());
+            work = self.let_go(inside, !seat.is_answered());
+        }
+        self.await_call(seat)
+    }
+
+    /// Waits until the reply is there, or the lead is to be taken and then the reply is.
+    fn await_call(&self, seat: &Arc<Seat>) -> Reply {
+        match seat.wait() {
+            Call::Ready => seat.take().expect("it was put down"),
+            Call::Lead => {
+                let inside = self.lock();
+                match seat.take() {
+                    Some(reply) => {
+                        self.hand_over(inside);
+                        reply
+                    }
+                    None => self
+                        .lead(inside, Some(seat))
+                        .expect("a leader gets its reply"),
+                }
+            }
+        }
+    }
+
+    /// Collects what has to be done after the lock was let go.
+    fn errands(&self, inside: &mut Inside) -> Errands {
+        self.take_in(inside);
+        let told = std::mem::take(&mut inside.effects.told);
+        let wakers = std::mem::take(&mut inside.effects.wakers);
+        if !told.is_empty() {
+            inside.seated.retain(|seat| !is_among(&told, seat));
+        }
+        Errands {
+            told,
+            wakers,
+            ..Errands::default()
+        }
+    }
+
+    /// Lets the lock go after a call that was not the leader's.
+    fn leave(&self, inside: Held<'_>) {
+        self.let_go(inside, false);
+    }
+
+    /// The same for a thread that can do the work itself; true if there is work that has to be begun.
+    fn let_go(&self, inside: Held<'_>, works: bool) -> bool {
+        let work = self.end(inside, works);
+        self.come_by();
+        work
+    }
+
+    /// The same without a look at what was accepted meanwhile.
+    fn end(&self, mut inside: Held<'_>, works: bool) -> bool {
+        // What has ended is taken by whoever comes along: the leader may have to wait for a processor.
+        if self.driver.has_ended() {
+            self.take_completions(&mut inside, &mut Vec::new());
+        }
+        let mut errands = self.errands(&mut inside);
+        // Whoever took the last end: this thread now, or one before that did the work itself.
+        let helper_is_done = inside.effects.in_flight == 0;
+        match &inside.leader {
+            Leader::Nobody => errands.call_helper = self.needs_helper(&mut inside),
+            leader => {
+                errands.wake_leader = match leader {
+                    // It finds its reply under the lock, and may be gone, and back with another request, before it were told.
+                    Leader::Seat(seat) => {
+                        let told = errands.told.len();
+                        errands.told.retain(|other| !Arc::ptr_eq(other, seat));
+                        errands.told.len() < told
+                    }
+                    _ => helper_is_done,
+                };
+                match inside.leader_sleeps {
+                    Some(until) => {
+                        errands.begin = std::mem::take(&mut inside.effects.queued);
+                        errands.wake_leader |= is_sooner(inside.wish, until);
+                    }
+                    None if inside.effects.queued || errands.wake_leader => {
+                        errands.wake_leader = false;
+                        self.nudge.store(true, Ordering::Release);
+                    }
+                    None => {}
+                }
+            }
+        }
+        inside.end();
+        let work = works && std::mem::take(&mut errands.begin);
+        self.run(errands);
+        work
+    }
+
+    /// Nobody leads: whether the helper has to be told, and whether it leads from here on.
+    fn needs_helper(&self, inside: &mut Inside) -> bool {
+        if inside.effects.in_flight > 0 {
+            inside.leader = Leader::Helper;
+            return true;
+        }
+        is_sooner(inside.wish, inside.alarm)
+    }
+
+    fn run(&self, errands: Errands) {
+        if errands.begin {
+            self.driver.start();
+        }
+        if errands.wake_leader {
+            self.driver.wake();
+        }
+        let mut woken = 0;
+        if let Some(next) = errands.next {
+            woken += u64::from(next.tell(Call::Lead));
+        }
+        if errands.call_helper
+            && let Some(helper) = self.helper.get()
+        {
+            woken += u64::from(helper.tell(Call::Lead));
+        }
+        for seat in errands.told {
+            woken += u64::from(seat.tell(Call::Ready));
+        }
+        errands.wakers.into_iter().for_each(wake);
+        if woken > 0 {
+            self.wake_ups.fetch_add(woken, Ordering::Relaxed);
+        }
+    }
+
+    /// Leads until the own reply is there; or, without a seat, until nothing is under way any more.
+    fn lead<'a>(&'a self, mut inside: Held<'a>, me: Option<&Arc<Seat>>) -> Option<Reply> {
+        let mut done: Vec<Completion> = Vec::new();
+        loop {
+            let errands = self.errands(&mut inside);
+            inside.effects.queued = false;
+            let wish = inside.wish;
+            let left = wish.map(|at| Duration::from_nanos(at.saturating_sub(self.now())));
+            let spins = left.is_some_and(|left| left < SPIN);
+            inside.leader_sleeps = (!spins).then_some(wish);
+            self.nudge.store(false, Ordering::Release);
+            drop(inside);
+            self.run(errands);
+            if spins {
+                if !self.driver.work() {
+                    self.give_way_until(wish.unwrap_or(0));
+                }
+                self.driver.awake();
+            } else {
+                self.driver.wait(left);
+            }
+            self.turns.fetch_add(1, Ordering::Relaxed);
+            inside = self.lock();
+            inside.leader_sleeps = None;
+            self.take_completions(&mut inside, &mut done);
+            match me {
+                Some(seat) => {
+                    if let Some(reply) = seat.take() {
+                        self.hand_over(inside);
+                        return Some(reply);
+                    }
+                }
+                None if inside.effects.in_flight == 0 => {
+                    self.hand_over(inside);
+                    return None;
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Waits for a moment without sleeping, while others may work.
+    fn give_way_until(&self, at: Nanos) {
+        self.driver.start();
+        while self.now() < at && !self.nudge.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+
+    fn take_completions(&self, inside: &mut Inside, done: &mut Vec<Completion>) {
+        self.driver.reap(done);
+        let Inside {
+            engine, effects, ..
+        } = inside;
+        effects.in_flight -= done.len();
+        let Some(engine) = engine else {
+            done.clear();
+            return;
+        };
+        for Completion { tag, result } in done.drain(..) {
+            inside.wish = engine.0.complete(self.now(), tag, result, effects);
+        }
+        let now = self.now();
+        if inside.wish.is_some_and(|at| at <= now) {
+            inside.wish = engine.0.tick(now, effects);
+        }
+    }
+
+    /// The leader leaves: someone else leads from here on, if there is anything to lead.
+    fn hand_over(&self, mut inside: Held<'_>) {
+        let mut errands = self.errands(&mut inside);
+        inside.leader_sleeps = None;
+        match inside.seated.pop() {
+            Some(next) => {
+                inside.leader = Leader::Seat(Arc::clone(&next));
+                errands.next = Some(next);
+            }
+            None => {
+                inside.leader = Leader::Nobody;
+                errands.call_helper = self.needs_helper(&mut inside);
+            }
+        }
+        drop(inside);
+        self.run(errands);
+    }
+
+    /// The database's own thread: leads where nobody else does, and minds the engine's wishes. Returns when told to stop.
+    pub(crate) fn serve(&self) {
+        let _outside = self.outside();
+        let seat = self.helper.get_or_init(|| Arc::new(Seat::new()));
+        loop {
+            seat.sit();
+            let mut inside = self.lock();
+            let is_closed = |farewell: &Arc<Ticket>| farewell.is_answered();
+            if inside.stopping && inside.farewell.as_ref().is_none_or(is_closed) {
+                return;
+            }
+            let now = self.now();
+            if matches!(inside.leader, Leader::Nobody)
+                && (inside.effects.in_flight > 0 || inside.wish.is_some_and(|at| at <= now))
+            {
+                inside.leader = Leader::Helper;
+            }
+            if matches!(inside.leader, Leader::Helper) {
+                inside.alarm = None;
+                self.lead(inside, None);
+                continue;
+            }
+            // Where somebody leads, the wish is minded. Soon nobody may, and then there is a wish again: to look by the clock costs less
+            // than to be woken by each who leaves.
+            inside.alarm = match (inside.wish, &inside.leader) {
+                (wish, Leader::Nobody) => wish,
+                (Some(at), _) if at > now => Some(at),
+                _ => Some(now + LOOK_NS),
+            };
+            let alarm = inside.alarm;
+            drop(inside);
+            seat.sleep(alarm.map(|at| Duration::from_nanos(at.saturating_sub(now))));
+            self.lock().alarm = None;
+        }
+    }
+
+    /// Closes, and makes `serve` return when that is done, without waiting for it: for the database's own thread, which has to do both.
+    pub(crate) fn close_and_stop(&self) {
+        let ticket = Arc::new(Ticket::default());
+        let mut inside = self.lock();
+        inside.stopping = true;
+        inside.farewell = Some(Arc::clone(&ticket));
+        let receiver = Receiver::Task(ticket);
+        self.hand_in(&mut inside, Request::Close, &Beside::default(), receiver);
+        self.leave(inside);
+    }
+
+    /// Makes `serve` return, once nothing is under way.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        if let Some(helper) = self.helper.get() {
+            helper.tell(Call::Lead);
+        }
+        // It may lead although nothing is under way any more.
+        self.driver.wake();
+    }
+}
+
+/// Wakes a task. What a waker does is the caller's business: if it panics, others are woken all the same, and nobody else's thread ends.
+fn wake(waker: Waker) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+        tracing::error!(target: "kvsim_native", "the waker of a task panicked");
+        // To drop it could panic once more.
+        std::mem::forget(panic);
+    }
+}
+
+fn is_among(told: &[Arc<Seat>], seat: &Arc<Seat>) -> bool {
+    told.iter().any(|other| Arc::ptr_eq(other, seat))
+}
+
+fn is_sooner(wish: Option<Nanos>, than: Option<Nanos>) -> bool {
+    match (wish, than) {
+        (Some(wish), Some(than)) => wish < than,
+        (Some(_), None) => true,
+        (None, _) => false,
+    }
+}

@@ -1,0 +1,157 @@
+//! The engine's lock while it is held, and what becomes of everybody if its holder panics.
+//!
+//! A panic in the engine is a bug of it and may leave it half way through a change of what it knows. What it would write then could destroy what was
+//! acknowledged before. So the database *fails stop*: the engine is not called again, whoever waits is told, the caches are emptied, and all later
+//! requests are refused. What was acknowledged is there at the next opening, as after a crash.
+//!
+//! Invariants:
+//! - once a holder has panicked, nobody calls the engine;
+//! - nobody waits for a reply that no engine is left to give;
+//! - whoever lets it go looks whether a write was accepted meanwhile, and hands it in.
+
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+use super::state::{Errands, Inside, Leader, Shared};
+use crate::lock::{lock_patiently, try_lock};
+use crate::sync::waiter::{Call, Seat};
+
+/// The engine's lock, held.
+pub(crate) struct Held<'a> {
+    shared: &'a Shared,
+    /// There until it is let go.
+    inside: Option<MutexGuard<'a, Inside>>,
+    /// The thread was panicking when it took the lock, as one does that closes the database while it unwinds: then it is not the engine that panics.
+    was_panicking: bool,
+}
+
+const HELD: &str = "it is held until it is dropped";
+
+impl Deref for Held<'_> {
+    type Target = Inside;
+    fn deref(&self) -> &Inside {
+        self.inside.as_ref().expect(HELD)
+    }
+}
+
+impl DerefMut for Held<'_> {
+    fn deref_mut(&mut self) -> &mut Inside {
+        self.inside.as_mut().expect(HELD)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let Some(mut inside) = self.inside.take() else {
+            return;
+        };
+        if !std::thread::panicking() || self.was_panicking {
+            drop(inside);
+            return self.shared.come_by();
+        }
+        let errands = self.shared.give_up(&mut inside);
+        drop(inside);
+        self.shared.run(errands);
+    }
+}
+
+impl Held<'_> {
+    /// Lets it go; the caller then comes by.
+    pub(super) fn end(mut self) {
+        self.inside = None;
+    }
+}
+
+/// There while a thread works for the database, with its lock or without.
+pub(super) struct Outside<'a> {
+    shared: &'a Shared,
+    was_panicking: bool,
+}
+
+impl Drop for Outside<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.was_panicking {
+            self.shared.fail_stop();
+        }
+    }
+}
+
+impl Shared {
+    /// From here on a panic of this thread ends the engine, not only with the lock held: it may be the thread that waits for the disk on behalf of all.
+    pub(super) fn outside(&self) -> Outside<'_> {
+        Outside {
+            shared: self,
+            was_panicking: std::thread::panicking(),
+        }
+    }
+
+    /// This thread panics while others may rely on it.
+    fn fail_stop(&self) {
+        let mut inside = self.lock();
+        let errands = self.give_up(&mut inside);
+        drop(inside);
+        // A second panic would end the process.
+        let told = catch_unwind(AssertUnwindSafe(|| self.run(errands)));
+        std::mem::forget(told);
+        // What others still put down there is of requests that nobody waits for.
+        Seat::change();
+    }
+
+    fn held<'a>(&'a self, inside: MutexGuard<'a, Inside>) -> Held<'a> {
+        Held {
+            shared: self,
+            inside: Some(inside),
+            was_panicking: std::thread::panicking(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> Held<'_> {
+        self.held(lock_patiently(&self.inside))
+    }
+
+    /// Takes the lock if nobody holds it.
+    pub(super) fn try_lock(&self) -> Option<Held<'_>> {
+        try_lock(&self.inside).map(|inside| self.held(inside))
+    }
+
+    /// The engine has panicked, on this thread: nobody uses it again.
+    fn give_up(&self, inside: &mut Inside) -> Errands {
+        // It is not dropped: whatever is half done in it could panic once more, which would end the process.
+        std::mem::forget(inside.engine.take());
+        inside.gave_up = true;
+        inside.wish = None;
+        inside.effects.give_up();
+        self.close_intake();
+        self.rows.forget();
+        inside.seated.clear();
+        let me = Seat::mine();
+        let helper = self.helper.get();
+        let leads = match &inside.leader {
+            Leader::Nobody => false,
+            Leader::Seat(seat) => Arc::ptr_eq(seat, &me),
+            Leader::Helper => helper.is_some_and(|helper| helper.is_of_this_thread()),
+        };
+        if leads {
+            inside.leader = Leader::Nobody;
+            inside.leader_sleeps = None;
+        }
+        // They are told with the lock still held: a leader finds its reply under it, and could be gone, and wait for something else, when it is told later. Who
+        // was made the leader and does not know it yet passes the lead on.
+        for seat in std::mem::take(&mut inside.effects.told) {
+            let is_leader =
+                matches!(&inside.leader, Leader::Seat(leader) if Arc::ptr_eq(leader, &seat));
+            seat.tell(if is_leader { Call::Lead } else { Call::Ready });
+        }
+        self.nudge.store(true, Ordering::Release);
+        // What is under way in the driver ends, and is nobody's.
+        Errands {
+            wakers: std::mem::take(&mut inside.effects.wakers),
+            begin: std::mem::take(&mut inside.effects.queued),
+            wake_leader: true,
+            call_helper: true,
+            ..Errands::default()
+        }
+    }
+}

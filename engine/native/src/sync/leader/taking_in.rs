@@ -1,0 +1,171 @@
+//! Accepted writes on their way into the engine: who accepts one, and who hands it in. See `intake` for what holds of them.
+
+use std::sync::MutexGuard;
+
+use kvsim_engine::{Durability, Mutation, Promise, Request, ScanRange};
+
+use super::held::Held;
+use super::state::{Inside, Movable, Shared};
+use crate::cache::accepted::Accepted;
+use crate::cache::draft::Draft;
+use crate::lock::TURNS;
+use crate::sync::intake::{Outcome, Queue, ROOM};
+use crate::sync::waiter::Call;
+
+/// Writes that the engine takes in one call. Beside each call it goes on with cleaning.
+const WRITES_PER_CALL: usize = 8;
+/// How often somebody who comes by takes in what others accept meanwhile, before the database's own thread does.
+const ROUNDS_MAX: usize = 4;
+
+/// The engine's lock, with nothing accepted meanwhile.
+pub(crate) struct Settled<'a> {
+    shared: &'a Shared,
+    /// Both are there until it is dropped.
+    queue: Option<MutexGuard<'a, Queue>>,
+    inside: Option<Held<'a>>,
+}
+
+impl Settled<'_> {
+    /// See [`kvsim_engine::Engine::scan_keys`].
+    pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
+        self.inside.as_ref()?.scan_keys(range, take)
+    }
+}
+
+/// What was handed in may have begun something, and the engine may wish to be called: somebody has to mind that.
+impl Drop for Settled<'_> {
+    fn drop(&mut self) {
+        self.queue = None;
+        let Some(inside) = self.inside.take() else {
+            return;
+        };
+        if std::thread::panicking() {
+            return drop(inside);
+        }
+        self.shared.leave(inside);
+    }
+}
+
+impl Shared {
+    /// Accepts a write if it can be acknowledged before the engine has it: then it is in the cache, and will be handed in.
+    pub(super) fn accept(&self, request: &Request<'_>, draft: &Draft<'_>) -> bool {
+        if !matches!(
+            request,
+            Request::Write {
+                durability: Durability::Relaxed,
+                ..
+            }
+        ) {
+            return false;
+        }
+        let mut turns = 0;
+        loop {
+            match self
+                .intake
+                .accept(draft, &self.rows, self.recorder.as_ref())
+            {
+                Outcome::Accepted => {
+                    self.come_by();
+                    return true;
+                }
+                Outcome::Refused => return false,
+                Outcome::Full => {}
+            }
+            // Whoever is at work hands in what lies there, or this thread does.
+            match self.try_lock() {
+                Some(inside) => self.leave(inside),
+                None if turns < TURNS => std::thread::yield_now(),
+                None => self.leave(self.lock()),
+            }
+            turns += 1;
+        }
+    }
+
+    /// Hands in what was accepted while somebody else held the lock, who may have looked too early.
+    pub(super) fn come_by(&self) {
+        for _ in 0..ROUNDS_MAX {
+            if !self.intake.is_waiting() {
+                return;
+            }
+            // Whoever holds it comes by afterwards.
+            let Some(inside) = self.try_lock() else {
+                return;
+            };
+            self.end(inside, false);
+        }
+        if self.intake.is_waiting()
+            && let Some(helper) = self.helper.get()
+        {
+            helper.tell(Call::Lead);
+        }
+    }
+
+    /// Nothing is accepted any more; what lies there is lost with the engine.
+    pub(super) fn close_intake(&self) {
+        let mut queue = self.intake.queue();
+        queue.promise = None;
+        self.intake.take(&mut queue, Vec::new());
+    }
+
+    /// The engine's lock, with all that was accepted handed in and nothing accepted meanwhile.
+    pub(crate) fn lock_settled(&self) -> Settled<'_> {
+        let mut inside = self.lock();
+        let queue = self.take_all_in(&mut inside);
+        Settled {
+            shared: self,
+            queue: Some(queue),
+            inside: Some(inside),
+        }
+    }
+
+    /// Hands in what was accepted, and asks the engine for what may be accepted next.
+    pub(super) fn take_in(&self, inside: &mut Inside) {
+        if self.intake.is_waiting() {
+            let memory = std::mem::take(&mut inside.taken);
+            let taken = self.intake.take(&mut self.intake.queue(), memory);
+            self.hand_in_accepted(inside, taken);
+        }
+        if inside.promise() != inside.promised {
+            self.renew_promise(inside, &mut self.intake.queue());
+        }
+    }
+
+    /// Hands in what was accepted; nothing more is as long as the queue is held.
+    pub(super) fn take_all_in<'a>(&'a self, inside: &mut Inside) -> MutexGuard<'a, Queue> {
+        let mut queue = self.intake.queue();
+        let memory = std::mem::take(&mut inside.taken);
+        let taken = self.intake.take(&mut queue, memory);
+        self.hand_in_accepted(inside, taken);
+        queue
+    }
+
+    pub(super) fn renew_promise(&self, inside: &mut Inside, queue: &mut Queue) {
+        inside.promised = inside.promise();
+        queue.promise = inside.promised;
+    }
+
+    /// Hands these in, and keeps their memory.
+    fn hand_in_accepted(&self, inside: &mut Inside, mut taken: Vec<Accepted>) {
+        if let Some(Movable(engine)) = &mut inside.engine {
+            let lent: Vec<Mutation<'_>> = taken.iter().map(|it| it.lend()).collect();
+            let mut from = 0;
+            let ends = (1..=taken.len()).filter(|to| taken[to - 1].ends);
+            let writes: Vec<&[Mutation<'_>]> = ends
+                .map(|to| &lent[std::mem::replace(&mut from, to)..to])
+                .collect();
+            for some in writes.chunks(WRITES_PER_CALL) {
+                let some = some.iter().copied();
+                inside.wish = engine.keep(self.now(), some, &mut inside.effects);
+            }
+        }
+        taken.clear();
+        inside.taken = taken;
+    }
+}
+
+impl Inside {
+    /// What the engine would promise now.
+    fn promise(&self) -> Option<Promise> {
+        self.engine.as_ref()?.0.promise(ROOM)
+    }
+}

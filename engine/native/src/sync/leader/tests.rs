@@ -1,0 +1,171 @@
+//! What nobody may forget: a wish of the engine, and a leader that has nothing left to lead.
+
+use std::time::Duration;
+
+use kvsim_engine::{Mutation, ScanRange};
+
+use super::*;
+use crate::sync::intake::Outcome;
+use crate::{Database, Durability, OpenOptions};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Looks again and again, but not for ever.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = instant();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn with_database(engine: &str, body: impl FnOnce(&Database, &Shared)) {
+    let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+    let options = OpenOptions {
+        size_bytes: 64 << 20,
+        engine: engine.to_owned(),
+        ..OpenOptions::default()
+    };
+    let database = Database::open(&directory.path().join("database"), &options).expect("it opens");
+    body(&database, database.shared());
+}
+
+fn is_idle(shared: &Shared) -> bool {
+    let inside = shared.lock();
+    let nothing = inside.wish.is_none() && inside.alarm.is_none();
+    nothing && inside.effects.in_flight == 0 && matches!(inside.leader, Leader::Nobody)
+}
+
+/// Goal: a write that a scan hands in is flushed within its window, like any other, although nobody calls again. Method: on an idle database one is accepted as if its client had found
+/// the engine's lock held; then a scan, and the log grows.
+#[test]
+fn what_a_scan_hands_in_is_minded() {
+    with_database("", |database, shared| {
+        database
+            .put(b"first", b"1", Durability::Durable)
+            .expect("it is taken");
+        wait_until("it becomes idle", || is_idle(shared));
+        let before = database.counts().engine.log_bytes;
+        let put = [Mutation::Put {
+            key: b"second",
+            value: b"2",
+        }];
+        let draft = shared.rows.draft(&put);
+        let accepted = shared.intake.accept(&draft, &shared.rows, None);
+        assert!(matches!(accepted, Outcome::Accepted));
+        let all = ScanRange {
+            snapshot: 0,
+            direction: kvsim_engine::Direction::Forward,
+            start: None,
+            end: None,
+            limit: 10,
+            max_bytes: 1 << 20,
+        };
+        let found = shared.scan_rows(&all).map(|entries| entries.len());
+        assert!(matches!(found, Ok(2)), "both are in the caches");
+        wait_until("it is written", || {
+            shared
+                .lock()
+                .engine
+                .as_ref()
+                .expect("open")
+                .0
+                .stats()
+                .log_bytes
+                > before
+        });
+    });
+}
+
+/// A driver that, when told to, lets whoever waits sleep until he is called or his time is over: others take what ends, and are quicker.
+struct Slow {
+    driver: Box<dyn Driver>,
+    is_slow: Arc<AtomicBool>,
+    called: AtomicBool,
+}
+
+struct Undo(Arc<AtomicBool>);
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Driver for Slow {
+    fn name(&self) -> &'static str {
+        self.driver.name()
+    }
+    fn queue(&self, tag: u64, op: kvsim_engine::DiskOp) {
+        self.driver.queue(tag, op);
+    }
+    fn start(&self) {
+        self.driver.start();
+    }
+    fn wait(&self, timeout: Option<Duration>) {
+        if !self.is_slow.load(Ordering::SeqCst) {
+            return self.driver.wait(timeout);
+        }
+        self.driver.start();
+        let began = instant();
+        let is_over = || timeout.is_some_and(|timeout| began.elapsed() >= timeout);
+        while self.is_slow.load(Ordering::SeqCst) && !is_over() {
+            if self.called.swap(false, Ordering::SeqCst) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    fn wake(&self) {
+        self.called.store(true, Ordering::SeqCst);
+        self.driver.wake();
+    }
+    fn reap(&self, done: &mut Vec<Completion>) {
+        self.driver.reap(done);
+    }
+}
+
+/// Goal: the database's own thread does not go on leading where nothing is under way, whoever took the last end; else nobody could close the database. Method: it sleeps in the driver
+/// for a relaxed write; this thread takes the ends, as one does that did its own write itself, and lets the lock go when nothing is left.
+#[test]
+fn a_leader_of_nothing_is_called_back() {
+    let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+    let options = OpenOptions {
+        size_bytes: 64 << 20,
+        engine: "durable_mark=off".to_owned(),
+        ..OpenOptions::default()
+    };
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let slow = |driver| -> Box<dyn Driver> {
+        let (is_slow, called) = (Arc::clone(&is_slow), AtomicBool::new(false));
+        Box::new(Slow {
+            driver,
+            is_slow,
+            called,
+        })
+    };
+    let path = directory.path().join("database");
+    let database = Database::open_with(&path, &options, slow).expect("it opens");
+    // It can be closed, whatever becomes of the test.
+    let _undo = Undo(Arc::clone(&is_slow));
+    let shared = database.shared();
+    wait_until("it becomes idle", || is_idle(shared));
+    is_slow.store(true, Ordering::SeqCst);
+    let put = database.put(b"key", b"value", Durability::Relaxed);
+    put.expect("it is taken");
+    let leads = || matches!(shared.lock().leader, Leader::Helper);
+    wait_until("the helper leads", leads);
+    wait_until("nothing is left to lead", || {
+        let mut inside = shared.lock();
+        shared.take_completions(&mut inside, &mut Vec::new());
+        let done = inside.effects.in_flight == 0;
+        match done {
+            true => shared.leave(inside),
+            false => drop(inside),
+        }
+        shared.driver.start();
+        done
+    });
+    wait_until("it stops", || !leads());
+}

@@ -1,0 +1,339 @@
+//! The superblock's four copies: choosing among them at an opening, and publishing a new one.
+//!
+//! The copies are two halves, {0, 2} and {1, 3}. A publication writes one half, flushes, writes the other, flushes; each copy says
+//! at which turn it was written. What was read back may be in nothing but the device's cache, from a flush that failed in an
+//! earlier process. So the half that may be overwritten first is not always the same one: it is the one that is not proven.
+//!
+//! Invariants: at any moment one half is on the medium, whole, old or new; when `publish` returns, all four copies are. A
+//! superblock that is not settled may be replaced by the one before it at the next power cut: until it is, nothing may be
+//! written but superblocks, for what it has freed may still be needed.
+//!
+//! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
+
+use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::Level;
+use crate::core::Core;
+use crate::format::damage::Mismatch;
+use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
+use crate::format::{is_blank, to_usize};
+use crate::mutant::{Mutant, mutant};
+use crate::runtime::handle::{Handle, Io};
+
+const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
+
+/// Which of the halves a copy belongs to.
+pub(crate) fn half_of(copy: u16) -> usize {
+    usize::from(copy % 2)
+}
+
+/// Whether these copies are all of one half.
+pub(crate) fn is_one_half(copies: &[u16]) -> bool {
+    HALVES
+        .iter()
+        .any(|half| copies.iter().all(|copy| half.contains(copy)))
+}
+
+/// What the four copies say.
+pub(crate) enum Choice {
+    Found {
+        superblock: Superblock,
+        /// The half that the next publication writes first.
+        first_half: usize,
+        /// It is on the medium, and nothing older will ever be chosen instead.
+        settled: bool,
+    },
+    /// None is valid; these are not blank either.
+    None { garbage: Vec<u16> },
+}
+
+/// What one copy is. An unreadable one counts as garbage: each half is enough by itself, and a torn sector may be unreadable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copy {
+    Blank,
+    Garbage,
+    Valid(Superblock, Turn),
+}
+
+/// Reads all copies and chooses.
+pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
+    let (block, size) = handle.with(|core| {
+        let size = core.settings.device.capacity_bytes;
+        (core.geometry.block_bytes, size)
+    });
+    let mut copies = [Copy::Blank; COPIES as usize];
+    let mut failed = None;
+    for copy in 0..COPIES {
+        if copy_offset(copy) + block > size {
+            // Nothing can be there. What is read of the others is refused for want of room, or for what is missing of the segments.
+            continue;
+        }
+        if (mutant(Mutant::NoFallbackToOlderRoot) && half_of(copy) == 1)
+            || (mutant(Mutant::SingleRootCopy) && copy != 0)
+        {
+            continue;
+        }
+        let found = match handle.read_retry(copy_offset(copy), block).await {
+            Ok(bytes) => {
+                let found = match Superblock::decode(copy, &bytes) {
+                    Ok((superblock, turn)) => Copy::Valid(superblock, turn),
+                    Err(mismatch) if !is_blank(&bytes) => {
+                        let text =
+                            format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
+                        handle.with(|core| core.log_line(Level::Debug, text));
+                        Copy::Garbage
+                    }
+                    Err(_) => Copy::Blank,
+                };
+                handle.give(bytes);
+                found
+            }
+            Err(error) => {
+                failed = Some(error);
+                Copy::Garbage
+            }
+        };
+        copies[usize::from(copy)] = found;
+    }
+    let choice = choose(&copies)?;
+    handle.with(|core| mark_copies(core, &copies));
+    match (choice, failed) {
+        // Of a database more than one half would be there.
+        (Choice::None { garbage }, Some(error)) if !is_one_half(&garbage) => Err(error),
+        (choice, _) => Ok(choice),
+    }
+}
+
+/// Says in which ways the copies differ, if any of them is valid.
+fn mark_copies(core: &mut Core, copies: &[Copy]) {
+    let valid = |copy: &Copy| match copy {
+        Copy::Valid(superblock, turn) => Some((superblock.generation, *turn)),
+        Copy::Blank | Copy::Garbage => None,
+    };
+    let Some(newest) = copies.iter().filter_map(valid).map(|(at, _)| at).max() else {
+        return;
+    };
+    let any = |what: &dyn Fn(&Copy) -> bool| copies.iter().any(what);
+    let of_newest = |turn| any(&|copy| valid(copy) == Some((newest, turn)));
+    for (is_so, mark) in [
+        (
+            any(&|copy| valid(copy).is_some_and(|(generation, _)| generation < newest)),
+            Mark::SuperblockHalfNewer,
+        ),
+        (any(&|copy| *copy == Copy::Blank), Mark::SuperblockBlankCopy),
+        (
+            any(&|copy| *copy == Copy::Garbage),
+            Mark::SuperblockTornCopy,
+        ),
+        (!of_newest(Turn::First), Mark::SuperblockSecondOnly),
+    ] {
+        if is_so {
+            core.mark(mark);
+        }
+    }
+}
+
+/// The newest valid copy, and what is known about its publication:
+/// - copies of both turns: the first half is proven, the second may be only in the device's cache;
+/// - of the first turn only: nothing is proven but the other half. Damage there proves nothing, since it may have come later;
+/// - of the second turn only: the first half is damaged, so it is the one to be written, and nothing is proven.
+///
+/// The half to be written first is the one that is not proven. A half that is damaged and has no valid copy comes before it: there is nothing to lose
+/// in it, and the other one is all there is.
+fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
+    let valid = || {
+        (0_u16..)
+            .zip(copies)
+            .filter_map(|(copy, found)| match found {
+                Copy::Valid(superblock, turn) => Some((copy, superblock, *turn)),
+                _ => None,
+            })
+    };
+    let Some((newest_copy, newest, _)) = valid().max_by_key(|(_, s, _)| s.generation) else {
+        let garbage = (0_u16..)
+            .zip(copies)
+            .filter(|(_, found)| **found == Copy::Garbage)
+            .map(|(copy, _)| copy)
+            .collect();
+        return Ok(Choice::None { garbage });
+    };
+    let mut halves = [None; 2];
+    for (copy, superblock, turn) in valid() {
+        let same_generation = superblock.generation == newest.generation;
+        if superblock.db_id != newest.db_id || (same_generation && superblock != newest) {
+            let mismatch = Mismatch {
+                what: "superblock copies that contradict each other",
+                expected: copy.into(),
+                found: newest_copy.into(),
+            };
+            return Err(mismatch.at(copy_offset(copy)).into());
+        }
+        if same_generation {
+            halves[turn as usize - 1] = Some(half_of(copy));
+        }
+    }
+    let of_half = |half: usize| HALVES[half].map(|copy| copies[usize::from(copy)]);
+    let is_lost = |half: usize| {
+        let has_valid = of_half(half).iter().any(|it| matches!(it, Copy::Valid(..)));
+        !has_valid && of_half(half).contains(&Copy::Garbage)
+    };
+    let (first_half, settled) = match halves {
+        [Some(_), Some(second)] => (second, true),
+        [Some(first), None] if is_lost(1 - first) => (1 - first, false),
+        [Some(first), None] => (first, false),
+        [None, Some(second)] => (1 - second, false),
+        [None, None] => unreachable!("the newest copy is of its own generation"),
+    };
+    Ok(Choice::Found {
+        superblock: *newest,
+        first_half,
+        settled,
+    })
+}
+
+/// Makes a superblock durable in all copies. Any error poisons.
+pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(), Error> {
+    let block = u64::from(superblock.block_bytes);
+    let device = handle.with(|core| core.settings.device.clone());
+    let swapped = usize::from(mutant(Mutant::ProvenHalfWrittenFirst));
+    let first_half = handle.with(|core| core.first_half ^ swapped);
+    let mut took = [0; 2];
+    for (at, turn) in [Turn::First, Turn::Second].into_iter().enumerate() {
+        let began = handle.with(|core| core.now);
+        let through = turn == Turn::Second
+            && device.volatile_cache
+            && device.write_through
+            && !mutant(Mutant::NewEpochNotFlushed);
+        let writes: Vec<Io> = HALVES[(first_half + at) % 2]
+            .iter()
+            .filter(|copy| !mutant(Mutant::SingleRootCopy) || **copy == 0)
+            .map(|copy| {
+                let mut data = IoBuf::zeroed(to_usize(block));
+                superblock.encode(*copy, turn, &mut data);
+                handle.write(copy_offset(*copy), data, through)
+            })
+            .collect();
+        let written = handle.settle(writes).await;
+        if written.is_err() && mutant(Mutant::FailedPublicationWipes) {
+            let blank =
+                |copy| handle.write(copy_offset(copy), IoBuf::zeroed(to_usize(block)), false);
+            let wiped: Vec<Io> = (0..COPIES).map(blank).collect();
+            handle.settle(wiped).await?;
+        }
+        written?;
+        took[at] = handle.with(|core| core.now) - began;
+        let unflushed =
+            mutant(Mutant::NewEpochNotFlushed) && handle.with(|core| !core.is_serving());
+        let unparted = turn == Turn::First && mutant(Mutant::HalvesNotFlushedApart);
+        if !through && !unflushed && !unparted {
+            let flush_ns = handle.flush().await?;
+            took[at] += flush_ns;
+            if turn == Turn::First && device.volatile_cache {
+                handle.with(|core| core.note_flush_ns(flush_ns));
+            }
+        }
+    }
+    handle.with(|core| {
+        core.superblock = Some(superblock);
+        core.first_half = 1 - (first_half ^ swapped);
+        core.log.prove(superblock.durable);
+        core.segments.state(superblock.durable);
+        core.stats.checkpoint_bytes += 4 * block;
+        if device.volatile_cache && device.write_through {
+            // Clearly faster, or it is not worth losing the larger groups.
+            core.through_measured_faster = took[1] * 10 < took[0] * 7;
+        }
+    });
+    Ok(())
+}
+
+/// Publishes the superblock once more if the log is durable beyond what it states: that is proven then, and openings can rely on it.
+pub(crate) async fn restate(handle: &Handle) -> Result<(), Error> {
+    let (before, durable) = handle.with(|core| {
+        core.unpoisoned()?;
+        let before = core.superblock.expect("an open database has a superblock");
+        let durable = match mutant(Mutant::RestatedTooEarly) {
+            true => core.log.end(),
+            false => core.log.durable,
+        };
+        Ok::<_, Error>((before, durable))
+    })?;
+    if before.durable == durable {
+        return Ok(());
+    }
+    let superblock = Superblock {
+        generation: before.generation + 1,
+        durable,
+        ..before
+    };
+    publish(handle, superblock).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::superblock::tests::example;
+
+    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage: generation, the half to
+    /// write first, settled.
+    fn chosen(copies: [Option<(u64, Turn)>; 4]) -> (u64, usize, bool) {
+        let copies = copies.map(|copy| match copy {
+            None => Copy::Garbage,
+            Some((0, _)) => Copy::Blank,
+            Some((generation, turn)) => Copy::Valid(
+                Superblock {
+                    generation,
+                    ..example()
+                },
+                turn,
+            ),
+        });
+        match choose(&copies).expect("consistent") {
+            Choice::Found {
+                superblock,
+                first_half,
+                settled,
+            } => (superblock.generation, first_half, settled),
+            Choice::None { .. } => panic!("there is a valid one"),
+        }
+    }
+
+    /// Goal: the half that may be the only one on the medium is never overwritten first. Method: every stage at which a
+    /// publication may have been broken off, in both orders of the halves, and at creation.
+    #[test]
+    fn the_half_that_is_proven_is_overwritten_last() {
+        use Turn::{First, Second};
+        for flip in [false, true] {
+            // Halves {0, 2} and {1, 3}; flipped, they change places.
+            let order =
+                |c: [Option<(u64, Turn)>; 4]| if flip { [c[1], c[0], c[3], c[2]] } else { c };
+            let half = |half: usize| half ^ usize::from(flip);
+            let (old, older) = (Some((4, First)), Some((4, Second)));
+            let (new, newer) = (Some((5, First)), Some((5, Second)));
+            // Before, and complete: the half written second is the next.
+            assert_eq!(chosen(order([old, older, old, older])), (4, half(1), true));
+            // The first turn is being written over the half that was second before.
+            assert_eq!(chosen(order([old, None, old, older])), (4, half(1), true));
+            assert_eq!(chosen(order([old, None, old, None])), (4, half(1), false));
+            assert_eq!(chosen(order([old, new, old, older])), (5, half(1), false));
+            assert_eq!(chosen(order([old, new, old, None])), (5, half(1), false));
+            assert_eq!(chosen(order([old, new, old, new])), (5, half(1), false));
+            // The second turn.
+            assert_eq!(chosen(order([None, new, old, new])), (5, half(1), false));
+            assert_eq!(chosen(order([None, new, None, new])), (5, half(0), false));
+            assert_eq!(chosen(order([newer, new, old, new])), (5, half(0), true));
+            assert_eq!(chosen(order([newer, new, None, new])), (5, half(0), true));
+            assert_eq!(chosen(order([newer, new, newer, new])), (5, half(0), true));
+            // Damage came later.
+            assert_eq!(
+                chosen(order([newer, None, newer, None])),
+                (5, half(1), false)
+            );
+            // Creation.
+            let blank = Some((0, First));
+            assert_eq!(chosen(order([new, blank, new, blank])), (5, half(0), false));
+            assert_eq!(chosen(order([new, None, new, blank])), (5, half(1), false));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Whether a write would leave more live data than can be cleaned for ever.
+//!
+//! Invariant: on a full device an overwrite of equal size is taken, and so is whatever leaves no more alive than there is; deletes are always taken.
+
+use std::collections::BTreeSet;
+
+use crate::api::port::Mutation;
+use crate::commit::write::{Form, value_bytes};
+use crate::core::Core;
+use crate::format::pointer::Pointer;
+use crate::format::record::record_bytes;
+use crate::format::to_usize;
+use crate::index::entry::{pages_of_new, place_in_log_bytes};
+use crate::segments::unproven::Burden;
+
+impl Core {
+    /// Why these would exceed it, if they would.
+    pub(crate) fn exceeds_capacity(
+        &self,
+        mutations: &[Mutation<'_>],
+        forms: &[Form],
+        burden: Burden,
+    ) -> Option<String> {
+        let before = (
+            self.segments.live_log_bytes + self.segments.live_extent_bytes,
+            self.index.pages_bytes(),
+        );
+        let sequence = self.log.next_sequence + mutations.len() as u64;
+        let (mut live, mut pages) = before;
+        for (mutation, form) in mutations.iter().zip(forms) {
+            let (added_live, added_pages) = self.weight_to_come(mutation, *form, sequence);
+            live += added_live;
+            pages += added_pages;
+        }
+        // In most cases it would even fit beside what it replaces, and nothing has to be looked up.
+        if self
+            .live_bytes_max(pages, burden)
+            .is_some_and(|max| live <= max)
+        {
+            return None;
+        }
+        (live, pages) = before;
+        let mut keys = BTreeSet::new();
+        for (mutation, form) in mutations.iter().zip(forms).rev() {
+            let key = mutation.key();
+            // Of several of one key the last is what lives.
+            if !keys.insert(key) {
+                continue;
+            }
+            if let Some(old) = self.index.newest(key) {
+                let (old_live, old_pages) = self.weight(key, old);
+                // Only the index forgets what a snapshot reads.
+                if !self.index.is_held(old) {
+                    live = live.saturating_sub(old_live);
+                }
+                pages = pages.saturating_sub(old_pages);
+            }
+            let (added_live, added_pages) = self.weight_to_come(mutation, *form, sequence);
+            live += added_live;
+            pages += added_pages;
+        }
+        if live <= before.0 && pages <= before.1 {
+            return None;
+        }
+        match self.live_bytes_max(pages, burden) {
+            Some(max) if live <= max => None,
+            Some(max) => Some(format!("{live} live bytes would exceed the {max} that fit")),
+            None => Some("the index would not leave room for data".into()),
+        }
+    }
+
+    /// What [`Core::weight`] will be of this, with no sequence beyond that one.
+    fn weight_to_come(&self, mutation: &Mutation<'_>, form: Form, sequence: u64) -> (u64, u64) {
+        let value = value_bytes(mutation);
+        let (key, in_memory) = (mutation.key().len(), to_usize(value));
+        let (live, place) = match form {
+            Form::Delete => return (0, 0),
+            Form::Inline => (0, in_memory),
+            Form::Log => {
+                // It may go on in the next segment.
+                let lsn = self.log.end() + 2 * self.geometry.segment_bytes;
+                let live = record_bytes(key, in_memory) as u64;
+                (live, place_in_log_bytes(lsn, value))
+            }
+            Form::Extent => (
+                self.geometry.block_up(value),
+                Pointer::encoded_bytes_of(self.chunks_max(value)),
+            ),
+        };
+        (live, pages_of_new(key, sequence, place))
+    }
+}

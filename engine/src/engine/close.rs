@@ -1,0 +1,52 @@
+//! Closing in good order: everything durable, and a superblock that says so, with a checkpoint where replay would be long.
+
+use crate::api::error::Error;
+use crate::api::port::{Reply, RequestId};
+use crate::checkpoint::superblocks::restate;
+use crate::checkpoint::write::{checkpoint, log_durable};
+use crate::core::{Core, Phase};
+use crate::mutant::{Mutant, mutant};
+use crate::runtime::handle::Handle;
+
+impl Core {
+    /// From here on requests are told that the database is closed.
+    pub(crate) fn begin_close(&mut self, id: RequestId) {
+        self.phase = Phase::Closing;
+        self.closing = Some(id);
+        self.activity += 1;
+    }
+}
+
+/// Finishes what is under way, and answers.
+pub(crate) async fn close(handle: Handle, id: RequestId) {
+    let result = finish(&handle).await;
+    handle
+        .until(|core| core.reads.is_idle().then_some(()))
+        .await;
+    handle.with(|core| {
+        core.phase = Phase::Closed;
+        core.activity += 1;
+        match result {
+            Ok(()) => core.reply(id, Reply::Done),
+            Err(error) => core.fail(id, error.status(), error.to_string()),
+        }
+    });
+}
+
+async fn finish(handle: &Handle) -> Result<(), Error> {
+    if !mutant(Mutant::CloseDoesNotFlush) {
+        log_durable(handle).await?;
+    }
+    handle
+        .until(|core| (!core.maintenance.checkpointing && !core.maintenance.growing).then_some(()))
+        .await;
+    let (replay_bytes, threshold) = handle.with(|core| {
+        let since = core.log.written_bytes - core.maintenance.checkpointed_at;
+        (since, core.settings.options.checkpoint_bytes / 4)
+    });
+    if replay_bytes > threshold && handle.with(|core| core.poisoned.is_none()) {
+        handle.with(|core| core.maintenance.checkpointing = true);
+        checkpoint(handle.clone()).await;
+    }
+    restate(handle).await
+}

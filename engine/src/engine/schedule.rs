@@ -1,0 +1,105 @@
+//! When checkpoints, cleaning and growth are due. How much space each may take is in `segments/space.rs`.
+
+use crate::api::port::Nanos;
+use crate::checkpoint::write::checkpoint;
+use crate::core::{Core, Phase};
+use crate::gc::collect::clean;
+use crate::gc::release::restate_released;
+use crate::gc::state::FUTILE_ROUNDS_MAX;
+use crate::runtime::executor::Executor;
+use crate::runtime::handle::Handle;
+use crate::segments::grow::grow;
+use crate::segments::unproven::Burden;
+
+/// Work that has given way goes on after this time if nobody has called.
+const RESUME_NS: Nanos = 50_000;
+
+impl Core {
+    /// Whether commits that go on are to be held up as little as can be by what makes space.
+    pub(crate) fn commits_come_first(&self) -> bool {
+        self.commits_go_on() && !self.is_pressed()
+    }
+
+    /// Whether work that gave way in that call may go on: in the next one, or now, if no commit would be held up, or clients wait for space.
+    pub(crate) fn may_go_on(&mut self, gave_way_in: u64) -> bool {
+        let running = self.phase == Phase::Running && self.poisoned.is_none();
+        let on = self.calls != gave_way_in || !running || !self.commits_come_first();
+        if !on {
+            self.resume_at = Some(self.now + RESUME_NS);
+        }
+        on
+    }
+
+    /// Growing is for live data that comes near to what the present size can hold, and for when rounds of cleaning gained nothing. Everything
+    /// else is what cleaning is for: a file that grew instead would never shrink.
+    fn should_grow(&self, shortage: u64) -> bool {
+        let now = u64::from(self.segments.count());
+        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
+        // Asked in every call, and most devices are not even half full.
+        let is_half_full = 2 * live > now * self.geometry.payload_bytes();
+        if (shortage == 0 && !is_half_full) || now >= self.segments_max() {
+            return false;
+        }
+        let options = &self.settings.options;
+        let percent = options.grow_percent.min(options.usable_percent);
+        let fits = self.live_bytes_in(now, self.index.pages_bytes(), Burden::default());
+        self.maintenance.asked.futile_rounds >= FUTILE_ROUNDS_MAX / 2
+            || fits.is_none_or(|max| live > max / options.usable_percent * percent)
+    }
+
+    /// Starts what is due.
+    pub(crate) fn maintain(&mut self, executor: &mut Executor, handle: &Handle) {
+        if self.phase != Phase::Running || self.poisoned.is_some() {
+            return;
+        }
+        self.release();
+        let shortage = self.shortage();
+        if !self.maintenance.growing && self.should_grow(shortage) {
+            self.maintenance.growing = true;
+            self.activity += 1;
+            executor.spawn(grow(handle.clone()));
+        }
+        let shortage = match self.maintenance.rests(self.stats.user_bytes) {
+            true => 0,
+            false => shortage,
+        };
+        let checkpointing = self.maintenance.checkpointing;
+        let since = self.log.written_bytes - self.maintenance.checkpointed_at;
+        let threshold = self
+            .settings
+            .options
+            .checkpoint_bytes
+            .max(2 * self.maintenance.checkpoint_size);
+        let stalled = self.maintenance.stalled;
+        // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
+        let releases = !self.maintenance.leaving.is_empty();
+        let mut due = !checkpointing && since >= threshold;
+        if !due && shortage > 0 && !self.maintenance.growing {
+            let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
+            due = reclaimable >= worth
+                || (self.is_pressed() && reclaimable >= worth.div_ceil(2))
+                || (reclaimable > 0 && stalled && !releases)
+                || self.maintenance.release_stuck;
+            let maintenance = &self.maintenance;
+            let idle = !maintenance.cleaning && !maintenance.clean_futile;
+            if !due && idle && !self.cleaned_enough() {
+                self.maintenance.cleaning = true;
+                self.maintenance.cleaned_bytes = 0;
+                self.maintenance.clean_began_at = self.log.written_bytes;
+                self.activity += 1;
+                executor.spawn(clean(handle.clone()));
+            }
+            // Even with nothing to free: a new checkpoint may be smaller than the old one.
+            due |= self.maintenance.clean_futile && !releases && (reclaimable > 0 || stalled);
+        }
+        if due && !checkpointing {
+            self.maintenance.checkpointing = true;
+            self.maintenance.release_stuck = false;
+            self.activity += 1;
+            executor.spawn(checkpoint(handle.clone()));
+        } else if !checkpointing && shortage > 0 && self.released_would_last() {
+            self.begin_restating();
+            executor.spawn(restate_released(handle.clone()));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The index: every key's versions, where their values are, and how an entry looks in a checkpoint.
+
+pub(crate) mod entry;
+pub(crate) mod key;
+pub(crate) mod memory;
+pub(crate) mod place;
+pub(crate) mod table;

@@ -1,0 +1,6 @@
+//! Reads: single values and scans, from memory, the cache or the device.
+
+pub(crate) mod cache;
+pub(crate) mod scan;
+pub(crate) mod state;
+pub(crate) mod value;

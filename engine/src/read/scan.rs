@@ -1,0 +1,143 @@
+//! Range scans both ways: the entries are chosen when the scan arrives, and their values are read with several reads in
+//! flight.
+//!
+//! Invariants: a scan shows one point in the order of commits, that of its arrival (or its snapshot); every place it will
+//! read is held from the start; memory is bounded by the request's own limits.
+
+use crate::api::port::{Entry, Reply, RequestId, ScanRange};
+use crate::core::Core;
+use crate::index::place::Version;
+use crate::read::state::{Scan, Sink, Slot, ValueResult};
+use crate::runtime::request::Verdict;
+
+const READS_IN_FLIGHT_MAX: usize = 16;
+
+/// A key within the bounds, and the version it has there.
+type Chosen = (Box<[u8]>, Version);
+
+impl Core {
+    pub(crate) fn scan(&mut self, id: RequestId, range: &ScanRange<'_>) -> Verdict {
+        let at = match self.sequence_of(range.snapshot) {
+            Ok(at) => at,
+            Err(refused) => return refused,
+        };
+        let (chosen, more) = self.choose(range, at);
+        let mut slots = Vec::with_capacity(chosen.len());
+        for (key, version) in chosen {
+            let value = self.in_memory(&version.place);
+            let unread = value.is_none().then(|| {
+                let held = self.hold_place(&version.place);
+                (version, held)
+            });
+            slots.push(Slot { key, value, unread });
+        }
+        let scan = self.reads.next_scan;
+        self.reads.next_scan += 1;
+        self.reads.scans.insert(
+            scan,
+            Scan {
+                id,
+                slots,
+                next: 0,
+                outstanding: 0,
+                more,
+                failed: None,
+            },
+        );
+        self.continue_scan(scan);
+        Verdict::Taken
+    }
+
+    /// The entries within the bounds, and whether there are more.
+    fn choose(&self, range: &ScanRange<'_>, at: u64) -> (Vec<Chosen>, bool) {
+        let mut chosen = Vec::new();
+        let more = self.walk(range, at, |key, version| {
+            chosen.push((key.into(), version.clone()));
+        });
+        (chosen, more)
+    }
+
+    /// Goes through the entries that a scan returns; true if there are more within the bounds.
+    pub(crate) fn walk(
+        &self,
+        range: &ScanRange<'_>,
+        at: u64,
+        mut take: impl FnMut(&[u8], &Version),
+    ) -> bool {
+        let limit = range.limit.max(1);
+        let (mut taken, mut bytes) = (0, 0);
+        for (key, version) in self
+            .index
+            .range(range.start, range.end, range.direction, at)
+        {
+            bytes += key.len() + version.place.value_bytes();
+            if taken == limit || (taken > 0 && bytes > range.max_bytes as usize) {
+                return true;
+            }
+            taken += 1;
+            take(key, version);
+        }
+        false
+    }
+
+    /// Starts as many reads as may be in flight, and answers when all are done.
+    fn continue_scan(&mut self, id: u64) {
+        let mut scan = self
+            .reads
+            .scans
+            .remove(&id)
+            .expect("a scan stays until it is answered");
+        while scan.next < scan.slots.len() && scan.outstanding < READS_IN_FLIGHT_MAX {
+            let at = scan.next;
+            scan.next += 1;
+            if let Some((version, held)) = scan.slots[at].unread.take() {
+                scan.outstanding += 1;
+                self.start_read(
+                    Sink::Scan { scan: id, slot: at },
+                    &scan.slots[at].key,
+                    &version,
+                    held,
+                );
+            }
+        }
+        self.submit_wanted();
+        if scan.outstanding > 0 {
+            self.reads.scans.insert(id, scan);
+            return;
+        }
+        match scan.failed {
+            Some((status, message)) => self.fail(scan.id, status, message),
+            None => {
+                let entry = |slot: Slot| Entry {
+                    key: slot.key,
+                    value: slot.value.expect("every slot was filled"),
+                };
+                let entries = scan.slots.into_iter().map(entry).collect();
+                self.reply(
+                    scan.id,
+                    Reply::Entries {
+                        entries,
+                        more: scan.more,
+                    },
+                );
+            }
+        }
+    }
+
+    /// A slot's value has come, or not.
+    pub(crate) fn scan_value(&mut self, id: u64, slot: usize, result: ValueResult) {
+        let scan = self
+            .reads
+            .scans
+            .get_mut(&id)
+            .expect("a scan stays until it is answered");
+        scan.outstanding -= 1;
+        match result {
+            Ok(value) => scan.slots[slot].value = Some(value),
+            Err(failure) => {
+                scan.failed.get_or_insert(failure);
+            }
+        }
+        self.continue_scan(id);
+    }
+}

@@ -1,0 +1,108 @@
+//! Reads under way: which parts of which values are asked for, and the scans that wait for some. How they go on is in `value.rs` and `scan.rs`.
+
+use std::collections::BTreeMap;
+
+use crate::api::buffer::Shared;
+use crate::api::port::{RequestId, Status};
+use crate::format::pointer::Pointer;
+use crate::index::place::Version;
+
+/// Where a value goes once it is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sink {
+    Get(RequestId),
+    Scan { scan: u64, slot: usize },
+}
+
+/// How a read of a value ended.
+pub(crate) type ValueResult = Result<Shared, (Status, String)>;
+
+#[derive(Debug)]
+pub(super) enum Source {
+    Record {
+        lsn: u64,
+        value_bytes: u32,
+        tag: u32,
+    },
+    /// The value is assembled from its chunks.
+    Chunks {
+        pointer: Box<Pointer>,
+        value: Vec<u8>,
+    },
+}
+
+/// A place that is kept readable: its segments, and where on the device its parts begin.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(super) segments: Vec<u32>,
+    pub(super) offsets: Vec<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct ValueRead {
+    pub(super) sink: Sink,
+    pub(super) key: Box<[u8]>,
+    pub(super) sequence: u64,
+    pub(super) source: Source,
+    /// Device offset of each part: the record, or the chunks.
+    pub(super) offsets: Vec<u64>,
+    pub(super) retried: Vec<bool>,
+    /// Operations under way.
+    pub(super) outstanding: u32,
+    /// Segments that must not be handed out anew.
+    pub(super) held: Vec<u32>,
+    pub(super) failed: Option<(Status, String)>,
+}
+
+/// A part of a value that is still to be asked for: the sectors that hold it.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) read: u64,
+    pub(super) part: u32,
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
+/// Parts that one operation reads.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    pub(super) start: u64,
+    pub(super) parts: Vec<(u64, u32)>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    pub(super) next: u64,
+    pub(super) values: BTreeMap<u64, ValueRead>,
+    /// Parts that are asked for when all are known that are wanted at once.
+    pub(super) wanted: Vec<Wanted>,
+    pub(super) joined: BTreeMap<u64, Joined>,
+    pub(super) next_joined: u64,
+    pub(crate) scans: BTreeMap<u64, Scan>,
+    pub(crate) next_scan: u64,
+}
+
+impl Reads {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.values.is_empty() && self.scans.is_empty()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) key: Box<[u8]>,
+    pub(super) value: Option<Shared>,
+    /// Where to read it, held, until the read is started.
+    pub(super) unread: Option<(Version, Held)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(super) id: RequestId,
+    pub(super) slots: Vec<Slot>,
+    /// Slots before this need no read, or have one.
+    pub(super) next: usize,
+    pub(super) outstanding: usize,
+    pub(super) more: bool,
+    pub(super) failed: Option<(Status, String)>,
+}

@@ -1,0 +1,437 @@
+//! Reading values: from memory while they are not durable, from the cache, or from the device, verified.
+//!
+//! Invariants:
+//! - bytes from the device are returned only after their checksum, key, sequence number and tag were verified;
+//! - a failed or mismatching read is tried once more; then it is a reply of its own and nothing else suffers;
+//! - a segment is not handed out anew while it is being read.
+//!
+//! Values that a scan wants together and that lie side by side, as those of one commit do, are read together.
+
+use std::sync::Arc;
+
+use crate::api::buffer::{IoBuf, Shared};
+use crate::api::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
+use crate::core::Core;
+use crate::format::checksum::{Identity, Kind};
+use crate::format::damage::{Corruption, Mismatch};
+use crate::format::pointer::Pointer;
+use crate::format::record::{self, RecordKind, record_bytes, tag};
+use crate::format::{round_up, to_usize};
+use crate::index::key::is_same;
+use crate::index::place::{Place, Version};
+use crate::log::append::InMemory;
+use crate::mutant::{Mutant, mutant};
+use crate::read::state::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
+use crate::runtime::flight::Owner;
+use crate::runtime::request::Verdict;
+
+/// What a read from the device brought: bytes, and the offset of the first.
+type Piece = (Arc<IoBuf>, u64);
+
+/// Values that lie side by side are read together up to so many bytes.
+const JOINED_BYTES_MAX: u64 = 128 << 10;
+
+impl Core {
+    /// The sequence that a snapshot reads at; 0 is now.
+    pub(crate) fn sequence_of(&self, snapshot: SnapshotId) -> Result<u64, Verdict> {
+        if snapshot == 0 {
+            return Ok(u64::MAX);
+        }
+        let at = self.snapshots.get(&snapshot).copied();
+        at.ok_or_else(|| {
+            Verdict::Refused(Status::Invalid, format!("there is no snapshot {snapshot}"))
+        })
+    }
+
+    pub(crate) fn get(&mut self, id: RequestId, snapshot: SnapshotId, key: &[u8]) -> Verdict {
+        let at = match self.sequence_of(snapshot) {
+            Ok(at) => at,
+            Err(refused) => return refused,
+        };
+        match self.index.get(key, at).cloned() {
+            None => self.reply(id, Reply::NotFound),
+            Some(version) => match self.in_memory(&version.place) {
+                Some(value) => self.reply(id, Reply::Value(value)),
+                None => {
+                    let held = self.hold_place(&version.place);
+                    self.start_read(Sink::Get(id), key, &version, held);
+                    self.submit_wanted();
+                }
+            },
+        }
+        Verdict::Taken
+    }
+
+    /// A value that needs no read.
+    pub(crate) fn in_memory(&mut self, place: &Place) -> Option<Shared> {
+        match place {
+            Place::Tombstone => panic!("a tombstone is never read"),
+            Place::Inline(value) => Some(Shared::copy(value)),
+            Place::Log {
+                lsn, value_bytes, ..
+            } => {
+                let value_bytes = *value_bytes as usize;
+                if let Some(value) = self.cache.get(*lsn) {
+                    self.stats.cache_hits += 1;
+                    return Some(Shared::whole(value));
+                }
+                match self.log.in_memory(*lsn)? {
+                    InMemory::Open(bytes) => {
+                        let (record, _) =
+                            record::parse(*lsn, bytes).expect("what was just appended parses");
+                        Some(Shared::copy(record.value))
+                    }
+                    InMemory::Sealed(data, at) => {
+                        let (record, end) =
+                            record::parse(*lsn, &data[at..]).expect("what was sealed parses");
+                        assert_eq!(
+                            record.value.len(),
+                            value_bytes,
+                            "the index knows the length"
+                        );
+                        Some(Shared::part(data.clone(), at + end - value_bytes, at + end))
+                    }
+                }
+            }
+            Place::Extent(pointer) => {
+                if !pointer
+                    .chunks
+                    .iter()
+                    .all(|chunk| self.volatile_chunks.contains_key(&chunk.offset))
+                {
+                    return None;
+                }
+                if let [chunk] = &pointer.chunks[..] {
+                    let data = self.volatile_chunks[&chunk.offset].clone();
+                    return Some(Shared::part(data, 0, chunk.len as usize));
+                }
+                let mut value = Vec::with_capacity(pointer.total as usize);
+                for chunk in &pointer.chunks {
+                    value.extend_from_slice(
+                        &self.volatile_chunks[&chunk.offset][..chunk.len as usize],
+                    );
+                }
+                Some(Shared::whole(value.into()))
+            }
+        }
+    }
+
+    /// Keeps the segments of a place from being handed out anew, and remembers where on the device it is: a segment that is
+    /// freed while it is held drains, and is no part of the log any more.
+    pub(crate) fn hold_place(&mut self, place: &Place) -> Held {
+        let segments = self.segments_of(place);
+        for physical in &segments {
+            self.segments.add_reader(*physical);
+        }
+        let offsets = match place {
+            Place::Tombstone | Place::Inline(_) => Vec::new(),
+            Place::Log { lsn, .. } => vec![self.offset_of(*lsn)],
+            Place::Extent(pointer) => pointer.chunks.iter().map(|chunk| chunk.offset).collect(),
+        };
+        Held { segments, offsets }
+    }
+
+    fn let_go_place(&mut self, held: &[u32]) {
+        for physical in held {
+            self.segments.remove_reader(*physical);
+        }
+        self.activity += 1;
+    }
+
+    fn segments_of(&self, place: &Place) -> Vec<u32> {
+        match place {
+            Place::Tombstone | Place::Inline(_) => Vec::new(),
+            Place::Log { lsn, .. } => vec![
+                self.segments
+                    .of_lsn(*lsn)
+                    .expect("the index refers only to the log"),
+            ],
+            Place::Extent(pointer) => pointer
+                .chunks
+                .iter()
+                .map(|chunk| self.geometry.locate(chunk.offset).0)
+                .collect(),
+        }
+    }
+
+    /// Wants a value whose place is held; `submit_wanted` asks the device.
+    pub(crate) fn start_read(&mut self, sink: Sink, key: &[u8], version: &Version, held: Held) {
+        let read = self.reads.next;
+        self.reads.next += 1;
+        self.stats.value_reads += 1;
+        let Held { segments, offsets } = held;
+        let source = match &version.place {
+            Place::Log {
+                lsn,
+                value_bytes,
+                tag,
+            } => Source::Record {
+                lsn: *lsn,
+                value_bytes: *value_bytes,
+                tag: *tag,
+            },
+            Place::Extent(pointer) => Source::Chunks {
+                pointer: pointer.clone(),
+                value: vec![0; pointer.total as usize],
+            },
+            Place::Tombstone | Place::Inline(_) => panic!("nothing of it is on the device"),
+        };
+        let mut value = ValueRead {
+            sink,
+            key: key.into(),
+            sequence: version.sequence,
+            source,
+            retried: vec![false; offsets.len()],
+            offsets,
+            outstanding: 0,
+            held: segments,
+            failed: None,
+        };
+        for part in 0..value.offsets.len() {
+            if !self.copy_from_memory(&mut value, part) {
+                self.want_part(read, &mut value, part);
+            }
+        }
+        assert!(
+            value.outstanding > 0,
+            "a value that is all in memory is not read"
+        );
+        self.reads.values.insert(read, value);
+    }
+
+    /// A chunk that is not durable yet is taken from memory: cleaning may have moved a part of a value.
+    fn copy_from_memory(&self, value: &mut ValueRead, part: usize) -> bool {
+        let Source::Chunks {
+            pointer,
+            value: bytes,
+        } = &mut value.source
+        else {
+            return false;
+        };
+        let Some(data) = self.volatile_chunks.get(&value.offsets[part]) else {
+            return false;
+        };
+        let chunk = pointer.chunks[part];
+        let start = chunk_start(pointer, part);
+        bytes[start..start + chunk.len as usize].copy_from_slice(&data[..chunk.len as usize]);
+        true
+    }
+
+    /// Wants the sectors that hold a part.
+    fn want_part(&mut self, read: u64, value: &mut ValueRead, part: usize) {
+        let sector = self.geometry.sector_bytes;
+        value.outstanding += 1;
+        self.reads.wanted.push(Wanted {
+            read,
+            part: crate::format::len32(part),
+            start: value.offsets[part] / sector * sector,
+            end: round_up(value.offsets[part] + value.part_bytes(part), sector),
+        });
+    }
+
+    /// Asks the device for all that is wanted, and for what lies side by side at once.
+    pub(crate) fn submit_wanted(&mut self) {
+        let mut wanted = std::mem::take(&mut self.reads.wanted);
+        wanted.sort_by_key(|part| part.start);
+        let mut from = 0;
+        while from < wanted.len() {
+            let start = wanted[from].start;
+            let (mut end, mut to) = (wanted[from].end, from + 1);
+            while let Some(next) = wanted.get(to).filter(|next| next.start <= end) {
+                let joined = end.max(next.end);
+                if joined - start > JOINED_BYTES_MAX {
+                    break;
+                }
+                (end, to) = (joined, to + 1);
+            }
+            self.submit_parts(start, end, &wanted[from..to]);
+            from = to;
+        }
+        wanted.clear();
+        self.reads.wanted = wanted;
+    }
+
+    fn submit_parts(&mut self, start: u64, end: u64, parts: &[Wanted]) {
+        let owner = if let [Wanted { read, part, .. }] = *parts {
+            Owner::Value { read, part }
+        } else {
+            let joined = self.reads.next_joined;
+            self.reads.next_joined += 1;
+            let parts = parts.iter().map(|one| (one.read, one.part)).collect();
+            self.reads.joined.insert(joined, Joined { start, parts });
+            Owner::Values { joined }
+        };
+        let op = DiskOp::Read {
+            offset: start,
+            buffer: IoBuf::zeroed(to_usize(end - start)),
+        };
+        self.submit(owner, op);
+    }
+
+    /// A part was read, or not.
+    pub(crate) fn value_read(&mut self, read: u64, part: u32, result: IoResult) {
+        let value = &self.reads.values[&read];
+        let sector = self.geometry.sector_bytes;
+        let start = value.offsets[part as usize] / sector * sector;
+        self.part_read(read, part, brought(result, start));
+    }
+
+    /// Parts of several values were read, or not: then each is tried once more by itself.
+    pub(crate) fn values_read(&mut self, joined: u64, result: IoResult) {
+        let Joined { start, parts } = self
+            .reads
+            .joined
+            .remove(&joined)
+            .expect("what was joined stays until it is read");
+        let result = brought(result, start);
+        for (read, part) in parts {
+            self.part_read(read, part, result.clone());
+        }
+    }
+
+    fn part_read(&mut self, read: u64, part: u32, result: Result<Piece, DiskError>) {
+        let mut value = self
+            .reads
+            .values
+            .remove(&read)
+            .expect("a read stays until its last part");
+        let part = part as usize;
+        value.outstanding -= 1;
+        let outcome = match result {
+            Ok(piece) => self.take_part(&mut value, part, &piece),
+            Err(error) => Err(io_error(error)),
+        };
+        let done = match outcome {
+            Ok(done) => done,
+            Err(_) if !value.retried[part] && value.failed.is_none() => {
+                value.retried[part] = true;
+                self.want_part(read, &mut value, part);
+                self.submit_wanted();
+                None
+            }
+            Err(failure) => {
+                value.failed.get_or_insert(failure);
+                None
+            }
+        };
+        if value.outstanding > 0 {
+            self.reads.values.insert(read, value);
+            return;
+        }
+        self.let_go_place(&value.held);
+        let result = match (value.failed, value.source) {
+            (Some(failure), _) => Err(failure),
+            (None, Source::Chunks { value, .. }) => Ok(Shared::whole(value.into())),
+            (None, Source::Record { .. }) => Ok(done.expect("the one part was verified")),
+        };
+        self.deliver(value.sink, result);
+    }
+
+    /// Verifies a part. A record's value is returned, a chunk's is put in its place.
+    fn take_part(
+        &mut self,
+        value: &mut ValueRead,
+        part: usize,
+        (buffer, start): &Piece,
+    ) -> Result<Option<Shared>, (Status, String)> {
+        let offset = value.offsets[part];
+        let lead = to_usize(offset - start);
+        let end = lead + to_usize(value.part_bytes(part));
+        let bytes = &buffer[lead..end];
+        match &mut value.source {
+            Source::Record {
+                lsn,
+                value_bytes,
+                tag: expected,
+            } => {
+                let lsn = *lsn;
+                verify_record(&self.id, lsn, &value.key, value.sequence, *expected, bytes)
+                    .map_err(|mismatch| damage(mismatch.at(offset)))?;
+                let shared = Shared::part(buffer.clone(), end - *value_bytes as usize, end);
+                if self.cache.takes(shared.len()) && self.segments.of_lsn(lsn).is_some() {
+                    self.cache.insert(lsn, shared[..].into());
+                }
+                Ok(Some(shared))
+            }
+            Source::Chunks { pointer, value } => {
+                let chunk = pointer.chunks[part];
+                let found = self.id.checksum(Kind::Chunk, 0, chunk.offset, bytes);
+                Mismatch::check("chunk checksum", chunk.checksum, found)
+                    .map_err(|mismatch| damage(mismatch.at(offset)))?;
+                let start = chunk_start(pointer, part);
+                value[start..start + bytes.len()].copy_from_slice(bytes);
+                Ok(None)
+            }
+        }
+    }
+
+    fn deliver(&mut self, sink: Sink, result: ValueResult) {
+        match sink {
+            Sink::Scan { scan, slot } => self.scan_value(scan, slot, result),
+            Sink::Get(id) => match result {
+                Ok(value) => self.reply(id, Reply::Value(value)),
+                Err((status, message)) => self.fail(id, status, message),
+            },
+        }
+    }
+}
+
+impl ValueRead {
+    fn part_bytes(&self, part: usize) -> u64 {
+        match &self.source {
+            Source::Record { value_bytes, .. } => {
+                record_bytes(self.key.len(), *value_bytes as usize) as u64
+            }
+            Source::Chunks { pointer, .. } => pointer.chunks[part].len.into(),
+        }
+    }
+}
+
+fn chunk_start(pointer: &Pointer, part: usize) -> usize {
+    pointer.chunks[..part]
+        .iter()
+        .map(|chunk| chunk.len as usize)
+        .sum()
+}
+
+/// Whether `bytes` are the record that the index refers to: the same position, key, version and checksum.
+pub(crate) fn verify_record(
+    id: &Identity,
+    lsn: u64,
+    key: &[u8],
+    sequence: u64,
+    expected: u32,
+    bytes: &[u8],
+) -> Result<(), Mismatch> {
+    if mutant(Mutant::OldNeighbourTaken) {
+        return Ok(());
+    }
+    let record = record::verify(id, lsn, bytes)?;
+    Mismatch::check("record tag", expected.into(), tag(record.checksum).into())?;
+    Mismatch::check("record sequence number", sequence, record.sequence)?;
+    if !is_same(record.key, key) || !matches!(record.kind, RecordKind::Put | RecordKind::MoveValue)
+    {
+        return Err(Mismatch {
+            what: "record key",
+            expected: key.len() as u64,
+            found: record.key.len() as u64,
+        });
+    }
+    Ok(())
+}
+
+/// What a read from `start` on brought.
+fn brought(result: IoResult, start: u64) -> Result<Piece, DiskError> {
+    result.map(|buffer| (Arc::new(buffer.expect("a read brings its buffer")), start))
+}
+
+fn io_error(error: DiskError) -> (Status, String) {
+    (
+        Status::IoError,
+        format!("the value could not be read: {error}"),
+    )
+}
+
+fn damage(corruption: Corruption) -> (Status, String) {
+    (Status::Corruption, corruption.to_string())
+}

@@ -1,0 +1,117 @@
+//! Creating a database on a blank device.
+//!
+//! Invariants: nothing that is not blank is ever formatted over, but for what an interrupted creation leaves; an opening is
+//! acknowledged only when all four superblock copies are durable.
+//!
+//! An interrupted creation can leave one half of the copies as garbage and the other half blank, since the halves are
+//! separated by a flush; and no segment was touched, since nothing is written there before the opening was acknowledged. A
+//! database that was ever open has all four copies and a log, and is told from it by both.
+
+use crate::api::error::Error;
+use crate::checkpoint::superblocks::is_one_half;
+use crate::core::Core;
+use crate::format::damage::Mismatch;
+use crate::format::page::PageRef;
+use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
+use crate::format::{HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
+use crate::log::tail::first_tail;
+use crate::runtime::handle::Handle;
+
+/// Fewer do not leave room for data beside log, cleaning and checkpoints.
+const SEGMENTS_MIN: u32 = 12;
+/// So many segments are looked at before a device counts as blank.
+const SEGMENTS_PROBED: u32 = 16;
+const _: () = assert!(HEADER_AREA_BYTES == COPIES as u64 * (64 << 10));
+
+/// Makes sure that the device may be formatted, and returns the superblock that precedes the first opening. `garbage` are the
+/// copies that are neither valid nor blank.
+pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superblock, Error> {
+    let (geometry, id, settings) =
+        handle.with(|core| (core.geometry, core.id, core.settings.clone()));
+    let count = geometry.segments_in(settings.device.capacity_bytes);
+    let max = geometry
+        .segments_in(settings.device.max_capacity_bytes)
+        .max(count);
+    if max < SEGMENTS_MIN || count == 0 {
+        return Err(Error::NoSpace(format!(
+            "the device has room for {max} segments of {} bytes, and a database takes {SEGMENTS_MIN}",
+            geometry.segment_bytes
+        )));
+    }
+    if !is_one_half(garbage) {
+        return Err(refusal(handle, garbage, geometry.block_bytes).await?);
+    }
+    let block = geometry.block_bytes;
+    for copy in 0..COPIES {
+        // Garbage is overwritten, readable or not.
+        let left_out = if garbage.contains(&copy) { block } else { 0 };
+        let start = copy_offset(copy) + left_out;
+        let between = handle
+            .read_retry(start, copy_offset(copy + 1) - start)
+            .await?;
+        let sectors = between.chunks(to_usize(geometry.sector_bytes));
+        let mut sectors = (start..)
+            .step_by(to_usize(geometry.sector_bytes))
+            .zip(sectors);
+        if let Some((offset, _)) = sectors.find(|(_, bytes)| !is_blank(bytes)) {
+            return Err(not_blank(offset));
+        }
+    }
+    for physical in 0..count.min(SEGMENTS_PROBED) {
+        let offset = geometry.segment_offset(physical);
+        let first = handle.read_retry(offset, 2 * block).await?;
+        if !is_blank(&first) {
+            return Err(not_blank(offset));
+        }
+    }
+    let tail = first_tail(&geometry, &id);
+    handle.with(|core: &mut Core| core.segments.extend(count));
+    Ok(Superblock {
+        db_id: settings.db_id,
+        generation: 0,
+        epoch: 0,
+        epoch_start: tail.lsn,
+        sector_bytes: settings.device.sector_bytes,
+        block_bytes: u32::try_from(block).expect("blocks are small"),
+        segment_bytes: geometry.segment_bytes,
+        segment_count: count,
+        replay: ReplayStart {
+            lsn: tail.lsn,
+            physical: 0,
+            previous_checksum: tail.previous_checksum,
+            previous_end: tail.previous_end,
+            sequence: tail.next_sequence,
+        },
+        log_minimum: tail.previous_end,
+        durable: tail.previous_end,
+        index_root: PageRef::NONE,
+        table_root: PageRef::NONE,
+    })
+}
+
+/// Why nothing is created where these copies are neither valid nor blank: if all of them are of one other version of the format, that is said.
+async fn refusal(handle: &Handle, garbage: &[u16], block: u64) -> Result<Error, Error> {
+    let mut versions = Vec::new();
+    for copy in garbage {
+        let bytes = handle.read_retry(copy_offset(*copy), block).await?;
+        versions.push(Superblock::other_version(&bytes));
+    }
+    Ok(match versions[0] {
+        Some(version) if versions.iter().all(|other| *other == versions[0]) => {
+            Error::Invalid(format!(
+                "the database is of format version {version}, and this engine reads version {VERSION} only: open it with the release that wrote it"
+            ))
+        }
+        _ => not_blank(copy_offset(garbage[0])),
+    })
+}
+
+fn not_blank(offset: u64) -> Error {
+    Mismatch {
+        what: "no valid superblock, and the device is not blank",
+        expected: 0,
+        found: 1,
+    }
+    .at(offset)
+    .into()
+}

@@ -1,0 +1,407 @@
+//! Opening: from whatever the device holds to a database that serves.
+//!
+//! 1. Choose the superblock: of the valid copies the highest generation.
+//! 2. Load the checkpoint it refers to.
+//! 3. Replay the log from there (`replay.rs`), which finds the tail, or damage.
+//! 4. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`evacuate.rs`).
+//! 5. Make a new epoch durable. Only then append.
+//!
+//! Invariants: recovery overwrites nothing that the superblock before refers to or leads to, so a crash in it changes nothing
+//! that was acknowledged; running it twice gives the same state; a damaged device is refused and left as it is.
+
+use crate::api::error::Error;
+use crate::api::marks::Mark;
+use crate::api::port::{Level, Reply};
+use crate::checkpoint::superblocks::{Choice, choose_superblock, half_of, publish};
+use crate::checkpoint::tree::{Claimed, read_tree};
+use crate::core::{Core, Phase};
+use crate::format::checksum::Identity;
+use crate::format::damage::Mismatch;
+use crate::format::frame::FRAME_HEADER_BYTES;
+use crate::format::page::{PageRef, Tree};
+use crate::format::record::record_bytes;
+use crate::format::superblock::Superblock;
+use crate::format::{Geometry, get_u32};
+use crate::index::entry::{INLINE_BYTES_ALWAYS, decode};
+use crate::index::memory::Index;
+use crate::index::place::{Place, Version};
+use crate::log::append::Log;
+use crate::log::tail::{Tail, first_tail};
+use crate::mutant::{Mutant, mutant};
+use crate::recovery::create::create;
+use crate::recovery::evacuate::evacuate;
+use crate::recovery::replay::{Recovered, replay};
+use crate::runtime::handle::Handle;
+use crate::segments::extent::claim_extents;
+use crate::segments::extent_state::Extents;
+use crate::segments::grow::grow_anew;
+use crate::segments::usage::{Segments, Use};
+
+/// Opens the database and answers request 0.
+pub(crate) async fn open(handle: Handle) {
+    let result = recover(&handle).await;
+    handle.with(|core| {
+        core.activity += 1;
+        match result {
+            Ok(()) => {
+                core.phase = Phase::Running;
+                core.reply(0, Reply::Done);
+            }
+            Err(error) => {
+                core.phase = Phase::Closed;
+                match &error {
+                    Error::Corruption(_) => core.mark(Mark::RefusedDamaged),
+                    Error::Unreadable(_) | Error::Disk(_) | Error::Poisoned(_) => {
+                        core.mark(Mark::RefusedDevice)
+                    }
+                    Error::NoSpace(_) => core.mark(Mark::RefusedNoSpace),
+                    Error::Invalid(_) => {}
+                }
+                core.log_line(
+                    Level::Error,
+                    format!("the database could not be opened: {error}"),
+                );
+                core.fail(0, error.status(), error.to_string());
+            }
+        }
+    });
+}
+
+async fn recover(handle: &Handle) -> Result<(), Error> {
+    let (superblock, settled, created) = match choose_superblock(handle).await? {
+        Choice::Found {
+            superblock,
+            first_half,
+            settled,
+        } => {
+            handle.with(|core| {
+                core.first_half = first_half;
+                adopt(core, &superblock)
+            })?;
+            (superblock, settled, false)
+        }
+        Choice::None { garbage } => {
+            // What an interrupted creation left is overwritten first: the other half is blank, and stays so meanwhile.
+            handle.with(|core| {
+                core.first_half = garbage.first().map_or(0, |copy| half_of(*copy));
+                core.mark(if garbage.is_empty() {
+                    Mark::Created
+                } else {
+                    Mark::CreatedAgain
+                });
+            });
+            (create(handle, &garbage).await?, true, true)
+        }
+    };
+    let recovered = if created {
+        let tail = handle.with(|core| first_tail(&core.geometry, &core.id));
+        Recovered {
+            tail,
+            cut: false,
+            proven: tail.previous_end,
+            unproven: Vec::new(),
+        }
+    } else {
+        restore_in_room(handle, &superblock).await?
+    };
+    handle.with(|core| {
+        core.stats.cut_tail = recovered.cut;
+        if recovered.cut {
+            core.mark(Mark::ReplayTornTail);
+        }
+        if core.stats.replayed_frames > 0 {
+            core.mark(Mark::ReplayFrames);
+        }
+    });
+    grow_anew(handle, superblock.segment_count).await?;
+    let superblock = Superblock {
+        segment_count: handle.with(|core| core.segments.count()),
+        ..superblock
+    };
+    if recovered.unproven.is_empty() {
+        let next = handle.with(|core| go_on(core, &superblock, &recovered))?;
+        publish(handle, next).await?;
+        handle.with(|core| core.mark(Mark::EpochMade));
+    } else {
+        let superblock = if settled || mutant(Mutant::HalfPublishedTrusted) {
+            superblock
+        } else {
+            settle(handle, superblock).await?
+        };
+        evacuate(handle, &superblock, &recovered).await?;
+    }
+    handle.with(|core| {
+        core.through_is_faster = core.through_measured_faster;
+        core.segments.use_released();
+        let keys = core.index.len();
+        core.log_line(
+            Level::Info,
+            format!(
+                "open at epoch {}: {keys} keys, log end {}",
+                core.log.epoch, core.log.durable
+            ),
+        );
+    });
+    Ok(())
+}
+
+/// Restores what the superblock leads to, in the room that there is. An incarnation keeps back what a recovery by its own options takes. If values that
+/// it had in the log are put into the index by those of this one, or the other way round, that may not be enough. Then all values stay in the log but
+/// those that take no more of the index than their places.
+async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
+    let recovered = restore(handle, superblock).await?;
+    let limit = handle.with(|core| core.replays_inline_bytes);
+    if limit == INLINE_BYTES_ALWAYS || handle.with(|core| core.has_room_for(&recovered))? {
+        return Ok(recovered);
+    }
+    handle.with(|core| {
+        core.replays_inline_bytes = INLINE_BYTES_ALWAYS;
+        core.stats.replayed_frames = 0;
+        core.log_line(
+            Level::Info,
+            "the log is replayed once more, to keep values out of the index for want of room"
+                .into(),
+        );
+    });
+    restore(handle, superblock).await
+}
+
+/// Loads the checkpoint, replays the log, and counts what lives.
+async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
+    handle.with(|core| start_anew(core, superblock));
+    load_checkpoint(handle, superblock).await?;
+    let recovered = replay(handle, superblock).await?;
+    handle.with(|core| count_live(core, &recovered.tail))?;
+    Ok(recovered)
+}
+
+/// Nothing is known yet but the superblock.
+fn start_anew(core: &mut Core, superblock: &Superblock) {
+    core.index = Index::default();
+    core.extents = Extents::default();
+    let count = core
+        .geometry
+        .segments_in(core.settings.device.capacity_bytes);
+    core.segments = Segments::new(core.geometry, count);
+    let stated = superblock.durable.max(superblock.log_minimum);
+    core.segments.state(stated);
+}
+
+/// Publishes what is chosen once more, so that nothing older can be chosen from now on.
+async fn settle(handle: &Handle, superblock: Superblock) -> Result<Superblock, Error> {
+    let settled = Superblock {
+        generation: superblock.generation + 1,
+        ..superblock
+    };
+    publish(handle, settled).await?;
+    handle.with(|core| core.mark(Mark::SuperblockSettled));
+    Ok(settled)
+}
+
+/// Takes identity and layout from the superblock, if they fit the device.
+fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
+    let device = &core.settings.device;
+    let smallest = device.sector_bytes.max(device.physical_block_bytes);
+    if superblock.block_bytes < smallest {
+        return Err(Error::Invalid(format!(
+            "the database has blocks of {} bytes, but the device's are {smallest}",
+            superblock.block_bytes
+        )));
+    }
+    core.id = Identity::new(superblock.db_id);
+    core.geometry = Geometry {
+        sector_bytes: device.sector_bytes.into(),
+        block_bytes: superblock.block_bytes.into(),
+        segment_bytes: superblock.segment_bytes,
+    };
+    let count = core.geometry.segments_in(device.capacity_bytes);
+    let expected = core.geometry.segment_offset(superblock.segment_count);
+    if count < superblock.segment_count {
+        return Err(Mismatch {
+            what: "device size",
+            expected,
+            found: device.capacity_bytes,
+        }
+        .at(device.capacity_bytes)
+        .into());
+    }
+    Ok(())
+}
+
+/// Loads the table of log segments and the index.
+async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
+    if superblock.index_root != PageRef::NONE {
+        handle.with(|core| core.mark(Mark::CheckpointRead));
+    }
+    let mut claimed = Claimed::default();
+    let first = handle.with(|core| core.geometry.logical(superblock.replay.lsn));
+    read_tree(
+        handle,
+        &mut claimed,
+        Tree::Table,
+        superblock.table_root,
+        |core, key, payload| {
+            Mismatch::check("table entry length", 16, (key.len() + payload.len()) as u64)?;
+            let logical =
+                u64::from_be_bytes(key.try_into().map_err(|_| bad_table(key.len() as u64))?);
+            let (physical, end) = (get_u32(payload, 0), get_u32(payload, 4));
+            if physical >= core.segments.count()
+                || !(1..first).contains(&logical)
+                || u64::from(end) > core.geometry.segment_bytes
+            {
+                return Err(bad_table(physical.into()));
+            }
+            if !core.segments.claim(physical, Use::Log) || core.segments.get(physical).logical != 0
+            {
+                return Err(bad_table(physical.into()));
+            }
+            core.segments.enter_log(logical, physical);
+            core.segments.get_mut(physical).end = end;
+            Ok(())
+        },
+    )
+    .await?;
+    read_tree(
+        handle,
+        &mut claimed,
+        Tree::Index,
+        superblock.index_root,
+        |core, key, payload| {
+            let version = decode(&core.geometry, core.segments.count(), payload)?;
+            if let Place::Extent(pointer) = &version.place {
+                claim_extents(core, pointer)?;
+            }
+            core.index.set(key, version);
+            Ok(())
+        },
+    )
+    .await
+}
+
+fn bad_table(found: u64) -> Mismatch {
+    Mismatch {
+        what: "table entry",
+        expected: 0,
+        found,
+    }
+}
+
+/// Everything is known: counts what lives where.
+fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
+    let versions: Vec<(Box<[u8]>, Version)> = core
+        .index
+        .everything()
+        .map(|(key, version)| (key.into(), version.clone()))
+        .collect();
+    for (key, version) in versions {
+        check_version(core, tail, &key, &version)?;
+        core.add_live(&key, &version.place);
+    }
+    check_overlaps(core)?;
+    for (slot, version) in core.index.entries() {
+        if let Some(lsn) = version.place.lsn() {
+            core.segments.note_resident(lsn, slot);
+        }
+    }
+    Ok(())
+}
+
+/// Lets the log go on at its tail, which is proven. Returns the new epoch's superblock.
+fn go_on(
+    core: &mut Core,
+    superblock: &Superblock,
+    recovered: &Recovered,
+) -> Result<Superblock, Error> {
+    let tail = &recovered.tail;
+    core.claim_next(tail.next)?;
+    let epoch = superblock.epoch + u64::from(!mutant(Mutant::TailNotFenced));
+    core.renew_log(epoch, tail);
+    Ok(Superblock {
+        generation: superblock.generation + u64::from(!mutant(Mutant::GenerationReused)),
+        epoch,
+        epoch_start: tail.lsn,
+        durable: tail.previous_end,
+        ..*superblock
+    })
+}
+
+impl Core {
+    /// Another log, which goes on at `tail`; what memory the one before had is used again.
+    pub(crate) fn renew_log(&mut self, epoch: u64, tail: &Tail) {
+        let log = Log::new(self.geometry, self.id, &self.settings.options, epoch, tail);
+        self.log.pool = std::mem::replace(&mut self.log, log).pool;
+    }
+
+    /// Keeps the segment that the log would enter next from being used for anything else.
+    pub(crate) fn claim_next(&mut self, next: u32) -> Result<(), Error> {
+        if self.segments.get(next).used_as == Use::Free && self.segments.claim(next, Use::Log) {
+            return Ok(());
+        }
+        let mismatch = Mismatch {
+            what: "next log segment in use",
+            expected: Use::Free as u64,
+            found: next.into(),
+        };
+        Err(mismatch.at(self.geometry.segment_offset(next)).into())
+    }
+}
+
+/// Values that overlap take more of a segment than it has.
+fn check_overlaps(core: &Core) -> Result<(), Error> {
+    let segment_bytes = core.geometry.segment_bytes;
+    let mut segments = core.segments.iter();
+    match segments.find(|(_, it)| it.live_bytes > segment_bytes) {
+        Some((physical, overfull)) => {
+            let mismatch = Mismatch {
+                what: "values that overlap",
+                expected: segment_bytes,
+                found: overfull.live_bytes,
+            };
+            Err(mismatch.at(core.geometry.segment_offset(physical)).into())
+        }
+        None => Ok(()),
+    }
+}
+
+/// A version that is newer than the log, or whose value is where none can be, would be damage of the checkpoint.
+fn check_version(core: &Core, tail: &Tail, key: &[u8], version: &Version) -> Result<(), Error> {
+    let odd = |what, expected, found, offset| {
+        let mismatch = Mismatch {
+            what,
+            expected,
+            found,
+        };
+        Err(mismatch.at(offset).into())
+    };
+    let next = tail.next_sequence;
+    if version.sequence >= next && !mutant(Mutant::SequencesStartAgain) {
+        return odd("version newer than the log", next, version.sequence, 0);
+    }
+    match &version.place {
+        Place::Tombstone | Place::Inline(_) => Ok(()),
+        Place::Log {
+            lsn, value_bytes, ..
+        } => {
+            let Some(offset) = core.segments.offset_of_lsn(*lsn) else {
+                return odd("value in a segment that the log does not have", 0, *lsn, 0);
+            };
+            let within = core.geometry.within(*lsn);
+            let first = core.geometry.block_bytes + FRAME_HEADER_BYTES as u64;
+            let bytes = record_bytes(key.len(), *value_bytes as usize) as u64;
+            if within < first || within + bytes > core.geometry.segment_bytes {
+                return odd("value beyond its segment", first, within, offset);
+            }
+            if lsn + bytes > tail.lsn {
+                return odd("value beyond the log", tail.lsn, *lsn, offset);
+            }
+            Ok(())
+        }
+        Place::Extent(pointer) => {
+            let mut chunks = pointer.chunks.iter();
+            match chunks.find(|chunk| core.extents.is_owned(chunk.offset)) {
+                Some(chunk) => odd("chunk of two values", 0, chunk.offset, chunk.offset),
+                None => Ok(()),
+            }
+        }
+    }
+}

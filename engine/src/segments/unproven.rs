@@ -1,0 +1,95 @@
+//! What a recovery would have to save: commits that are in the log but lie beyond every durable position that something
+//! durable states. See `recovery/evacuate.rs` for why it must be saved, and `space.rs` for the space that is kept back for it.
+
+use std::collections::VecDeque;
+
+/// Bytes of values that a recovery would write anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Burden {
+    /// Records that hold a value.
+    pub(crate) log_bytes: u64,
+    /// Whole blocks of chunks.
+    pub(crate) extent_bytes: u64,
+}
+
+impl Burden {
+    pub(crate) fn plus(self, other: Burden) -> Burden {
+        Burden {
+            log_bytes: self.log_bytes + other.log_bytes,
+            extent_bytes: self.extent_bytes + other.extent_bytes,
+        }
+    }
+
+    fn minus(self, other: Burden) -> Burden {
+        Burden {
+            log_bytes: self.log_bytes - other.log_bytes,
+            extent_bytes: self.extent_bytes - other.extent_bytes,
+        }
+    }
+}
+
+/// The burden by frames, until each is proven. What cleaning moves is no burden: where it came from is still there.
+#[derive(Debug, Default)]
+pub(crate) struct Unproven {
+    total: Burden,
+    /// Of the frame that takes records.
+    open: Burden,
+    /// Ends of sealed frames, ascending.
+    sealed: VecDeque<(u64, Burden)>,
+}
+
+impl Unproven {
+    pub(crate) fn total(&self) -> Burden {
+        self.total
+    }
+
+    pub(crate) fn add(&mut self, burden: Burden) {
+        self.total = self.total.plus(burden);
+        self.open = self.open.plus(burden);
+    }
+
+    /// The open frame was sealed and ends here.
+    pub(crate) fn seal(&mut self, end: u64) {
+        let burden = std::mem::take(&mut self.open);
+        if burden != Burden::default() {
+            self.sealed.push_back((end, burden));
+        }
+    }
+
+    /// Something durable states that everything before this is durable.
+    pub(crate) fn prove(&mut self, durable: u64) {
+        while let Some((_, burden)) = self.sealed.pop_front_if(|(end, _)| *end <= durable) {
+            self.total = self.total.minus(burden);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a burden counts from the append until its frame is proven. Method: three frames, one of them empty.
+    #[test]
+    fn a_frame_weighs_until_it_is_proven() {
+        let burden = |log_bytes| Burden {
+            log_bytes,
+            extent_bytes: 2 * log_bytes,
+        };
+        let mut unproven = Unproven::default();
+        unproven.add(burden(10));
+        unproven.seal(100);
+        unproven.seal(200);
+        unproven.add(burden(5));
+        unproven.prove(99);
+        assert_eq!(unproven.total(), burden(15));
+        unproven.prove(200);
+        assert_eq!(
+            unproven.total(),
+            burden(5),
+            "the open frame is never proven"
+        );
+        unproven.seal(300);
+        unproven.prove(300);
+        assert_eq!(unproven.total(), Burden::default());
+    }
+}

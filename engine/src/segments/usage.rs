@@ -1,0 +1,421 @@
+//! Which segment of the device is used for what, and how many live bytes it holds.
+//!
+//! Invariants:
+//! - a segment is handed out only while it is free, and becomes free only by `free`, which the checkpoint calls after
+//!   every superblock copy that could refer to it has been replaced, and `gc/release.rs` when the log is proven to say so;
+//! - a segment with readers is not handed out: it waits until the last of them is done;
+//! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
+//! - residents are a superset of the entries whose newest version lies in a segment of the log: whoever goes through them has to ask
+//!   the index whether they still do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::format::Geometry;
+use crate::index::table::Slot;
+use crate::mutant::{Mutant, mutant};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Use {
+    Free,
+    /// Not referred to any more, but still being read.
+    Draining,
+    /// Part of the log, or reserved to be its next.
+    Log,
+    Extent,
+    Page,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub(crate) used_as: Use,
+    /// For a log segment that was entered: its number; else 0.
+    pub(crate) logical: u64,
+    pub(crate) live_bytes: u64,
+    /// Bytes written so far, header included.
+    pub(crate) end: u32,
+    /// Reads in flight.
+    pub(crate) readers: u32,
+    /// Damage was met in it: it is never cleaned, and freed only when nothing in it lives.
+    pub(crate) damaged: bool,
+    /// The checkpoint under way will free it.
+    pub(crate) condemned: bool,
+    /// A record of the log says that it is free.
+    pub(crate) leaving: bool,
+    /// Where the record is that gave it back when it was used before; 0 if none did.
+    released_at: u64,
+    /// Numbers of the index entries whose newest versions were put here, in the order of their positions.
+    residents: Vec<Slot>,
+}
+
+impl Segment {
+    fn new(used_as: Use) -> Segment {
+        Segment {
+            used_as,
+            logical: 0,
+            live_bytes: 0,
+            end: 0,
+            readers: 0,
+            damaged: false,
+            condemned: false,
+            leaving: false,
+            released_at: 0,
+            residents: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    pub(crate) geometry: Geometry,
+    list: Vec<Segment>,
+    free: BTreeSet<u32>,
+    /// Free as well, but only the log says so.
+    released: BTreeSet<u32>,
+    /// The durable position that the superblock states.
+    stated: u64,
+    /// Whether released segments may be used, which an opening must not: what proves its view of the log may vanish with it.
+    uses_released: bool,
+    /// Log segments by their number.
+    pub(crate) log: BTreeMap<u64, u32>,
+    /// The one entered last and its number: most questions are about that.
+    entered: Option<(u64, u32)>,
+    pub(crate) live_log_bytes: u64,
+    pub(crate) live_extent_bytes: u64,
+    /// Grows whenever a segment changes its use, or comes to hold something live or nothing any more.
+    pub(crate) changes: u64,
+}
+
+impl Segments {
+    pub(crate) fn new(geometry: Geometry, count: u32) -> Segments {
+        let mut segments = Segments {
+            geometry,
+            list: Vec::new(),
+            free: BTreeSet::new(),
+            released: BTreeSet::new(),
+            stated: 0,
+            uses_released: false,
+            log: BTreeMap::new(),
+            entered: None,
+            live_log_bytes: 0,
+            live_extent_bytes: 0,
+            changes: 0,
+        };
+        segments.extend(count);
+        segments
+    }
+
+    /// The device has grown.
+    pub(crate) fn extend(&mut self, count: u32) {
+        let new = self.count()..count;
+        self.list
+            .resize_with(self.list.len() + new.len(), || Segment::new(Use::Free));
+        // Built at once, which is quicker than one by one.
+        self.free.append(&mut new.collect());
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        crate::format::len32(self.list.len())
+    }
+
+    pub(crate) fn free_count(&self) -> u64 {
+        (self.free.len() + self.released.len()) as u64
+    }
+
+    /// How many can be taken now: an opening cannot use those that only the log says are free.
+    pub(crate) fn allocatable_count(&self) -> u64 {
+        match self.uses_released {
+            true => self.free_count(),
+            false => self.lasting_count(),
+        }
+    }
+
+    /// How many may be taken so that so many are left for an opening after a crash; `None`: there are fewer now.
+    pub(crate) fn free_above(&self, floor: u64) -> Option<u64> {
+        let lasting = self.lasting_count().checked_sub(floor)?;
+        Some(lasting + self.released.len() as u64)
+    }
+
+    /// How many are free for an opening after a crash too.
+    pub(crate) fn lasting_count(&self) -> u64 {
+        self.free.len() as u64
+    }
+
+    /// How many are free that an opening could not use yet.
+    pub(crate) fn released_count(&self) -> u64 {
+        self.released.len() as u64
+    }
+
+    /// A superblock that states this durable position is durable: an opening can rely on all that the log says before it.
+    pub(crate) fn state(&mut self, durable: u64) {
+        self.stated = self.stated.max(durable);
+        let (list, stated) = (&self.list, self.stated);
+        let lasting = |it: &u32| list[*it as usize].released_at < stated;
+        self.free.extend(self.released.extract_if(.., lasting));
+        self.changes += 1;
+    }
+
+    /// The opening is over.
+    pub(crate) fn use_released(&mut self) {
+        self.uses_released = true;
+    }
+
+    fn put_back(&mut self, physical: u32) {
+        let segment = &mut self.list[physical as usize];
+        segment.used_as = Use::Free;
+        if segment.released_at == 0 || segment.released_at < self.stated {
+            self.free.insert(physical);
+        } else {
+            self.released.insert(physical);
+        }
+    }
+
+    fn take(&mut self, physical: u32, used_as: Use) {
+        self.changes += 1;
+        let segment = &mut self.list[physical as usize];
+        let released_at = segment.released_at;
+        // Its memory serves again.
+        let mut residents = std::mem::take(&mut segment.residents);
+        residents.clear();
+        *segment = Segment {
+            released_at,
+            residents,
+            ..Segment::new(used_as)
+        };
+    }
+
+    pub(crate) fn get(&self, physical: u32) -> &Segment {
+        &self.list[physical as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, physical: u32) -> &mut Segment {
+        self.changes += 1;
+        &mut self.list[physical as usize]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        (0..).zip(self.list.iter())
+    }
+
+    /// The lowest free segment: a device that is used little stays small. Released ones come first: an opening may need the others.
+    pub(crate) fn allocate(&mut self, used_as: Use) -> Option<u32> {
+        let released = self.released.first().filter(|_| self.uses_released);
+        let physical = *released.or_else(|| self.free.first())?;
+        self.claim(physical, used_as);
+        Some(physical)
+    }
+
+    /// Those that nothing uses, from one on.
+    pub(crate) fn free_from(&self, physical: u32) -> impl Iterator<Item = u32> {
+        let all = self.iter().skip(physical as usize);
+        all.filter_map(|(at, segment)| (segment.used_as == Use::Free).then_some(at))
+    }
+
+    /// Those of them that only the log says are free, which are used first.
+    pub(crate) fn released(&self) -> impl Iterator<Item = u32> {
+        self.released.iter().copied()
+    }
+
+    /// Marks a particular segment as used. False if it is used as something else.
+    pub(crate) fn claim(&mut self, physical: u32, used_as: Use) -> bool {
+        if self.free.remove(&physical) || self.released.remove(&physical) {
+            self.take(physical, used_as);
+        }
+        self.list[physical as usize].used_as == used_as
+    }
+
+    /// Gives a reserved segment its number in the log.
+    pub(crate) fn enter_log(&mut self, logical: u64, physical: u32) {
+        let segment = self.get_mut(physical);
+        assert_eq!(
+            segment.used_as,
+            Use::Log,
+            "only a reserved segment is entered"
+        );
+        segment.logical = logical;
+        self.log.insert(logical, physical);
+        self.entered = Some((logical, physical));
+    }
+
+    /// Nothing durable refers to it any more.
+    pub(crate) fn free(&mut self, physical: u32) {
+        self.changes += 1;
+        let segment = &mut self.list[physical as usize];
+        assert_eq!(
+            segment.live_bytes, 0,
+            "segment {physical} is freed with live bytes"
+        );
+        assert!(
+            !matches!(segment.used_as, Use::Free | Use::Draining),
+            "segment {physical} is freed twice"
+        );
+        if segment.used_as == Use::Log && segment.logical != 0 {
+            self.log.remove(&segment.logical);
+            self.entered = self.entered.filter(|(_, it)| *it != physical);
+        }
+        if segment.readers > 0 {
+            segment.used_as = Use::Draining;
+            segment.leaving = false;
+        } else {
+            self.put_back(physical);
+        }
+    }
+
+    /// No checkpoint will free what it was to free.
+    pub(crate) fn pardon(&mut self) {
+        self.list.iter_mut().for_each(|it| it.condemned = false);
+        self.changes += 1;
+    }
+
+    /// Frees all pages, without asking what still refers to them.
+    pub(crate) fn free_pages(&mut self) {
+        let pages = self.dead(Use::Page).map(|(physical, _)| physical);
+        for physical in pages.collect::<Vec<u32>>() {
+            self.free(physical);
+        }
+    }
+
+    /// A read changes nothing that anybody counts segments by.
+    pub(crate) fn add_reader(&mut self, physical: u32) {
+        self.list[physical as usize].readers += 1;
+    }
+
+    /// The segment is written up to there, which changes nothing that anybody counts segments by either.
+    pub(crate) fn set_end(&mut self, physical: u32, end: u32) {
+        self.list[physical as usize].end = end;
+    }
+
+    pub(crate) fn remove_reader(&mut self, physical: u32) {
+        let segment = &mut self.list[physical as usize];
+        segment.readers = segment
+            .readers
+            .checked_sub(1)
+            .expect("a reader leaves once");
+        let drained = segment.readers == 0 && segment.used_as == Use::Draining;
+        if drained && !mutant(Mutant::DrainedSegmentKept) {
+            self.changes += 1;
+            self.put_back(physical);
+        }
+    }
+
+    pub(crate) fn add_live(&mut self, physical: u32, bytes: u64) {
+        let segment = &mut self.list[physical as usize];
+        self.changes += u64::from(segment.live_bytes == 0);
+        segment.live_bytes += bytes;
+        match segment.used_as {
+            Use::Log => self.live_log_bytes += bytes,
+            Use::Extent => self.live_extent_bytes += bytes,
+            other => panic!("live bytes in a segment used as {other:?}"),
+        }
+    }
+
+    pub(crate) fn remove_live(&mut self, physical: u32, bytes: u64) {
+        let segment = &mut self.list[physical as usize];
+        segment.live_bytes = segment
+            .live_bytes
+            .checked_sub(bytes)
+            .expect("what dies was alive");
+        self.changes += u64::from(segment.live_bytes == 0);
+        match segment.used_as {
+            Use::Log => self.live_log_bytes -= bytes,
+            Use::Extent => self.live_extent_bytes -= bytes,
+            other => panic!("live bytes in a segment used as {other:?}"),
+        }
+    }
+
+    /// The newest version of this entry of the index was put at this position of the log.
+    pub(crate) fn note_resident(&mut self, lsn: u64, slot: Slot) {
+        let physical = self.of_lsn(lsn).expect("the log reaches there");
+        self.list[physical as usize].residents.push(slot);
+    }
+
+    /// See the invariants.
+    pub(crate) fn residents(&self, physical: u32) -> &[Slot] {
+        &self.list[physical as usize].residents
+    }
+
+    /// The physical segment of a position in the log.
+    pub(crate) fn of_lsn(&self, lsn: u64) -> Option<u32> {
+        let logical = self.geometry.logical(lsn);
+        match self.entered {
+            Some((entered, physical)) if entered == logical => Some(physical),
+            _ => self.log.get(&logical).copied(),
+        }
+    }
+
+    /// The device offset of a position in the log.
+    pub(crate) fn offset_of_lsn(&self, lsn: u64) -> Option<u64> {
+        Some(self.geometry.segment_offset(self.of_lsn(lsn)?) + self.geometry.within(lsn))
+    }
+
+    /// Forgets log segments from a number on, at a cut.
+    pub(crate) fn cut_log(&mut self, from_logical: u64) {
+        self.entered = None;
+        let cut: Vec<u32> = self.log.split_off(&from_logical).into_values().collect();
+        for physical in cut {
+            self.get_mut(physical).logical = 0;
+            self.free(physical);
+        }
+    }
+
+    /// Gives a log segment back that the record at `lsn` releases.
+    pub(crate) fn release(&mut self, physical: u32, lsn: u64) {
+        self.list[physical as usize].released_at = lsn;
+        self.free(physical);
+    }
+
+    /// Segments of a kind that hold nothing live and are not on their way to be free.
+    pub(crate) fn dead(&self, used_as: Use) -> impl Iterator<Item = (u32, &Segment)> {
+        let dead = move |it: &Segment| it.used_as == used_as && it.live_bytes == 0 && !it.leaving;
+        self.iter().filter(move |(_, segment)| dead(segment))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry = Geometry {
+        sector_bytes: 512,
+        block_bytes: 4096,
+        segment_bytes: 65_536,
+    };
+
+    /// Goal: what an opening may not use yet does not count as what it can take. Method: a segment that a record of the log gave back behind what the
+    /// superblock states, before and after the opening.
+    #[test]
+    fn what_only_the_log_gave_back_cannot_be_taken_by_an_opening() {
+        let mut segments = Segments::new(GEOMETRY, 1);
+        assert!(segments.claim(0, Use::Log));
+        segments.enter_log(1, 0);
+        segments.state(65_536);
+        segments.release(0, 70_000);
+        assert_eq!(
+            (segments.free_count(), segments.allocatable_count()),
+            (1, 0)
+        );
+        assert_eq!(segments.allocate(Use::Log), None);
+        segments.use_released();
+        assert_eq!(segments.allocatable_count(), 1);
+        assert_eq!(segments.allocate(Use::Log), Some(0));
+    }
+
+    /// Goal: a read, or a frame behind others, does not make anybody go through all segments again. Method: what tells that something changed, and a
+    /// segment that becomes free as its last reader leaves.
+    #[test]
+    fn a_read_changes_no_count() {
+        let mut segments = Segments::new(GEOMETRY, 2);
+        assert!(segments.claim(0, Use::Extent));
+        let before = segments.changes;
+        segments.add_reader(0);
+        segments.set_end(0, 4096);
+        segments.remove_reader(0);
+        assert_eq!(segments.changes, before);
+        segments.add_reader(0);
+        segments.free(0);
+        assert_eq!(segments.free_count(), 1);
+        let before = segments.changes;
+        segments.remove_reader(0);
+        assert_eq!(segments.free_count(), 2);
+        assert!(segments.changes > before, "one more is free");
+    }
+}
