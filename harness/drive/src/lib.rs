@@ -5,6 +5,9 @@
 //! - [`tally`]: what is counted meanwhile
 //! - [`timeline`]: what happened in one run, in words and in order
 //! - [`control`]: how runs are watched and stopped from outside
+//!
+//! **Notes are for people.** Who asked what, and what a cut did, is noted beside the trace where events are kept. Nothing that a run does or hashes depends
+//! on it; [`timeline`] makes lines of it.
 
 pub mod case;
 pub mod control;

@@ -14,6 +14,9 @@
 //! - [`prove`]: all of that together; [`report`]: what came of it
 //!
 //! What a recording holds depends on the machine. Given a recording, what is judged depends on the seed alone.
+//!
+//! **A recording errs on the strict side.** Natively, a call is noted as begun before the kernel is told and as ended after it has answered;
+//! a request before the engine sees it and answered before its caller does. So no crash that could happen is left out.
 
 mod judge;
 mod prove;
