@@ -1,4 +1,4 @@
-//! `kvsim`: arguments in, reports out, exit codes. What is run, judged and counted lives in `kvsim-harness`.
+//! `kvsim`: arguments in, reports out, exit codes. What is run, judged and counted lives in the crates behind `kvsim-harness`.
 
 mod args;
 mod bench;
