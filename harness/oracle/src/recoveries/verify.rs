@@ -237,7 +237,8 @@ impl Verification {
                 let wrong_end = || {
                     let empty = self.scans[0].promised && entries.is_empty();
                     let nothing = "gave nothing, although the page before says that there is more";
-                    let short = || oracle.ends_without_reason(scan, entries).filter(|_| *more);
+                    let without_reason = || oracle.ends_without_reason(scan, entries);
+                    let short = || more.then(without_reason).flatten();
                     empty.then(|| nothing.to_owned()).or_else(short)
                 };
                 match malformed(scan, entries, *more).or_else(wrong_end) {
