@@ -118,6 +118,8 @@ pub(crate) struct Incarnation<'a, W> {
     transcript: Option<Transcript>,
     /// Answers that count as given only later, by what is done for the guest.
     held: Vec<Reply>,
+    /// Recoveries of which it could not be found out whether they are legal.
+    pub(crate) undecided: u64,
 }
 
 impl<'a, W: Watch> Incarnation<'a, W> {
@@ -152,6 +154,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             waiting: BTreeMap::new(),
             transcript: None,
             held: Vec::new(),
+            undecided: 0,
         }
     }
 
@@ -322,9 +325,9 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         self.look(None, true);
     }
 
-    /// Judges what was read back, and changes nothing.
+    /// Judges what was read back, and lets the base be as it is.
     pub(crate) fn judge(
-        &self,
+        &mut self,
         seen: &Observation,
         twin: Option<&Observation>,
     ) -> Result<Recovery, Stop> {
@@ -332,7 +335,9 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         if let Some(twin) = twin {
             self.oracle.same_recovery(twin, seen, &truth)?;
         }
-        Ok(self.oracle.judge(seen, &truth)?)
+        let recovery = self.oracle.judge(seen, &truth)?;
+        self.undecided += u64::from(recovery.is_undecided());
+        Ok(recovery)
     }
 
     /// Lets the clients ask all that they have to ask, and waits until all is answered and quiet.

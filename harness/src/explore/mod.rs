@@ -44,6 +44,7 @@ use crate::failure;
 use crate::minimise::{LIMIT, minimise_and_blame};
 use crate::run::{SeedEnd, Tracing, run_seed};
 use crate::scenario::{Expect, Scenario, SeedRange};
+use crate::summary::part::undecided;
 use crate::summary::{FailureReport, Verdict};
 pub use errors::ErrorCounts;
 use judge::Failed;
@@ -133,6 +134,9 @@ impl Exploration {
             reasons.push("no write was acknowledged, so nothing could be lost".to_owned());
         } else if self.shard.is_none() && report.points.iter().all(|point| point.pending == 0) {
             reasons.push("no crash point has a write that a cut could lose".to_owned());
+        }
+        if report.total().undecided > 0 {
+            reasons.push(undecided(report.total().undecided));
         }
         if self.strict && report.total().left_out.sampled > 0 {
             reasons.push(format!(

@@ -26,6 +26,12 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// Whether the search for an explanation was given up: it is neither legal nor a violation.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.undecided
+    }
+
     /// Writes acknowledged as durable whose loss a lie of the device excuses.
     #[must_use]
     pub fn excused_losses(&self) -> u64 {
