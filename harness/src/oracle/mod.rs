@@ -73,6 +73,7 @@ use kvsim_simdisk::{CrashKind, Nanos};
 use reading::{Provisional, Snapshot};
 use running::Outstanding;
 use serde::{Deserialize, Serialize};
+use shown::Shown;
 use space::Space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -191,8 +192,8 @@ pub struct Oracle {
     killed: bool,
     /// Whether the last end was a power cut that may have taken back what a recovery before it had shown.
     shown_is_void: bool,
-    /// Up to where a recovery after a killed process has shown the writes since the base: a kill must not take them back.
-    shown_pos: Pos,
+    /// What a recovery after a killed process has shown since the base: a kill must not take it back.
+    shown: Shown,
     /// What recoveries that were cut short had shown since the base.
     pinned: Vec<(KeyId, Content)>,
     /// Keys that a recovery of this incarnation has read: a later surprise about others is the recovery's.
@@ -228,7 +229,7 @@ impl Oracle {
             power_cut: false,
             killed: false,
             shown_is_void: false,
-            shown_pos: 0,
+            shown: Shown::default(),
             pinned: Vec::new(),
             verified: Vec::new(),
             next_window: None,

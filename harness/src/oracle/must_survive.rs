@@ -120,8 +120,8 @@ impl Oracle {
             pos: if shown { base } else { 0 },
             because: Because::Shown,
         };
-        if !self.power_cut && shown && self.shown_pos > owed.pos {
-            owed.pos = self.shown_pos;
+        if !self.power_cut && shown && self.shown.pos > owed.pos {
+            owed.pos = self.shown.pos;
         }
         let survives_kill = !self.power_cut && self.config.policies.relaxed_survives_kill;
         for pos in self.history.positions().rev() {
@@ -200,19 +200,17 @@ impl Oracle {
         })
     }
 
-    /// The writes since the base that a recovery must show if commits come in any order that real time allows; those that were answered
+    /// The writes since the ground that a recovery must show if commits come in any order that real time allows; those that were answered
     /// before one of them was handed in must be there too.
     pub(super) fn must_survive_each(&self, truth: &DeviceTruth) -> Vec<Pos> {
-        let base = self.history.base_pos;
         let cut_ns = self.cut_ns.unwrap_or(0);
         let survives_kill = !self.power_cut && self.config.policies.relaxed_survives_kill;
         let must = |pos: &Pos| {
             let Some(write) = self.history.write(*pos) else {
                 return false;
             };
-            let shown = !self.power_cut && *pos <= self.shown_pos;
             let Some(acknowledged) = write.origin.acknowledged_ns else {
-                return shown && write.status == WriteStatus::Kept && !self.is_optional(*pos);
+                return false;
             };
             match write.status {
                 WriteStatus::Durable => {
@@ -223,16 +221,12 @@ impl Oracle {
                         .window_ns(truth)
                         .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
                     let mut syncs = self.syncs.iter();
-                    shown || aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op)
+                    aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op)
                 }
                 _ => false,
             }
         };
-        self.history
-            .positions()
-            .filter(|pos| *pos > base)
-            .filter(must)
-            .collect()
+        self.positions_since_ground().filter(must).collect()
     }
 
     /// Whether it is open if a write took effect, although later ones did.

@@ -3,6 +3,7 @@
 use super::history::{History, KeyState, Pos, WriteStatus};
 use super::keys::{Content, KeyId};
 use super::observation::{Observation, Seen};
+use super::shown::{Found, Shown};
 use super::{DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
 use kvsim_sim::api::Status;
 use kvsim_sim::{CommitOrder, RecoverySurvives};
@@ -142,7 +143,7 @@ impl Oracle {
             .map(|seen| !matches!(seen, Seen::Unasked))
             .collect();
         if self.may_be_taken_back(recovery) {
-            self.keep_shown(recovery, seen);
+            self.keep_shown(recovery, seen, truth);
             return;
         }
         for pos in self
@@ -179,7 +180,8 @@ impl Oracle {
         if self.space.is_in_doubt() {
             Arc::make_mut(&mut self.space).adopt(|key| seen.content(key));
         }
-        (self.power_cut, self.killed, self.shown_pos) = (false, false, 0);
+        (self.power_cut, self.killed) = (false, false);
+        self.shown = Shown::default();
         self.base_began_ns = self.cut_ns.take().unwrap_or(0);
         self.base_ns = now;
         self.base_flush_lies = truth.flush_lies;
@@ -198,8 +200,7 @@ impl Oracle {
 
     /// Takes in what a recovery has shown that a power cut may take back: the writes since the base stay open, without those that are
     /// known to be gone.
-    fn keep_shown(&mut self, recovery: &Recovery, seen: &Observation) {
-        let any = self.config.policies.commit_order == CommitOrder::Any;
+    fn keep_shown(&mut self, recovery: &Recovery, seen: &Observation, truth: &DeviceTruth) {
         let oracle = self.clone();
         let shows = |history: &History, pos: Pos, is: &dyn Fn(Pos) -> bool| {
             history.keys_of(pos).iter().any(|&key| {
@@ -210,14 +211,38 @@ impl Oracle {
                 !writers.is_empty() && writers.into_iter().all(is)
             })
         };
-        let gone = |history: &History, pos: Pos| {
-            let before = |writer: Pos| writer != pos && oracle.replaces(pos, writer);
-            (!any && pos > recovery.prefix)
-                || ((any || oracle.is_optional(pos)) && shows(history, pos, &before))
+        let hidden = |history: &History, pos: Pos| {
+            shows(history, pos, &|writer| {
+                writer != pos && oracle.replaces(pos, writer)
+            })
         };
         let there = |history: &History, pos: Pos| shows(history, pos, &|writer| writer == pos);
-        self.history.keep_shown(self.ops, gone, there);
-        self.shown_pos = self.history.last_pos();
+        if self.config.policies.commit_order == CommitOrder::Any {
+            let promised = oracle.promised_in_any_order(truth);
+            let ground = oracle.ground();
+            self.history.keep_shown(self.ops, ground, |history, pos| {
+                if promised(pos) || there(history, pos) {
+                    Found::There
+                } else if hidden(history, pos) {
+                    Found::Gone
+                } else {
+                    Found::InDoubt
+                }
+            });
+            self.note_shown_in_any_order(seen);
+        } else {
+            let base = self.history.base_pos;
+            self.history.keep_shown(self.ops, base, |history, pos| {
+                let is_gone =
+                    pos > recovery.prefix || (oracle.is_optional(pos) && hidden(history, pos));
+                match is_gone {
+                    true => Found::Gone,
+                    false if there(history, pos) => Found::There,
+                    false => Found::AsBefore,
+                }
+            });
+        }
+        self.shown.pos = self.history.last_pos();
     }
 
     /// The writes since the base that leave a key with this content, and the base's place if it had it then.
