@@ -399,7 +399,7 @@ fn the_window_is_judged_with_the_time_of_the_device() {
     let mut slow = lab.clone();
     slow.truth.slowest_ns = 1_000;
     let mut failing = lab.clone();
-    failing.truth.flush_errors = 1;
+    failing.truth.failures = 1;
     assert!(lab.crash_showing(&state(&[])).is_err());
     assert!(slow.crash_showing(&state(&[])).is_ok());
     assert!(failing.crash_showing(&state(&[])).is_ok());

@@ -30,6 +30,7 @@ mod barrier;
 mod classify;
 mod config;
 mod deferred;
+mod excuses;
 mod history;
 mod keys;
 mod limits;
@@ -65,6 +66,7 @@ pub use violation::{Facts, Symptom, Violation};
 
 use barrier::OnMedium;
 use deferred::Deferred;
+use excuses::Before;
 use history::{History, Pos};
 use keys::{Content, KeyId};
 use kvsim_sim::api::{RequestId, SnapshotId};
@@ -182,8 +184,10 @@ pub struct Oracle {
     /// From when to when the opening was that showed the base, with those before it that were cut short.
     base_began_ns: Nanos,
     base_ns: Nanos,
-    /// Flush lies that had fired then.
-    base_flush_lies: u64,
+    /// What excuses nothing any more.
+    before: Before,
+    /// What had befallen the device in this process run when the guest last answered.
+    faults_seen: RunFaults,
     /// What the device holds for certain although its flush only orders.
     on_medium: OnMedium,
     /// Whether the power was cut since the base was shown, or the guest closed.
@@ -224,7 +228,8 @@ impl Oracle {
             cut_ns: None,
             base_began_ns: 0,
             base_ns: 0,
-            base_flush_lies: 0,
+            before: Before::default(),
+            faults_seen: RunFaults::default(),
             on_medium: OnMedium::default(),
             power_cut: false,
             killed: false,
@@ -280,6 +285,7 @@ impl Oracle {
         self.outstanding.clear();
         self.snapshots.clear();
         self.closing = None;
+        self.faults_seen = RunFaults::default();
         self.snapshot_ids.clear();
         self.provisional.clear();
         self.verified.clear();

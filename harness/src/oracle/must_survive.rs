@@ -38,7 +38,7 @@ pub(super) struct Owed {
 impl Oracle {
     /// The shortest prefix that must be there although the device has lied, or its flushes only order.
     pub(crate) fn owed_despite_lies(&self, truth: &DeviceTruth) -> Pos {
-        if truth.flush_lies > self.base_flush_lies {
+        if self.flush_lied(truth) {
             return 0;
         }
         let owed = self.owed(Some(self.witness(truth)), truth).pos;
@@ -101,12 +101,12 @@ impl Oracle {
     }
 
     /// How long a relaxed write may be lost after it was acknowledged: the guest's window, and what the device takes beside. Nothing is
-    /// promised once an operation has failed.
+    /// promised once an operation has failed since the base.
     fn window_ns(&self, truth: &DeviceTruth) -> Option<Nanos> {
         let window = self.config.relaxed_window_ns?;
         let device_ns = truth.slowest_ns.saturating_mul(OPERATIONS_IN_A_ROW);
         let slack = self.config.relaxed_slack_ns.saturating_add(device_ns);
-        (truth.errors() == 0).then_some(window.saturating_add(slack))
+        (!self.failed(truth)).then_some(window.saturating_add(slack))
     }
 
     /// The shortest prefix that must be there; with a witness, only what was acknowledged before that.

@@ -184,7 +184,7 @@ impl Oracle {
         self.shown = Shown::default();
         self.base_began_ns = self.cut_ns.take().unwrap_or(0);
         self.base_ns = now;
-        self.base_flush_lies = truth.flush_lies;
+        self.note_excuses(truth);
         self.note_medium(truth);
     }
 
@@ -284,7 +284,7 @@ impl Oracle {
         second: &Observation,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
-        if truth.lies() > 0 {
+        if self.lied(truth) {
             return Ok(());
         }
         for key in (0..).take(first.table.len()) {
@@ -328,7 +328,7 @@ impl Oracle {
     }
 
     fn judge_pinned(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
-        if truth.lies() > 0 || self.kept_behind_barriers(truth).is_some() {
+        if self.lied(truth) || self.kept_behind_barriers(truth).is_some() {
             return Ok(());
         }
         for &(key, pinned) in &self.pinned {
@@ -408,9 +408,7 @@ impl Oracle {
 
     /// Whether a lie that fired, or a flush that only orders, may excuse silent loss at all.
     pub(super) fn may_excuse(&self, truth: &DeviceTruth) -> bool {
-        let damaged = truth.damage() > 0 || !truth.harmed_ns.is_empty();
-        let lied = damaged || truth.flush_lies > self.base_flush_lies;
-        self.history.keeps_all() && (lied || self.kept_behind_barriers(truth).is_some())
+        self.history.keeps_all() && (self.lied(truth) || self.kept_behind_barriers(truth).is_some())
     }
 
     fn acknowledged_beyond(&self, prefix: Pos, owed: Pos) -> u64 {

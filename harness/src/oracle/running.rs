@@ -12,7 +12,7 @@ use super::reading::{Place, Provisional, ReadVerdict, Snapshot};
 use super::refusal::Asked;
 use super::verify::malformed;
 use super::words::{acknowledged, answer};
-use super::{Counts, DeviceTruth, Facts, Oracle, Property, Symptom, Violation};
+use super::{Counts, DeviceTruth, Facts, Oracle, Property, RunFaults, Symptom, Violation};
 use crate::value::Reading;
 use kvsim_sim::api::{
     Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, SnapshotId, Status,
@@ -26,7 +26,9 @@ use std::sync::Arc;
 pub(super) struct Outstanding {
     pub(super) op: u64,
     pub(super) asked: Asked,
-    shape: Shape,
+    pub(super) shape: Shape,
+    /// What had befallen the device in this process run at the last answer before it was handed in.
+    pub(super) faults_before: RunFaults,
     kind: Kind,
 }
 
@@ -79,6 +81,7 @@ impl Oracle {
                 op,
                 asked,
                 shape,
+                faults_before: self.faults_seen,
                 kind,
             };
             self.outstanding.insert(id, outstanding);
@@ -131,6 +134,7 @@ impl Oracle {
             op,
             asked,
             shape,
+            faults_before: self.faults_seen,
             kind,
         };
         self.outstanding.insert(id, outstanding);
@@ -158,16 +162,18 @@ impl Oracle {
             deferred.reply(now, reply, truth);
             return Ok(());
         }
-        let Some(Outstanding {
+        self.faults_seen = truth.this_run;
+        let Some(outstanding) = self.outstanding.remove(&reply.id) else {
+            return Err(self.wrong_reply(reply, "a request that waits for no answer"));
+        };
+        self.judge_refusal(reply, &outstanding, truth)?;
+        let Outstanding {
             op,
             asked,
             shape,
             kind,
-        }) = self.outstanding.remove(&reply.id)
-        else {
-            return Err(self.wrong_reply(reply, "a request that waits for no answer"));
-        };
-        self.judge_refusal(reply, op, asked, shape, truth)?;
+            ..
+        } = outstanding;
         match kind {
             Kind::Write(pos) => self.write_replied(now, pos, op, reply, truth),
             Kind::Sync(pos) => {
