@@ -3,7 +3,7 @@
 
 mod oracle_support;
 
-use kvsim_harness::oracle::{Ending, OracleConfig, Property, Symptom};
+use kvsim_harness::oracle::{Ending, OracleConfig, Property, Symptom, Violation};
 use kvsim_sim::GuestPolicies;
 use kvsim_sim::api::{Body, Mutation, Request, Status};
 use oracle_support::{Lab, State, batch, delete, get, put, relaxed, state};
@@ -84,6 +84,32 @@ fn any_order_allows_no_half_batch_and_takes_nothing_back() {
     lab.recover(&state(&[("a", 1), ("b", 2)]));
     let taken_back = lab.crash_showing(&state(&[])).unwrap_err();
     assert_eq!(taken_back.property, Property::NoResurrection);
+}
+
+/// Goal: a search that takes too long is undecided, and neither legal nor a violation. Method: two batches that overlap and delete the same keys, each of which wins
+/// on one key more: a few keys are tried in every order, many are not.
+#[test]
+fn a_search_that_takes_too_long_is_undecided() {
+    let names: Vec<String> = (0..14).map(|at| format!("k{at}")).collect();
+    let judged = |keys: usize| {
+        let mut lab = lab("commit_order=any");
+        let deletes = names[..keys].iter().map(|name| (&name[..], 0));
+        for name in &names[..keys] {
+            lab.done(put(name, 1));
+        }
+        for number in [2, 3] {
+            let won = [("x", number), ("y", number)];
+            let all: Vec<_> = deletes.clone().chain(won).collect();
+            lab.ask(batch(&all));
+        }
+        lab.crash();
+        let seen = lab.observe(&state(&[("x", 2), ("y", 3)]));
+        let recovery = lab.oracle.judge(&seen, &lab.truth)?;
+        lab.oracle.adopt(lab.now, &recovery, &seen, &lab.truth);
+        Ok::<_, Box<Violation>>((recovery.is_undecided(), lab.oracle.counts().undecided))
+    };
+    assert_eq!(judged(4).unwrap_err().property, Property::Prefix);
+    assert_eq!(judged(14).unwrap(), (true, 1));
 }
 
 /// Goal: reads of only committed writes may miss what is with the guest, and nothing else. Method: a get before and after the answer.
