@@ -59,6 +59,7 @@ shipped! {
     flush_error: ["run.seeds=1..3", "run.crashes=40"];
     flush_lies: ["run.seeds=1..3", "run.crashes=30"];
     growing_errors: ["run.seeds=13..15"];
+    growing_lies: ["run.seeds=1..9"];
     kitchen_sink: ["run.seeds=1..9", "run.crashes=20"];
     large_values: ["run.seeds=1..2", "run.crashes=4"];
     misdirected: ["run.seeds=1..7", "run.crashes=40"];

@@ -178,6 +178,8 @@ mutants! {
     DrainedSegmentKept = "drained_segment_kept" [];
     /// Releasing a snapshot drops old versions and leaves their bytes counted as live.
     ReleasedVersionsStayLive = "released_versions_stay_live" [];
+    /// A pointer to a large value is followed wherever it leads.
+    PointerBoundsNotChecked = "pointer_bounds_not_checked" [];
 }
 
 /// The one that is switched on, counted from 1.

@@ -185,15 +185,6 @@ impl GuestPolicies {
                 return Err(format!("there is no policy `{name}`; there are {names}"));
             }
         }
-        if self.commit_order == CommitOrder::Any
-            && self.recovery_survives == RecoverySurvives::PowerCut
-        {
-            return Err(
-                "`commit_order=any` and `recovery_survives=power_cut` cannot be stated together: what a recovery may take back is judged only where commits \
-                 come in the order of arrival"
-                    .to_owned(),
-            );
-        }
         Ok(())
     }
 

@@ -70,6 +70,7 @@ pub(crate) struct Injector {
     seed: u64,
     probabilities: [f64; FaultKind::ALL.len()],
     scripted_kinds: [bool; FaultKind::ALL.len()],
+    read_errors_stay: bool,
     script: Arc<BTreeMap<(OpId, FaultKind), ScriptedFault>>,
     after_op: OpId,
     max_fired: u64,
@@ -101,6 +102,7 @@ impl Injector {
             seed,
             probabilities,
             scripted_kinds: FaultKind::ALL.map(is_scripted),
+            read_errors_stay: faults.read_errors_stay(),
             script: Arc::new(
                 script
                     .map(|fault| ((fault.op, fault.kind), fault.clone()))
@@ -148,12 +150,11 @@ impl Injector {
         self.probabilities[kind as usize] > 0.0 || self.scripted_kinds[kind as usize]
     }
 
-    /// Whether a lie may spoil what was written before.
+    /// Whether a lie, or an error that stays, may spoil what was written before.
     pub(crate) fn spoils(&self) -> bool {
         use FaultKind::{BitRot, LatentSectorError, MisdirectedWrite};
-        [BitRot, LatentSectorError, MisdirectedWrite]
-            .into_iter()
-            .any(|kind| self.asked(kind))
+        let kinds = [BitRot, LatentSectorError, MisdirectedWrite];
+        self.read_errors_stay || kinds.into_iter().any(|kind| self.asked(kind))
     }
 
     /// Whether no operation from this one on can be befallen by anything but a stall. What a failed flush drops is a fault only where a

@@ -123,6 +123,26 @@ fn chance_leaves_some_failed_writes_in_the_cache() {
     );
 }
 
+/// Goal: a read error that stays harms what was written there, on a device that never lies too; one that passes harms nothing. Method: one of each, at the second of
+/// two writes.
+#[test]
+fn a_read_error_that_stays_is_harm() {
+    for stays in [true, false] {
+        let fault = ScriptedFault {
+            persistent: Some(stays),
+            at_bytes: stays.then_some(SECTOR),
+            ..at(2, FaultKind::ReadError)
+        };
+        let mut rig = Rig::with_faults(&scripted(&[fault]));
+        rig.write(0, 1, 7);
+        let second = rig.now;
+        rig.write(1, 1, 8);
+        assert_eq!(rig.run(read(0, 2)), Err(DiskError::Read));
+        let harmed = if stays { vec![second] } else { Vec::new() };
+        assert_eq!(rig.device.harmed(), harmed);
+    }
+}
+
 /// Goal: a persistent write error never heals and befalls its sector alone. Method: write it and its neighbours, with a cut
 /// between.
 #[test]

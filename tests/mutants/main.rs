@@ -72,6 +72,7 @@ mutants! {
     halves_not_flushed_apart: HalvesNotFlushedApart breaks "acknowledged_durable";
     empty_batch_does_not_wait: EmptyBatchDoesNotWait breaks "acknowledged_durable" or "work_after_recovery";
     relaxed_deadline_dropped: RelaxedDeadlineDropped breaks "acknowledged_durable" or "work_after_recovery";
+    pointer_bounds_not_checked: PointerBoundsNotChecked breaks "sane_guest";
 }
 
 /// Goal: it is the mutants that are caught, and not the engine. Method: the explored scenario that most are tried with, without any.

@@ -59,15 +59,7 @@ fn other_policies_do_not_help() {
         ("relaxed_in_memory", "relaxed_survives_kill=false"),
     ];
     for (manner, _) in all {
-        // These two cannot be stated together.
-        let left_out = if manner == "any_order" {
-            ""
-        } else {
-            "any_order"
-        };
-        let others = all
-            .iter()
-            .filter(|(other, _)| *other != manner && *other != left_out);
+        let others = all.iter().filter(|(other, _)| *other != manner);
         let mut sets: Vec<String> = others
             .map(|(_, policy)| format!("guest.policies.{policy}"))
             .collect();
@@ -86,38 +78,48 @@ fn the_strict_guest_is_clean_under_every_policy() {
         "guest.policies.empty_commit_covers=false",
         "guest.policies.relaxed_survives_kill=false",
     ];
-    let in_any_order = [&lax[..], &["guest.policies.commit_order=any"]].concat();
-    let not_always = [&lax[..], &["guest.policies.recovery_survives=power_cut"]].concat();
-    for sets in [&[][..], &in_any_order, &not_always] {
+    let any = "guest.policies.commit_order=any";
+    let not_always = "guest.policies.recovery_survives=power_cut";
+    let with = |more: &[&'static str]| [&lax[..], more].concat();
+    for sets in [
+        vec![],
+        with(&[any]),
+        with(&[not_always]),
+        with(&[any, not_always]),
+    ] {
         for scenario in ["policies", "reads"] {
-            let clean = run(scenario, sets);
+            let clean = run(scenario, &sets);
             assert_eq!(clean.code, Some(0), "{sets:?}: {clean:#?}");
         }
     }
 }
 
-/// Goal: policies that are not judged together are refused, and not judged wrong. Method: both in one scenario.
+/// Goal: a guest may have both. Method: a guest that needs both, with none, one and the other, and both stated.
 #[test]
-fn two_policies_that_exclude_each_other_are_refused() {
-    let both = [
-        "guest.policies.commit_order=any",
-        "guest.policies.recovery_survives=power_cut",
-    ];
-    let refused = run("policies", &both);
-    assert_eq!(refused.code, Some(2), "{refused:#?}");
-    assert!(
-        refused.stderr.contains("cannot be stated together"),
-        "{refused:#?}"
-    );
+fn commits_in_any_order_may_be_taken_back_after_a_kill() {
+    let manner = "guest.options.manner=any_order,lazy_recovery";
+    let any = "guest.policies.commit_order=any";
+    let lazy = "guest.policies.recovery_survives=power_cut";
+    for (policies, code) in [
+        (&[][..], 1),
+        (&[any][..], 1),
+        (&[lazy][..], 1),
+        (&[any, lazy][..], 0),
+    ] {
+        let ended = run("policies", &[&[manner][..], policies].concat());
+        assert_eq!(ended.code, Some(code), "{policies:?}: {ended:#?}");
+    }
 }
 
 /// Goal: a lost durable write is one under every policy. Method: a guest that never flushes, with all of them stated.
 #[test]
 fn lost_writes_are_found_under_every_policy() {
     let flaw = "guest.options.break=acknowledged_durable";
-    for policy in ["commit_order=any", "recovery_survives=power_cut"] {
-        let accused = run("policies", &[flaw, &format!("guest.policies.{policy}")]);
-        assert_eq!(accused.code, Some(1), "{policy}: {accused:#?}");
+    let any = "guest.policies.commit_order=any";
+    let not_always = "guest.policies.recovery_survives=power_cut";
+    for policies in [&[any][..], &[not_always], &[any, not_always]] {
+        let accused = run("policies", &[&[flaw][..], policies].concat());
+        assert_eq!(accused.code, Some(1), "{policies:?}: {accused:#?}");
     }
 }
 

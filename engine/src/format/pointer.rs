@@ -11,6 +11,7 @@
 use super::frame::FRAME_HEADER_BYTES;
 use super::{Geometry, HEADER_AREA_BYTES, get_u32, get_u64, put_u32, put_u64};
 use crate::format::damage::Mismatch;
+use crate::mutant::{Mutant, mutant};
 
 /// A chunk is read and verified as one.
 pub(crate) const CHUNK_BYTES_MAX: u64 = 256 << 10;
@@ -101,6 +102,11 @@ impl Pointer {
                 expected: end,
                 found: chunk.offset,
             };
+            if mutant(Mutant::PointerBoundsNotChecked) {
+                sum += u64::from(chunk.len);
+                chunks.push(chunk);
+                continue;
+            }
             if chunk.len == 0 || chunk.offset < HEADER_AREA_BYTES || chunk.offset >= end {
                 return Err(odd);
             }

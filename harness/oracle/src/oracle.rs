@@ -29,10 +29,13 @@ use crate::answers::limits::Limits;
 use crate::answers::space::Space;
 use crate::history::{History, Pos};
 use crate::keys::{Content, KeyId};
+use crate::recoveries::shown::Shown;
 use crate::state::deferred::Deferred;
+use crate::state::excuses::Before;
 use crate::state::medium::OnMedium;
 use crate::state::outstanding::Outstanding;
 use crate::state::views::{Provisional, Snapshot};
+use crate::truth::RunFaults;
 use kvsim_sim::api::{RequestId, SnapshotId};
 use kvsim_sim::{GuestPolicies, RecoverySurvives};
 use kvsim_simdisk::{CrashKind, Nanos};
@@ -143,8 +146,10 @@ pub struct Oracle {
     /// From when to when the opening was that showed the base, with those before it that were cut short.
     pub(crate) base_began_ns: Nanos,
     pub(crate) base_ns: Nanos,
-    /// Flush lies that had fired then.
-    pub(crate) base_flush_lies: u64,
+    /// What excuses nothing any more.
+    pub(crate) before: Before,
+    /// What had befallen the device in this process run when the guest last answered.
+    pub(crate) faults_seen: RunFaults,
     /// What the device holds for certain although its flush only orders.
     pub(crate) on_medium: OnMedium,
     /// Whether the power was cut since the base was shown, or the guest closed.
@@ -153,8 +158,8 @@ pub struct Oracle {
     pub(crate) killed: bool,
     /// Whether the last end was a power cut that may have taken back what a recovery before it had shown.
     pub(crate) shown_is_void: bool,
-    /// Up to where a recovery after a killed process has shown the writes since the base: a kill must not take them back.
-    pub(crate) shown_pos: Pos,
+    /// What a recovery after a killed process has shown since the base: a kill must not take it back.
+    pub(crate) shown: Shown,
     /// What recoveries that were cut short had shown since the base.
     pub(crate) pinned: Vec<(KeyId, Content)>,
     /// Keys that a recovery of this incarnation has read: a later surprise about others is the recovery's.
@@ -185,12 +190,13 @@ impl Oracle {
             cut_ns: None,
             base_began_ns: 0,
             base_ns: 0,
-            base_flush_lies: 0,
+            before: Before::default(),
+            faults_seen: RunFaults::default(),
             on_medium: OnMedium::default(),
             power_cut: false,
             killed: false,
             shown_is_void: false,
-            shown_pos: 0,
+            shown: Shown::default(),
             pinned: Vec::new(),
             verified: Vec::new(),
             next_window: None,
@@ -241,6 +247,7 @@ impl Oracle {
         self.outstanding.clear();
         self.snapshots.clear();
         self.closing = None;
+        self.faults_seen = RunFaults::default();
         self.snapshot_ids.clear();
         self.provisional.clear();
         self.verified.clear();

@@ -78,6 +78,8 @@ pub struct DeviceTruth {
     /// When the device last made something durable: the last completion of a flush or a write-through, and of any write if
     /// there is no volatile cache. Tells writes acknowledged without any flush.
     pub last_flush_completed_ns: Option<Nanos>,
+    /// Operations of which a guest was told that they failed, or were refused for want of space.
+    pub failures: u64,
     /// What has happened in this process run.
     pub this_run: RunFaults,
     /// Sectors that do not hold what the device said that they hold, or cannot be read.
@@ -108,6 +110,7 @@ impl DeviceTruth {
             flush_errors: fired(FaultKind::FlushError),
             no_space: fired(FaultKind::NoSpace),
             power_cuts: device.power_cuts(),
+            failures: RunFaults::of(device).failures(),
             this_run: RunFaults::of(device).since(start),
             damaged_sectors: device.damaged_sectors(),
             capacity_bytes: device.image().len_bytes(),
@@ -150,5 +153,13 @@ impl DeviceTruth {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.lies() + self.errors() == 0
+    }
+}
+
+impl RunFaults {
+    /// Operations of which the guest was told that they failed.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.read_failures + self.write_failures + self.flush_failures + self.no_space
     }
 }

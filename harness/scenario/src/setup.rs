@@ -58,5 +58,5 @@ fn database_id(seed: u64) -> [u8; 16] {
 
 /// Whether the scenario asks the device to lie.
 pub fn lies(faults: &FaultConfig) -> bool {
-    faults.asked().into_iter().any(FaultKind::is_lie)
+    faults.read_errors_stay() || faults.asked().into_iter().any(FaultKind::is_lie)
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: they have random streams, value numbers and snapshot numbers of their own, so that they move no other draw.
 
-use kvsim_sim::api::{Direction, Durability, Mutation, Request, Scan};
+use kvsim_sim::api::{Direction, Durability, Mutation, Request, Scan, SnapshotId, Status};
 use kvsim_simdisk::rng::{Purpose, Rng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -27,6 +27,9 @@ const LONG_VALUE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) struct EdgeCases {
     rngs: Vec<Rng>,
     next_number: u64,
+    /// By client: the snapshot that it has released last, and the one whose release is not answered.
+    released: Vec<Option<SnapshotId>>,
+    releasing: Vec<Option<SnapshotId>>,
     pub(crate) limits: KnownLimits,
 }
 
@@ -40,11 +43,33 @@ enum Edge {
     GetOfNoSnapshot,
     ScanOfNoSnapshot,
     ReleaseOfNoSnapshot,
+    GetOfReleased(SnapshotId),
+    ScanOfReleased(SnapshotId),
+    ReleaseTwice(SnapshotId),
     EmptyBatch,
-    BadMember,
+    BadMember(Bad),
     ScanOfNone,
     ScanOfOne,
     ScanBackwards,
+}
+
+/// What is drawn for one of them.
+struct Chosen {
+    client: ClientId,
+    key: Vec<u8>,
+    durability: Durability,
+    /// The bad member of a batch comes first.
+    first: bool,
+    reverse: bool,
+}
+
+/// What is wrong with a member of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bad {
+    EmptyKey,
+    EmptyKeyDeleted,
+    LongKey(usize),
+    LongValue(usize),
 }
 
 impl EdgeCases {
@@ -56,8 +81,31 @@ impl EdgeCases {
         EdgeCases {
             rngs: (0..clients).map(stream).collect(),
             next_number: NUMBERS_FROM,
+            released: vec![None; clients as usize],
+            releasing: vec![None; clients as usize],
             limits: KnownLimits::default(),
         }
+    }
+
+    /// A client sends this request.
+    pub(crate) fn sends(&mut self, client: ClientId, request: &Request) {
+        if let Request::Release { snapshot } = request {
+            self.releasing[client as usize] = Some(*snapshot);
+        }
+    }
+
+    /// The request of a client is answered.
+    pub(crate) fn replied(&mut self, client: ClientId, status: Status) {
+        let released = self.releasing[client as usize].take();
+        if status == Status::Ok && released.is_some() {
+            self.released[client as usize] = released;
+        }
+    }
+
+    /// The guest is gone, and with it all snapshots: their numbers may be used again.
+    pub(crate) fn crashed(&mut self) {
+        self.released.fill(None);
+        self.releasing.fill(None);
     }
 
     /// An edge case, if the client is to send one now.
@@ -70,7 +118,7 @@ impl EdgeCases {
         if config.edge_cases == 0.0 || unit(&mut self.rngs[client as usize]) >= config.edge_cases {
             return None;
         }
-        let all = self.known();
+        let all = self.known(client);
         let rng = &mut self.rngs[client as usize];
         let at = usize::try_from(rng.below(all.len() as u64)).expect("an index");
         let number = rng.below(config.keys);
@@ -79,11 +127,19 @@ impl EdgeCases {
             _ => Durability::Relaxed,
         };
         let key = shared.keys.key(number);
-        Some(self.request(all[at], client, key, durability))
+        let (first, reverse) = (rng.below(2) == 0, rng.below(4) == 0);
+        let chosen = Chosen {
+            client,
+            key,
+            durability,
+            first,
+            reverse,
+        };
+        Some(self.request(all[at], chosen))
     }
 
     /// Those that can be asked with what is known of the guest.
-    fn known(&self) -> Vec<Edge> {
+    fn known(&self, client: ClientId) -> Vec<Edge> {
         let mut all = vec![
             Edge::EmptyKey,
             Edge::EmptyKeyDeleted,
@@ -92,31 +148,49 @@ impl EdgeCases {
             Edge::ReleaseOfNoSnapshot,
             Edge::EmptyBatch,
             Edge::EmptyBatch,
-            Edge::BadMember,
-            Edge::BadMember,
+            Edge::BadMember(Bad::EmptyKey),
+            Edge::BadMember(Bad::EmptyKeyDeleted),
             Edge::ScanOfNone,
             Edge::ScanOfOne,
             Edge::ScanBackwards,
         ];
         let beyond = |max: Option<u64>| usize::try_from(max? + 1).ok();
         let short = |max: &u64| *max <= LONG_VALUE_BYTES_MAX;
-        all.extend(beyond(self.limits.key_bytes_max.filter(short)).map(Edge::LongKey));
-        all.extend(beyond(self.limits.value_bytes_max.filter(short)).map(Edge::LongValue));
+        if let Some(bytes) = beyond(self.limits.key_bytes_max.filter(short)) {
+            all.extend([Edge::LongKey(bytes), Edge::BadMember(Bad::LongKey(bytes))]);
+        }
+        if let Some(bytes) = beyond(self.limits.value_bytes_max.filter(short)) {
+            all.extend([
+                Edge::LongValue(bytes),
+                Edge::BadMember(Bad::LongValue(bytes)),
+            ]);
+        }
+        if let Some(snapshot) = self.released[client as usize] {
+            all.extend([
+                Edge::GetOfReleased(snapshot),
+                Edge::ScanOfReleased(snapshot),
+                Edge::ReleaseTwice(snapshot),
+            ]);
+        }
         all
     }
 
-    fn request(
-        &mut self,
-        edge: Edge,
-        client: ClientId,
-        key: Vec<u8>,
-        durability: Durability,
-    ) -> Request {
+    fn request(&mut self, edge: Edge, chosen: Chosen) -> Request {
+        let Chosen {
+            client,
+            key,
+            durability,
+            first,
+            reverse,
+        } = chosen;
         let no_snapshot = NUMBERS_FROM + u64::from(client);
         let scan = |snapshot, limit, end| {
             Request::Scan(Scan {
                 snapshot,
-                direction: Direction::Forward,
+                direction: match reverse {
+                    true => Direction::Reverse,
+                    false => Direction::Forward,
+                },
                 start: Some(key.clone()),
                 end,
                 limit,
@@ -143,21 +217,25 @@ impl EdgeCases {
             Edge::ReleaseOfNoSnapshot => Request::Release {
                 snapshot: no_snapshot,
             },
+            Edge::GetOfReleased(snapshot) => Request::Get { key, snapshot },
+            Edge::ScanOfReleased(snapshot) => scan(snapshot, 10, None),
+            Edge::ReleaseTwice(snapshot) => Request::Release { snapshot },
             Edge::EmptyBatch => Request::Batch {
                 mutations: Vec::new(),
                 durability,
             },
-            Edge::BadMember => {
+            Edge::BadMember(bad) => {
                 let good = Mutation::Put {
                     value: self.value(client, &key, VALUE_BYTES),
-                    key,
+                    key: key.clone(),
                 };
-                let bad = Mutation::Put {
-                    value: self.value(client, &[], VALUE_BYTES),
-                    key: Vec::new(),
+                let bad = self.bad_member(bad, client, key);
+                let mutations = match first {
+                    true => vec![bad, good],
+                    false => vec![good, bad],
                 };
                 Request::Batch {
-                    mutations: vec![good, bad],
+                    mutations,
                     durability,
                 }
             }
@@ -165,6 +243,23 @@ impl EdgeCases {
             Edge::ScanOfOne => scan(0, 1, None),
             // The empty key comes before all others.
             Edge::ScanBackwards => scan(0, 10, Some(Vec::new())),
+        }
+    }
+
+    fn bad_member(&mut self, bad: Bad, client: ClientId, mut key: Vec<u8>) -> Mutation {
+        let bytes = match bad {
+            Bad::LongValue(bytes) => bytes,
+            _ => VALUE_BYTES,
+        };
+        match bad {
+            Bad::EmptyKeyDeleted => return Mutation::Delete { key: Vec::new() },
+            Bad::EmptyKey => key.clear(),
+            Bad::LongKey(bytes) => key.resize(bytes, b'x'),
+            Bad::LongValue(_) => {}
+        }
+        Mutation::Put {
+            value: self.value(client, &key, bytes),
+            key,
         }
     }
 

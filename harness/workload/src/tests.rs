@@ -390,6 +390,20 @@ fn edge_cases_move_no_other_draw() {
     some(|it| matches!(it, Request::Batch { mutations, .. } if mutations.len() == 2));
     some(|it| matches!(it, Request::Get { snapshot, .. } if *snapshot != 0));
     some(|it| matches!(it, Request::Release { .. }));
+    let released = |snapshot: u64| snapshot != 0 && snapshot < 1 << 40;
+    let seldom = |what: &dyn Fn(&Request) -> bool| assert!(edges.iter().any(what), "{edges:?}");
+    seldom(&|it| matches!(it, Request::Release { snapshot } if released(*snapshot)));
+    seldom(&|it| matches!(it, Request::Get { snapshot, .. } if released(*snapshot)));
+    seldom(&|it| matches!(it, Request::Scan(scan) if released(scan.snapshot)));
+    for bad_first in [true, false] {
+        for long in [0, 101] {
+            let is_bad = |mutation: &Mutation| matches!(mutation, Mutation::Put { key, .. } if key.len() == long);
+            seldom(&|it| {
+                matches!(it, Request::Batch { mutations, .. }
+                    if mutations.len() == 2 && is_bad(&mutations[usize::from(!bad_first)]))
+            });
+        }
+    }
     some(|it| matches!(it, Request::Scan(scan) if scan.snapshot != 0));
     some(|it| matches!(it, Request::Scan(scan) if scan.limit == 0));
     some(|it| matches!(it, Request::Scan(scan) if scan.limit == 1));

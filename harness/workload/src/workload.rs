@@ -133,7 +133,9 @@ impl Workload {
             shared: &mut self.shared,
             rng: &mut self.rngs[at],
         };
-        self.clients[at].next(&mut maker)
+        let step = self.clients[at].next(&mut maker);
+        self.edges.sends(client, &step.request);
+        step
     }
 
     /// Tells a client how its request ended.
@@ -141,6 +143,7 @@ impl Workload {
     /// # Panics
     /// If there is no such client.
     pub fn replied(&mut self, client: ClientId, reply: &Reply) {
+        self.edges.replied(client, reply.status);
         if let Some(number) = self.clients[client as usize].replied(reply) {
             self.shared.keys.inserted(number);
         }
@@ -149,5 +152,6 @@ impl Workload {
     /// The guest is gone: every client forgets what it was waiting for and begins a new operation next.
     pub fn crashed(&mut self) {
         self.clients.fill(Client::default());
+        self.edges.crashed();
     }
 }

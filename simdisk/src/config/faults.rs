@@ -283,6 +283,14 @@ impl FaultConfig {
             .collect()
     }
 
+    /// Whether a read error may stay: what was written to that sector is as good as lost.
+    #[must_use]
+    pub fn read_errors_stay(&self) -> bool {
+        let scripted =
+            |it: &ScriptedFault| it.kind == FaultKind::ReadError && it.persistent == Some(true);
+        self.persistent > 0.0 || self.script.iter().any(scripted)
+    }
+
     /// Checks ranges and combinations against the device.
     ///
     /// # Errors

@@ -132,6 +132,8 @@ pub struct Incarnation<'a, W> {
     transcript: Option<Transcript>,
     /// Answers that count as given only later, by what is done for the guest.
     held: Vec<Reply>,
+    /// Recoveries of which it could not be found out whether they are legal.
+    pub undecided: u64,
 }
 
 impl<'a, W: Watch> Incarnation<'a, W> {
@@ -166,6 +168,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
             waiting: BTreeMap::new(),
             transcript: None,
             held: Vec::new(),
+            undecided: 0,
         }
     }
 
@@ -332,13 +335,19 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         self.look(None, true);
     }
 
-    /// Judges what was read back, and changes nothing.
-    pub fn judge(&self, seen: &Observation, twin: Option<&Observation>) -> Result<Recovery, Stop> {
+    /// Judges what was read back, and lets the base be as it is.
+    pub fn judge(
+        &mut self,
+        seen: &Observation,
+        twin: Option<&Observation>,
+    ) -> Result<Recovery, Stop> {
         let truth = self.truth();
         if let Some(twin) = twin {
             self.oracle.same_recovery(twin, seen, &truth)?;
         }
-        Ok(self.oracle.judge(seen, &truth)?)
+        let recovery = self.oracle.judge(seen, &truth)?;
+        self.undecided += u64::from(recovery.is_undecided());
+        Ok(recovery)
     }
 
     /// Lets the clients ask all that they have to ask, and waits until all is answered and quiet.

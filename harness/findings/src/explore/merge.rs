@@ -127,6 +127,8 @@ fn add_levels(whole: &mut Vec<Level>, part: Vec<Level>) {
             sum.checked += level.checked;
             sum.reported += level.reported;
             sum.recoveries += level.recoveries;
+            sum.undecided += level.undecided;
+            sum.errors.add(&level.errors);
         } else {
             sum.add_level(&level);
         }

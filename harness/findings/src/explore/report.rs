@@ -79,6 +79,9 @@ pub struct Level {
     pub reported: u64,
     /// Recoveries that were read back and judged.
     pub recoveries: u64,
+    /// Recoveries that are neither legal nor a violation, since the search for an explanation was given up.
+    #[serde(default)]
+    pub undecided: u64,
     /// Recoveries in which the device failed.
     #[serde(default)]
     pub errors: ErrorCounts,
@@ -108,6 +111,7 @@ impl Level {
         self.skipped += other.skipped;
         self.reported += other.reported;
         self.recoveries += other.recoveries;
+        self.undecided += other.undecided;
         self.errors.add(&other.errors);
         self.left_out.add(&other.left_out);
     }

@@ -121,10 +121,7 @@ impl Done {
             reasons.extend(self.tally.proves_nothing());
         }
         if self.tally.undecided > 0 {
-            reasons.push(format!(
-                "{} recoveries are undecided: the search for an explanation took too many steps",
-                self.tally.undecided
-            ));
+            reasons.push(undecided(self.tally.undecided));
         }
         let never_fired = self.never_fired();
         if terms.strict && !never_fired.is_empty() {
@@ -279,6 +276,13 @@ fn merge_one(reports: Vec<RunReport>, strict: bool) -> Result<RunReport, String>
         real,
         ..of
     })
+}
+
+/// Why a run with so many undecided recoveries proves nothing.
+pub fn undecided(recoveries: u64) -> String {
+    format!(
+        "{recoveries} recoveries are undecided: the search for an explanation took too many steps"
+    )
 }
 
 #[cfg(test)]

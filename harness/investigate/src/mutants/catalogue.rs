@@ -65,6 +65,7 @@ pub const TRIALS: &[Trial] = trials! {
         "torn_superblock" Seeds 0;
         "relaxed_window" Seeds 0;
         "space_returns" Seeds 0;
+        "growing_lies" Seeds 0;
         "kitchen_sink" Seeds 0;
     }
 };
@@ -138,8 +139,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         FlushErrorIgnored, FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum,
         GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart, MoveOverwritesNewer,
         NoFallbackToOlderRoot, OldNeighbourTaken, OthersFailureIgnored, PointerBeforeValue,
-        ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly, RelaxedDeadlineDropped,
-        RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
+        PointerBoundsNotChecked, ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
         ReleasedVersionsStayLive, RestatedTooEarly, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
         TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
@@ -169,6 +170,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         HalvesNotFlushedApart => &["torn_superblock"],
         RelaxedDeadlineDropped => &["relaxed_window"],
         EmptyBatchDoesNotWait => &["kitchen_sink"],
+        PointerBoundsNotChecked => &["growing_lies"],
         DrainedSegmentKept | ReleasedVersionsStayLive => &["space_returns"],
         AbsorbedUnderSnapshot | AbsorbedIntoSealedFrame | AbsorbedValueCached => &["snapshots"],
         _ => &[],

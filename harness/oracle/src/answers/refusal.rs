@@ -120,15 +120,14 @@ impl Oracle {
     pub(crate) fn judge_refusal(
         &mut self,
         reply: &Reply,
-        op: u64,
-        asked: Asked,
-        shape: Shape,
+        outstanding: &Outstanding,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
+        let Outstanding { op, asked, .. } = *outstanding;
         if reply.status == Status::NotFound && !matches!(asked, Asked::Read { .. }) {
             return Err(self.wrong_reply(reply, &format!("op {op}, a {},", asked.name())));
         }
-        if let Err(although) = self.excuse(reply.status, op, asked, shape, truth) {
+        if let Err(although) = self.excuse(reply.status, outstanding, truth) {
             return Err(self.false_refusal(reply, op, asked, &although, truth));
         }
         let is_report = matches!(reply.status, Status::Corruption | Status::IoError);
@@ -140,14 +139,16 @@ impl Oracle {
     fn excuse(
         &self,
         status: Status,
-        op: u64,
-        asked: Asked,
-        shape: Shape,
+        outstanding: &Outstanding,
         truth: &DeviceTruth,
     ) -> Result<(), String> {
+        let Outstanding {
+            op, asked, shape, ..
+        } = *outstanding;
         let run = &truth.this_run;
         let write_failed = run.write_failures + run.flush_failures + run.no_space > 0;
         let read_failed = run.read_failures > 0;
+        let met = outstanding.faults_before;
         let excused = |excused: bool, although: &str| match excused {
             true => Ok(()),
             false => Err(format!("although {although}")),
@@ -171,8 +172,8 @@ impl Oracle {
                 NO_WRITE_FAILED,
             ),
             Status::IoError => excused(
-                read_failed,
-                "no read of the device has failed since the guest was started",
+                run.read_failures > met.read_failures,
+                "no read of the device has failed since it was handed in",
             ),
             Status::ReadOnly => excused(
                 asked.writes() && (write_failed || truth.may_be_damaged()),
@@ -219,10 +220,8 @@ impl Oracle {
 
     /// Whether the guest may say that there is no space; if not, why not.
     pub(crate) fn no_space(&self, truth: &DeviceTruth) -> Result<(), String> {
-        let run = &truth.this_run;
-        let failures = run.read_failures + run.write_failures + run.flush_failures + run.no_space;
         // What was damaged may not be given back, and a guest that met an error may not clean.
-        if failures > 0 || truth.may_be_damaged() || truth.capacity_bytes == 0 {
+        if truth.this_run.failures() > 0 || truth.may_be_damaged() || truth.capacity_bytes == 0 {
             return Ok(());
         }
         let (bytes, usable_bytes) = (self.space.bytes(), self.usable_bytes(truth));

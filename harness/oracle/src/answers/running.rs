@@ -51,6 +51,7 @@ impl Oracle {
                 op,
                 asked,
                 shape,
+                faults_before: self.faults_seen,
                 kind,
             };
             self.outstanding.insert(id, outstanding);
@@ -103,6 +104,7 @@ impl Oracle {
             op,
             asked,
             shape,
+            faults_before: self.faults_seen,
             kind,
         };
         self.outstanding.insert(id, outstanding);
@@ -130,16 +132,18 @@ impl Oracle {
             deferred.reply(now, reply, truth);
             return Ok(());
         }
-        let Some(Outstanding {
+        self.faults_seen = truth.this_run;
+        let Some(outstanding) = self.outstanding.remove(&reply.id) else {
+            return Err(self.wrong_reply(reply, "a request that waits for no answer"));
+        };
+        self.judge_refusal(reply, &outstanding, truth)?;
+        let Outstanding {
             op,
             asked,
             shape,
             kind,
-        }) = self.outstanding.remove(&reply.id)
-        else {
-            return Err(self.wrong_reply(reply, "a request that waits for no answer"));
-        };
-        self.judge_refusal(reply, op, asked, shape, truth)?;
+            ..
+        } = outstanding;
         match kind {
             Kind::Write(pos) => self.write_replied(now, pos, op, reply, truth),
             Kind::Sync(pos) => {

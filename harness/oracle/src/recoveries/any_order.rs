@@ -7,6 +7,11 @@
 //!
 //! The set that is looked for is the smallest: what must survive, what is shown, and what these two need. More writes never explain more.
 //! On a device that lies only the contents of each key are held to what the key once held.
+//!
+//! What the set is applied to is the *ground*: the base. Where a power cut may take back what a recovery has shown after a killed process, and there was no
+//! power cut since, it is the state that this recovery has shown; after a power cut it is the base again. Then three things are known of the writes that were
+//! handed in before that recovery: some it has shown, and these come before all that was handed in later; some it has shown to be gone; and of two that overlap
+//! it has shown which comes last, if both are there.
 
 use super::observation::{Observation, Seen};
 use super::recovery::Recovery;
@@ -23,7 +28,7 @@ const STEPS_MAX: usize = 10_000;
 /// What was seen of one key, and the writes that may have left it so.
 struct Shown {
     key: KeyId,
-    /// The place of the base among them stands for no write since.
+    /// The place of the ground among them stands for no write since.
     writers: Vec<Pos>,
 }
 
@@ -31,8 +36,8 @@ struct Shown {
 #[derive(Clone)]
 struct Set<'a> {
     oracle: &'a Oracle,
-    base: Pos,
-    /// By place since the base.
+    ground: Pos,
+    /// By place since the ground.
     members: Vec<bool>,
     /// The last operation number of a member.
     last_op: u64,
@@ -40,23 +45,23 @@ struct Set<'a> {
 
 impl Set<'_> {
     fn contains(&self, pos: Pos) -> bool {
-        pos > self.base && self.members[(pos - self.base - 1) as usize]
+        pos > self.ground && self.members[(pos - self.ground - 1) as usize]
     }
 
     fn add(&mut self, pos: Pos) {
-        if pos > self.base {
-            self.members[(pos - self.base - 1) as usize] = true;
+        if pos > self.ground {
+            self.members[(pos - self.ground - 1) as usize] = true;
             self.last_op = self.last_op.max(self.oracle.op_of_write(pos));
         }
     }
 
-    /// Adds what was answered before a member was handed in.
+    /// Adds what was answered, or shown by a recovery, before a member was handed in.
     fn close(&mut self) {
-        for pos in self.oracle.positions_since_base() {
+        for pos in self.oracle.positions_since_ground() {
             let needed = self.oracle.history.write(pos).is_some_and(|write| {
-                write.origin.acknowledged_ns.is_some()
-                    && !matches!(write.status, WriteStatus::Failed | WriteStatus::Dead)
-                    && write.ended_op < self.last_op
+                let took_effect = write.origin.acknowledged_ns.is_some()
+                    && !matches!(write.status, WriteStatus::Failed | WriteStatus::Dead);
+                (took_effect || write.status == WriteStatus::Kept) && write.ended_op < self.last_op
             });
             if needed && !self.oracle.is_optional(pos) {
                 self.add(pos);
@@ -74,14 +79,74 @@ impl Set<'_> {
 }
 
 impl Oracle {
-    fn positions_since_base(&self) -> impl Iterator<Item = Pos> + use<> {
+    /// The place of the state to which writes are applied.
+    pub(crate) fn ground(&self) -> Pos {
+        match self.power_cut {
+            true => self.history.base_pos,
+            false => self.shown.pos.max(self.history.base_pos),
+        }
+    }
+
+    /// Whether the ground may have a key with this content.
+    fn ground_has(&self, key: KeyId, content: Content) -> bool {
+        let ground = self.ground();
+        let state = self.history.state(key);
+        if ground == self.history.base_pos {
+            return state.allows(ground, content);
+        }
+        match self.shown.contents.get(&key) {
+            Some(shown) => *shown == content,
+            None => state.knows(content),
+        }
+    }
+
+    /// The writes since the ground that leave a key with this content, and the ground's place if it has it.
+    fn writers_since_ground(&self, key: KeyId, content: Content) -> Vec<Pos> {
+        let ground = self.ground();
+        let versions = self.history.state(key).versions().iter();
+        let since = versions.filter(|version| version.pos > ground && version.content == content);
+        let mut writers: Vec<Pos> = since.map(|version| version.pos).collect();
+        if self.ground_has(key, content) {
+            writers.push(ground);
+        }
+        writers
+    }
+
+    pub(crate) fn positions_since_ground(&self) -> impl Iterator<Item = Pos> + use<> {
+        let ground = self.ground();
+        self.history.positions().filter(move |pos| *pos > ground)
+    }
+
+    /// Takes in what a recovery has shown of each key, and so of the order of writes that overlap.
+    pub(crate) fn note_shown_in_any_order(&mut self, seen: &Observation) {
         let base = self.history.base_pos;
-        self.history.positions().filter(move |pos| *pos > base)
+        for key in (0..).take(seen.table.len()) {
+            let Some(content) = seen.content(key) else {
+                continue;
+            };
+            self.shown.contents.insert(key, content);
+            self.history.shown_last(key, content, self.ops);
+            let [last] = self.writers(key, content)[..] else {
+                continue;
+            };
+            let versions = self.history.state(key).versions().iter();
+            let others = versions
+                .map(|version| version.pos)
+                .filter(|&pos| pos > base && pos != last && last > base);
+            self.shown.order.extend(others.map(|other| (other, last)));
+        }
+    }
+
+    /// The writes since the ground that must survive, with all that must be there with them.
+    pub(crate) fn promised_in_any_order(&self, truth: &DeviceTruth) -> impl Fn(Pos) -> bool {
+        let mut promised = self.set_of(&self.must_survive_each(truth));
+        promised.close();
+        move |pos| promised.contains(pos)
     }
 
     /// Feeds what judging in any order depends on beside the contents of keys.
     pub(crate) fn feed_order(&self, truth: &DeviceTruth, mut take: impl FnMut(u64)) {
-        for pos in self.positions_since_base() {
+        for pos in self.positions_since_ground() {
             if let Some(write) = self.history.write(pos) {
                 take(write.origin.op);
                 take(write.ended_op);
@@ -91,6 +156,7 @@ impl Oracle {
         self.must_survive_each(truth)
             .into_iter()
             .for_each(|pos| take(u64::from(pos)));
+        self.shown.feed(take);
     }
 
     /// Whether what was seen is legal. Changes nothing.
@@ -117,8 +183,8 @@ impl Oracle {
             let since = state
                 .versions()
                 .last()
-                .is_some_and(|last| last.pos > self.history.base_pos);
-            let writers = self.writers(key, content);
+                .is_some_and(|last| last.pos > self.ground());
+            let writers = self.writers_since_ground(key, content);
             if writers.is_empty() && !since {
                 return Err(self.untouched_differs(key, seen, truth));
             }
@@ -184,7 +250,7 @@ impl Oracle {
     /// The writes outside the set that may be the last to a key and left what is shown.
     fn writers_to_add(&self, set: &Set<'_>, shown: &Shown) -> Vec<Pos> {
         let fits = |&pos: &Pos| {
-            pos > set.base
+            pos > set.ground
                 && !set.contains(pos)
                 && !set.on(shown.key).any(|other| self.comes_first(pos, other))
         };
@@ -219,22 +285,22 @@ impl Oracle {
 
     /// These writes and no others yet.
     fn set_of(&self, writes: &[Pos]) -> Set<'_> {
-        let base = self.history.base_pos;
+        let ground = self.ground();
         let mut set = Set {
             oracle: self,
-            base,
-            members: vec![false; (self.history.last_pos() - base) as usize],
+            ground,
+            members: vec![false; (self.history.last_pos() - ground) as usize],
             last_op: 0,
         };
         writes.iter().for_each(|&pos| set.add(pos));
         set
     }
 
-    /// The writes of the set that may be the last to a key and left what is shown; the base if there is no write to it.
+    /// The writes of the set that may be the last to a key and left what is shown; the ground if there is no write to it.
     fn last_writers(&self, set: &Set<'_>, shown: &Shown) -> Vec<Pos> {
         if set.on(shown.key).next().is_none() {
-            let base = shown.writers.iter().copied();
-            return base.filter(|&pos| pos == set.base).collect();
+            let writers = shown.writers.iter().copied();
+            return writers.filter(|&pos| pos == set.ground).collect();
         }
         let is_last = |&pos: &Pos| {
             set.contains(pos) && !set.on(shown.key).any(|other| self.comes_first(pos, other))
@@ -244,25 +310,30 @@ impl Oracle {
         last
     }
 
-    /// Whether real time has one write before another.
+    /// Whether real time has one write before another, or a recovery has shown that.
     fn comes_first(&self, one: Pos, other: Pos) -> bool {
-        self.ended_op(one) < self.op_of_write(other)
+        self.ended_op(one) < self.op_of_write(other) || self.shown.order.contains(&(one, other))
     }
 
     /// Whether the members of the set can be ordered with these last writers.
     fn is_an_order(&self, set: &Set<'_>, shown: &[Shown], last: &[Pos]) -> bool {
-        let base = set.base;
+        let ground = set.ground;
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); set.members.len()];
         let mut waits = vec![0_usize; set.members.len()];
-        let at = |pos: Pos| (pos - base - 1) as usize;
-        for (shown, &last) in shown.iter().zip(last).filter(|(_, last)| **last > base) {
+        let at = |pos: Pos| (pos - ground - 1) as usize;
+        for (shown, &last) in shown.iter().zip(last).filter(|(_, last)| **last > ground) {
             for other in set.on(shown.key).filter(|&other| other != last) {
                 before[at(other)].push(at(last));
                 waits[at(last)] += 1;
             }
         }
+        let both = |(one, other): &&(Pos, Pos)| set.contains(*one) && set.contains(*other);
+        for &(one, other) in self.shown.order.iter().filter(both) {
+            before[at(one)].push(at(other));
+            waits[at(other)] += 1;
+        }
         let mut left: Vec<Pos> = self
-            .positions_since_base()
+            .positions_since_ground()
             .filter(|&pos| set.contains(pos))
             .collect();
         while !left.is_empty() {
@@ -286,10 +357,11 @@ impl Oracle {
 
     /// What is wrong with a state that no order explains.
     fn out_of_order(&self, must: &[Pos], shown: &[Shown], seen: &Observation) -> Box<Violation> {
-        let base = self.history.base_pos;
+        let ground = self.ground();
         let of = |key: KeyId| shown.iter().find(|shown| shown.key == key);
         let lacks = |shown: &Shown, write: Pos| {
-            let older = |&pos: &Pos| pos != write && (pos == base || self.comes_first(pos, write));
+            let older =
+                |&pos: &Pos| pos != write && (pos == ground || self.comes_first(pos, write));
             shown.writers.iter().all(older)
         };
         let lacking = |write: Pos| {
@@ -303,12 +375,12 @@ impl Oracle {
                 .find(|shown| shown.writers == [write])
         };
         let half = self
-            .positions_since_base()
+            .positions_since_ground()
             .find_map(|pos| Some((pos, lacking(pos)?.key, there(pos)?.key)));
         let mut promised = self.set_of(must);
         promised.close();
         let lost = self
-            .positions_since_base()
+            .positions_since_ground()
             .filter(|&pos| promised.contains(pos))
             .find_map(|pos| Some((pos, lacking(pos)?.key)));
         let (write, key, property, symptom, what) = match (half, lost) {

@@ -3,10 +3,11 @@
 mod any_order;
 mod barrier;
 mod classify;
+mod excuses;
 mod fingerprint;
 mod must_survive;
 pub(crate) mod observation;
 pub(crate) mod opening;
 pub(crate) mod recovery;
-mod shown;
+pub(crate) mod shown;
 pub(crate) mod verify;

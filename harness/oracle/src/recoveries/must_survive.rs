@@ -40,7 +40,7 @@ impl Oracle {
     /// The shortest prefix that must be there although the device has lied, or its flushes only order.
     #[must_use]
     pub fn owed_despite_lies(&self, truth: &DeviceTruth) -> Pos {
-        if truth.flush_lies > self.base_flush_lies {
+        if self.flush_lied(truth) {
             return 0;
         }
         let owed = self.owed(Some(self.witness(truth)), truth).pos;
@@ -104,12 +104,12 @@ impl Oracle {
     }
 
     /// How long a relaxed write may be lost after it was acknowledged: the guest's window, and what the device takes beside. Nothing is
-    /// promised once an operation has failed.
+    /// promised once an operation has failed since the base.
     fn window_ns(&self, truth: &DeviceTruth) -> Option<Nanos> {
         let window = self.config.relaxed_window_ns?;
         let device_ns = truth.slowest_ns.saturating_mul(OPERATIONS_IN_A_ROW);
         let slack = self.config.relaxed_slack_ns.saturating_add(device_ns);
-        (truth.errors() == 0).then_some(window.saturating_add(slack))
+        (!self.failed(truth)).then_some(window.saturating_add(slack))
     }
 
     /// The shortest prefix that must be there; with a witness, only what was acknowledged before that.
@@ -123,8 +123,8 @@ impl Oracle {
             pos: if shown { base } else { 0 },
             because: Because::Shown,
         };
-        if !self.power_cut && shown && self.shown_pos > owed.pos {
-            owed.pos = self.shown_pos;
+        if !self.power_cut && shown && self.shown.pos > owed.pos {
+            owed.pos = self.shown.pos;
         }
         let survives_kill = !self.power_cut && self.config.policies.relaxed_survives_kill;
         for pos in self.history.positions().rev() {
@@ -203,19 +203,17 @@ impl Oracle {
         })
     }
 
-    /// The writes since the base that a recovery must show if commits come in any order that real time allows; those that were answered
+    /// The writes since the ground that a recovery must show if commits come in any order that real time allows; those that were answered
     /// before one of them was handed in must be there too.
     pub(crate) fn must_survive_each(&self, truth: &DeviceTruth) -> Vec<Pos> {
-        let base = self.history.base_pos;
         let cut_ns = self.cut_ns.unwrap_or(0);
         let survives_kill = !self.power_cut && self.config.policies.relaxed_survives_kill;
         let must = |pos: &Pos| {
             let Some(write) = self.history.write(*pos) else {
                 return false;
             };
-            let shown = !self.power_cut && *pos <= self.shown_pos;
             let Some(acknowledged) = write.origin.acknowledged_ns else {
-                return shown && write.status == WriteStatus::Kept && !self.is_optional(*pos);
+                return false;
             };
             match write.status {
                 WriteStatus::Durable => {
@@ -226,16 +224,12 @@ impl Oracle {
                         .window_ns(truth)
                         .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
                     let mut syncs = self.syncs.iter();
-                    shown || aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op)
+                    aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op)
                 }
                 _ => false,
             }
         };
-        self.history
-            .positions()
-            .filter(|pos| *pos > base)
-            .filter(must)
-            .collect()
+        self.positions_since_ground().filter(must).collect()
     }
 
     /// Whether it is open if a write took effect, although later ones did.

@@ -32,6 +32,7 @@ impl Oracle {
         truth: &DeviceTruth,
     ) -> Result<Opening, Box<Violation>> {
         let opening = self.opening(reply, truth)?;
+        self.faults_seen = truth.this_run;
         if !matches!(opening, Opening::Ready | Opening::Rejected(_)) {
             self.counts.reports_accepted += 1;
         }
@@ -52,7 +53,7 @@ impl Oracle {
             Err(Violation::new(property, symptom, sentence, self.facts()))
         };
         let run = &truth.this_run;
-        let failures = run.read_failures + run.write_failures + run.flush_failures + run.no_space;
+        let failures = run.failures();
         // Nothing is on the device yet.
         let is_first = self.crashes == 0 && self.counts.recoveries == 0;
         match reply.status {

@@ -1,6 +1,7 @@
 //! Judging what a recovery showed: which prefixes of the commit order explain it, and whether one of them is long enough.
 
 use super::observation::{Observation, Seen};
+use super::shown::{Found, Shown};
 use crate::history::{History, KeyState, Pos, WriteStatus};
 use crate::keys::{Content, KeyId};
 use crate::oracle::Oracle;
@@ -29,6 +30,12 @@ pub struct Recovery {
 }
 
 impl Recovery {
+    /// Whether the search for an explanation was given up: it is neither legal nor a violation.
+    #[must_use]
+    pub fn is_undecided(&self) -> bool {
+        self.undecided
+    }
+
     /// Writes acknowledged as durable whose loss a lie of the device excuses.
     #[must_use]
     pub fn excused_losses(&self) -> u64 {
@@ -139,7 +146,7 @@ impl Oracle {
             .map(|seen| !matches!(seen, Seen::Unasked))
             .collect();
         if self.may_be_taken_back(recovery) {
-            self.keep_shown(recovery, seen);
+            self.keep_shown(recovery, seen, truth);
             return;
         }
         for pos in self
@@ -176,10 +183,11 @@ impl Oracle {
         if self.space.is_in_doubt() {
             Arc::make_mut(&mut self.space).adopt(|key| seen.content(key));
         }
-        (self.power_cut, self.killed, self.shown_pos) = (false, false, 0);
+        (self.power_cut, self.killed) = (false, false);
+        self.shown = Shown::default();
         self.base_began_ns = self.cut_ns.take().unwrap_or(0);
         self.base_ns = now;
-        self.base_flush_lies = truth.flush_lies;
+        self.note_excuses(truth);
         self.note_medium(truth);
     }
 
@@ -195,8 +203,7 @@ impl Oracle {
 
     /// Takes in what a recovery has shown that a power cut may take back: the writes since the base stay open, without those that are
     /// known to be gone.
-    fn keep_shown(&mut self, recovery: &Recovery, seen: &Observation) {
-        let any = self.config.policies.commit_order == CommitOrder::Any;
+    fn keep_shown(&mut self, recovery: &Recovery, seen: &Observation, truth: &DeviceTruth) {
         let oracle = self.clone();
         let shows = |history: &History, pos: Pos, is: &dyn Fn(Pos) -> bool| {
             history.keys_of(pos).iter().any(|&key| {
@@ -207,14 +214,38 @@ impl Oracle {
                 !writers.is_empty() && writers.into_iter().all(is)
             })
         };
-        let gone = |history: &History, pos: Pos| {
-            let before = |writer: Pos| writer != pos && oracle.replaces(pos, writer);
-            (!any && pos > recovery.prefix)
-                || ((any || oracle.is_optional(pos)) && shows(history, pos, &before))
+        let hidden = |history: &History, pos: Pos| {
+            shows(history, pos, &|writer| {
+                writer != pos && oracle.replaces(pos, writer)
+            })
         };
         let there = |history: &History, pos: Pos| shows(history, pos, &|writer| writer == pos);
-        self.history.keep_shown(self.ops, gone, there);
-        self.shown_pos = self.history.last_pos();
+        if self.config.policies.commit_order == CommitOrder::Any {
+            let promised = oracle.promised_in_any_order(truth);
+            let ground = oracle.ground();
+            self.history.keep_shown(self.ops, ground, |history, pos| {
+                if promised(pos) || there(history, pos) {
+                    Found::There
+                } else if hidden(history, pos) {
+                    Found::Gone
+                } else {
+                    Found::InDoubt
+                }
+            });
+            self.note_shown_in_any_order(seen);
+        } else {
+            let base = self.history.base_pos;
+            self.history.keep_shown(self.ops, base, |history, pos| {
+                let is_gone =
+                    pos > recovery.prefix || (oracle.is_optional(pos) && hidden(history, pos));
+                match is_gone {
+                    true => Found::Gone,
+                    false if there(history, pos) => Found::There,
+                    false => Found::AsBefore,
+                }
+            });
+        }
+        self.shown.pos = self.history.last_pos();
     }
 
     /// The writes since the base that leave a key with this content, and the base's place if it had it then.
@@ -256,7 +287,7 @@ impl Oracle {
         second: &Observation,
         truth: &DeviceTruth,
     ) -> Result<(), Box<Violation>> {
-        if truth.lies() > 0 {
+        if self.lied(truth) {
             return Ok(());
         }
         for key in (0..).take(first.table.len()) {
@@ -300,7 +331,7 @@ impl Oracle {
     }
 
     fn judge_pinned(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
-        if truth.lies() > 0 || self.kept_behind_barriers(truth).is_some() {
+        if self.lied(truth) || self.kept_behind_barriers(truth).is_some() {
             return Ok(());
         }
         for &(key, pinned) in &self.pinned {
@@ -380,9 +411,7 @@ impl Oracle {
 
     /// Whether a lie that fired, or a flush that only orders, may excuse silent loss at all.
     pub(crate) fn may_excuse(&self, truth: &DeviceTruth) -> bool {
-        let damaged = truth.damage() > 0 || !truth.harmed_ns.is_empty();
-        let lied = damaged || truth.flush_lies > self.base_flush_lies;
-        self.history.keeps_all() && (lied || self.kept_behind_barriers(truth).is_some())
+        self.history.keeps_all() && (self.lied(truth) || self.kept_behind_barriers(truth).is_some())
     }
 
     fn acknowledged_beyond(&self, prefix: Pos, owed: Pos) -> u64 {

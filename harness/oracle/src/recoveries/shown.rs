@@ -2,6 +2,7 @@
 
 use crate::history::{Fate, History, KeyState, NEVER, Pos, Version, WriteStatus};
 use crate::keys::{Content, KeyId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl History {
@@ -45,16 +46,14 @@ impl History {
         }
     }
 
-    /// Keeps the writes since the base as such, although a recovery was judged: those that it did not show are gone for good, and of the
-    /// others it is known that they are there. `gone`: the write cannot have taken effect. `there`: it must have.
+    /// Keeps the writes since the base as such, although a recovery was judged: it has told something of those behind `from`.
     pub(crate) fn keep_shown(
         &mut self,
         ops: u64,
-        gone: impl Fn(&History, Pos) -> bool,
-        there: impl Fn(&History, Pos) -> bool,
+        from: Pos,
+        found: impl Fn(&History, Pos) -> Found,
     ) {
-        let base = self.base_pos;
-        for pos in self.positions().filter(|pos| *pos > base) {
+        for pos in self.positions().filter(|pos| *pos > from) {
             let Some(write) = self.write(pos) else {
                 continue;
             };
@@ -62,31 +61,89 @@ impl History {
             if matches!(status, WriteStatus::Failed | WriteStatus::Dead) {
                 continue;
             }
-            let (is_gone, is_there) = (gone(self, pos), there(self, pos));
+            let found = found(self, pos);
             for key in self.keys_of(pos).to_vec() {
                 let state = Arc::make_mut(&mut self.states[key as usize]);
                 let Some(at) = state.versions.iter().position(|version| version.pos == pos) else {
                     continue;
                 };
-                if is_gone {
-                    let version = state.versions.remove(at);
-                    state.retire(version.content, Some(origin), Fate::Dead);
-                } else {
-                    let version = state.versions[at];
-                    let optional = version.optional && !is_there;
-                    state.versions[at] = Version::new(pos, version.content, optional);
-                }
+                let version = state.versions[at];
+                let optional = match found {
+                    Found::Gone => {
+                        state.versions.remove(at);
+                        state.retire(version.content, Some(origin), Fate::Dead);
+                        continue;
+                    }
+                    Found::There => false,
+                    Found::AsBefore => version.optional,
+                    Found::InDoubt => true,
+                };
+                state.versions[at] = Version::new(pos, version.content, optional);
             }
-            if is_gone || is_there {
+            if matches!(found, Found::Gone | Found::There) {
                 self.uncertain.retain(|uncertain| *uncertain != pos);
             }
             let write = self.write_mut(pos);
             write.ended_op = write.ended_op.min(ops);
-            write.status = match status {
-                _ if is_gone => WriteStatus::Dead,
-                WriteStatus::Pending | WriteStatus::Uncertain => WriteStatus::Kept,
-                acknowledged => acknowledged,
+            write.status = match (found, status) {
+                (Found::Gone, _) => WriteStatus::Dead,
+                (Found::InDoubt, _) => WriteStatus::Uncertain,
+                (_, WriteStatus::Pending | WriteStatus::Uncertain) => WriteStatus::Kept,
+                (_, acknowledged) => acknowledged,
             };
+        }
+    }
+
+    /// A recovery has shown a key with this content: reads do not show what it had before any more.
+    pub(crate) fn shown_last(&mut self, key: KeyId, content: Content, ops: u64) {
+        let replaced =
+            |version: &Version| version.content != content && version.replaced_at == NEVER;
+        if self.state(key).versions.iter().any(replaced) {
+            let state = Arc::make_mut(&mut self.states[key as usize]);
+            for version in &mut state.versions {
+                if replaced(version) {
+                    version.replaced_at = ops;
+                }
+            }
+        }
+    }
+}
+
+/// What a recovery has shown of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It cannot have taken effect, and is gone for good.
+    Gone,
+    /// It took effect.
+    There,
+    /// It is within the prefix that was shown: it took effect, unless that was open before.
+    AsBefore,
+    /// It took effect and was replaced, or it did not.
+    InDoubt,
+}
+
+/// What a recovery after a killed process has shown, if a power cut may take it back.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown {
+    /// The last write that was handed in before it; 0 if there was no such recovery since the base.
+    pub(crate) pos: Pos,
+    /// What keys held, where commits come in any order.
+    pub(crate) contents: BTreeMap<KeyId, Content>,
+    /// Of two writes that overlap, the first comes before the second if both are there, since the second was shown.
+    pub(crate) order: BTreeSet<(Pos, Pos)>,
+}
+
+impl Shown {
+    /// Feeds what judging in any order depends on.
+    pub(crate) fn feed(&self, mut take: impl FnMut(u64)) {
+        take(u64::from(self.pos));
+        for (key, content) in &self.contents {
+            take(u64::from(*key));
+            take(content.number());
+        }
+        for (first, second) in &self.order {
+            take(u64::from(*first));
+            take(u64::from(*second));
         }
     }
 }

@@ -4,6 +4,7 @@ use super::views::Place;
 use crate::answers::limits::Shape;
 use crate::history::Pos;
 use crate::keys::KeyId;
+use crate::truth::RunFaults;
 use kvsim_sim::api::{Request, Scan, SnapshotId};
 
 /// A request that waits for its answer.
@@ -12,6 +13,8 @@ pub(crate) struct Outstanding {
     pub(crate) op: u64,
     pub(crate) asked: Asked,
     pub(crate) shape: Shape,
+    /// What had befallen the device in this process run at the last answer before it was handed in.
+    pub(crate) faults_before: RunFaults,
     pub(crate) kind: Kind,
 }
 

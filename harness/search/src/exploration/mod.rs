@@ -27,6 +27,7 @@ use kvsim_drive::run::{SeedEnd, Tracing, run_seed};
 use kvsim_findings::error::CampaignError;
 use kvsim_findings::explore::{ExploreReport, WorkErrorCounts};
 use kvsim_findings::failure;
+use kvsim_findings::summary::part::undecided;
 use kvsim_findings::summary::{FailureReport, Verdict};
 use kvsim_scenario::{Expect, Scenario};
 
@@ -106,6 +107,9 @@ impl Exploration {
             reasons.push("no write was acknowledged, so nothing could be lost".to_owned());
         } else if self.shard.is_none() && report.points.iter().all(|point| point.pending == 0) {
             reasons.push("no crash point has a write that a cut could lose".to_owned());
+        }
+        if report.total().undecided > 0 {
+            reasons.push(undecided(report.total().undecided));
         }
         if self.strict && report.total().left_out.sampled > 0 {
             reasons.push(format!(

@@ -74,6 +74,7 @@ fn recover_failing(
     let judged = recovered.and_then(|shown| failing.adopt(&shown, None));
     let events = failing.events();
     toll.add(&failing.world, before);
+    toll.undecided += failing.undecided;
     let (mut world, mut oracle, ()) = failing.end();
     let script = world.device().fired_script().iter();
     let script: Vec<ScriptedFault> = script.filter(|it| it.op >= first_op).cloned().collect();
@@ -107,7 +108,9 @@ fn recover_failing(
     let crashes = crashes + u64::from(!is_refused);
     let mut last = Incarnation::new(world, oracle, nothing(), scenario, crashes, ());
     let shown = last.recover();
-    match shown.and_then(|shown| last.judge(&shown, None)) {
+    let judged = shown.and_then(|shown| last.judge(&shown, None));
+    toll.undecided += last.undecided;
+    match judged {
         Ok(_) if is_refused => Ok(Failed::Refused),
         Ok(_) => Ok(Failed::Opened),
         Err(stop) => {

@@ -125,7 +125,8 @@ fn is_legal(scenario: &Scenario, task: &Task<'_>, transcript: &Transcript) -> bo
         .point
         .twin(task.life, task.kind)
         .is_none_or(|twin| oracle.same_recovery(twin, &seen, truth).is_ok());
-    same && oracle.judge(&seen, truth).is_ok()
+    let judged = oracle.judge(&seen, truth);
+    same && judged.is_ok_and(|recovery| !recovery.is_undecided())
 }
 
 /// Judges a state; and by which recovery, if it was a mere recovery and all was well.
@@ -178,6 +179,7 @@ fn judge(
     if shown.is_err() || then != Then::Again {
         toll.add(&next.world, before);
     }
+    toll.undecided += next.undecided;
     let log = std::mem::take(&mut next.log);
     let lived = |log, clients, shown| Lived {
         trail: Some(Arc::new(Trail {
@@ -275,7 +277,9 @@ fn once_more(
     let mut last = Incarnation::new(world, oracle, source, scenario, crashes + 1, ());
     let shown = last.recover();
     toll.add(&last.world, before);
-    last.judge(&shown?, None).map(drop)
+    last.judge(&shown?, None)?;
+    toll.undecided += last.undecided;
+    Ok(())
 }
 
 fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {

@@ -343,6 +343,7 @@ impl<'a> Walk<'a> {
                 };
                 self.marks.add_all(&toll.marks);
                 self.work += toll.work;
+                self.level(depth).undecided += toll.undecided;
                 counts[new.point].checked += 1;
                 match judged {
                     Judged::Legal {

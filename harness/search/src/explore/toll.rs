@@ -1,4 +1,4 @@
-//! What judging took: marks of the guest that were reached, and work.
+//! What judging took: marks of the guest that were reached, and work; and how often nothing came of it.
 //!
 //! *Work* is what a simulation costs, counted and not timed, so that a bound on it cuts off the same thing everywhere: the guest's fuel, with something for
 //! each event of the world and each state of the device. A guest that hangs burns much fuel in few events; a long history is many events.
@@ -40,6 +40,8 @@ pub(crate) fn patience(scenario: &Scenario, world: &World) -> u64 {
 pub(crate) struct Toll {
     pub(crate) marks: MarkCounts,
     pub(crate) work: u64,
+    /// Recoveries that are undecided.
+    pub(crate) undecided: u64,
 }
 
 impl Toll {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use super::flaw::Flaw;
-use super::manner::Manner;
+use super::manner::{Manner, Manners};
 use super::port::{DiskError, Port, Status};
 use super::record::{Body, HEADER_BYTES, Kind, entry_bytes, padded};
 use super::recovery::{Area, Log, Map, Refusal, apply, recover};
@@ -58,7 +58,7 @@ struct Engine {
     port: Port,
     area: Area,
     flaw: Option<Flaw>,
-    manner: Option<Manner>,
+    manners: Manners,
     log: Log,
     map: Map,
     /// What the entries of the map take up in a body.
@@ -98,13 +98,13 @@ impl Engine {
             ));
         }
         let mut flaw = None;
-        let mut manner = None;
+        let mut manners = Manners::default();
         for (name, value) in options {
             if name == "manner" {
                 let names = Manner::ALL.map(|(name, _)| name).join(", ");
-                let unknown = || format!("no manner `{value}`; there are {names}");
-                let known = Manner::from_name(&value);
-                manner = Some(known.ok_or_else(|| (Status::Invalid, unknown()))?);
+                let unknown = |name| format!("no manner `{name}`; there are {names}");
+                manners =
+                    Manners::from_names(&value).map_err(|name| (Status::Invalid, unknown(name)))?;
                 continue;
             }
             if name != "break" {
@@ -132,7 +132,7 @@ impl Engine {
             block_bytes,
             half_bytes,
         };
-        match Engine::recovered(port, area, flaw, manner).await {
+        match Engine::recovered(port, area, flaw, manners).await {
             Ok(engine) => Ok(engine),
             Err(Refusal::Io) => Err((
                 Status::IoError,
@@ -147,9 +147,9 @@ impl Engine {
         port: &Port,
         area: Area,
         flaw: Option<Flaw>,
-        manner: Option<Manner>,
+        manners: Manners,
     ) -> Result<Engine, Refusal> {
-        let leaves_holes = manner.is_some_and(Manner::leaves_holes);
+        let leaves_holes = manners.leave_holes();
         let recovered = recover(port, &area, flaw, leaves_holes).await?;
         let is_new = recovered.is_none();
         let (log, map, last) = match recovered {
@@ -160,7 +160,7 @@ impl Engine {
             port: port.clone(),
             area,
             flaw,
-            manner,
+            manners,
             log,
             live_bytes: map.iter().map(|(key, value)| entry_bytes(key, value)).sum(),
             map,
@@ -178,7 +178,7 @@ impl Engine {
         if flaw == Some(Flaw::RefusesReopening) && !is_new {
             return Err(Refusal::Invalid);
         }
-        if manner == Some(Manner::LazyRecovery) && !is_new {
+        if engine.manners.has(Manner::LazyRecovery) && !is_new {
             engine.found_unflushed = true;
             return Ok(engine);
         }
@@ -204,19 +204,19 @@ impl Engine {
 
     async fn work(&mut self) {
         loop {
-            let (id, request) = match self.manner {
-                Some(Manner::CommittedReads) => self.port.next_read_or_request().await,
-                _ => self.port.next_request().await,
+            let (id, request) = match self.manners.has(Manner::CommittedReads) {
+                true => self.port.next_read_or_request().await,
+                false => self.port.next_request().await,
             };
             self.reads += u64::from(matches!(request, Request::Get { .. } | Request::Scan(_)));
             let (status, body) = match request {
                 Request::Write(mutations) | Request::Relaxed(mutations)
-                    if self.manner == Some(Manner::AnyOrder) =>
+                    if self.manners.has(Manner::AnyOrder) =>
                 {
                     self.write_in_reverse(id, mutations).await;
                     continue;
                 }
-                Request::Relaxed(mutations) if self.manner.is_some_and(Manner::leaves_holes) => {
+                Request::Relaxed(mutations) if self.manners.leave_holes() => {
                     self.write_relaxed(id, mutations).await;
                     continue;
                 }
@@ -298,7 +298,7 @@ impl Engine {
         }
         self.unflushed
             .extend(mutations.iter().map(|mutation| mutation.key.clone()));
-        if self.manner == Some(Manner::RelaxedInMemory) {
+        if self.manners.has(Manner::RelaxedInMemory) {
             self.take_in(&mutations);
             self.unwritten.push(mutations);
         } else if self.commit(&mutations).await.is_err() {
@@ -340,7 +340,7 @@ impl Engine {
 
     async fn write(&mut self, id: u64, mutations: &[Mutation]) {
         let is_fresh = std::mem::take(&mut self.is_fresh);
-        if self.manner == Some(Manner::EmptyAtOnce) && self.is_empty(mutations) && !self.read_only {
+        if self.manners.has(Manner::EmptyAtOnce) && self.is_empty(mutations) && !self.read_only {
             return self.port.reply(id, Status::Ok, Vec::new());
         }
         match self.refusal(mutations) {

@@ -1,5 +1,5 @@
 //! Other correct ways to be an engine, each of which promises less: the option `manner=<name>` switches one on, and kvsim accuses it unless
-//! a policy says so.
+//! a policy says so. `manner=<name>,<name>` switches on several.
 
 /// A way of working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,9 +30,32 @@ impl Manner {
         let known = Manner::ALL.iter().find(|(known, _)| *known == name);
         known.map(|(_, manner)| *manner)
     }
+}
+
+/// The ways in which one engine works.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Manners(Vec<Manner>);
+
+impl Manners {
+    /// Those of a list of names.
+    ///
+    /// # Errors
+    /// The first name that is none.
+    pub(crate) fn from_names(names: &str) -> Result<Manners, String> {
+        let manner = |name: &str| Manner::from_name(name).ok_or_else(|| name.to_owned());
+        names
+            .split(',')
+            .map(manner)
+            .collect::<Result<_, _>>()
+            .map(Manners)
+    }
+
+    pub(crate) fn has(&self, manner: Manner) -> bool {
+        self.0.contains(&manner)
+    }
 
     /// Whether several records may be written under one flush, so that a crash can leave a later one without an earlier one.
-    pub(crate) fn leaves_holes(self) -> bool {
-        matches!(self, Manner::EmptyAtOnce | Manner::RelaxedInMemory)
+    pub(crate) fn leave_holes(&self) -> bool {
+        self.has(Manner::EmptyAtOnce) || self.has(Manner::RelaxedInMemory)
     }
 }
