@@ -1,4 +1,6 @@
 //! Each property is fired by small histories made by hand, and by nothing but what breaks it.
+//!
+//! It is long because it is a list: each history is a few lines, and is read beside those that differ from it in one step.
 
 #![expect(
     clippy::print_stdout,
