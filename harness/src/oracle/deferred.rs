@@ -60,23 +60,26 @@ impl Deferred {
 
     /// The names of all keys that were to be written.
     fn written(&self) -> BTreeSet<&[u8]> {
-        let mut names: BTreeSet<&[u8]> = BTreeSet::new();
-        for event in &self.events {
-            let Event::HandedIn { request, .. } = event else {
-                continue;
-            };
-            match request {
-                Request::Put { key, .. } | Request::Delete { key, .. } => drop(names.insert(key)),
-                Request::Batch { mutations, .. } => {
-                    names.extend(mutations.iter().map(|mutation| {
-                        let (Mutation::Put { key, .. } | Mutation::Delete { key }) = mutation;
-                        &key[..]
-                    }))
-                }
-                _ => {}
-            }
+        let requests = self.events.iter().filter_map(|event| match event {
+            Event::HandedIn { request, .. } => Some(request),
+            Event::Replied { .. } => None,
+        });
+        requests.flat_map(written).collect()
+    }
+}
+
+/// The names of the keys that a request writes.
+fn written(request: &Request) -> Vec<&[u8]> {
+    match request {
+        Request::Put { key, .. } | Request::Delete { key, .. } => vec![key],
+        Request::Batch { mutations, .. } => {
+            let names = mutations.iter().map(|mutation| {
+                let (Mutation::Put { key, .. } | Mutation::Delete { key }) = mutation;
+                &key[..]
+            });
+            names.collect()
         }
-        names
+        _ => Vec::new(),
     }
 }
 
@@ -101,8 +104,11 @@ impl Oracle {
     #[must_use]
     pub fn for_late_reading(&self) -> Oracle {
         let mut reader = self.clone();
-        let deferred = reader.deferred.take();
-        for event in deferred.into_iter().flat_map(|deferred| deferred.events) {
+        let Some(deferred) = reader.deferred.take() else {
+            return reader;
+        };
+        reader.name_written(&deferred);
+        for event in deferred.events {
             match event {
                 Event::HandedIn {
                     now,
@@ -143,6 +149,7 @@ impl Oracle {
         let recovery = self.judge(&found, truth)?;
         self.adopt(deferred.began_ns, &recovery, &found, truth);
         let written: Vec<Vec<u8>> = written.into_iter().map(<[u8]>::to_vec).collect();
+        self.name_written(&deferred);
         for event in deferred.events {
             match event {
                 Event::HandedIn {
@@ -172,5 +179,12 @@ impl Oracle {
             }
         }
         Ok(recovery)
+    }
+
+    /// Numbers the keys that were to be written. Whoever reads back does so too, and it knows less of the answers: which key was named first would differ.
+    fn name_written(&mut self, deferred: &Deferred) {
+        for name in deferred.written() {
+            self.history.intern(name);
+        }
     }
 }
