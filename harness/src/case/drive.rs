@@ -128,8 +128,10 @@ pub(crate) fn drive_on(
         let oracle = driven.oracle;
         let mut incarnation = Incarnation::new(world, oracle, source, scenario, crashes, ());
         cut(&mut incarnation, life, mark);
+        // It is held against the very next recovery or, if clients work before that is read back, against none.
+        let beside = twin.take();
         let mut end = if first.is_empty() {
-            live(&mut incarnation, twin.take())
+            live(&mut incarnation, beside)
         } else {
             live_unread(&mut incarnation, rest)
         };
