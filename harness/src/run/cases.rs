@@ -8,7 +8,7 @@ use super::{SeedEnd, SeedResult, Tracing, truth};
 use crate::case::{Case, Stop, drive};
 use crate::scenario::Scenario;
 use crate::summary::Tally;
-use crate::timeline::Recording;
+use crate::timeline::{Recording, lines};
 
 /// Runs a case.
 pub(super) fn run(
@@ -50,8 +50,7 @@ pub(super) fn run(
     tally.reads_checked = counts.reads_judged;
     tally.undecided = counts.undecided;
     result.trace_hash = world.trace().hash().to_string();
-    result.trace = (tracing == Tracing::Keep)
-        .then(|| world.trace().events().map(ToString::to_string).collect());
+    result.trace = (tracing == Tracing::Keep).then(|| lines(world.trace()));
     result.recording = (tracing == Tracing::Record).then(|| Recording {
         devices: vec![world.trace().clone()],
     });

@@ -22,7 +22,7 @@ use crate::control::Control;
 use crate::oracle::{Ending, Violation};
 use crate::scenario::Scenario;
 use crate::summary::{Tally, Times};
-use crate::timeline::Recording;
+use crate::timeline::{Recording, lines};
 use crate::workload::OpKind;
 use clock::Clock;
 use life::Life;
@@ -354,8 +354,7 @@ impl SeedRun<'_> {
         self.trace_hash
             .update(world.trace().hash().to_string().as_bytes());
         if self.tracing == Tracing::Keep {
-            self.trace
-                .extend(world.trace().events().map(ToString::to_string));
+            self.trace.extend(lines(world.trace()));
         }
         if self.tracing == Tracing::Record {
             self.recording.devices.push(world.trace().clone());
