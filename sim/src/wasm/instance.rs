@@ -7,6 +7,7 @@ use super::host::{self, HostState};
 use crate::GuestError;
 use crate::codec::{self, Expects};
 use crate::guest::{Call, CallEnd, Guest, GuestLimits, Outbox};
+use crate::stack::Stack;
 
 /// An instance in its store.
 pub(super) struct WasmGuest {
@@ -106,6 +107,7 @@ impl WasmGuest {
             return Err(GuestError::OutOfMemory {
                 limit_bytes: self.limits.memory_bytes_max,
                 what,
+                stack: Stack::default(),
             });
         }
         self.memory
