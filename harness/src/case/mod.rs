@@ -81,6 +81,11 @@ impl Case {
         self.lives.iter().map(|life| life.requests.len()).sum()
     }
 
+    /// All requests, process run by process run.
+    pub(crate) fn all_requests(&self) -> impl Iterator<Item = &CaseRequest> {
+        self.lives.iter().flat_map(|life| &life.requests)
+    }
+
     /// How many crashes it has.
     #[must_use]
     pub fn crashes(&self) -> u64 {

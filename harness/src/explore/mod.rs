@@ -8,7 +8,7 @@
 //!
 //! Invariant: report and cases depend on scenario, guest and seed alone, not on the number of threads.
 
-mod cpu;
+pub(crate) mod cpu;
 mod errors;
 pub mod json;
 mod judge;

@@ -8,13 +8,21 @@ use kvsim_sim::{TraceEvent, TraceMode};
 use kvsim_simdisk::{CrashKind, FaultKind, OpId, ScriptedFault};
 
 use super::Shrinking;
+use super::condense::{SHAPES, condensed_to, one_run};
+use super::find::Quest;
 use super::reshape::by_one_client;
+use super::site::Site;
 use crate::case::{Case, CaseCrash, CaseLife, CaseRequest};
-use crate::explore::Reach;
+use crate::explore::{Extent, FEW_REQUESTS, Reach};
 use crate::scenario::Scenario;
+use crate::workload::PRELOAD_WRITER;
 
 /// Requests that are asked while the fault is moved, at most.
 const REQUESTS_MAX: usize = 12;
+/// Work of one search for a fault at one operation: there are many of these.
+const QUOTA: u64 = 100_000_000;
+/// Work of all searches after batches at most.
+const AFTER_BATCHES_WORK: u64 = 80_000_000_000;
 
 impl Shrinking<'_> {
     /// The same kind of failure of a blank device that is asked what clients asked last, with what befell one operation befalling another.
@@ -35,6 +43,30 @@ impl Shrinking<'_> {
                 }
             }
             count *= 2;
+        }
+        None
+    }
+
+    /// The same after a few batches, where a failure needs a history that is not made of certain requests.
+    pub(super) fn aimed_after_batches(&mut self, case: &Case) -> Option<Case> {
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
+        let shapes = self.shapes(case);
+        let until = self.spent.work.saturating_add(AFTER_BATCHES_WORK);
+        let script = std::mem::take(&mut self.scenario.faults.script);
+        let sizes = self.sizes(&all);
+        self.scenario.faults.script = script;
+        for (batches, last) in SHAPES {
+            for &bytes in &sizes {
+                let asked = condensed_to(&all, batches, bytes, last)?;
+                for shape in &shapes {
+                    if self.is_over() || self.spent.work > until {
+                        return None;
+                    }
+                    if let Some(found) = self.aimed_at_each(&asked, shape) {
+                        return Some(found);
+                    }
+                }
+            }
         }
         None
     }
@@ -71,7 +103,7 @@ impl Shrinking<'_> {
                 for reach in [Reach::Recovery, Reach::Again] {
                     let change =
                         |scenario: &mut Scenario| scenario.faults.script.clone_from(&script);
-                    let found = self.with(change, |this| this.find_blank(asked, reach));
+                    let found = self.with(change, |this| this.find_aimed(asked, reach));
                     if found.is_some() {
                         return found;
                     }
@@ -79,6 +111,20 @@ impl Shrinking<'_> {
             }
         }
         None
+    }
+
+    /// A case of these requests on a blank device, with the fault where it is.
+    fn find_aimed(&mut self, asked: &[CaseRequest], reach: Reach) -> Option<Case> {
+        if asked.len() <= FEW_REQUESTS && asked[0].client != PRELOAD_WRITER {
+            return self.find_blank(asked, reach);
+        }
+        let wanted = one_run(asked.to_vec());
+        let quest = Quest {
+            site: Site::new(0, reach),
+            extent: Extent::Last,
+            quota: QUOTA,
+        };
+        self.seek(&wanted, quest, &[])
     }
 
     /// What befell each operation that anything befell. One alone may do: the others may have led up to it.

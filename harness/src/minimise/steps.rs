@@ -6,7 +6,7 @@ use kvsim_sim::TraceMode;
 use kvsim_sim::api::{Mutation, Request};
 use kvsim_simdisk::{Sectors, Survivor};
 
-use super::site::{open_of, sites};
+use super::site::{busy_of, sites};
 use super::{Shrinking, extent, fewer};
 use crate::case::{Case, CaseRequest, Course, Landmark, drive_on};
 use crate::explore::{Meaning, Reach, work};
@@ -212,13 +212,13 @@ impl Shrinking<'_> {
 
     /// Makes values as short as those that describe themselves can be.
     pub(super) fn smaller_requests(&mut self, mut best: Case) -> Case {
-        let Some(open) = open_of(&best) else {
+        let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let mut asked = best.lives[open].requests.clone();
+        let mut asked = best.lives[busy].requests.clone();
         asked.iter_mut().for_each(make_short);
-        if asked != best.lives[open].requests
-            && let Some(found) = self.find_open(&best, &asked)
+        if asked != best.lives[busy].requests
+            && let Some(found) = self.find_busy(&best, &asked)
             && found.requests() <= best.requests()
         {
             best = found;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use kvsim_sim::api::{Durability, Mutation, Request};
 
+use super::condense::one_run;
 use super::few::{WEIGHTS, heavy};
 use super::reshape::by_one_client;
 use super::site::{DEEPER_REQUESTS_MAX, Site, sites};
@@ -38,6 +39,7 @@ impl Shrinking<'_> {
     pub(super) fn short_case(&mut self, case: Case) -> Case {
         if !self.scenario.faults.script.is_empty() || !case.faults.is_empty() {
             let found = self.aimed(&case).or_else(|| self.last_runs(&case));
+            let found = found.or_else(|| self.aimed_after_batches(&case));
             return found.unwrap_or(case);
         }
         if case.requests() <= FEW && case.crashes() <= SHORT.0 {
@@ -53,6 +55,9 @@ impl Shrinking<'_> {
             return case;
         }
         if let Some(found) = self.heavy_requests(&case) {
+            return found;
+        }
+        if let Some(found) = self.condensed(&case) {
             return found;
         }
         let found = self.last_requests(&case, 2 * FEW, REQUESTS_MAX);
@@ -87,8 +92,7 @@ impl Shrinking<'_> {
         if case.crashes() == 0 {
             return None;
         }
-        let lives = case.lives.iter();
-        let all: Vec<CaseRequest> = lives.flat_map(|life| &life.requests).cloned().collect();
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
         for count in 1..=HEAVY_MAX {
             for bytes in WEIGHTS {
                 let requests = heavy(&all, count, bytes);
@@ -166,13 +170,7 @@ impl Shrinking<'_> {
 
     /// A case of these requests on a blank device, cut anywhere.
     pub(super) fn find_blank(&mut self, requests: &[CaseRequest], reach: Reach) -> Option<Case> {
-        let wanted = Case {
-            lives: vec![CaseLife {
-                requests: requests.to_vec(),
-                ..CaseLife::default()
-            }],
-            faults: Vec::new(),
-        };
+        let wanted = one_run(requests.to_vec());
         self.find(&wanted, Site::new(0, reach), &[], Extent::All)
     }
 
