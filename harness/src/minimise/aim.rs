@@ -52,9 +52,7 @@ impl Shrinking<'_> {
         let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
         let shapes = self.shapes(case);
         let until = self.spent.work.saturating_add(AFTER_BATCHES_WORK);
-        let script = std::mem::take(&mut self.scenario.faults.script);
         let sizes = self.sizes(&all);
-        self.scenario.faults.script = script;
         for (batches, last) in SHAPES {
             for &bytes in &sizes {
                 let asked = condensed_to(&all, batches, bytes, last)?;

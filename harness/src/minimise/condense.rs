@@ -132,11 +132,18 @@ impl Shrinking<'_> {
 
     /// Bytes of batches that the guest takes, the most first.
     pub(super) fn sizes(&mut self, all: &[CaseRequest]) -> Vec<usize> {
-        let largest = BYTES
-            .into_iter()
-            .find(|bytes| self.takes_batches(all, *bytes));
+        let largest = self.largest_batch(all);
         let parts = PARTS.into_iter().map(|part| largest.unwrap_or(0) / part);
         parts.filter(|bytes| *bytes >= SIZE_MIN / 2).collect()
+    }
+
+    /// Bytes of the largest batches that the guest takes, of those tried.
+    pub(super) fn largest_batch(&mut self, all: &[CaseRequest]) -> Option<usize> {
+        let script = std::mem::take(&mut self.scenario.faults.script);
+        let mut sizes = BYTES.into_iter();
+        let largest = sizes.find(|bytes| self.takes_batches(all, *bytes));
+        self.scenario.faults.script = script;
+        largest
     }
 
     /// Whether the guest does what it is asked with batches of so many bytes, on a blank device.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use kvsim_sim::api::{Durability, Mutation, Request};
 
-use super::condense::one_run;
+use super::condense::{condensed_to, one_run};
 use super::few::{WEIGHTS, heavy};
 use super::reshape::by_one_client;
 use super::site::{DEEPER_REQUESTS_MAX, Site, sites};
@@ -31,7 +31,9 @@ const WORKED_ON_MAX: usize = 4;
 const LAST_RUNS: [usize; 4] = [2, 3, 4, 6];
 /// Crashes of a case that is short enough to be shrunk as it stands.
 const SHORT: (u64, usize) = (2, 48);
-/// Bytes that one request loads at most.
+/// Batches that use a device up.
+const USED_UP_BATCHES: usize = 12;
+/// Bytes that one request loads if nothing is known of what the guest takes.
 const LOAD_BYTES_MAX: usize = 64 * 1024;
 
 impl Shrinking<'_> {
@@ -174,9 +176,12 @@ impl Shrinking<'_> {
         self.find(&wanted, Site::new(0, reach), &[], Extent::All)
     }
 
-    /// The last process runs, with their cuts, on a blank device or after a load of the records that were there.
+    /// The last process runs, with their cuts, on a blank device, after a load of the records that were there, or after batches that used the device up and that load.
     fn last_runs(&mut self, case: &Case) -> Option<Case> {
         let like = self.like(case);
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
+        let largest = self.largest_batch(&all).unwrap_or(LOAD_BYTES_MAX);
+        let used_up = condensed_to(&all, USED_UP_BATCHES, largest, 0);
         for count in LAST_RUNS {
             let Some(first) = case
                 .lives
@@ -192,18 +197,24 @@ impl Shrinking<'_> {
             };
             let last_like = like.get(first..).unwrap_or_default().to_vec();
             let mut loaded = last.clone();
-            let mut requests = load(&case.lives[..first]);
+            let records = load(&case.lives[..first], largest);
+            let mut requests = records.clone();
             requests.append(&mut loaded.lives[0].requests);
             loaded.lives[0].requests = requests;
             // The load by itself, ended by a crash that finds nothing pending.
             let mut apart = last.clone();
-            apart.lives.insert(0, quiet_load(&case.lives[..first]));
+            apart.lives.insert(0, quiet(records.clone()));
+            let mut used = used_up.clone().unwrap_or_default();
+            used.extend(records);
+            let mut after_use = last.clone();
+            after_use.lives.insert(0, quiet(used));
             let mut apart_like = vec![None];
             apart_like.extend(last_like.iter().cloned());
             for (wanted, like) in [
                 (last, &last_like),
                 (loaded, &last_like),
                 (apart, &apart_like),
+                (after_use, &apart_like),
             ] {
                 for site in sites(&wanted) {
                     let asked = wanted.lives[site.open].requests.len();
@@ -220,10 +231,10 @@ impl Shrinking<'_> {
     }
 }
 
-/// One process run that loads all records, and ends when all is quiet.
-fn quiet_load(lives: &[CaseLife]) -> CaseLife {
+/// One process run of these requests that ends when all is quiet.
+fn quiet(requests: Vec<CaseRequest>) -> CaseLife {
     CaseLife {
-        requests: load(lives),
+        requests,
         crash: Some(CaseCrash {
             after_event: u64::MAX,
             kind: CrashKind::Power,
@@ -233,8 +244,8 @@ fn quiet_load(lives: &[CaseLife]) -> CaseLife {
     }
 }
 
-/// Requests that write the last value of each key that these process runs wrote.
-fn load(lives: &[CaseLife]) -> Vec<CaseRequest> {
+/// Requests that write the last value of each key that these process runs wrote, in batches of so many bytes.
+fn load(lives: &[CaseLife], bytes_max: usize) -> Vec<CaseRequest> {
     let mut values: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
     for request in lives.iter().flat_map(|life| &life.requests) {
         match &request.request {
@@ -272,7 +283,7 @@ fn load(lives: &[CaseLife]) -> Vec<CaseRequest> {
     };
     for (key, value) in values {
         let Some(value) = value else { continue };
-        if bytes + key.len() + value.len() > LOAD_BYTES_MAX {
+        if bytes + key.len() + value.len() > bytes_max {
             end(&mut mutations);
             bytes = 0;
         }
@@ -315,7 +326,7 @@ mod tests {
             requests: requests.collect(),
             ..CaseLife::default()
         };
-        let loaded = load(&[life]);
+        let loaded = load(&[life], LOAD_BYTES_MAX);
         let sizes: Vec<usize> = loaded
             .iter()
             .map(|request| match &request.request {
