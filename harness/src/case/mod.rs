@@ -64,6 +64,14 @@ pub struct CaseCrash {
     pub survivors: Vec<Survivor>,
 }
 
+impl CaseLife {
+    /// The requests that are sent before the recovery is read back, and the others.
+    pub(crate) fn before_and_after_reading(&self) -> (&[CaseRequest], &[CaseRequest]) {
+        let unread = usize::try_from(self.read_after_requests.unwrap_or(0)).unwrap_or(usize::MAX);
+        self.requests.split_at(unread.min(self.requests.len()))
+    }
+}
+
 impl CaseCrash {
     /// What the cut leaves.
     #[must_use]

@@ -76,6 +76,12 @@ impl Shrinking<'_> {
             extent,
             quota,
         } = quest;
+        // What is explored is read back first.
+        let mut wanted = wanted.clone();
+        for life in &mut wanted.lives {
+            life.read_after_requests = None;
+        }
+        let wanted = &wanted;
         let asked: Vec<&[CaseRequest]> = wanted.lives.iter().map(|it| &it.requests[..]).collect();
         let key = self.key(&(asked, site, extent, &wanted.faults));
         if self.is_over() || self.barren.get(&key).is_some_and(|spent| *spent >= quota) {
