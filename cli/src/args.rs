@@ -155,6 +155,9 @@ pub(crate) struct MutantsArgs {
     /// Shrink each failure that says its steps, and say what is left of it
     #[arg(long, visible_alias = "minimize")]
     pub(crate) minimise: bool,
+    /// Stop shrinking and blaming a failure after this real time, with the smallest case so far: 60s, 5m
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
+    pub(crate) duration: Duration,
     /// Hunt in this WebAssembly module, which knows the option `mutant`, in place of the built-in one
     #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
     pub(crate) guest: Option<PathBuf>,

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use kvsim_harness::campaign::CampaignError;
 use kvsim_harness::control::Control;
 use kvsim_harness::guest;
-use kvsim_harness::minimise::LIMIT;
 use kvsim_harness::mutants::catalogue::{HOST_SCENARIOS, SHIPPED, TRIALS, Trial, trials_for};
 use kvsim_harness::mutants::host::{HostReport, leave_out_each};
 use kvsim_harness::mutants::{Hunt, Mutant, Report, json, shipped, text};
@@ -53,7 +52,7 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
             jobs: args.jobs.unwrap_or_else(all_cores),
             failures: Some(args.failures.clone()),
             minimise: args.minimise || args.shipped,
-            limit: Some(LIMIT),
+            limit: Some(args.duration),
         };
         let control = interrupts.next();
         let (quiet, is_shipped) = (args.json, args.shipped);

@@ -46,8 +46,13 @@ pub enum GuestError {
         name: String,
     },
     /// It panicked.
-    #[error("the guest panicked: {0}")]
-    Panic(String),
+    #[error("the guest panicked: {message}")]
+    Panic {
+        /// What it said.
+        message: String,
+        /// Where.
+        stack: Stack,
+    },
     /// It trapped.
     #[error("the guest trapped: {0}")]
     Trap(Trapped),
@@ -74,6 +79,8 @@ pub enum GuestError {
         limit_bytes: u64,
         /// How it ended.
         what: String,
+        /// Where.
+        stack: Stack,
     },
     /// It broke the ABI.
     #[error("the guest broke the ABI: {0}")]

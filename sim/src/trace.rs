@@ -101,16 +101,18 @@ pub struct TraceRecord {
     pub event: TraceEvent,
 }
 
+impl TraceRecord {
+    /// What a line about it begins with: its number and time.
+    #[must_use]
+    pub fn head(&self) -> String {
+        let (micros, rest) = (self.at_ns / 1000, self.at_ns % 1000);
+        format!("{:>8} {micros:>8}.{rest:03} µs  ", self.number)
+    }
+}
+
 impl fmt::Display for TraceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let micros = self.at_ns / 1000;
-        write!(
-            f,
-            "{:>8} {:>8}.{:03} µs  ",
-            self.number,
-            micros,
-            self.at_ns % 1000
-        )?;
+        f.write_str(&self.head())?;
         match &self.event {
             TraceEvent::Open { incarnation } => write!(f, "open      incarnation {incarnation}"),
             TraceEvent::Request { id, op, .. } => write!(f, "request   {id} {op}"),
@@ -150,9 +152,10 @@ impl fmt::Display for TraceRecord {
                 } else {
                     "process crash"
                 };
+                let when = if report.in_flush { ", in a flush" } else { "" };
                 write!(
                     f,
-                    "crash     {kind}: {} pending, {} lost, {} torn",
+                    "crash     {kind}: {} pending, {} lost, {} torn{when}",
                     report.pending, report.lost, report.torn
                 )
             }

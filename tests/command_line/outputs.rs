@@ -141,6 +141,45 @@ fn a_trace_changes_nothing() {
     }
 }
 
+/// Goal: every fault that fires is a line of the trace, under the event with which it fires. Method: a device that loses, tears and delays; the lines are held against
+/// the counts of the report and of the cuts.
+#[test]
+fn every_fault_is_a_line_of_the_trace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("trace.txt");
+    let file = path.to_string_lossy();
+    let mut arguments = short(&["scenarios/powercut.toml", "--trace", &file, "--json"]);
+    arguments.extend(["--set", "faults.lost_write=0.01"]);
+    let ended = kvsim(&arguments);
+    let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    let text = std::fs::read_to_string(&path).expect("it was written");
+    let lines = |words: &str| {
+        let faults = text.lines().filter(|line| line.contains("  fault     op "));
+        faults.filter(|line| line.contains(words)).count() as u64
+    };
+    let faults = report["runs"][0]["faults"].as_array().expect("counts");
+    for (kind, words) in [
+        ("lost_write", "it is acknowledged and never happens"),
+        ("stall", "it takes far longer than it should"),
+    ] {
+        let count = faults.iter().find(|count| count["kind"] == kind);
+        let fired = count.and_then(|count| count["fired"].as_u64());
+        assert_eq!(fired, Some(lines(words)), "{kind}");
+        assert!(lines(words) > 0, "{kind}");
+    }
+    let of_cuts = |word: &str| -> u64 {
+        let cuts = text.lines().filter(|line| line.contains("  crash     "));
+        let numbers = cuts.filter_map(|line| {
+            let (before, _) = line.split_once(word)?;
+            before.split_whitespace().last()?.parse::<u64>().ok()
+        });
+        numbers.sum()
+    };
+    assert_eq!(of_cuts(" lost"), lines(": lost"));
+    assert_eq!(of_cuts(" torn"), lines(": torn"));
+    assert!(of_cuts(" lost") > 0, "{text}");
+}
+
 /// Goal: of several scenarios all are run, and the gravest end counts. Method: a clean one, and one that violates something.
 #[test]
 fn the_gravest_end_counts() {

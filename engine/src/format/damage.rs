@@ -37,7 +37,7 @@ impl Mismatch {
 
 /// Damage on the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("damage at byte {offset}: {what}: expected {expected:#x}, found {found:#x}",
+#[error("damage at byte {offset}: {what}: expected {expected}, found {found}",
     what = mismatch.what, expected = mismatch.expected, found = mismatch.found)]
 pub struct Corruption {
     /// Where on the device.

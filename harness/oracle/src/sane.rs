@@ -13,6 +13,8 @@ pub enum GuestFault {
     Panic {
         /// What it said.
         message: String,
+        /// The functions that were running, innermost first, if the module names them.
+        stack: Vec<String>,
     },
     /// It trapped: an out-of-bounds access, an `unreachable`, a stack overflow.
     Trap {
@@ -32,7 +34,10 @@ pub enum GuestFault {
         events: u64,
     },
     /// It asked for more memory than the scenario gives.
-    OutOfMemory,
+    OutOfMemory {
+        /// The functions that were running, innermost first, if the module names them.
+        stack: Vec<String>,
+    },
     /// It broke the rules of the ABI.
     Abi {
         /// Which, and how.
@@ -50,8 +55,9 @@ impl GuestFault {
     #[must_use]
     pub fn of(error: &GuestError) -> Option<GuestFault> {
         Some(match error {
-            GuestError::Panic(message) => GuestFault::Panic {
+            GuestError::Panic { message, stack } => GuestFault::Panic {
                 message: message.clone(),
+                stack: stack.0.clone(),
             },
             GuestError::Trap(trapped) => GuestFault::Trap {
                 message: trapped.to_string(),
@@ -61,7 +67,9 @@ impl GuestFault {
                 stack: stack.0.clone(),
             },
             GuestError::Endless { events, .. } => GuestFault::Endless { events: *events },
-            GuestError::OutOfMemory { .. } => GuestFault::OutOfMemory,
+            GuestError::OutOfMemory { stack, .. } => GuestFault::OutOfMemory {
+                stack: stack.0.clone(),
+            },
             GuestError::Abi(what) => GuestFault::Abi { what: what.clone() },
             other if other.is_finding() => GuestFault::Abi {
                 what: other.to_string(),
@@ -76,7 +84,7 @@ impl GuestFault {
 #[must_use]
 pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
     let (symptom, what) = match fault {
-        GuestFault::Panic { message } => (Symptom::Panic, format!("panicked: {message}")),
+        GuestFault::Panic { message, .. } => (Symptom::Panic, format!("panicked: {message}")),
         GuestFault::Trap { message, .. } => (Symptom::Trap, format!("trapped: {message}")),
         GuestFault::OutOfFuel { stack } => {
             let place = stack
@@ -89,7 +97,7 @@ pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
             Symptom::Endless,
             format!("is busy for ever: {events} events (`guest.events_per_answer`) and no answer"),
         ),
-        GuestFault::OutOfMemory => (Symptom::OutOfMemory, "outgrew its memory".to_owned()),
+        GuestFault::OutOfMemory { .. } => (Symptom::OutOfMemory, "outgrew its memory".to_owned()),
         GuestFault::Abi { what } => (
             Symptom::AbiAbuse,
             format!("broke the rules of the ABI: {what}"),
@@ -100,7 +108,10 @@ pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
         ),
     };
     let stack = match fault {
-        GuestFault::Trap { stack, .. } | GuestFault::OutOfFuel { stack } => stack.clone(),
+        GuestFault::Panic { stack, .. }
+        | GuestFault::Trap { stack, .. }
+        | GuestFault::OutOfFuel { stack }
+        | GuestFault::OutOfMemory { stack } => stack.clone(),
         _ => Vec::new(),
     };
     let facts = Facts {
@@ -132,7 +143,13 @@ mod tests {
     fn every_fault_of_a_guest_is_named() {
         let text = || "x".to_owned();
         for (fault, symptom) in [
-            (GuestFault::Panic { message: text() }, Symptom::Panic),
+            (
+                GuestFault::Panic {
+                    message: text(),
+                    stack: Vec::new(),
+                },
+                Symptom::Panic,
+            ),
             (
                 GuestFault::Trap {
                     message: text(),
@@ -145,7 +162,10 @@ mod tests {
                 Symptom::OutOfFuel,
             ),
             (GuestFault::Endless { events: 9 }, Symptom::Endless),
-            (GuestFault::OutOfMemory, Symptom::OutOfMemory),
+            (
+                GuestFault::OutOfMemory { stack: Vec::new() },
+                Symptom::OutOfMemory,
+            ),
             (GuestFault::Abi { what: text() }, Symptom::AbiAbuse),
             (GuestFault::Stalled { unanswered: 3 }, Symptom::Stalled),
         ] {

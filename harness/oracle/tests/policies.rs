@@ -431,6 +431,29 @@ fn the_window_is_judged_with_the_time_of_the_device() {
     assert!(failing.crash_showing(&state(&[])).is_ok());
 }
 
+/// Goal: a snapshot that was taken before the reading back may be read there. Method: a get of a key that nobody writes, in a snapshot of which whoever
+/// reads back knows nothing, then writes.
+#[test]
+fn a_snapshot_before_the_reading_back_changes_nothing() {
+    let mut lab = lab("");
+    lab.done(put("a", 1));
+    lab.crash();
+    lab.oracle.defer(lab.now);
+    let snapshot = lab.ask(Request::Snapshot);
+    lab.answer(snapshot, Status::Ok, Body::Snapshot(1)).unwrap();
+    let missing = lab.ask(Request::Get {
+        key: b"never".to_vec(),
+        snapshot: 1,
+    });
+    lab.answer(missing, Status::NotFound, Body::Empty).unwrap();
+    lab.done(put("b", 2));
+    lab.done(put("c", 3));
+    let mut reader = lab.clone();
+    reader.oracle = lab.oracle.for_late_reading();
+    let seen = reader.observe(&state(&[("a", 1), ("b", 2), ("c", 3)]));
+    lab.oracle.judge_late(&seen, &lab.truth).unwrap();
+}
+
 /// Goal: work before a reading back is judged by what it finds at last. Method: a write that was lost or not, then one on top of it; reads
 /// that fit each other, a read of a state that the reading back contradicts, and a write that is not there.
 #[test]

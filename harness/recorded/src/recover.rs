@@ -55,7 +55,9 @@ pub(crate) fn recover(
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         let message = text.unwrap_or_else(|| "it said nothing".to_owned());
-        Err(insane(&GuestFault::Panic { message }, 1, "recovering"))
+        let stack = Vec::new();
+        let fault = GuestFault::Panic { message, stack };
+        Err(insane(&fault, 1, "recovering"))
     })
 }
 

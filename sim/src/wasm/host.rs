@@ -14,7 +14,7 @@ use crate::GuestError;
 use crate::api::{Reply, RequestId};
 use crate::codec::{self, Expects};
 use crate::guest::{GuestLimits, LogLevel, OutItem, Outbox};
-use crate::stack::Trapped;
+use crate::stack::{Stack, Trapped};
 
 /// What lives beside an instance.
 pub(super) struct HostState {
@@ -92,6 +92,10 @@ pub(super) fn verdict(error: &Error, state: &HostState, limits: &GuestLimits) ->
         return GuestError::Host(format!("no memory for the guest: {reason}"));
     }
     let found = match (&state.verdict, error.downcast_ref::<Trap>()) {
+        (Some(GuestError::Panic { message, .. }), _) => GuestError::Panic {
+            message: message.clone(),
+            stack: backtrace::stack(error),
+        },
         (Some(verdict), _) => verdict.clone(),
         (None, Some(Trap::OutOfFuel)) => {
             return GuestError::OutOfFuel {
@@ -110,10 +114,11 @@ pub(super) fn verdict(error: &Error, state: &HostState, limits: &GuestLimits) ->
         (None, None) => return GuestError::Host(format!("{error:#}")),
     };
     match found {
-        GuestError::Panic(_) | GuestError::Trap(_) if state.limiter.refused => {
+        GuestError::Panic { .. } | GuestError::Trap(_) if state.limiter.refused => {
             GuestError::OutOfMemory {
                 limit_bytes: limits.memory_bytes_max,
                 what: found.to_string(),
+                stack: backtrace::stack(error),
             }
         }
         found => found,
@@ -261,7 +266,11 @@ fn log(
 
 fn panic(caller: &mut Caller<'_, HostState>, ptr: i32, len: i32) -> GuestError {
     match bytes(caller, ptr, len).and_then(|(message, _)| text(message)) {
-        Ok(message) => GuestError::Panic(message),
+        Ok(message) => GuestError::Panic {
+            message,
+            // Known when the call has ended.
+            stack: Stack::default(),
+        },
         Err(error) => error,
     }
 }

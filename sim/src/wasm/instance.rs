@@ -7,6 +7,7 @@ use super::host::{self, HostState};
 use crate::GuestError;
 use crate::codec::{self, Expects};
 use crate::guest::{Call, CallEnd, Guest, GuestLimits, Outbox};
+use crate::stack::Stack;
 
 /// What the opening and most requests fit in.
 const PAYLOAD_BYTES: usize = 1024;
@@ -109,6 +110,7 @@ impl WasmGuest {
             return Err(GuestError::OutOfMemory {
                 limit_bytes: self.limits.memory_bytes_max,
                 what,
+                stack: Stack::default(),
             });
         }
         self.memory

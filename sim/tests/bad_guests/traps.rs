@@ -138,8 +138,12 @@ fn a_panic_is_reported_with_its_message_and_place() {
         .replace("i64.const -1", &format!("{call} i64.const -1"));
     let bytes = module(&[("kv_open", &body), ("data", &data)]);
     let error = open(&mut *start(&bytes).expect("it starts")).expect_err("it panics");
-    assert_eq!(error, GuestError::Panic(text.to_owned()));
     says(&error, &["panicked", text]);
+    let GuestError::Panic { message, stack } = error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(message, text);
+    assert_eq!(stack.0, ["open"]);
 }
 
 /// Goal: a trap and a hang name the functions that were running, innermost first; a module without names has none. Method: a function

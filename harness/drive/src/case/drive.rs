@@ -116,8 +116,7 @@ pub fn drive_on(
     };
     let mut twin = None;
     for (at, life) in case.lives.iter().enumerate() {
-        let unread = usize::try_from(life.read_after_requests.unwrap_or(0)).unwrap_or(usize::MAX);
-        let (first, rest) = life.requests.split_at(unread.min(life.requests.len()));
+        let (first, rest) = life.before_and_after_reading();
         let source = Source::listed(if first.is_empty() { rest } else { first });
         let crashes = driven.crashes.iter().sum();
         // The same device recovered undisturbed, to hold a recovery against that follows on one cut short.
@@ -130,10 +129,12 @@ pub fn drive_on(
         let oracle = driven.oracle;
         let mut incarnation = Incarnation::new(world, oracle, source, scenario, crashes, ());
         cut(&mut incarnation, life, mark);
+        // It is held against the very next recovery or, if clients work before that is read back, against none.
+        let beside = twin.take();
         let mut end = if first.is_empty() {
-            live(&mut incarnation, twin.take())
+            live(&mut incarnation, beside)
         } else {
-            live_unread(&mut incarnation, rest)
+            incarnation.live_unread(rest)
         };
         let is_closed = life.close_after_event.is_some()
             && incarnation.is_recovered()
@@ -210,19 +211,6 @@ fn cut(incarnation: &mut Incarnation<'_, ()>, life: &CaseLife, mark: Option<&Lan
         Some(Some(recovered)) => incarnation.cut_after_work(event.saturating_sub(recovered)),
         _ => incarnation.cut_after(event),
     }
-}
-
-/// The same for a life in which clients work before it is read back.
-fn live_unread(incarnation: &mut Incarnation<'_, ()>, rest: &[CaseRequest]) -> Result<(), Stop> {
-    match incarnation.work_unread() {
-        Err(Stop::Cut) => {
-            let what = "the case cuts a process run before its recovery was read back";
-            return Err(Stop::Invalid(what.to_owned()));
-        }
-        judged => judged?,
-    }
-    incarnation.source = Source::listed(rest);
-    incarnation.work()
 }
 
 /// One life up to its cut or its end.

@@ -237,6 +237,19 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         Ok(())
     }
 
+    /// A life in which clients work before it is read back, up to its cut or its end; then they ask the rest.
+    pub fn live_unread(&mut self, rest: &[CaseRequest]) -> Result<(), Stop> {
+        match self.work_unread() {
+            Err(Stop::Cut) => {
+                let what = "the case cuts a process run before its recovery was read back";
+                return Err(Stop::Invalid(what.to_owned()));
+            }
+            judged => judged?,
+        }
+        self.source = Source::listed(rest);
+        self.work()
+    }
+
     /// Opens and reads back.
     pub fn recover(&mut self) -> Result<Observation, Stop> {
         self.open()?;

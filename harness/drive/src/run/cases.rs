@@ -8,7 +8,7 @@ use super::result::{SeedEnd, SeedResult, Tracing};
 use super::truth;
 use crate::case::{Stop, drive};
 use crate::tally::Tally;
-use crate::timeline::Recording;
+use crate::timeline::{Recording, lines};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::Case;
 
@@ -52,8 +52,7 @@ pub(super) fn run(
     tally.reads_checked = counts.reads_judged;
     tally.undecided = counts.undecided;
     result.trace_hash = world.trace().hash().to_string();
-    result.trace = (tracing == Tracing::Keep)
-        .then(|| world.trace().events().map(ToString::to_string).collect());
+    result.trace = (tracing == Tracing::Keep).then(|| lines(world.trace()));
     result.recording = (tracing == Tracing::Record).then(|| Recording {
         devices: vec![world.trace().clone()],
     });

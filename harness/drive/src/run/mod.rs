@@ -22,7 +22,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::control::Control;
 use crate::tally::Tally;
-use crate::timeline::Recording;
+use crate::timeline::{Recording, lines};
 use clock::Clock;
 use kvsim_oracle::Ending;
 use kvsim_scenario::Scenario;
@@ -240,8 +240,7 @@ impl SeedRun<'_> {
         self.trace_hash
             .update(world.trace().hash().to_string().as_bytes());
         if self.tracing == Tracing::Keep {
-            self.trace
-                .extend(world.trace().events().map(ToString::to_string));
+            self.trace.extend(lines(world.trace()));
         }
         if self.tracing == Tracing::Record {
             self.recording.devices.push(world.trace().clone());

@@ -4,11 +4,13 @@
 //! Invariant: a time line is made from the trace and its notes alone, so the same seed gives the same lines.
 
 mod entry;
+mod lines;
 pub mod words;
 
 use kvsim_sim::Trace;
 
 pub use entry::{Entries, Entry, Kind, Lane};
+pub(crate) use lines::lines;
 
 /// The traces of one run, kept in full: one for each device that it took.
 #[derive(Debug, Clone, Default)]

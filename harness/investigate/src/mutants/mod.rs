@@ -32,7 +32,7 @@ use kvsim_findings::error::CampaignError;
 use kvsim_findings::failure;
 use kvsim_findings::summary::{FailureReport, Verdict};
 use kvsim_scenario::{Scenario, ScenarioError, SeedRange};
-use kvsim_search::exploration::Exploration;
+use kvsim_search::exploration::{Exploration, cpu};
 use kvsim_search::minimise::minimise_and_blame;
 use kvsim_search::parallel::map;
 
@@ -85,6 +85,33 @@ pub struct Small {
     pub file: Option<PathBuf>,
     /// Real time of shrinking and of looking for what is to blame.
     pub elapsed: Duration,
+    /// Processor time of it, where the system says.
+    pub cpu: Option<Duration>,
+    /// What ended the search.
+    pub ended: Ended,
+}
+
+/// What ended a search for a smaller case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Nothing gained anything any more.
+    Done,
+    /// The work that it may take, which does not depend on the machine.
+    Work,
+    /// The real time that it may take.
+    Time,
+}
+
+impl Ended {
+    /// In one word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Ended::Done => "done",
+            Ended::Work => "work",
+            Ended::Time => "time",
+        }
+    }
 }
 
 impl Small {
@@ -376,7 +403,7 @@ impl Hunt {
         failure: &FailureReport,
         control: &Control,
     ) -> Result<Small, String> {
-        let began = now();
+        let (began, cpu) = (now(), cpu::time());
         let Some(file) = &failure.file else {
             return Err("its case was not saved".to_owned());
         };
@@ -384,6 +411,11 @@ impl Hunt {
         let (program, jobs) = (&self.program, self.jobs);
         let (small, blame) =
             minimise_and_blame(&case, program, jobs, control, self.limit, &|_| {})?;
+        let ended = match (small.exhausted, small.interrupted) {
+            (false, _) => Ended::Done,
+            (true, false) => Ended::Work,
+            (true, true) => Ended::Time,
+        };
         let case = small.scenario.case.clone().unwrap_or_default();
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
         let (said, fix) = (blame.to_string(), fix::fix(mutant));
@@ -402,6 +434,8 @@ impl Hunt {
             is_blamed_right,
             file: report.file,
             elapsed: began.elapsed(),
+            cpu: cpu::time().zip(cpu).map(|(after, before)| after - before),
+            ended,
         })
     }
 }

@@ -19,8 +19,18 @@ pub const REQUESTS_MAX: usize = 5;
 #[must_use]
 pub fn head(colour: Colour) -> String {
     let line = format!(
-        "{:<32} {:<12} {:>5} {:>8}  {:>8} {:>7} {:>9} {:>8}  {}",
-        "mutant", "scenario", "seed", "found", "requests", "crashes", "persisted", "small", "blame"
+        "{:<32} {:<12} {:>5} {:>8}  {:>8} {:>7} {:>9} {:>8} {:>8} {:<5}  {}",
+        "mutant",
+        "scenario",
+        "seed",
+        "found",
+        "requests",
+        "crashes",
+        "persisted",
+        "small",
+        "cpu",
+        "ended",
+        "blame"
     );
     colour.bold(&line) + "\n"
 }
@@ -57,11 +67,13 @@ fn shrunk(small: &Small, colour: Colour) -> String {
         ("WRONG", "31")
     };
     let mut text = format!(
-        "{:>8} {:>7} {:>9} {:>8}  {}: {}\n",
+        "{:>8} {:>7} {:>9} {:>8} {:>8} {:<5}  {}: {}\n",
         small.requests,
         small.crashes,
         small.survivors,
         seconds(small.elapsed),
+        small.cpu.map_or_else(String::new, seconds),
+        small.ended.word(),
         colour.paint(paint, word),
         small.blame
     );
@@ -86,10 +98,16 @@ pub struct Totals {
     pub small: usize,
     /// Caught and not shrunk at all: an error or a panic of kvsim.
     pub not_shrunk: usize,
-    /// Shrunk and blamed within [`LIMIT`], and a second for what cannot be interrupted.
+    /// Shrunk and blamed within [`LIMIT`], and a second for what cannot be interrupted; or in no more processor time than that, on a machine with
+    /// something else to do.
     pub in_time: usize,
     /// Blamed as the catalogue says.
     pub blamed_right: usize,
+}
+
+fn is_in_time(small: &Small) -> bool {
+    let limit = LIMIT + Duration::from_secs(1);
+    small.elapsed <= limit || small.cpu.is_some_and(|cpu| cpu <= limit)
 }
 
 /// Counts the rows.
@@ -103,9 +121,8 @@ pub fn totals(report: &Report) -> Totals {
     for hunted in &report.hunted {
         match &hunted.small {
             Some(Ok(small)) => {
-                let took = small.elapsed;
                 totals.small += usize::from(small.requests <= REQUESTS_MAX);
-                totals.in_time += usize::from(took <= LIMIT + Duration::from_secs(1));
+                totals.in_time += usize::from(is_in_time(small));
                 totals.blamed_right += usize::from(small.is_blamed_right);
             }
             Some(Err(_)) => totals.not_shrunk += 1,
@@ -172,6 +189,8 @@ fn row(hunted: &Hunted) -> Value {
                 "crashes": small.crashes,
                 "persisted_writes": small.survivors,
                 "elapsed_s": small.elapsed.as_secs_f64(),
+                "processor_s": small.cpu.map(|cpu| cpu.as_secs_f64()),
+                "ended": small.ended.word(),
                 "blame": small.blame,
                 "blame_wanted": small.fix.wanted(),
                 "blame_is_right": small.is_blamed_right,
@@ -188,7 +207,7 @@ mod tests {
     use super::*;
     use crate::mutants::catalogue::SHIPPED;
     use crate::mutants::fix::Fix;
-    use crate::mutants::{Mutant, Tried};
+    use crate::mutants::{Ended, Mutant, Tried};
 
     fn hunted(mutant: Mutant, small: Option<Result<Small, String>>) -> Hunted {
         let failure = small
@@ -230,6 +249,8 @@ mod tests {
             is_blamed_right: right,
             file: None,
             elapsed: Duration::from_secs(seconds),
+            cpu: None,
+            ended: Ended::Done,
         }
     }
 

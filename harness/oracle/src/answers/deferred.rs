@@ -36,8 +36,11 @@ impl Oracle {
     #[must_use]
     pub fn for_late_reading(&self) -> Oracle {
         let mut reader = self.clone();
-        let deferred = reader.deferred.take();
-        for event in deferred.into_iter().flat_map(|deferred| deferred.events) {
+        let Some(deferred) = reader.deferred.take() else {
+            return reader;
+        };
+        reader.name_written(&deferred);
+        for event in deferred.events {
             match event {
                 Event::HandedIn {
                     now,
@@ -78,6 +81,7 @@ impl Oracle {
         let recovery = self.judge(&found, truth)?;
         self.adopt(deferred.began_ns, &recovery, &found, truth);
         let written: Vec<Vec<u8>> = written.into_iter().map(<[u8]>::to_vec).collect();
+        self.name_written(&deferred);
         for event in deferred.events {
             match event {
                 Event::HandedIn {
@@ -107,5 +111,12 @@ impl Oracle {
             }
         }
         Ok(recovery)
+    }
+
+    /// Numbers the keys that were to be written. Whoever reads back does so too, and it knows less of the answers: which key was named first would differ.
+    fn name_written(&mut self, deferred: &Deferred) {
+        for name in deferred.written() {
+            self.history.intern(name);
+        }
     }
 }

@@ -52,22 +52,25 @@ impl Deferred {
 
     /// The names of all keys that were to be written.
     pub(crate) fn written(&self) -> BTreeSet<&[u8]> {
-        let mut names: BTreeSet<&[u8]> = BTreeSet::new();
-        for event in &self.events {
-            let Event::HandedIn { request, .. } = event else {
-                continue;
-            };
-            match request {
-                Request::Put { key, .. } | Request::Delete { key, .. } => drop(names.insert(key)),
-                Request::Batch { mutations, .. } => {
-                    names.extend(mutations.iter().map(|mutation| {
-                        let (Mutation::Put { key, .. } | Mutation::Delete { key }) = mutation;
-                        &key[..]
-                    }))
-                }
-                _ => {}
-            }
+        let requests = self.events.iter().filter_map(|event| match event {
+            Event::HandedIn { request, .. } => Some(request),
+            Event::Replied { .. } => None,
+        });
+        requests.flat_map(written).collect()
+    }
+}
+
+/// The names of the keys that a request writes.
+fn written(request: &Request) -> Vec<&[u8]> {
+    match request {
+        Request::Put { key, .. } | Request::Delete { key, .. } => vec![key],
+        Request::Batch { mutations, .. } => {
+            let names = mutations.iter().map(|mutation| {
+                let (Mutation::Put { key, .. } | Mutation::Delete { key }) = mutation;
+                &key[..]
+            });
+            names.collect()
         }
-        names
+        _ => Vec::new(),
     }
 }

@@ -56,6 +56,14 @@ pub struct CaseCrash {
     pub survivors: Vec<Survivor>,
 }
 
+impl CaseLife {
+    /// The requests that are sent before the recovery is read back, and the others.
+    pub fn before_and_after_reading(&self) -> (&[CaseRequest], &[CaseRequest]) {
+        let unread = usize::try_from(self.read_after_requests.unwrap_or(0)).unwrap_or(usize::MAX);
+        self.requests.split_at(unread.min(self.requests.len()))
+    }
+}
+
 impl CaseCrash {
     /// What the cut leaves.
     #[must_use]
@@ -71,6 +79,11 @@ impl Case {
     #[must_use]
     pub fn requests(&self) -> usize {
         self.lives.iter().map(|life| life.requests.len()).sum()
+    }
+
+    /// All requests, process run by process run.
+    pub fn all_requests(&self) -> impl Iterator<Item = &CaseRequest> {
+        self.lives.iter().flat_map(|life| &life.requests)
     }
 
     /// How many crashes it has.

@@ -199,8 +199,9 @@ impl<'a> Suspect<'a> {
     /// Lives in which something done of this kind may help.
     pub(super) fn hopeful(&mut self, ordered: bool) -> Vec<usize> {
         let lives = 0..=self.last;
+        // Each takes a run of all that comes before it, so whoever is out of time asks no more.
         lives
-            .filter(|life| self.would_all_help(*life, ordered))
+            .filter(|life| !self.is_over() && self.would_all_help(*life, ordered))
             .collect()
     }
 

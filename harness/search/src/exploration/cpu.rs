@@ -6,7 +6,7 @@ use std::time::Duration;
 const TICKS_PER_SECOND: u32 = 100;
 
 /// Processor time of all threads so far, those that have ended among them; nothing where the system does not say.
-pub(super) fn time() -> Option<Duration> {
+pub fn time() -> Option<Duration> {
     parse(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 

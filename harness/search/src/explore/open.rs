@@ -123,6 +123,8 @@ pub(crate) enum Extent {
     Near,
     /// All points, these first.
     All,
+    /// All points, the last ones first.
+    Last,
 }
 
 impl<'a> OpenRun<'a> {
@@ -223,7 +225,7 @@ impl<'a> OpenRun<'a> {
         let mut stretches = near.map_or_else(Vec::new, |near| self.windows(near));
         if extent == Extent::All && is_short {
             stretches = vec![self.all()];
-        } else if extent == Extent::All {
+        } else if extent != Extent::Near {
             let mut end = self.points.len();
             while end > 0 {
                 let start = end.saturating_sub(POINTS_FROM_THE_END);

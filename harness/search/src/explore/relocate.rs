@@ -122,13 +122,18 @@ impl<'a> Course<'a> {
     fn exactly(&mut self, life: &CaseLife, crash: &CaseCrash) -> Result<Option<Meaning>, Stop> {
         let lost = || Stop::Invalid("the device is impossible".to_owned());
         let (world, oracle) = self.take().ok_or_else(lost)?;
-        let source = Source::listed(&life.requests);
+        let (first, rest) = life.before_and_after_reading();
+        let source = Source::listed(if first.is_empty() { rest } else { first });
         let scenario = self.setting.scenario;
         let mut run = Incarnation::new(world, oracle, source, scenario, self.crashes, ());
         run.cut_after(life.close_after_event.unwrap_or(crash.after_event));
-        let recovered = run.recover();
-        let worked = recovered.and_then(|shown| run.adopt(&shown, None));
-        let mut end = worked.and_then(|()| run.work());
+        let mut end = if first.is_empty() {
+            let recovered = run.recover();
+            let worked = recovered.and_then(|shown| run.adopt(&shown, None));
+            worked.and_then(|()| run.work())
+        } else {
+            run.live_unread(rest)
+        };
         let is_closed = life.close_after_event.is_some()
             && run.is_recovered()
             && matches!(end, Ok(()) | Err(Stop::Cut));

@@ -8,26 +8,44 @@ use kvsim_sim::{TraceEvent, TraceMode};
 use kvsim_simdisk::{CrashKind, FaultKind, OpId, ScriptedFault};
 
 use super::Shrinking;
+use super::condense::{SHAPES, condensed_to, one_run};
+use super::find::Quest;
 use super::reshape::by_one_client;
-use crate::explore::open::Reach;
+use super::site::Site;
+use crate::explore::open::{Extent, FEW_REQUESTS, Reach};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_workload::PRELOAD_WRITER;
 
 /// Requests that are asked while the fault is moved, at most.
 const REQUESTS_MAX: usize = 12;
+/// Work of one search for a fault at one operation: there are many of these.
+const QUOTA: u64 = 100_000_000;
+/// Work of all searches after batches at most.
+const AFTER_BATCHES_WORK: u64 = 80_000_000_000;
 
 impl Shrinking<'_> {
     /// The same kind of failure of a blank device that is asked what clients asked last, with what befell one operation befalling another.
     pub(super) fn aimed(&mut self, case: &Case) -> Option<Case> {
-        let lives = case.lives.iter();
-        let all: Vec<&CaseRequest> = lives.flat_map(|life| &life.requests).collect();
+        let all: Vec<&CaseRequest> = case.all_requests().collect();
+        let writes: Vec<&CaseRequest> = all
+            .iter()
+            .copied()
+            .filter(|request| is_write(&request.request))
+            .collect();
         let shapes = self.shapes(case);
         let mut count = 1;
         while count <= REQUESTS_MAX.min(all.len()) {
-            let last = &all[all.len() - count..];
-            let asked: Vec<CaseRequest> = last.iter().copied().cloned().collect();
-            // Of a few requests hardly two are of the same key by chance.
-            for asked in [on_one_key(&asked), asked] {
+            let asked = last(&all, count);
+            let lists = [
+                // Of a few requests hardly two are of the same key by chance.
+                on_one_key(&asked),
+                asked,
+                last(&writes, count),
+                // What is short may never reach where it can be damaged.
+                longest(&writes, count),
+            ];
+            for asked in lists.into_iter().filter(|asked| !asked.is_empty()) {
                 for shape in &shapes {
                     if let Some(found) = self.aimed_at_each(&asked, shape) {
                         return Some(found);
@@ -35,6 +53,28 @@ impl Shrinking<'_> {
                 }
             }
             count *= 2;
+        }
+        None
+    }
+
+    /// The same after a few batches, where a failure needs a history that is not made of certain requests.
+    pub(super) fn aimed_after_batches(&mut self, case: &Case) -> Option<Case> {
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
+        let shapes = self.shapes(case);
+        let until = self.spent.work.saturating_add(AFTER_BATCHES_WORK);
+        let sizes = self.sizes(&all);
+        for (batches, last) in SHAPES {
+            for &bytes in &sizes {
+                let asked = condensed_to(&all, batches, bytes, last)?;
+                for shape in &shapes {
+                    if self.is_over() || self.spent.work > until {
+                        return None;
+                    }
+                    if let Some(found) = self.aimed_at_each(&asked, shape) {
+                        return Some(found);
+                    }
+                }
+            }
         }
         None
     }
@@ -71,7 +111,7 @@ impl Shrinking<'_> {
                 for reach in [Reach::Recovery, Reach::Again] {
                     let change =
                         |scenario: &mut Scenario| scenario.faults.script.clone_from(&script);
-                    let found = self.with(change, |this| this.find_blank(asked, reach));
+                    let found = self.with(change, |this| this.find_aimed(asked, reach));
                     if found.is_some() {
                         return found;
                     }
@@ -79,6 +119,20 @@ impl Shrinking<'_> {
             }
         }
         None
+    }
+
+    /// A case of these requests on a blank device, with the fault where it is.
+    fn find_aimed(&mut self, asked: &[CaseRequest], reach: Reach) -> Option<Case> {
+        if asked.len() <= FEW_REQUESTS && asked[0].client != PRELOAD_WRITER {
+            return self.find_blank(asked, reach);
+        }
+        let wanted = one_run(asked.to_vec());
+        let quest = Quest {
+            site: Site::new(0, reach),
+            extent: Extent::Last,
+            quota: QUOTA,
+        };
+        self.seek(&wanted, quest, &[])
     }
 
     /// What befell each operation that anything befell. One alone may do: the others may have led up to it.
@@ -176,6 +230,32 @@ struct Operation {
     is_of_recovery: bool,
 }
 
+/// The last of these.
+fn last(requests: &[&CaseRequest], count: usize) -> Vec<CaseRequest> {
+    let first = requests.len().saturating_sub(count);
+    requests[first..].iter().copied().cloned().collect()
+}
+
+/// Those of these with the longest values, in their order.
+fn longest(requests: &[&CaseRequest], count: usize) -> Vec<CaseRequest> {
+    let length = |request: &CaseRequest| match &request.request {
+        Request::Put { value, .. } => value.len(),
+        _ => 0,
+    };
+    let mut ranked: Vec<usize> = (0..requests.len()).collect();
+    ranked.sort_by_key(|at| std::cmp::Reverse(length(requests[*at])));
+    ranked.truncate(count);
+    ranked.sort_unstable();
+    ranked.iter().map(|at| requests[*at].clone()).collect()
+}
+
+fn is_write(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Put { .. } | Request::Delete { .. } | Request::Batch { .. }
+    )
+}
+
 /// The same requests, all of the key that the last of them is of.
 fn on_one_key(requests: &[CaseRequest]) -> Vec<CaseRequest> {
     let mut keys = requests
@@ -213,5 +293,27 @@ fn befalls(fault: FaultKind, operation: &str) -> bool {
             operation != "flush" && operation != "read"
         }
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what is asked of a blank device is last, writes, or is longest, and stays in its order. Method: a list with each.
+    #[test]
+    fn a_few_requests_are_chosen_in_their_order() {
+        let lines = ["0 put a 1:900", "1 put b 1:40", "0 put c 2:500", "1 get a"];
+        let requests = lines.iter().map(|line| line.parse().expect("a request"));
+        let requests: Vec<CaseRequest> = requests.collect();
+        let all: Vec<&CaseRequest> = requests.iter().collect();
+        let said = |asked: Vec<CaseRequest>| -> Vec<String> {
+            asked.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(said(last(&all, 2)), ["0 put c 2:500", "1 get a"]);
+        assert_eq!(said(longest(&all, 2)), ["0 put a 1:900", "0 put c 2:500"]);
+        assert_eq!(last(&all, 9).len(), 4);
+        assert!(longest(&[], 2).is_empty());
+        assert!(!is_write(&requests[3].request));
     }
 }

@@ -2,7 +2,7 @@
 
 use kvsim_sim::TraceMode;
 
-use super::site::{Site, open_of, sites};
+use super::site::{Site, busy_of, sites};
 use super::{EXPLORATION_WORK, LONG_EXPLORATION_WORK, Shrinking};
 use crate::explore::meaning::Meaning;
 use crate::explore::open::{Extent, FEW_REQUESTS, OpenRun, Plan, Purse, Reach, Setting};
@@ -11,6 +11,14 @@ use crate::explore::toll::work;
 use kvsim_drive::case::{Stop, drive};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseRequest};
+
+/// Where a case is searched for, and with how much work at most.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quest {
+    pub(super) site: Site,
+    pub(super) extent: Extent,
+    pub(super) quota: u64,
+}
 
 impl Shrinking<'_> {
     fn setting<'b>(&'b self) -> Setting<'b> {
@@ -44,13 +52,39 @@ impl Shrinking<'_> {
         like: &[Option<Meaning>],
         extent: Extent,
     ) -> Option<Case> {
-        let asked: Vec<&[CaseRequest]> = wanted.lives.iter().map(|it| &it.requests[..]).collect();
-        let key = self.key(&(asked, site, extent, &wanted.faults));
         let quota = if wanted.requests() > FEW_REQUESTS {
             LONG_EXPLORATION_WORK
         } else {
             EXPLORATION_WORK
         };
+        let quest = Quest {
+            site,
+            extent,
+            quota,
+        };
+        self.seek(wanted, quest, like)
+    }
+
+    /// The same, with so much work at most.
+    pub(super) fn seek(
+        &mut self,
+        wanted: &Case,
+        quest: Quest,
+        like: &[Option<Meaning>],
+    ) -> Option<Case> {
+        let Quest {
+            site,
+            extent,
+            quota,
+        } = quest;
+        // What is explored is read back first.
+        let mut wanted = wanted.clone();
+        for life in &mut wanted.lives {
+            life.read_after_requests = None;
+        }
+        let wanted = &wanted;
+        let asked: Vec<&[CaseRequest]> = wanted.lives.iter().map(|it| &it.requests[..]).collect();
+        let key = self.key(&(asked, site, extent, &wanted.faults));
         if self.is_over() || self.barren.get(&key).is_some_and(|spent| *spent >= quota) {
             return None;
         }
@@ -63,6 +97,13 @@ impl Shrinking<'_> {
         let found = self.explore(wanted, site, like, extent, &mut purse);
         self.pay(granted - purse.left);
         let found = found.filter(|found| self.fails(found));
+        tracing::trace!(
+            requests = wanted.requests(),
+            ?site,
+            work = granted - purse.left,
+            found = found.is_some(),
+            "explored"
+        );
         if found.is_none() && !self.is_over() {
             self.barren.insert(key, quota);
         }
@@ -129,15 +170,17 @@ impl Shrinking<'_> {
         Some(case)
     }
 
-    /// The same failure when other requests are asked in the open process run of `best`.
-    pub(super) fn find_open(&mut self, best: &Case, requests: &[CaseRequest]) -> Option<Case> {
+    /// The same failure when other requests are asked in the busy process run of `best`.
+    pub(super) fn find_busy(&mut self, best: &Case, requests: &[CaseRequest]) -> Option<Case> {
         let like = self.like(best);
-        let open = open_of(best)?;
+        let busy = busy_of(best)?;
         let mut wanted = best.clone();
-        wanted.lives[open].requests = requests.to_vec();
-        let here = sites(best).into_iter().filter(|site| site.open == open);
-        here.into_iter()
-            .find_map(|site| self.find(&wanted, site, &like, extent(requests.len())))
+        wanted.lives[busy].requests = requests.to_vec();
+        // With fewer requests more may be open.
+        sites(&wanted).into_iter().find_map(|site| {
+            let asked = wanted.lives[site.open].requests.len();
+            self.find(&wanted, site, &like, extent(asked))
+        })
     }
 
     /// Changes the scenario if a case is found then that fails in the same way; else it stays as it is.

@@ -17,6 +17,7 @@
 //! by the work of guests and worlds ([`Budget`]) and ended by its [`Control`]; whatever ends it, the smallest case so far is the result.
 
 mod aim;
+mod condense;
 mod few;
 mod find;
 mod noted;
@@ -62,7 +63,7 @@ pub struct Budget {
 impl Default for Budget {
     fn default() -> Self {
         Budget {
-            work: 150_000_000_000,
+            work: 300_000_000_000,
         }
     }
 }
@@ -94,8 +95,10 @@ pub struct Minimised {
     pub result: SeedResult,
     /// What was spent.
     pub spent: Spent,
-    /// The budget ended before the ideas did.
+    /// The budget or the time ended before the ideas did.
     pub exhausted: bool,
+    /// It was the time, or a person.
+    pub interrupted: bool,
 }
 
 /// What is known of a minimisation under way.
@@ -190,6 +193,7 @@ pub fn minimise_watched(
     let best = shrinking.shrink(case);
     shrinking.lengthen_hangs(limits, &best);
     let exhausted = shrinking.is_over();
+    let interrupted = control.stopped().is_some();
     let spent = shrinking.spent;
     let mut smallest = shrinking.scenario;
     smallest.case = Some(best);
@@ -210,6 +214,7 @@ pub fn minimise_watched(
         result,
         spent,
         exhausted,
+        interrupted,
     })
 }
 

@@ -4,27 +4,30 @@
 use kvsim_sim::api::{Durability, Mutation, Request};
 
 use super::Shrinking;
-use super::site::open_of;
+use super::site::busy_of;
 use crate::explore::open::FEW_REQUESTS;
 use crate::fewer::fewer;
 use kvsim_api::value::{self, Reading, Stamp};
 use kvsim_scenario::case::{Case, CaseRequest};
 use kvsim_workload::{ClientId, PRELOAD_WRITER};
 
+/// Work of leaving out mutations at most, each time: a batch of many is one request all the same.
+const MUTATIONS_WORK: u64 = 10_000_000_000;
+
 impl Shrinking<'_> {
     /// One client asks all, one thing after the other.
     pub(super) fn one_client(&mut self, best: Case) -> Case {
-        let Some(open) = open_of(&best) else {
+        let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let requests = &best.lives[open].requests;
+        let requests = &best.lives[busy].requests;
         let mut clients = requests.iter().map(|request| request.client);
         let first = clients.next();
         if clients.all(|client| Some(client) == first) {
             return best;
         }
         let asked = by_one_client(requests);
-        match self.find_open(&best, &asked) {
+        match self.find_busy(&best, &asked) {
             Some(found) if found.requests() <= best.requests() => found,
             _ => best,
         }
@@ -33,16 +36,16 @@ impl Shrinking<'_> {
     /// Several writes become one batch: all of them, halves, thirds, then neighbours. A batch writes a key once; where it takes many bytes to bring the
     /// failure about, and not few of them, its value is as long as all those that it stands for.
     pub(super) fn merged(&mut self, mut best: Case) -> Case {
-        let Some(open) = open_of(&best) else {
+        let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let mut together = best.lives[open].requests.len();
+        let mut together = best.lives[busy].requests.len();
         while together > 1 && !self.is_over() {
             let taken = [Weight::Light, Weight::Heavy].into_iter().any(|weight| {
-                let Some(open) = open_of(&best) else {
+                let Some(busy) = busy_of(&best) else {
                     return false;
                 };
-                let requests = &best.lives[open].requests;
+                let requests = &best.lives[busy].requests;
                 let mut asked: Vec<CaseRequest> = Vec::new();
                 for chunk in requests.chunks(together) {
                     asked.extend(in_batches(chunk, weight));
@@ -61,10 +64,10 @@ impl Shrinking<'_> {
             return best;
         }
         let mut at = 0;
-        while let Some(open) = open_of(&best)
-            && at + 1 < best.lives[open].requests.len()
+        while let Some(busy) = busy_of(&best)
+            && at + 1 < best.lives[busy].requests.len()
         {
-            let requests = &best.lives[open].requests;
+            let requests = &best.lives[busy].requests;
             let mut asked = requests.clone();
             let pair = in_batches(&requests[at..at + 2], Weight::Light);
             asked.splice(at..at + 2, pair);
@@ -78,28 +81,30 @@ impl Shrinking<'_> {
     /// Takes mutations out of batches, halves of them first.
     pub(super) fn fewer_mutations(&mut self, mut best: Case) -> Case {
         let mut at = 0;
-        while let Some(open) = open_of(&best)
-            && let Some(request) = best.lives[open].requests.get(at)
+        let until = self.spent.work.saturating_add(MUTATIONS_WORK);
+        while let Some(busy) = busy_of(&best)
+            && let Some(request) = best.lives[busy].requests.get(at)
         {
             if let Request::Batch { mutations, .. } = &request.request {
-                let of = best.lives[open].requests.len();
+                let of = best.lives[busy].requests.len();
                 fewer(mutations.clone(), &mut |rest| {
-                    let Some(open) = open_of(&best) else {
+                    let Some(busy) = busy_of(&best) else {
                         return false;
                     };
-                    let mut asked = best.lives[open].requests.clone();
-                    let Some(request) = asked.get_mut(at).filter(|_| !rest.is_empty()) else {
+                    let mut asked = best.lives[busy].requests.clone();
+                    let is_worth_it = !rest.is_empty() && self.spent.work < until;
+                    let Some(request) = asked.get_mut(at).filter(|_| is_worth_it) else {
                         return false;
                     };
                     let Request::Batch { mutations, .. } = &mut request.request else {
                         return false;
                     };
                     *mutations = rest.to_vec();
-                    match self.find_open(&best, &asked) {
+                    match self.find_busy(&best, &asked) {
                         // Shorter: the list is another one, and this goes on with the next round.
                         Some(found)
-                            if open_of(&found)
-                                .is_some_and(|open| found.lives[open].requests.len() == of) =>
+                            if busy_of(&found)
+                                .is_some_and(|busy| found.lives[busy].requests.len() == of) =>
                         {
                             best = found;
                             true
@@ -113,16 +118,16 @@ impl Shrinking<'_> {
         best
     }
 
-    /// Takes these requests for those of the open process run if fewer of them than before lead to the same failure.
+    /// Takes these requests for those of the busy process run if fewer of them than before lead to the same failure.
     fn takes(&mut self, best: &mut Case, mut asked: Vec<CaseRequest>) -> bool {
-        let Some(open) = open_of(best) else {
+        let Some(busy) = busy_of(best) else {
             return false;
         };
-        if asked.len() >= best.lives[open].requests.len() {
+        if asked.len() >= best.lives[busy].requests.len() {
             return false;
         }
         written_anew(&mut asked);
-        match self.find_open(best, &asked) {
+        match self.find_busy(best, &asked) {
             Some(found) if found.requests() < best.requests() => {
                 *best = found;
                 true

@@ -14,7 +14,7 @@ use kvsim_scenario::Scenario;
 use kvsim_scenario::case::Case;
 
 /// What a number is divided by, the smallest result first.
-const DIVISORS: [u64; 5] = [64, 16, 8, 4, 2];
+pub(super) const DIVISORS: [u64; 5] = [64, 16, 8, 4, 2];
 /// A call that has not returned with a hundredth of its fuel is taken for one that hangs, until the case is small.
 const HANG_SHARE: u64 = 100;
 /// But not with less than this, nor before so many events: what works takes that too.

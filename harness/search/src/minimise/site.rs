@@ -92,6 +92,18 @@ pub(super) fn open_of(case: &Case) -> Option<usize> {
     sites(case).first().map(|site| site.open)
 }
 
+/// The number of the process run whose requests are asked otherwise: the open one, or the one before it that asks most if the open one asks nothing and only
+/// recovers.
+pub(super) fn busy_of(case: &Case) -> Option<usize> {
+    let open = open_of(case)?;
+    let requests = |at: &usize| case.lives[*at].requests.len();
+    if requests(&open) > 0 {
+        return Some(open);
+    }
+    // Of equals the latest.
+    (0..open).max_by_key(requests).or(Some(open))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +128,16 @@ mod tests {
         }
         case.lives.last_mut().expect("one").crash = None;
         case
+    }
+
+    /// Goal: requests are changed where there are any. Method: a recovery that is open after two process runs that worked.
+    #[test]
+    fn requests_are_changed_where_there_are_any() {
+        assert_eq!(busy_of(&case(&[3, 2, 0])), Some(1));
+        assert_eq!(busy_of(&case(&[99, 0, 0])), Some(0));
+        assert_eq!(busy_of(&case(&[99, 30, 0, 0])), Some(0));
+        assert_eq!(busy_of(&case(&[0, 0])), Some(0));
+        assert_eq!(busy_of(&Case::default()), None);
     }
 
     /// Goal: the process run is open whose cut matters, and what came after it comes again. Method: a case of each shape.

@@ -8,7 +8,7 @@ use kvsim_simdisk::{Sectors, Survivor};
 
 use super::Shrinking;
 use super::find::extent;
-use super::site::{open_of, sites};
+use super::site::{busy_of, sites};
 use crate::explore::meaning::Meaning;
 use crate::explore::open::Reach;
 use crate::explore::toll::work;
@@ -217,13 +217,13 @@ impl Shrinking<'_> {
 
     /// Makes values as short as those that describe themselves can be.
     pub(super) fn smaller_requests(&mut self, mut best: Case) -> Case {
-        let Some(open) = open_of(&best) else {
+        let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let mut asked = best.lives[open].requests.clone();
+        let mut asked = best.lives[busy].requests.clone();
         asked.iter_mut().for_each(make_short);
-        if asked != best.lives[open].requests
-            && let Some(found) = self.find_open(&best, &asked)
+        if asked != best.lives[busy].requests
+            && let Some(found) = self.find_busy(&best, &asked)
             && found.requests() <= best.requests()
         {
             best = found;

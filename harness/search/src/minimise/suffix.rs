@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use kvsim_sim::api::{Durability, Mutation, Request};
 
 use super::Shrinking;
+use super::condense::{condensed_to, one_run};
 use super::few::{WEIGHTS, heavy};
 use super::find::extent;
 use super::reshape::by_one_client;
@@ -31,7 +32,9 @@ const WORKED_ON_MAX: usize = 4;
 const LAST_RUNS: [usize; 4] = [2, 3, 4, 6];
 /// Crashes of a case that is short enough to be shrunk as it stands.
 const SHORT: (u64, usize) = (2, 48);
-/// Bytes that one request loads at most.
+/// Batches that use a device up.
+const USED_UP_BATCHES: usize = 12;
+/// Bytes that one request loads if nothing is known of what the guest takes.
 const LOAD_BYTES_MAX: usize = 64 * 1024;
 
 impl Shrinking<'_> {
@@ -39,6 +42,7 @@ impl Shrinking<'_> {
     pub(super) fn short_case(&mut self, case: Case) -> Case {
         if !self.scenario.faults.script.is_empty() || !case.faults.is_empty() {
             let found = self.aimed(&case).or_else(|| self.last_runs(&case));
+            let found = found.or_else(|| self.aimed_after_batches(&case));
             return found.unwrap_or(case);
         }
         if case.requests() <= FEW && case.crashes() <= SHORT.0 {
@@ -54,6 +58,9 @@ impl Shrinking<'_> {
             return case;
         }
         if let Some(found) = self.heavy_requests(&case) {
+            return found;
+        }
+        if let Some(found) = self.condensed(&case) {
             return found;
         }
         let found = self.last_requests(&case, 2 * FEW, REQUESTS_MAX);
@@ -88,8 +95,7 @@ impl Shrinking<'_> {
         if case.crashes() == 0 {
             return None;
         }
-        let lives = case.lives.iter();
-        let all: Vec<CaseRequest> = lives.flat_map(|life| &life.requests).cloned().collect();
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
         for count in 1..=HEAVY_MAX {
             for bytes in WEIGHTS {
                 let requests = heavy(&all, count, bytes);
@@ -167,19 +173,16 @@ impl Shrinking<'_> {
 
     /// A case of these requests on a blank device, cut anywhere.
     pub(super) fn find_blank(&mut self, requests: &[CaseRequest], reach: Reach) -> Option<Case> {
-        let wanted = Case {
-            lives: vec![CaseLife {
-                requests: requests.to_vec(),
-                ..CaseLife::default()
-            }],
-            faults: Vec::new(),
-        };
+        let wanted = one_run(requests.to_vec());
         self.find(&wanted, Site::new(0, reach), &[], Extent::All)
     }
 
-    /// The last process runs, with their cuts, on a blank device or after a load of the records that were there.
+    /// The last process runs, with their cuts, on a blank device, after a load of the records that were there, or after batches that used the device up and that load.
     fn last_runs(&mut self, case: &Case) -> Option<Case> {
         let like = self.like(case);
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
+        let largest = self.largest_batch(&all).unwrap_or(LOAD_BYTES_MAX);
+        let used_up = condensed_to(&all, USED_UP_BATCHES, largest, 0);
         for count in LAST_RUNS {
             let Some(first) = case
                 .lives
@@ -195,18 +198,24 @@ impl Shrinking<'_> {
             };
             let last_like = like.get(first..).unwrap_or_default().to_vec();
             let mut loaded = last.clone();
-            let mut requests = load(&case.lives[..first]);
+            let records = load(&case.lives[..first], largest);
+            let mut requests = records.clone();
             requests.append(&mut loaded.lives[0].requests);
             loaded.lives[0].requests = requests;
             // The load by itself, ended by a crash that finds nothing pending.
             let mut apart = last.clone();
-            apart.lives.insert(0, quiet_load(&case.lives[..first]));
+            apart.lives.insert(0, quiet(records.clone()));
+            let mut used = used_up.clone().unwrap_or_default();
+            used.extend(records);
+            let mut after_use = last.clone();
+            after_use.lives.insert(0, quiet(used));
             let mut apart_like = vec![None];
             apart_like.extend(last_like.iter().cloned());
             for (wanted, like) in [
                 (last, &last_like),
                 (loaded, &last_like),
                 (apart, &apart_like),
+                (after_use, &apart_like),
             ] {
                 for site in sites(&wanted) {
                     let asked = wanted.lives[site.open].requests.len();
@@ -223,10 +232,10 @@ impl Shrinking<'_> {
     }
 }
 
-/// One process run that loads all records, and ends when all is quiet.
-fn quiet_load(lives: &[CaseLife]) -> CaseLife {
+/// One process run of these requests that ends when all is quiet.
+fn quiet(requests: Vec<CaseRequest>) -> CaseLife {
     CaseLife {
-        requests: load(lives),
+        requests,
         crash: Some(CaseCrash {
             after_event: u64::MAX,
             kind: CrashKind::Power,
@@ -236,8 +245,8 @@ fn quiet_load(lives: &[CaseLife]) -> CaseLife {
     }
 }
 
-/// Requests that write the last value of each key that these process runs wrote.
-fn load(lives: &[CaseLife]) -> Vec<CaseRequest> {
+/// Requests that write the last value of each key that these process runs wrote, in batches of so many bytes.
+fn load(lives: &[CaseLife], bytes_max: usize) -> Vec<CaseRequest> {
     let mut values: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
     for request in lives.iter().flat_map(|life| &life.requests) {
         match &request.request {
@@ -275,7 +284,7 @@ fn load(lives: &[CaseLife]) -> Vec<CaseRequest> {
     };
     for (key, value) in values {
         let Some(value) = value else { continue };
-        if bytes + key.len() + value.len() > LOAD_BYTES_MAX {
+        if bytes + key.len() + value.len() > bytes_max {
             end(&mut mutations);
             bytes = 0;
         }
@@ -318,7 +327,7 @@ mod tests {
             requests: requests.collect(),
             ..CaseLife::default()
         };
-        let loaded = load(&[life]);
+        let loaded = load(&[life], LOAD_BYTES_MAX);
         let sizes: Vec<usize> = loaded
             .iter()
             .map(|request| match &request.request {
