@@ -25,7 +25,7 @@ pub(crate) enum Flaw {
     AcknowledgesEarly,
     /// The same, and it shows records that lie behind a missing one.
     Unordered,
-    /// It makes durable what it found before it shows it, and refuses to open if that fails: nothing is wrong with it.
+    /// As the one before; and it makes durable what it found before it shows it, and refuses to open if that fails: nothing is wrong with it.
     SettlesFirst,
     /// The same, but it opens whether that fails or not.
     SettlesBlindly,
@@ -203,7 +203,7 @@ impl Guest for Slate {
             }
             (Call::Complete { .. }, Doing::Settling) => self.answer(0, Body::Empty, out),
             (Call::Complete { result: Err(_), .. }, Doing::Writing(id) | Doing::Flushing(id))
-                if self.flaw == Flaw::MindsErrors =>
+                if self.minds_errors() =>
             {
                 self.doing = Doing::Refusing;
                 out.push(OutItem::Reply(Reply {
@@ -244,6 +244,14 @@ impl Guest for Slate {
 }
 
 impl Slate {
+    /// Whether it takes no more writes once one of its writes or flushes has failed.
+    fn minds_errors(&self) -> bool {
+        matches!(
+            self.flaw,
+            Flaw::MindsErrors | Flaw::SettlesFirst | Flaw::SettlesBlindly | Flaw::SettlesAgain
+        )
+    }
+
     fn answer(&mut self, id: RequestId, body: Body, out: &mut Outbox) {
         self.doing = Doing::Nothing;
         out.push(OutItem::Reply(Reply {

@@ -3,6 +3,7 @@
 //! Invariant: an unknown option, a malformed value and one out of range are errors that name the option.
 
 use crate::api::error::Error;
+use crate::api::option_help::OPTIONS;
 use crate::format::page::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::format::{HEADER_AREA_BYTES, INLINE_BYTES_MAX};
 
@@ -174,7 +175,13 @@ impl Options {
                 let known = crate::Mutant::named(value);
                 self.mutant = Some(known.ok_or(format!("there is no mutant `{value}`"))?);
             }
-            _ => return Err(format!("unknown option `{name}`")),
+            _ => {
+                let known: Vec<&str> = OPTIONS.iter().map(|option| option.name).collect();
+                return Err(format!(
+                    "unknown option `{name}`; there are {}",
+                    known.join(", ")
+                ));
+            }
         }
         Ok(())
     }

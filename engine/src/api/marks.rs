@@ -24,6 +24,14 @@ macro_rules! marks {
                     $(Mark::$mark => $name,)+
                 }
             }
+
+            /// What it means that the engine came there, as one sentence; the book's table has the same.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Mark::$mark => concat!($($meaning),+),)+
+                }
+            }
         }
     };
 }

@@ -5,5 +5,6 @@ pub(crate) mod cached_values;
 pub(crate) mod config;
 pub(crate) mod error;
 pub(crate) mod marks;
+pub(crate) mod option_help;
 pub(crate) mod port;
 pub(crate) mod stats;
