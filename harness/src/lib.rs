@@ -1,44 +1,71 @@
+//! The front door to the crates of the harness: everything that the command line, the whole-system tests and the mutator of sources
+//! use, under one name for each subject. It has no code of its own.
+//!
 //! What is done with the simulated world: workloads drive a guest, the oracle judges it, scenarios say what to run, and campaigns
-//! run it over many seeds.
+//! run it over many seeds. Each crate knows only those above it:
 //!
-//! - [`scenario`]: the TOML format: loading, profiles, mistakes shown at their place, `explain`
-//! - [`workload`], [`value`], [`zipf`]: what clients do, and values that say whose they are
-//! - [`oracle`]: the eleven properties
-//! - [`run`]: one seed, through many crashes
-//! - [`case`]: one failure step by step, as a file says it
-//! - [`minimise`]: a failure made small
-//! - [`blame`]: what is missing in the guest, if it is a flush
-//! - [`explore`]: one run, and every state that a crash at any moment of it can leave
-//! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
-//! - [`coverage`]: which of the guest's marks were reached
-//! - [`summary`]: what came of it, for people and for machines
-//! - [`report`]: runs and explorations as pages for a browser
-//! - [`timeline`]: what happened in one run, in words and in order
-//! - [`recorded`]: the native engine on a real disk, recorded and crashed
-//! - [`guest`]: which guest is crashed
+//! - `api/`: [`value`], [`coverage`], numbers with units
+//! - `workload/` and `oracle/`: [`workload`], [`zipf`]: what clients do; [`oracle`]: the eleven properties
+//! - `scenario/`: [`scenario`]: the TOML format; [`case`]: one failure step by step, as a file says it; [`guest`]: which guest is crashed
+//! - `drive/`: [`run`]: one seed, through many crashes; [`control`]: how to watch and stop it; [`timeline`]: what happened, in words
+//! - `findings/`: [`summary`]: what came of it, for people and for machines
+//! - `search/`: [`explore`]: one run, and every state that a crash at any moment of it can leave; [`minimise`]: a failure made small;
+//!   [`blame`]: what is missing in the guest, if it is a flush
+//! - `investigate/`: [`campaign`]: many seeds side by side; [`mutants`]: planted bugs
 //!
-//! Invariant: what a seed does depends on scenario, guest and seed alone. Threads and clocks are in [`campaign`] only.
+//! And apart from these:
+//!
+//! - `pages/`: [`report`]: runs and explorations as pages for a browser
+//! - `bench/`: [`bench`]: benchmarks, and what a profile predicts
+//! - `recorded/`: [`recorded`]: the native engine on a real disk, recorded and crashed
+//!
+//! Invariant: what a seed does depends on scenario, guest and seed alone.
 
-pub mod bench;
-pub mod blame;
-pub mod campaign;
-pub mod case;
-pub mod control;
-pub mod coverage;
-pub mod explore;
-mod failure;
-pub mod guest;
-pub mod minimise;
-pub mod mutants;
-pub mod oracle;
-mod page;
-pub mod recorded;
-pub mod report;
-pub mod run;
-pub mod scenario;
-mod setup;
-pub mod summary;
-pub mod timeline;
-pub mod value;
-pub mod workload;
-pub mod zipf;
+pub use kvsim_api::{coverage, value};
+pub use kvsim_bench as bench;
+pub use kvsim_drive::{control, run, timeline};
+pub use kvsim_investigate::mutants;
+pub use kvsim_oracle as oracle;
+pub use kvsim_pages::report;
+pub use kvsim_recorded as recorded;
+pub use kvsim_scenario::{self as scenario, case, guest};
+pub use kvsim_workload::{self as workload, zipf};
+
+/// What is missing in a guest that fails.
+pub mod blame {
+    pub use kvsim_findings::blame::{Blame, BlameVerdict, Cure, Missing, Said};
+    pub use kvsim_search::blame::{blame, replay};
+}
+
+/// Many seeds side by side.
+pub mod campaign {
+    pub use kvsim_findings::error::CampaignError;
+    pub use kvsim_investigate::campaign::{Campaign, Outcome};
+}
+
+/// One run, and every state that a crash at any moment of it can leave.
+pub mod explore {
+    pub use kvsim_findings::explore::{
+        ErrorCounts, ExploreReport, LeftOutCounts, Level, PointCount, WorkErrorCounts, json, merge,
+        text,
+    };
+    pub use kvsim_search::exploration::{Exploration, left_out};
+}
+
+/// A failure made small.
+pub mod minimise {
+    pub use kvsim_search::fewer;
+    pub use kvsim_search::minimise::{
+        Budget, LIMIT, Minimised, Progress, Spent, Watch, minimise, minimise_and_blame,
+        minimise_watched, with_steps,
+    };
+}
+
+/// What a run of a scenario found.
+pub mod summary {
+    pub use kvsim_drive::tally::{Fired, Tally, Times};
+    pub use kvsim_findings::summary::{
+        FailureReport, Found, Part, Real, Reproduction, RunReport, Terms, Unreported, Verdict,
+        json, part, read, text,
+    };
+}

@@ -5,8 +5,8 @@
 
 mod fail;
 mod take;
+mod under_way;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -22,6 +22,7 @@ use crate::{
     Cache, ConfigError, DeviceConfig, DeviceStats, Excerpt, Failures, FaultConfig, FaultCounts,
     FaultKind, FlushKind, Image, Nanos, ScriptedFault,
 };
+use under_way::UnderWay;
 
 #[derive(Debug, Clone)]
 struct InFlight {
@@ -99,7 +100,7 @@ pub struct Device {
     medium: Medium,
     timing: Timing,
     inject: Injector,
-    in_flight: BTreeMap<(Nanos, OpId), InFlight>,
+    in_flight: UnderWay,
     ops: OpId,
     now: Nanos,
     crashes_drawn: u64,
@@ -164,7 +165,7 @@ impl Device {
             medium: Medium::new(config.sector_bytes),
             timing: Timing::new(&config.timing, config.queue_depth, seed),
             inject: Injector::new(config, faults, seed),
-            in_flight: BTreeMap::new(),
+            in_flight: UnderWay::default(),
             ops: 0,
             now: 0,
             crashes_drawn: 0,
@@ -315,7 +316,7 @@ impl Device {
                     | Effect::Order { as_flush: true, .. }
             )
         };
-        self.in_flight.values().any(is_flush)
+        self.in_flight.all().any(is_flush)
     }
 
     /// How many events there were after which a cut is a case of its own: submissions of anything but reads, and their
@@ -359,8 +360,7 @@ impl Device {
     /// Makes this write, which is under way, durable when it completes, as if it had been written through. A failed one stays
     /// what it is.
     pub fn harden(&mut self, id: OpId) {
-        let under_way = self.in_flight.iter_mut().find(|((_, op), _)| *op == id);
-        if let Some((_, op)) = under_way
+        if let Some(op) = self.in_flight.get_mut(id)
             && op.result.is_ok()
             && let Effect::Complete { durable } = &mut op.effect
         {
@@ -439,7 +439,7 @@ impl Device {
     /// When the next operation completes.
     #[must_use]
     pub fn next_completion_at(&self) -> Option<Nanos> {
-        self.in_flight.first_key_value().map(|(&(at, _), _)| at)
+        self.in_flight.next_at()
     }
 
     /// A hash of what reads return, bad sectors included, for recognising states that were seen before.
@@ -504,29 +504,26 @@ impl Device {
             .schedule(now, id, taken.kind, taken.len_bytes, stall_ns);
         self.slowest_ns = self.slowest_ns.max(at.saturating_sub(now));
         let Taken { effect, result, .. } = taken;
-        self.in_flight.insert(
-            (at, id),
-            InFlight {
-                tag,
-                submitted_at: now,
-                effect,
-                result,
-            },
-        );
+        let op = InFlight {
+            tag,
+            submitted_at: now,
+            effect,
+            result,
+        };
+        self.in_flight.insert(at, id, op);
         Ok(id)
     }
 
     /// Completes the earliest operation; ties go by number.
     pub fn complete_next(&mut self) -> Option<Completion> {
-        let ((at, id), op) = self.in_flight.pop_first()?;
+        let (at, id, op) = self.in_flight.pop()?;
         Some(self.ended(at, id, op))
     }
 
     /// Completes this operation now, whatever its time and that of others: for replaying what another device was seen to do.
     /// `None` if it is not under way.
     pub fn complete(&mut self, now: Nanos, id: OpId) -> Option<Completion> {
-        let key = *self.in_flight.keys().find(|(_, other)| *other == id)?;
-        let op = self.in_flight.remove(&key)?;
+        let op = self.in_flight.take(id)?;
         Some(self.ended(now, id, op))
     }
 

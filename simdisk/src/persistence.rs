@@ -11,11 +11,11 @@
 //! - pending operations stand in the order of their numbers, which is that of submission.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::Image;
 use crate::crash::{CrashState, Sectors};
 use crate::rng::{Purpose, draw};
+use crate::{Excerpt, Image};
 
 /// What a pending operation will do.
 #[derive(Debug, Clone)]
@@ -641,7 +641,7 @@ impl Applied<'_> {
             match self.sectors.fate(index) {
                 Fate::Old | Fate::Unreadable => {}
                 Fate::New => self.put(image, at, within, sector_bytes),
-                Fate::Garbage(seed) => image.write(at, &noise(seed, sector_bytes)),
+                Fate::Garbage(seed) => put_noise(image, at, seed, sector_bytes),
                 Fate::TornAt(bytes) => self.put(image, at, within, bytes.min(sector_bytes)),
             }
         }
@@ -672,6 +672,24 @@ pub(crate) enum Fate {
     /// A read of it fails.
     Unreadable,
 }
+
+/// Puts what nobody wrote into a sector.
+fn put_noise(image: &mut Image, at: u64, seed: u64, sector_bytes: u64) {
+    const COMMON: usize = 3;
+    /// An exploration takes these in thousands of states, so they are made once, and states share them.
+    static NOISE: [OnceLock<Excerpt>; COMMON] = [const { OnceLock::new() }; COMMON];
+    let common = usize::try_from(seed).ok().and_then(|at| NOISE.get(at));
+    match common {
+        Some(common) if sector_bytes == NOISE_BYTES => {
+            let made = || Excerpt::from(&noise(seed, NOISE_BYTES)[..]);
+            image.put(at, common.get_or_init(made));
+        }
+        _ => image.write(at, &noise(seed, sector_bytes)),
+    }
+}
+
+/// The length of a sector whose noise is kept.
+const NOISE_BYTES: u64 = 4096;
 
 /// What nobody wrote: all zeros, all ones, or noise.
 fn noise(seed: u64, len_bytes: u64) -> Vec<u8> {

@@ -6,6 +6,9 @@
 //!
 //! Invariant: all arithmetic is on integers, so a completion time is the same on every machine.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::rng::{Purpose, draw, scale};
 use crate::{LatencyConfig, Nanos, TimingConfig};
 
@@ -27,8 +30,12 @@ pub(crate) enum Kind {
 pub(crate) struct Timing {
     config: TimingConfig,
     seed: u64,
-    /// When each slot is free again.
-    slots: Vec<Nanos>,
+    /// How many slots there are.
+    slots: usize,
+    /// When each slot that was used since the last power cut is free again.
+    used: BinaryHeap<Reverse<Nanos>>,
+    /// When all others are free: never after any of those.
+    unused_free_at: Nanos,
     flush_free_at: Nanos,
     /// When the path of reads, and that of writes, is free again.
     path_free_at: [Nanos; 2],
@@ -38,11 +45,12 @@ pub(crate) struct Timing {
 
 impl Timing {
     pub(crate) fn new(config: &TimingConfig, queue_depth: u32, seed: u64) -> Self {
-        let slots = vec![0; queue_depth as usize];
         Timing {
             config: config.clone(),
             seed,
-            slots,
+            slots: queue_depth as usize,
+            used: BinaryHeap::new(),
+            unused_free_at: 0,
             flush_free_at: 0,
             path_free_at: [0; 2],
             stalled_until: 0,
@@ -52,7 +60,8 @@ impl Timing {
 
     /// After a power cut nothing is under way any more.
     pub(crate) fn reset(&mut self, now: Nanos) {
-        self.slots.fill(now);
+        self.used.clear();
+        self.unused_free_at = now;
         self.flush_free_at = now;
         self.path_free_at = [now; 2];
         self.stalled_until = now;
@@ -78,12 +87,10 @@ impl Timing {
         } = course(timing, kind);
         let drawn = draw(self.seed, Purpose::Latency, LATENCY, op, 0);
         let latency_ns = sample(latency, drawn) + by_size(len_bytes, ns_per_kib);
-        let slot = self
-            .slots
-            .iter_mut()
-            .min()
-            .expect("a queue has at least one slot");
-        let mut start = now.max(*slot).max(self.stalled_until);
+        let is_full = self.used.len() >= self.slots;
+        let taken = is_full.then(|| self.used.pop()).flatten();
+        let free_at = taken.map_or(self.unused_free_at, |Reverse(free_at)| free_at);
+        let mut start = now.max(free_at).max(self.stalled_until);
         if let Some(stall_ns) = stall_ns {
             start += stall_ns;
             self.stalled_until = start;
@@ -102,7 +109,7 @@ impl Timing {
         if timing.in_order {
             end = end.max(self.last_completion_at);
         }
-        *slot = end;
+        self.used.push(Reverse(end));
         self.last_completion_at = self.last_completion_at.max(end);
         end
     }
@@ -157,7 +164,13 @@ fn course(timing: &TimingConfig, kind: Kind) -> Course<'_> {
 }
 
 fn transfer(len_bytes: u64, bytes_per_second: u64) -> Nanos {
-    let ns = (u128::from(len_bytes) * 1_000_000_000).checked_div(u128::from(bytes_per_second));
+    const NS: u64 = 1_000_000_000;
+    // No operation is so long, but a division of 128 bits would cost as much as all the rest here.
+    if let Some(product) = len_bytes.checked_mul(NS) {
+        return product.checked_div(bytes_per_second).unwrap_or(0);
+    }
+    let product = u128::from(len_bytes) * u128::from(NS);
+    let ns = product.checked_div(u128::from(bytes_per_second));
     u64::try_from(ns.unwrap_or(0)).unwrap_or(u64::MAX / 4)
 }
 

@@ -1,6 +1,4 @@
-//! Tables and pictures of the book that are made from the code, and defaults in its tables that are held to the code.
-
-mod crates;
+//! Tables of the book that are made from the code, and defaults in its tables that are held to the code.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -160,21 +158,4 @@ fn defaults_in_the_book_are_those_of_the_code() {
         }
     }
     assert!(compared > 60, "only {compared} defaults were found");
-}
-
-/// Goal: the picture of the crates is that of the workspace. Method: it is drawn from the workspace's metadata.
-#[test]
-fn the_picture_of_the_crates_is_that_of_the_workspace() {
-    let path = page("pictures/crates.svg");
-    let picture = crates::picture();
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(&path, picture).expect("the picture can be written");
-        return;
-    }
-    let drawn = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        drawn == picture,
-        "{} is stale: run `{UPDATE}=1 cargo test -p kvsim-tests --test book`",
-        path.display()
-    );
 }

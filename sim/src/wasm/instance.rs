@@ -8,6 +8,9 @@ use crate::GuestError;
 use crate::codec::{self, Expects};
 use crate::guest::{Call, CallEnd, Guest, GuestLimits, Outbox};
 
+/// What the opening and most requests fit in.
+const PAYLOAD_BYTES: usize = 1024;
+
 /// An instance in its store.
 pub(super) struct WasmGuest {
     store: Store<HostState>,
@@ -66,7 +69,7 @@ impl WasmGuest {
             complete: export(&mut store, instance, "kv_complete")?,
             tick: None,
             store,
-            payload: Vec::new(),
+            payload: Vec::with_capacity(PAYLOAD_BYTES),
         })
     }
 

@@ -124,8 +124,13 @@ impl LatencyConfig {
         let upper = NAMED_RANKS.partition_point(|&edge| edge <= rank);
         let (low, high) = (points[upper - 1], points[upper]);
         let (from, to) = (NAMED_RANKS[upper - 1], NAMED_RANKS[upper]);
-        let part = u128::from(high - low) * u128::from(rank - from) / u128::from(to - from);
-        low + u64::try_from(part).expect("a part of a u64")
+        let (rise, run) = (high - low, to - from);
+        let part = match rise.checked_mul(rank - from) {
+            Some(product) => product / run,
+            None => u64::try_from(u128::from(rise) * u128::from(rank - from) / u128::from(run))
+                .expect("a part of a u64"),
+        };
+        low + part
     }
 
     const fn points(&self) -> [u64; 6] {

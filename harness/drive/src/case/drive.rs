@@ -1,0 +1,266 @@
+//! Runs a case: each life up to its cut, and the cut leaves what the case says.
+
+use std::sync::Arc;
+
+use kvsim_sim::api::RequestId;
+use kvsim_sim::{Mend, Program, TraceMode, World};
+use kvsim_simdisk::{CrashError, CrashKind, CrashState, Device, OpId, Sectors, Survivor};
+
+use crate::case::incarnation::{Incarnation, Stop, blame_the_crash};
+use crate::case::source::Source;
+use kvsim_oracle::{Ending, Observation, Oracle};
+use kvsim_scenario::Scenario;
+use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_scenario::setup;
+
+/// What a case came to.
+pub struct Driven {
+    /// How it ended; nothing is wrong with `Ok`.
+    pub end: Result<(), Stop>,
+    /// The world at its end.
+    pub world: World,
+    /// The oracle at its end.
+    pub oracle: Arc<Oracle>,
+    /// Crashes by kind: power, process.
+    pub crashes: [u64; 2],
+    /// Recoveries that were read back to the end.
+    pub recoveries: u64,
+    /// What clients sent, in order, and by what number the guest knew it.
+    pub sent: Vec<(RequestId, CaseRequest)>,
+    /// What is to be known of each life that was cut, to find the same cut again in a changed case.
+    pub landmarks: Vec<Landmark>,
+    /// The case as it went: the cuts fell and left what it says.
+    pub case: Case,
+}
+
+/// Where a life was cut.
+#[derive(Debug, Clone, Default)]
+pub struct Landmark {
+    /// Events until its recovery was judged; nothing if it was cut before.
+    recovered_after: Option<u64>,
+    /// What was pending.
+    pending: Vec<OpId>,
+}
+
+/// How a case is run, if not as it stands.
+#[derive(Clone, Copy, Default)]
+pub struct Course<'a> {
+    /// What is done for the guest. Of what a cut is to keep, that which is durable already is let go.
+    pub mends: &'a [Mend],
+    /// The landmarks of the case from which this one was made: each cut falls as long after its recovery as it did there, and keeps the
+    /// operations that have the same places among what is pending, as far as there are such.
+    pub landmarks: Option<&'a [Landmark]>,
+}
+
+/// Runs a case from a blank device on.
+///
+/// # Errors
+/// If the scenario's device is impossible.
+pub fn drive(
+    scenario: &Scenario,
+    case: &Case,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    trace: TraceMode,
+) -> Result<Driven, Stop> {
+    drive_on(scenario, case, program, seed, trace, Course::default())
+}
+
+/// Runs a case in a world that does something for the guest.
+///
+/// # Errors
+/// If the scenario's device is impossible.
+pub fn drive_mended(
+    scenario: &Scenario,
+    case: &Case,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    trace: TraceMode,
+    mends: &[Mend],
+) -> Result<Driven, Stop> {
+    let course = Course {
+        mends,
+        landmarks: None,
+    };
+    drive_on(scenario, case, program, seed, trace, course)
+}
+
+/// Runs a case on a course of its own.
+///
+/// # Errors
+/// If the scenario's device is impossible.
+pub fn drive_on(
+    scenario: &Scenario,
+    case: &Case,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    trace: TraceMode,
+    course: Course<'_>,
+) -> Result<Driven, Stop> {
+    let mut config = setup::world_config(scenario, seed, trace);
+    config.faults.script.extend(case.faults.iter().cloned());
+    let lies = setup::lies(&config.faults);
+    let oracle = setup::oracle_config(scenario, &**program, lies);
+    let mut world = World::new(Arc::clone(program), config)
+        .map_err(|error| Stop::Invalid(error.to_string()))?;
+    world.mend(course.mends);
+    let mut driven = Driven {
+        end: Ok(()),
+        world,
+        oracle: Arc::new(Oracle::new(oracle)),
+        crashes: [0; 2],
+        recoveries: 0,
+        sent: Vec::new(),
+        landmarks: Vec::new(),
+        case: case.clone(),
+    };
+    let mut twin = None;
+    for (at, life) in case.lives.iter().enumerate() {
+        let unread = usize::try_from(life.read_after_requests.unwrap_or(0)).unwrap_or(usize::MAX);
+        let (first, rest) = life.requests.split_at(unread.min(life.requests.len()));
+        let source = Source::listed(if first.is_empty() { rest } else { first });
+        let crashes = driven.crashes.iter().sum();
+        // The same device recovered undisturbed, to hold a recovery against that follows on one cut short.
+        let before = life.crash.is_some().then(|| {
+            let settled = driven.world.device().pending().is_empty();
+            (driven.world.fork(), Arc::clone(&driven.oracle), settled)
+        });
+        let mark = course.landmarks.and_then(|marks| marks.get(at));
+        let world = driven.world;
+        let oracle = driven.oracle;
+        let mut incarnation = Incarnation::new(world, oracle, source, scenario, crashes, ());
+        cut(&mut incarnation, life, mark);
+        let mut end = if first.is_empty() {
+            live(&mut incarnation, twin.take())
+        } else {
+            live_unread(&mut incarnation, rest)
+        };
+        let is_closed = life.close_after_event.is_some()
+            && incarnation.is_recovered()
+            && matches!(end, Ok(()) | Err(Stop::Cut));
+        if is_closed {
+            if mark.is_some() {
+                driven.case.lives[at].close_after_event = Some(incarnation.events());
+            }
+            end = incarnation.close();
+        }
+        let recovered = incarnation.is_recovered();
+        driven.recoveries += u64::from(recovered);
+        let (events, recovered_after) = (incarnation.events(), incarnation.recovered_after());
+        driven.sent.append(&mut incarnation.sent_requests());
+        (driven.world, driven.oracle, ()) = incarnation.end();
+        let Some(crash) = &life.crash else {
+            driven.end = end;
+            return Ok(driven);
+        };
+        // A guest that met a device error when it opened is started once more.
+        let is_refused = matches!(end, Err(Stop::DeviceError(_)));
+        if !is_refused && !matches!(end, Ok(()) | Err(Stop::Cut)) {
+            driven.end = end;
+            return Ok(driven);
+        }
+        let now = driven.world.now();
+        let device = driven.world.device();
+        let pending = device.pending().iter().map(|write| write.id).collect();
+        driven.landmarks.push(Landmark {
+            recovered_after,
+            pending,
+        });
+        let mut state = crash.state();
+        if let Some(mark) = mark {
+            state = found_again(&state, mark, device);
+            driven.case.lives[at].crash = Some(CaseCrash {
+                after_event: events,
+                kind: crash.kind,
+                survivors: state.survivors.clone(),
+            });
+        } else if !course.mends.is_empty() {
+            let_go(&mut state, device);
+        }
+        if let Err(error) = driven.world.crash_with(crash.kind, &state) {
+            driven.end = Err(impossible(&error));
+            return Ok(driven);
+        }
+        let ending = if is_closed || is_refused {
+            Ending::Close
+        } else {
+            driven.crashes[usize::from(crash.kind == CrashKind::Process)] += 1;
+            Ending::of(crash.kind)
+        };
+        Arc::make_mut(&mut driven.oracle).stopped(now, ending);
+        if let (false, Some((world, oracle, settled))) = (recovered, before)
+            && crashes > 0
+            && (settled || crash.kind == CrashKind::Process)
+        {
+            let source = Source::listed(&[]);
+            let mut undisturbed = Incarnation::new(world, oracle, source, scenario, crashes, ());
+            twin = undisturbed.recover().ok();
+        }
+    }
+    Ok(driven)
+}
+
+/// Says when a life is to be cut, or to be closed.
+fn cut(incarnation: &mut Incarnation<'_, ()>, life: &CaseLife, mark: Option<&Landmark>) {
+    let crash = life.crash.as_ref().map(|crash| crash.after_event);
+    let Some(event) = life.close_after_event.or(crash) else {
+        return;
+    };
+    match mark.map(|mark| mark.recovered_after) {
+        Some(Some(recovered)) => incarnation.cut_after_work(event.saturating_sub(recovered)),
+        _ => incarnation.cut_after(event),
+    }
+}
+
+/// The same for a life in which clients work before it is read back.
+fn live_unread(incarnation: &mut Incarnation<'_, ()>, rest: &[CaseRequest]) -> Result<(), Stop> {
+    match incarnation.work_unread() {
+        Err(Stop::Cut) => {
+            let what = "the case cuts a process run before its recovery was read back";
+            return Err(Stop::Invalid(what.to_owned()));
+        }
+        judged => judged?,
+    }
+    incarnation.source = Source::listed(rest);
+    incarnation.work()
+}
+
+/// One life up to its cut or its end.
+fn live(incarnation: &mut Incarnation<'_, ()>, twin: Option<Observation>) -> Result<(), Stop> {
+    let mut recovered = incarnation.recover();
+    if let Err(Stop::Violation(violation)) = &mut recovered {
+        blame_the_crash(violation, twin.is_some());
+    }
+    incarnation.adopt(&recovered?, twin.as_ref())?;
+    incarnation.work()
+}
+
+/// Takes out of a state what is not pending.
+fn let_go(state: &mut CrashState, device: &Device) {
+    let pending = device.pending();
+    let is_pending = |id| pending.iter().any(|write| write.id == id);
+    state.survivors.retain(|survivor| is_pending(survivor.id));
+}
+
+/// The state that keeps what has the same places among what is pending, counted from the latest: as much of it as can be.
+fn found_again(state: &CrashState, mark: &Landmark, device: &Device) -> CrashState {
+    let mut found = CrashState::default();
+    for survivor in &state.survivors {
+        let place = mark.pending.iter().rev().position(|id| *id == survivor.id);
+        let write = place.and_then(|place| device.pending().iter().rev().nth(place));
+        let Some(write) = write else { continue };
+        for sectors in [survivor.sectors.clone(), Sectors::All] {
+            let id = write.id;
+            found.survivors.push(Survivor { id, sectors });
+            if device.check_crash(&found).is_ok() {
+                break;
+            }
+            found.survivors.pop();
+        }
+    }
+    found
+}
+
+fn impossible(error: &CrashError) -> Stop {
+    Stop::Invalid(format!("the case asks for a cut that cannot be: {error}"))
+}

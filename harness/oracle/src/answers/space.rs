@@ -1,0 +1,195 @@
+//! How much a guest has to hold at least: what lives, what a snapshot or a write without an answer keeps alive, all of it rounded up.
+//!
+//! Invariant: it is never less than what a correct guest has to hold. What is in doubt counts; it is counted anew by each recovery.
+
+use std::collections::VecDeque;
+
+use super::limits::Limits;
+use crate::history::Pos;
+use crate::keys::{Content, KeyId};
+
+/// What a record takes beside its key and its value.
+const RECORD_BYTES: u64 = 64;
+/// Values from this length on may lie in blocks of their own.
+const BLOCKS_FROM_BYTES: u64 = 1_024;
+
+/// What one write left of a key.
+#[derive(Debug, Clone, Copy, Default)]
+struct Version {
+    pos: Pos,
+    content: Option<Content>,
+    bytes: u64,
+}
+
+/// What one key takes.
+#[derive(Debug, Clone, Default)]
+struct Entry {
+    /// The last version handed in that was not refused.
+    newest: Version,
+    /// Versions that it has replaced since the last recovery.
+    older: Vec<Version>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Space {
+    /// By key number.
+    entries: Vec<Entry>,
+    /// Keys written to since the last recovery.
+    touched: Vec<KeyId>,
+    /// Bytes of all newest versions.
+    live_bytes: u64,
+    /// Versions that were replaced and may still be needed: by which write, and their bytes.
+    replaced: VecDeque<(Pos, u64)>,
+    replaced_bytes: u64,
+    /// Bytes of all versions ever handed in.
+    written_bytes: u64,
+}
+
+/// What a record takes at most.
+pub(crate) fn record_bytes(limits: &Limits, key_bytes: usize, value_bytes: usize) -> u64 {
+    let bytes = (key_bytes + value_bytes) as u64 + RECORD_BYTES;
+    match value_bytes as u64 >= BLOCKS_FROM_BYTES {
+        true => bytes + limits.block_bytes,
+        false => bytes,
+    }
+}
+
+impl Space {
+    /// A key is to hold this, by a write that was handed in.
+    pub(crate) fn wrote(&mut self, pos: Pos, key: KeyId, content: Content, bytes: u64) {
+        let at = key as usize;
+        if self.entries.len() <= at {
+            self.entries.resize_with(at + 1, Entry::default);
+        }
+        let entry = &mut self.entries[at];
+        if entry.older.is_empty() {
+            self.touched.push(key);
+        }
+        let content = Some(content);
+        let old = std::mem::replace(
+            &mut entry.newest,
+            Version {
+                pos,
+                content,
+                bytes,
+            },
+        );
+        entry.older.push(old);
+        self.live_bytes = self.live_bytes + bytes - old.bytes;
+        self.written_bytes += bytes;
+        self.replaced.push_back((pos, old.bytes));
+        self.replaced_bytes += old.bytes;
+    }
+
+    /// The write of these keys was refused: where it is the last, the version before is back.
+    pub(crate) fn refused(&mut self, pos: Pos, keys: &[KeyId]) {
+        for key in keys {
+            let Some(entry) = self.entries.get_mut(*key as usize) else {
+                continue;
+            };
+            // A key that was touched keeps an older version.
+            if entry.newest.pos == pos
+                && let Some(old) = entry.older.last()
+            {
+                self.live_bytes = self.live_bytes + old.bytes - entry.newest.bytes;
+                entry.newest = *old;
+            }
+        }
+    }
+
+    /// Everything up to there is durable, or was refused, and no snapshot before it is held: what these writes replaced is needed no more.
+    pub(crate) fn not_needed(&mut self, upto: Pos) {
+        while let Some((_, bytes)) = self.replaced.pop_front_if(|(pos, _)| *pos <= upto) {
+            self.replaced_bytes -= bytes;
+        }
+    }
+
+    /// Whether anything was written since the last recovery.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// A recovery showed what the keys hold; of a key that was not read the largest version counts.
+    pub(crate) fn adopt(&mut self, seen: impl Fn(KeyId) -> Option<Content>) {
+        for key in std::mem::take(&mut self.touched) {
+            let entry = &mut self.entries[key as usize];
+            let before = entry.newest.bytes;
+            let versions = || entry.older.iter().chain([&entry.newest]);
+            let largest = versions().copied().max_by_key(|version| version.bytes);
+            let seen = seen(key);
+            let shown = versions().rfind(|version| seen.is_some() && version.content == seen);
+            entry.newest = shown.copied().or(largest).unwrap_or_default();
+            entry.older.clear();
+            self.live_bytes = self.live_bytes + entry.newest.bytes - before;
+        }
+        self.replaced.clear();
+        self.replaced_bytes = 0;
+    }
+
+    /// Whether anything was replaced by writes up to there.
+    pub(crate) fn replaced_upto(&self, upto: Pos) -> bool {
+        self.replaced.front().is_some_and(|(pos, _)| *pos <= upto)
+    }
+
+    /// Bytes that were ever written.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes
+    }
+
+    /// Bytes that a correct guest may have to hold.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.live_bytes + self.replaced_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(value: &[u8]) -> Content {
+        Content::of(value)
+    }
+
+    /// Goal: what a write replaces counts until nothing needs it. Method: three writes of a key, then the first two are durable.
+    #[test]
+    fn a_replaced_version_counts_while_it_may_be_needed() {
+        let mut space = Space::default();
+        for (pos, bytes) in [(1, 100), (2, 200), (3, 50)] {
+            space.wrote(pos, 0, content(&[pos.to_le_bytes()[0]; 9]), bytes);
+        }
+        assert_eq!(space.bytes(), 50 + 100 + 200);
+        space.not_needed(2);
+        assert_eq!(space.bytes(), 50 + 200);
+        space.not_needed(3);
+        assert_eq!(space.bytes(), 50);
+    }
+
+    /// Goal: a recovery counts what it showed, and the most of what it did not read. Method: two keys, one of them read.
+    #[test]
+    fn a_recovery_counts_anew() {
+        let mut space = Space::default();
+        for key in [0, 1] {
+            space.wrote(1 + key, key, content(b"first"), 300);
+            space.wrote(3 + key, key, content(b"second"), 40);
+        }
+        let mut read = space.clone();
+        read.adopt(|key| (key == 0).then(|| content(b"second")));
+        assert_eq!(read.bytes(), 40 + 300);
+        space.adopt(|_| Some(content(b"second")));
+        assert_eq!(space.bytes(), 40 + 40);
+    }
+
+    /// Goal: a refused write takes nothing. Method: refuse the second of two, then the only one of a key.
+    #[test]
+    fn a_refused_write_takes_nothing() {
+        let mut space = Space::default();
+        space.wrote(1, 0, content(b"first"), 30);
+        space.wrote(2, 0, content(b"second"), 500);
+        space.wrote(3, 1, content(b"third"), 700);
+        space.refused(2, &[0]);
+        space.refused(3, &[1]);
+        space.not_needed(3);
+        assert_eq!(space.bytes(), 30);
+    }
+}

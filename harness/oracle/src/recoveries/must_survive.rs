@@ -1,0 +1,248 @@
+//! What a recovery must show: the shortest prefix of the commit order that the guest has promised, by its answers and by its policies.
+
+use crate::history::{Pos, WriteStatus};
+use crate::oracle::Oracle;
+use crate::truth::DeviceTruth;
+use kvsim_simdisk::Nanos;
+
+/// A relaxed write becomes durable by at most so many operations of the device in a row: the write and the flush under way when its time
+/// comes, and its own.
+const OPERATIONS_IN_A_ROW: u64 = 4;
+
+/// Why a recovery must show at least a prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Because {
+    /// An earlier recovery showed it.
+    Shown,
+    /// The write at that position was acknowledged as durable, or as accepted and long ago.
+    Write,
+    /// A sync or close after it was acknowledged: when, and which op.
+    Sync(Nanos, u64),
+}
+
+/// Up to where something on the device says what was acknowledged, although the device lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Witness {
+    /// When the last write was handed in that bears witness, 0 for none.
+    handed_in_ns: Nanos,
+    /// Whether the opening that showed the base does.
+    opening: bool,
+}
+
+/// The shortest prefix that a recovery must show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owed {
+    pub(crate) pos: Pos,
+    pub(crate) because: Because,
+}
+
+impl Oracle {
+    /// The shortest prefix that must be there although the device has lied, or its flushes only order.
+    #[must_use]
+    pub fn owed_despite_lies(&self, truth: &DeviceTruth) -> Pos {
+        if truth.flush_lies > self.base_flush_lies {
+            return 0;
+        }
+        let owed = self.owed(Some(self.witness(truth)), truth).pos;
+        let kept = self.kept_behind_barriers(truth);
+        kept.map_or(owed, |kept| kept.min(owed))
+    }
+
+    /// The shortest prefix that must be there.
+    #[must_use]
+    pub fn must_survive(&self, truth: &DeviceTruth) -> Pos {
+        self.owed(None, truth).pos
+    }
+
+    /// The last witness to what had been acknowledged before it: a write that came to be owed itself, by its answer, by a sync or by its age, or
+    /// the opening that showed the base. No harm was done to anything that was written from its hand-in until it was owed. What else was written
+    /// meanwhile may be data in bulk, in which nobody has to look for anything; but what it took to make this durable was there.
+    fn witness(&self, truth: &DeviceTruth) -> Witness {
+        let whole = |from: Nanos, to: Nanos| {
+            let mut harmed = truth.harmed_ns.iter();
+            !harmed.any(|at| (from..=to).contains(at))
+        };
+        let bears_witness = |pos: &Pos| {
+            let Some(write) = self.history.write(*pos) else {
+                return false;
+            };
+            // What changes nothing takes no writing.
+            !write.unflushed
+                && !self.history.keys_of(*pos).is_empty()
+                && self
+                    .owed_since(*pos, truth)
+                    .is_some_and(|to| whole(write.origin.handed_in_ns, to))
+        };
+        let last = self.history.positions().rev().find(bears_witness);
+        let last = last.and_then(|pos| self.history.write(pos));
+        Witness {
+            handed_in_ns: last.map_or(0, |write| write.origin.handed_in_ns),
+            opening: whole(self.base_began_ns, self.base_ns),
+        }
+    }
+
+    /// Since when this write must survive; nothing if it need not.
+    fn owed_since(&self, pos: Pos, truth: &DeviceTruth) -> Option<Nanos> {
+        let write = self.history.write(pos)?;
+        let acknowledged = write.origin.acknowledged_ns?;
+        match write.status {
+            WriteStatus::Durable => Some(acknowledged),
+            WriteStatus::Relaxed => {
+                let synced = || {
+                    let mut later = self.syncs.iter().filter(|(upto, _, _)| *upto >= pos);
+                    later.next().map(|(_, ns, _)| acknowledged.max(*ns))
+                };
+                let aged = || {
+                    let aged = acknowledged.saturating_add(self.window_ns(truth)?);
+                    let here = pos > self.history.base_pos;
+                    (here && aged <= self.cut_ns.unwrap_or(0)).then_some(aged)
+                };
+                write.synced_ns.or_else(synced).or_else(aged)
+            }
+            _ => None,
+        }
+    }
+
+    /// How long a relaxed write may be lost after it was acknowledged: the guest's window, and what the device takes beside. Nothing is
+    /// promised once an operation has failed.
+    fn window_ns(&self, truth: &DeviceTruth) -> Option<Nanos> {
+        let window = self.config.relaxed_window_ns?;
+        let device_ns = truth.slowest_ns.saturating_mul(OPERATIONS_IN_A_ROW);
+        let slack = self.config.relaxed_slack_ns.saturating_add(device_ns);
+        (truth.errors() == 0).then_some(window.saturating_add(slack))
+    }
+
+    /// The shortest prefix that must be there; with a witness, only what was acknowledged before that.
+    pub(crate) fn owed(&self, witness: Option<Witness>, truth: &DeviceTruth) -> Owed {
+        let counts = |ns: Nanos| witness.is_none_or(|witness| ns < witness.handed_in_ns);
+        let base = self.history.base_pos;
+        let cut_ns = self.cut_ns.unwrap_or(0);
+        let testified = witness.is_none_or(|witness| witness.opening);
+        let shown = testified || counts(self.base_ns) || !self.history.keeps_all();
+        let mut owed = Owed {
+            pos: if shown { base } else { 0 },
+            because: Because::Shown,
+        };
+        if !self.power_cut && shown && self.shown_pos > owed.pos {
+            owed.pos = self.shown_pos;
+        }
+        let survives_kill = !self.power_cut && self.config.policies.relaxed_survives_kill;
+        for pos in self.history.positions().rev() {
+            if pos <= owed.pos {
+                break;
+            }
+            let Some(write) = self.history.write(pos) else {
+                break;
+            };
+            let Some(acknowledged) = write.origin.acknowledged_ns else {
+                continue;
+            };
+            let covered = match write.status {
+                WriteStatus::Durable if counts(acknowledged) => self.covered_by(pos),
+                WriteStatus::Relaxed => {
+                    let aged = self
+                        .window_ns(truth)
+                        .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
+                    let must = ((aged || survives_kill) && counts(acknowledged))
+                        || write.synced_ns.is_some_and(counts);
+                    if must { pos } else { 0 }
+                }
+                _ => 0,
+            };
+            if covered > owed.pos {
+                owed = Owed {
+                    pos: covered,
+                    because: Because::Write,
+                };
+            }
+        }
+        for &(pos, ns, op) in &self.syncs {
+            if pos > owed.pos && counts(ns) {
+                owed = Owed {
+                    pos,
+                    because: Because::Sync(ns, op),
+                };
+            }
+        }
+        owed
+    }
+
+    /// Up to where a durable answer to this write covers the writes before it. One that changes nothing covers, if the guest says that it
+    /// does not count, only what made the keys absent that it was to delete.
+    fn covered_by(&self, pos: Pos) -> Pos {
+        if self.config.policies.empty_commit_covers || self.changes_certainly(pos) {
+            return pos;
+        }
+        let keys = self.history.keys_of(pos).iter();
+        keys.filter_map(|&key| self.made_absent(key, pos))
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The delete before `pos` that made a key absent; nothing if it was never there.
+    fn made_absent(&self, key: crate::keys::KeyId, pos: Pos) -> Option<Pos> {
+        let state = self.history.state(key);
+        let versions = state.versions().iter().rev();
+        let mut made = None;
+        for version in versions.filter(|version| version.pos < pos) {
+            if !version.content.is_absent() {
+                return made;
+            }
+            made = Some(version.pos);
+        }
+        made.filter(|_| !state.base().is_absent())
+    }
+
+    /// Whether a write sets a key, or deletes one that was certainly there.
+    pub(crate) fn changes_certainly(&self, pos: Pos) -> bool {
+        self.history.keys_of(pos).iter().any(|&key| {
+            let state = self.history.state(key);
+            let written = state.versions().iter().find(|version| version.pos == pos);
+            written.is_some_and(|version| !version.content.is_absent())
+                || !state.allows(pos - 1, crate::keys::Content::ABSENT)
+        })
+    }
+
+    /// The writes since the base that a recovery must show if commits come in any order that real time allows; those that were answered
+    /// before one of them was handed in must be there too.
+    pub(crate) fn must_survive_each(&self, truth: &DeviceTruth) -> Vec<Pos> {
+        let base = self.history.base_pos;
+        let cut_ns = self.cut_ns.unwrap_or(0);
+        let survives_kill = !self.power_cut && self.config.policies.relaxed_survives_kill;
+        let must = |pos: &Pos| {
+            let Some(write) = self.history.write(*pos) else {
+                return false;
+            };
+            let shown = !self.power_cut && *pos <= self.shown_pos;
+            let Some(acknowledged) = write.origin.acknowledged_ns else {
+                return shown && write.status == WriteStatus::Kept && !self.is_optional(*pos);
+            };
+            match write.status {
+                WriteStatus::Durable => {
+                    self.config.policies.empty_commit_covers || self.changes_certainly(*pos)
+                }
+                WriteStatus::Relaxed => {
+                    let aged = self
+                        .window_ns(truth)
+                        .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
+                    let mut syncs = self.syncs.iter();
+                    shown || aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op)
+                }
+                _ => false,
+            }
+        };
+        self.history
+            .positions()
+            .filter(|pos| *pos > base)
+            .filter(must)
+            .collect()
+    }
+
+    /// Whether it is open if a write took effect, although later ones did.
+    pub(crate) fn is_optional(&self, pos: Pos) -> bool {
+        self.history.keys_of(pos).iter().any(|&key| {
+            let mut versions = self.history.state(key).versions().iter();
+            versions.any(|version| version.pos == pos && version.optional)
+        })
+    }
+}

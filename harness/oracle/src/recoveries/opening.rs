@@ -1,0 +1,96 @@
+//! The answer to an opening: ready, or a refusal that the device's faults may excuse.
+
+use super::verify::message;
+use crate::oracle::Oracle;
+use crate::property::Property;
+use crate::truth::DeviceTruth;
+use crate::violation::{Symptom, Violation};
+use crate::words::answer;
+use kvsim_sim::api::{Reply, Status};
+
+/// What an opening came to, when it is no violation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opening {
+    /// The guest is open. Read back next.
+    Ready,
+    /// The guest reports damage, as it should: this device can be opened no more.
+    Damaged(String),
+    /// An honest device error stood in the way, or the device is full. Opening again may do.
+    DeviceError(String),
+    /// The guest will not have its configuration, or so small a device, when it is to create a database: a wrong scenario, not a finding.
+    Rejected(String),
+}
+
+impl Oracle {
+    /// Judges the answer to an opening.
+    ///
+    /// # Errors
+    /// The violation, if the guest refuses for no reason.
+    pub fn opened(
+        &mut self,
+        reply: &Reply,
+        truth: &DeviceTruth,
+    ) -> Result<Opening, Box<Violation>> {
+        let opening = self.opening(reply, truth)?;
+        if !matches!(opening, Opening::Ready | Opening::Rejected(_)) {
+            self.counts.reports_accepted += 1;
+        }
+        Ok(opening)
+    }
+
+    /// The same without counting it, for one oracle that judges many openings.
+    ///
+    /// # Errors
+    /// As [`Oracle::opened`].
+    pub fn opening(&self, reply: &Reply, truth: &DeviceTruth) -> Result<Opening, Box<Violation>> {
+        let refusal = |property, symptom, although: &str| {
+            let sentence = format!(
+                "{}, the guest refuses to open, answering {}, {although}",
+                self.when(),
+                answer(reply)
+            );
+            Err(Violation::new(property, symptom, sentence, self.facts()))
+        };
+        let run = &truth.this_run;
+        let failures = run.read_failures + run.write_failures + run.flush_failures + run.no_space;
+        // Nothing is on the device yet.
+        let is_first = self.crashes == 0 && self.counts.recoveries == 0;
+        match reply.status {
+            Status::Ok => return Ok(Opening::Ready),
+            Status::Invalid | Status::NoSpace if is_first && run.no_space == 0 => {
+                return Ok(Opening::Rejected(message(reply)));
+            }
+            Status::Corruption if !truth.may_be_damaged() => {
+                return refusal(
+                    Property::AcknowledgedDurable,
+                    Symptom::FalseAlarm,
+                    "although no fault has damaged what was durable",
+                );
+            }
+            Status::IoError if failures == 0 => {
+                return refusal(
+                    Property::NoFalseRefusal,
+                    Symptom::FalseAlarm,
+                    "although no operation of the device has failed since the guest was started",
+                );
+            }
+            Status::NoSpace => {
+                if let Err(although) = self.no_space(truth) {
+                    return refusal(Property::NoFalseRefusal, Symptom::RefusedToOpen, &although);
+                }
+            }
+            Status::NotFound | Status::ReadOnly | Status::Invalid | Status::Closed => {
+                return refusal(
+                    Property::NoFalseRefusal,
+                    Symptom::RefusedToOpen,
+                    "although it has opened this device before, or was told nothing wrong",
+                );
+            }
+            Status::Corruption | Status::IoError => {}
+        }
+        Ok(match reply.status {
+            Status::Corruption => Opening::Damaged(message(reply)),
+            _ => Opening::DeviceError(message(reply)),
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Requests and answers that are kept until a recovery has been read back.
+
+use crate::truth::DeviceTruth;
+use kvsim_sim::api::{Mutation, Reply, Request, RequestId};
+use kvsim_simdisk::Nanos;
+use std::collections::BTreeSet;
+
+/// What the oracle would have been told.
+#[derive(Debug, Clone)]
+pub(crate) enum Event {
+    HandedIn {
+        now: Nanos,
+        client: u32,
+        id: RequestId,
+        request: Request,
+    },
+    Replied {
+        now: Nanos,
+        reply: Reply,
+        truth: DeviceTruth,
+    },
+}
+
+/// Requests and answers that wait to be judged.
+#[derive(Debug, Clone)]
+pub(crate) struct Deferred {
+    pub(crate) began_ns: Nanos,
+    pub(crate) events: Vec<Event>,
+    pub(crate) handed_in: u64,
+    pub(crate) replied: u64,
+}
+
+impl Deferred {
+    pub(crate) fn hand_in(&mut self, now: Nanos, client: u32, id: RequestId, request: &Request) {
+        self.handed_in += 1;
+        self.events.push(Event::HandedIn {
+            now,
+            client,
+            id,
+            request: request.clone(),
+        });
+    }
+
+    pub(crate) fn reply(&mut self, now: Nanos, reply: &Reply, truth: &DeviceTruth) {
+        self.replied += 1;
+        self.events.push(Event::Replied {
+            now,
+            reply: reply.clone(),
+            truth: truth.clone(),
+        });
+    }
+
+    /// The names of all keys that were to be written.
+    pub(crate) fn written(&self) -> BTreeSet<&[u8]> {
+        let mut names: BTreeSet<&[u8]> = BTreeSet::new();
+        for event in &self.events {
+            let Event::HandedIn { request, .. } = event else {
+                continue;
+            };
+            match request {
+                Request::Put { key, .. } | Request::Delete { key, .. } => drop(names.insert(key)),
+                Request::Batch { mutations, .. } => {
+                    names.extend(mutations.iter().map(|mutation| {
+                        let (Mutation::Put { key, .. } | Mutation::Delete { key }) = mutation;
+                        &key[..]
+                    }))
+                }
+                _ => {}
+            }
+        }
+        names
+    }
+}

@@ -1,0 +1,62 @@
+//! From a scenario and a seed to the world that they describe.
+
+use kvsim_sim::{GuestLimits, Program, TraceMode, WorldConfig};
+use kvsim_simdisk::{FaultConfig, FaultKind, FlushKind};
+
+use crate::scenario::Scenario;
+use kvsim_oracle::{Limits, OracleConfig};
+
+/// What the world of this seed is made from.
+pub fn world_config(scenario: &Scenario, seed: u64, trace: TraceMode) -> WorldConfig {
+    WorldConfig {
+        seed,
+        device: scenario.device.clone(),
+        faults: scenario.faults.clone(),
+        limits: GuestLimits {
+            memory_bytes_max: scenario.guest.memory_bytes_max,
+            fuel_per_call: scenario.guest.fuel_per_call,
+            events_per_answer: scenario.guest.events_per_answer,
+        },
+        fuel_ps: scenario.guest.cpu_ps_per_fuel,
+        options: scenario
+            .guest
+            .options
+            .iter()
+            .map(|(name, text)| (name.clone(), text.0.clone()))
+            .collect(),
+        db_id: database_id(seed),
+        trace,
+    }
+}
+
+/// How the oracle judges this guest in this scenario; `lies` if the device is asked for any.
+pub fn oracle_config(scenario: &Scenario, program: &dyn Program, lies: bool) -> OracleConfig {
+    let stated = program.policies();
+    // A scenario that was loaded has only policies that there are.
+    let policies = scenario.guest.policies(stated).unwrap_or(stated);
+    let flush_only_orders = scenario.device.flush == FlushKind::Barrier;
+    let block_bytes = u64::from(scenario.device.physical_block_bytes);
+    let option = scenario.guest.options.get("relaxed_window_ns");
+    let window_ns = policies.relaxed_window_ns(option.map(|text| text.0.as_str()));
+    OracleConfig {
+        keep_history: lies || flush_only_orders,
+        flush_only_orders,
+        relaxed_window_ns: scenario.check.relaxed_window_ns.or(window_ns),
+        relaxed_slack_ns: scenario.check.relaxed_slack_ns,
+        policies,
+        limits: Limits::of(&policies, block_bytes, |name| {
+            let option = scenario.guest.options.get(name);
+            option.map(|text| text.0.as_str())
+        }),
+    }
+}
+
+/// The identity that a database made on this device gets.
+fn database_id(seed: u64) -> [u8; 16] {
+    xxhash_rust::xxh3::xxh3_128_with_seed(b"database", seed).to_le_bytes()
+}
+
+/// Whether the scenario asks the device to lie.
+pub fn lies(faults: &FaultConfig) -> bool {
+    faults.asked().into_iter().any(FaultKind::is_lie)
+}

@@ -1,0 +1,10 @@
+//! Looks for what is to blame for a failing case; [`kvsim_findings::blame`] says what can come of that.
+
+mod conditions;
+mod faults;
+mod replay;
+mod search;
+mod timeline;
+mod together;
+
+pub use replay::{blame, replay};

@@ -1,0 +1,97 @@
+//! Where no single thing helps: all things of a kind done at once, and then as few of them as are enough.
+
+use kvsim_sim::{Effort, Mend, Place};
+use kvsim_simdisk::OpId;
+
+use super::search::{Suspect, Tier};
+use crate::fewer::fewer;
+use kvsim_findings::blame::{Cure, Missing};
+
+impl Suspect<'_> {
+    /// A smallest set of things that help only together; nothing if not even all of them do.
+    pub(super) fn cures_together(&mut self, tier: Tier) -> Vec<Cure> {
+        if self.is_over() || (tier != Tier::Told && self.hopeful(tier == Tier::Ordered).is_empty())
+        {
+            return Vec::new();
+        }
+        let all = self.everything(tier);
+        if all.is_empty() || !self.all_help_together(&all) {
+            return Vec::new();
+        }
+        let few = fewer(all, &mut |rest| {
+            !rest.is_empty() && self.all_help_together(rest)
+        });
+        if self.is_over() {
+            return Vec::new();
+        }
+        if tier == Tier::Durable && !self.is_missed(&few) {
+            self.only_torn = true;
+            return Vec::new();
+        }
+        few.iter().map(|mend| self.said(mend)).collect()
+    }
+
+    /// All that can be done of a kind, in every process run that is cut.
+    fn everything(&self, tier: Tier) -> Vec<Mend> {
+        let mut all = Vec::new();
+        for life in 0..=self.last {
+            for place in self.places(life) {
+                let (place, effort) = match (tier, place) {
+                    (Tier::Durable, Place::Submitting(op)) if self.timeline.is_cached_write(op) => {
+                        (Place::Submitted(op), Effort::WriteThrough)
+                    }
+                    (Tier::Told, Place::Replying(id)) if self.timeline.is_rash(life, id) => {
+                        (place, Effort::Later(OpId::MAX))
+                    }
+                    (Tier::Told, Place::Replying(_)) | (Tier::Ordered, Place::Submitting(_)) => {
+                        (place, Effort::Barrier)
+                    }
+                    _ => continue,
+                };
+                all.push(Mend {
+                    incarnation: life as u64 + 1,
+                    place,
+                    effort,
+                });
+            }
+        }
+        all
+    }
+
+    /// Whether what these save is missed where it is lost altogether, and not only where it is torn.
+    fn is_missed(&mut self, mends: &[Mend]) -> bool {
+        (0..=self.last).all(|life| {
+            let here = mends
+                .iter()
+                .filter(|mend| mend.incarnation == life as u64 + 1);
+            let ops: Vec<OpId> = here
+                .filter_map(|mend| match mend.place {
+                    Place::Submitted(op) => Some(op),
+                    _ => None,
+                })
+                .collect();
+            self.harms_lost(life, &ops)
+        })
+    }
+
+    fn said(&self, mend: &Mend) -> Cure {
+        let life = usize::try_from(mend.incarnation - 1).unwrap_or(0);
+        let what = self.timeline.what(mend.place);
+        let (missing, sentence) = match mend.effort {
+            Effort::WriteThrough => (Missing::WriteThrough, format!("{what} written through")),
+            Effort::Later(_) => (
+                Missing::LaterAnswer,
+                format!("{what} not given, since nothing is written for it"),
+            ),
+            _ => {
+                let missing = match mend.place {
+                    Place::Replying(_) => Missing::LaterAnswer,
+                    _ => Missing::Barrier,
+                };
+                let until = "held back until all that was submitted before it is durable";
+                (missing, format!("{what} {until}"))
+            }
+        };
+        self.cure(missing, life, &sentence)
+    }
+}

@@ -1,0 +1,302 @@
+//! One crash state: pull the plug, recover in a fresh instance, read back, judge; then, if it is to go deeper, work and see every
+//! moment of that.
+
+use std::sync::Arc;
+
+use kvsim_sim::World;
+use kvsim_simdisk::{CrashKind, CrashState};
+
+use super::errors;
+use super::known::{Before, Number, Recoveries};
+use super::point::{Lived, Point, Recorder, Trail, crash};
+use super::states::least;
+use super::toll::{Toll, work};
+use kvsim_drive::case::{Incarnation, Source, Stop, Transcript, blame_the_crash};
+use kvsim_findings::explore::ErrorCounts;
+use kvsim_oracle::{Ending, Observation, Oracle, Violation};
+use kvsim_scenario::Scenario;
+use kvsim_scenario::case::{Case, CaseCrash, CaseLife};
+
+/// A state to be judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub(crate) life: &'a Arc<Lived>,
+    pub(crate) point: &'a Point,
+    pub(crate) kind: CrashKind,
+    pub(crate) state: &'a CrashState,
+    pub(crate) then: Then,
+}
+
+/// What follows on a recovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// Nothing.
+    Nothing,
+    /// Work, one more cut that keeps the least, and one more recovery.
+    Again,
+    /// Work, and each of its moments is a crash point.
+    Deeper,
+}
+
+/// What a state came to.
+pub(crate) enum Judged {
+    /// All properties hold.
+    Legal {
+        /// The life that followed and its points, if it was to go deeper.
+        deeper: Option<(Arc<Lived>, Vec<Point>)>,
+        /// Recoveries that it took; 0 if the one of another state did.
+        recoveries: u64,
+        /// Recoveries in which the device failed.
+        errors: ErrorCounts,
+    },
+    /// The guest reports damage or a device error, as it may.
+    Reported,
+    /// One does not.
+    Violation(Box<Violation>, Box<Case>),
+    /// It cannot be judged.
+    Failed(Failed),
+}
+
+/// Why a state cannot be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failed {
+    Rejected(String),
+    Invalid(String),
+    OutOfEvents,
+}
+
+/// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well, and if it may
+/// one that is known does.
+/// Beside each: what the recoveries took that it needed.
+pub(crate) fn judge_alike(
+    scenario: &Scenario,
+    tasks: &[Task<'_>],
+    known: &mut Recoveries,
+) -> Vec<(Judged, Toll)> {
+    let Some((first, others)) = tasks.split_first() else {
+        return Vec::new();
+    };
+    let mut toll = Toll::default();
+    let (judged, recovery) = judge(scenario, first, known, &mut toll);
+    let judged = failing(scenario, first, judged, &mut toll);
+    let mut all = vec![(judged, toll)];
+    for task in others {
+        let is_known =
+            recovery.is_some_and(|number| is_legal(scenario, task, known.transcript(number)));
+        let mut toll = Toll::default();
+        let judged = if is_known {
+            legal(None, 0)
+        } else {
+            judge(scenario, task, known, &mut toll).0
+        };
+        let judged = failing(scenario, task, judged, &mut toll);
+        all.push((judged, toll));
+    }
+    all
+}
+
+/// A state that is legal as long as the device does what it is told, judged with a device that fails in the recovery.
+fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, toll: &mut Toll) -> Judged {
+    match judged {
+        Judged::Legal {
+            deeper, recoveries, ..
+        } if !scenario.explore.recovery_errors.is_empty() => {
+            match errors::judge_failing(scenario, task, toll) {
+                Ok(errors) => Judged::Legal {
+                    deeper,
+                    recoveries,
+                    errors,
+                },
+                Err((stop, case)) => ended(stop, || *case),
+            }
+        }
+        judged => judged,
+    }
+}
+
+/// Whether what a recovery of the same bytes showed is legal here too. If not, or if it cannot be told, the state is judged by itself.
+fn is_legal(scenario: &Scenario, task: &Task<'_>, transcript: &Transcript) -> bool {
+    let oracle = task.point.oracle_after(task.kind);
+    let Some(seen) = transcript.read_by(oracle, &scenario.check) else {
+        return false;
+    };
+    let truth = transcript.truth();
+    let same = task
+        .point
+        .twin(task.life, task.kind)
+        .is_none_or(|twin| oracle.same_recovery(twin, &seen, truth).is_ok());
+    same && oracle.judge(&seen, truth).is_ok()
+}
+
+/// Judges a state; and by which recovery, if it was a mere recovery and all was well.
+fn judge(
+    scenario: &Scenario,
+    task: &Task<'_>,
+    known: &mut Recoveries,
+    toll: &mut Toll,
+) -> (Judged, Option<Number>) {
+    let Task {
+        life,
+        point,
+        kind,
+        state,
+        then,
+    } = *task;
+    let mut world = match point.moment.crashed(kind, state) {
+        Ok(world) => world,
+        Err(error) => return (failed(Failed::Invalid(error.to_string())), None),
+    };
+    // A device that kept its power may still be at work, so its contents do not say all.
+    let is_mere = then == Then::Nothing && kind == CrashKind::Power;
+    let bytes = is_mere.then(|| Before::of(world.device())).flatten();
+    if let Some(bytes) = &bytes {
+        if let Some(number) = known.find(bytes)
+            && is_legal(scenario, task, known.transcript(number))
+        {
+            return (legal(None, 0), Some(number));
+        }
+        world.note_reads();
+    }
+    let (settled, before) = (world.device().pending().is_empty(), work(&world));
+    let source = match (&life.after, then) {
+        (_, Then::Nothing) => Source::listed(&[]),
+        (Some(requests), _) => Source::listed(requests),
+        (None, _) => {
+            let mut clients = life.clients.clone();
+            clients.crashed();
+            Source::drawn(clients, scenario.explore.work)
+        }
+    };
+    let recorder = (then == Then::Deeper).then(Recorder::default);
+    let crashes = life.crashes + 1;
+    let oracle = Arc::clone(point.oracle_after(kind));
+    let mut next = Incarnation::new(world, oracle, source, scenario, crashes, recorder);
+    if then == Then::Nothing {
+        next.keep_transcript();
+    }
+    let shown = live(&mut next, point.twin(life, kind), then);
+    if shown.is_err() || then != Then::Again {
+        toll.add(&next.world, before);
+    }
+    let log = std::mem::take(&mut next.log);
+    let lived = |log, clients, shown| Lived {
+        trail: Some(Arc::new(Trail {
+            life: Arc::clone(life),
+            crash: crash(point, kind, state),
+            sent: point.sent,
+        })),
+        log,
+        clients,
+        after: None,
+        shown,
+        settled,
+        crashes,
+        faults: Vec::new(),
+    };
+    let case = |log: Vec<_>, crash| {
+        let sent = log.len();
+        lived(log, life.clients.clone(), None).case(sent, crash)
+    };
+    let shown = match shown {
+        Ok(shown) => shown,
+        Err(stop) => return (ended(stop, || case(log, None)), None),
+    };
+    match then {
+        Then::Nothing => {
+            let transcript = next.take_transcript();
+            let reads = next.world.device().reads();
+            let kept = transcript.map(|transcript| known.keep(bytes, reads, transcript));
+            (legal(None, 1), kept)
+        }
+        Then::Deeper => {
+            let clients = match &next.source {
+                Source::Drawn { workload, .. } => (**workload).clone(),
+                Source::Listed { .. } => life.clients.clone(),
+            };
+            let lived = Arc::new(lived(log, clients, Some(Arc::new(shown))));
+            let (_, _, recorder) = next.end();
+            let points = recorder.unwrap_or_default().points;
+            (legal(Some((lived, points)), 1), None)
+        }
+        Then::Again => {
+            let crash = CaseCrash {
+                after_event: next.events(),
+                kind: CrashKind::Power,
+                survivors: least(next.world.device()).survivors,
+            };
+            let (world, oracle, _) = next.end();
+            let judged = match once_more(scenario, (world, oracle, before), &crash, crashes, toll) {
+                Ok(()) => legal(None, 2),
+                Err(stop) => ended(stop, || {
+                    let mut case = case(log, Some(crash));
+                    case.lives.push(CaseLife::default());
+                    case
+                }),
+            };
+            (judged, None)
+        }
+    }
+}
+
+/// Recovers and judges; and works if it is to go on.
+fn live(
+    next: &mut Incarnation<'_, Option<Recorder>>,
+    twin: Option<&Observation>,
+    then: Then,
+) -> Result<Observation, Stop> {
+    let mut recovered = next.recover();
+    if let Err(Stop::Violation(violation)) = &mut recovered {
+        blame_the_crash(violation, twin.is_some());
+    }
+    let shown = recovered?;
+    if then == Then::Nothing {
+        next.judge(&shown, twin)?;
+        return Ok(shown);
+    }
+    next.adopt(&shown, twin)?;
+    next.work()?;
+    Ok(shown)
+}
+
+/// One more cut, and one more recovery.
+fn once_more(
+    scenario: &Scenario,
+    (mut world, mut oracle, before): (World, Arc<Oracle>, u64),
+    crash: &CaseCrash,
+    crashes: u64,
+    toll: &mut Toll,
+) -> Result<(), Stop> {
+    let now = world.now();
+    world
+        .crash_with(crash.kind, &crash.state())
+        .map_err(|error| Stop::Invalid(error.to_string()))?;
+    Arc::make_mut(&mut oracle).stopped(now, Ending::Crash);
+    let source = Source::listed(&[]);
+    let mut last = Incarnation::new(world, oracle, source, scenario, crashes + 1, ());
+    let shown = last.recover();
+    toll.add(&last.world, before);
+    last.judge(&shown?, None).map(drop)
+}
+
+fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {
+    Judged::Legal {
+        deeper,
+        recoveries,
+        errors: ErrorCounts::default(),
+    }
+}
+
+fn failed(why: Failed) -> Judged {
+    Judged::Failed(why)
+}
+
+fn ended(stop: Stop, case: impl FnOnce() -> Case) -> Judged {
+    match stop {
+        Stop::Violation(violation) => Judged::Violation(violation, Box::new(case())),
+        Stop::Damaged(_) | Stop::DeviceError(_) => Judged::Reported,
+        Stop::Rejected(message) => failed(Failed::Rejected(message)),
+        Stop::Invalid(what) => failed(Failed::Invalid(what)),
+        Stop::OutOfEvents => failed(Failed::OutOfEvents),
+        Stop::Cut => unreachable!("nobody cuts it"),
+    }
+}

@@ -1,0 +1,158 @@
+//! Recoveries that are known, and the states that they do for.
+//!
+//! A guest is deterministic: what it does follows from what it is handed. So two devices that are alike in all that a recovery has read
+//! are recovered in the same way, event for event, whatever else they hold; and the answers of the one are those of the other. A torn
+//! page of a checkpoint that no superblock refers to yet is never looked at, but doubles the states.
+//!
+//! Invariants: a recovery does only for states of the same bytes in every block that it read, on a device of the same size and with the
+//! same number of operations before it (on which the time of each depends), where no fault can befall an operation. What is owed is judged
+//! for each state by itself, and a state of which that does not say that all is well is recovered by itself.
+
+use kvsim_simdisk::{Device, Image, OpId};
+
+use kvsim_drive::case::Transcript;
+
+/// Recoveries of states that lie near each other.
+#[derive(Default)]
+pub(crate) struct Recoveries {
+    known: Vec<Recovered>,
+}
+
+/// Names a known recovery.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Number(usize);
+
+struct Recovered {
+    before: Option<Before>,
+    /// Where it read, without doubles.
+    reads: Vec<(u64, u64)>,
+    transcript: Transcript,
+}
+
+/// A device that was not recovered yet.
+pub(crate) struct Before {
+    image: Image,
+    next_op: OpId,
+}
+
+impl Before {
+    /// What decides a recovery of this device, if nothing else does.
+    pub(crate) fn of(device: &Device) -> Option<Before> {
+        let decides = device.is_faultless() && device.pending().is_empty();
+        decides.then(|| Before {
+            image: device.image().clone(),
+            next_op: device.next_op(),
+        })
+    }
+
+    /// Whether the other one is recovered in the same way by a recovery that reads here. A read that tells two apart is likely to tell the next two
+    /// apart, so it goes first from now on.
+    fn is_alike(&self, other: &Before, reads: &mut [(u64, u64)]) -> bool {
+        if self.next_op != other.next_op || self.image.len_bytes() != other.image.len_bytes() {
+            return false;
+        }
+        let differs = |&(offset, len_bytes): &(u64, u64)| {
+            !self.image.is_same_in(&other.image, offset, len_bytes)
+        };
+        match reads.iter().position(differs) {
+            Some(at) => {
+                reads.swap(0, at);
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+impl Recoveries {
+    /// The recovery of such a device, if there was one.
+    pub(crate) fn find(&mut self, before: &Before) -> Option<Number> {
+        let is_such = |known: &mut Recovered| {
+            let known_before = known.before.as_ref();
+            known_before.is_some_and(|known_before| known_before.is_alike(before, &mut known.reads))
+        };
+        self.known.iter_mut().rposition(is_such).map(Number)
+    }
+
+    /// What a recovery showed.
+    pub(crate) fn transcript(&self, number: Number) -> &Transcript {
+        &self.known[number.0].transcript
+    }
+
+    /// Keeps a recovery, and where it read: offsets and lengths. Without `before` it is not found again.
+    pub(crate) fn keep(
+        &mut self,
+        before: Option<Before>,
+        reads: &[(u64, u64)],
+        transcript: Transcript,
+    ) -> Number {
+        let size = before.as_ref().map_or(0, |before| before.image.len_bytes());
+        let mut reads = reads.to_vec();
+        reads.sort_unstable();
+        reads.dedup();
+        // What lies beyond the end the recovery itself has put there.
+        reads.retain_mut(|(offset, len_bytes)| {
+            *len_bytes = size.saturating_sub(*offset).min(*len_bytes);
+            *len_bytes > 0
+        });
+        self.known.push(Recovered {
+            before,
+            reads,
+            transcript,
+        });
+        Number(self.known.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvsim_simdisk::{DeviceConfig, FaultConfig, Op};
+
+    /// A device that holds these bytes, one in each of its first blocks, and had so many operations before.
+    fn device(blocks: &[u8], ops: usize, faults: &FaultConfig) -> Device {
+        let mut image = Image::new(1 << 20);
+        for (at, &byte) in (0..).zip(blocks) {
+            image.write(at * 4096, &[byte; 4096]);
+        }
+        let config = DeviceConfig::default();
+        let mut device = Device::with_image(&config, faults, 1, image).unwrap();
+        for _ in 0..ops {
+            device.submit(0, 0, Op::Flush).unwrap();
+            device.complete_next();
+        }
+        device
+    }
+
+    /// Goal: a recovery does for a device that differs where it did not read, and for no other. Method: one that read two of three
+    /// blocks, against a change in each, another number of operations, a device that may fail, and one that was not to be kept.
+    #[test]
+    fn a_recovery_does_where_all_that_it_read_is_the_same() {
+        let honest = FaultConfig::default();
+        let before = |blocks: &[u8], ops| Before::of(&device(blocks, ops, &honest)).unwrap();
+        let mut known = Recoveries::default();
+        known.keep(None, &[], Transcript::default());
+        let reads = [(8192, 4096), (0, 512), (0, 512), ((1 << 20) - 512, 4096)];
+        let kept = known.keep(Some(before(&[1, 2, 3], 5)), &reads, Transcript::default());
+        let mut found = |before| known.find(&before).map(|number| number.0);
+        assert_eq!(found(before(&[1, 2, 3], 5)), Some(kept.0));
+        assert_eq!(found(before(&[1, 9, 3], 5)), Some(kept.0), "not read");
+        assert_eq!(found(before(&[9, 2, 3], 5)), None, "read in part");
+        assert_eq!(found(before(&[1, 2, 9], 5)), None, "read");
+        assert_eq!(found(before(&[1, 2, 3], 6)), None, "other times");
+        let faults = FaultConfig {
+            read_error: 0.1,
+            ..honest.clone()
+        };
+        assert!(Before::of(&device(&[1, 2, 3], 5, &faults)).is_none());
+        let mut pending = device(&[1, 2, 3], 5, &honest);
+        let data = vec![1; 4096].into();
+        let write = Op::Write {
+            offset: 0,
+            data,
+            through: false,
+        };
+        pending.submit(0, 0, write).unwrap();
+        assert!(Before::of(&pending).is_none());
+    }
+}

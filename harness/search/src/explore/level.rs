@@ -1,0 +1,558 @@
+//! Walks the states of many crash points: lists them, passes over what was seen before, judges the rest, and goes deeper.
+//!
+//! Points between which the contents of the device did not change form a *group*: they share the states of their power cuts. Groups are
+//! taken in *batches*, and a batch is what a shard has or has not: only within one are states of the same bytes recovered
+//! together, and below the first depth what was seen is remembered for each point of the recording by itself. So no shard needs to
+//! know what another does.
+//!
+//! Invariant: what is new and what was seen before is decided in the order of the points and of their states, by one thread; other
+//! threads only build images and judge. So the counts, the first violation and the report are the same with any number of jobs.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use hashbrown::{HashMap, HashSet};
+use kvsim_simdisk::{CrashKind, CrashState, PendingKind};
+use xxhash_rust::xxh3::{Xxh3, Xxh3DefaultBuilder, xxh3_64, xxh3_128};
+
+use super::found::Found;
+use super::judge::{Failed, Judged, Task, Then, judge_alike};
+use super::known::Recoveries;
+use super::point::{Lived, Point};
+use super::states::{States, states};
+use super::toll::{PER_POINT, PER_STATE, Toll};
+use crate::parallel::{STRIDE, map};
+use kvsim_api::coverage::MarkCounts;
+use kvsim_drive::control::Control;
+use kvsim_findings::explore::{LeftOutCounts, Level, PointCount};
+use kvsim_oracle::{Class, Violation};
+use kvsim_scenario::Scenario;
+
+/// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
+const POINTS_AT_ONCE: [usize; 2] = [32, 1_024];
+/// So many images one after the other are judged by one thread, and share recoveries.
+const NEAR_AT_ONCE: usize = 64;
+/// States judged at once above the last depth, where each leaves a life behind with all its points.
+const LIVES_AT_ONCE: usize = 256;
+/// States judged at once where work is bounded.
+const JUDGED_AT_ONCE: usize = 256;
+
+/// A walk through all levels.
+pub(crate) struct Walk<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) control: &'a Control,
+    pub(crate) jobs: NonZeroUsize,
+    pub(crate) seed: u64,
+    /// Of the batches of the recording, those are judged whose number leaves `shard.0` when divided by `shard.1`.
+    pub(crate) shard: (u64, u64),
+    /// Passing over what was seen before; off in a test that holds the results of both against each other.
+    pub(crate) skip_seen: bool,
+    /// Only violations of this class count.
+    pub(crate) wanted: Option<Class>,
+    pub(crate) seen: HashSet<u128, Xxh3DefaultBuilder>,
+    /// By depth, from 1.
+    pub(crate) levels: Vec<Level>,
+    pub(crate) found: Vec<Found>,
+    /// The guest's marks, of all states that were judged.
+    pub(crate) marks: MarkCounts,
+    /// Work so far.
+    pub(crate) work: u64,
+    /// It ends after so much work, or some states later.
+    pub(crate) work_max: u64,
+}
+
+/// Why a walk ended before its end.
+pub(crate) enum Ended {
+    /// Somebody asked for it.
+    Stopped,
+    /// There are as many violations as are wanted, or it took as much work as was granted.
+    Enough,
+    /// A state could not be judged.
+    Failed(Failed),
+}
+
+/// States with what tells each apart from others, obligations aside.
+#[derive(Default)]
+struct Listed {
+    states: States,
+    keys: Vec<u128>,
+}
+
+/// What can be left of the points of a group.
+struct Group {
+    /// By a power cut: the same for all of them.
+    cuts: Listed,
+    /// By a killed process, of each: it depends on what is under way.
+    killed: Vec<Killed>,
+}
+
+/// What a killed process leaves at a point.
+#[derive(Clone, Copy)]
+enum Killed {
+    Image(u128),
+    /// Processes are not killed.
+    Never,
+    /// Nothing is taken of this point.
+    NotTaken,
+}
+
+impl Killed {
+    fn image(self) -> Option<u128> {
+        match self {
+            Killed::Image(image) => Some(image),
+            Killed::Never | Killed::NotTaken => None,
+        }
+    }
+}
+
+static NOTHING: Listed = Listed {
+    states: States::NONE,
+    keys: Vec::new(),
+};
+
+/// A state that is new.
+struct New<'a> {
+    point: usize,
+    /// Its bytes.
+    image: u128,
+    kind: CrashKind,
+    state: &'a CrashState,
+    then: Then,
+}
+
+/// A point, its life, and the number of the point of the recording that it comes from.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    life: &'a Arc<Lived>,
+    point: &'a Point,
+    origin: u64,
+}
+
+impl Place<'_> {
+    /// Whether power cuts leave the same here and there.
+    fn is_alike(&self, other: &Place<'_>) -> bool {
+        Arc::ptr_eq(self.life, other.life)
+            && self.point.moment.device().contents() == other.point.moment.device().contents()
+    }
+}
+
+/// What a killed process leaves: everything that it submitted.
+static KILLED: CrashState = CrashState {
+    survivors: Vec::new(),
+};
+
+impl<'a> Walk<'a> {
+    /// A walk through all states, each of them once, until its end.
+    pub(crate) fn new(
+        scenario: &'a Scenario,
+        control: &'a Control,
+        jobs: NonZeroUsize,
+        seed: u64,
+    ) -> Walk<'a> {
+        Walk {
+            scenario,
+            control,
+            jobs,
+            seed,
+            shard: (0, 1),
+            skip_seen: true,
+            wanted: None,
+            seen: HashSet::default(),
+            levels: Vec::new(),
+            found: Vec::new(),
+            marks: MarkCounts::default(),
+            work: 0,
+            work_max: u64::MAX,
+        }
+    }
+
+    /// Walks the points of the recording. Gives the counts of each.
+    pub(crate) fn points(
+        &mut self,
+        life: &Arc<Lived>,
+        points: &[Point],
+    ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
+        self.points_from(0, life, points)
+    }
+
+    /// Walks points of which the first has this number.
+    pub(crate) fn points_from(
+        &mut self,
+        first: u64,
+        life: &Arc<Lived>,
+        points: &[Point],
+    ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
+        let mut counts = Vec::new();
+        let places: Vec<Place<'_>> = (first..)
+            .zip(points)
+            .map(|(origin, point)| Place {
+                life,
+                point,
+                origin,
+            })
+            .collect();
+        for (number, batch) in (0..).zip(batches(&places, POINTS_AT_ONCE[0])) {
+            let is_ours = number % self.shard.1 == self.shard.0;
+            if let Err(ended) = self.batch(batch, 1, is_ours, &mut counts) {
+                return Err((counts, ended));
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Takes points at once, and judges what is new of them if they are ours.
+    fn batch(
+        &mut self,
+        places: &[Place<'_>],
+        depth: u32,
+        is_ours: bool,
+        counts: &mut Vec<PointCount>,
+    ) -> Result<(), Ended> {
+        if self.work >= self.work_max {
+            return Err(Ended::Enough);
+        }
+        let groups = self.list(places)?;
+        let listed = groups.iter().map(|group| group.cuts.keys.len() as u64);
+        self.work += PER_STATE * listed.sum::<u64>() + PER_POINT * places.len() as u64;
+        let mut new = Vec::new();
+        let mut here = Vec::new();
+        for group in &groups {
+            for killed in &group.killed {
+                let at = here.len();
+                let place = places[at];
+                let cuts: &Listed = match killed {
+                    Killed::NotTaken => &NOTHING,
+                    _ => &group.cuts,
+                };
+                let killed = killed.image();
+                let mut count = nothing_judged(place.point, &cuts.states, killed.is_some());
+                let all = cuts.states.taken.iter().zip(&cuts.keys);
+                let all = all
+                    .map(|(state, image)| (CrashKind::Power, state, *image))
+                    .chain(killed.map(|image| (CrashKind::Process, &KILLED, image)));
+                for (kind, state, image) in all {
+                    let key = with_obligations(image, place, kind, depth);
+                    if !self.seen.insert(key) && self.skip_seen {
+                        count.skipped += 1;
+                        continue;
+                    }
+                    count.distinct += 1;
+                    if is_ours {
+                        new.push(New {
+                            point: at,
+                            image,
+                            kind,
+                            state,
+                            then: self.then(key, depth),
+                        });
+                    }
+                }
+                here.push(count);
+            }
+        }
+        let end = self.judge_all(places, &new, depth, &mut here);
+        for count in &here {
+            self.level(depth).add(count);
+        }
+        counts.append(&mut here);
+        end
+    }
+
+    fn level(&mut self, depth: u32) -> &mut Level {
+        let at = depth as usize - 1;
+        if self.levels.len() <= at {
+            self.levels.resize_with(at + 1, Level::default);
+        }
+        &mut self.levels[at]
+    }
+
+    /// Lists the states of each group.
+    fn list(&self, places: &[Place<'_>]) -> Result<Vec<Group>, Ended> {
+        let explore = &self.scenario.explore;
+        let power = self.scenario.run.power_weight > 0;
+        let groups: Vec<&[Place<'_>]> = places.chunk_by(Place::is_alike).collect();
+        let lists = map(self.jobs, STRIDE, &groups, |group| {
+            if self.control.stopped().is_some() {
+                return None;
+            }
+            let device = group[0].point.moment.device();
+            let mut cuts = Listed::default();
+            if power {
+                cuts.states = states(device, explore, self.seed ^ device.changes());
+                // Every state is legal; what is not would be judged, and would fail as such.
+                let key = |state| device.image_hash_after(state).unwrap_or(0);
+                cuts.keys = cuts.states.taken.iter().map(key).collect();
+            }
+            let killed = |place: &Place<'_>| match place.point {
+                point if point.is_in_flush() && !explore.in_flush => Killed::NotTaken,
+                point if explore.process_crash => Killed::Image(killed_key(point)),
+                _ => Killed::Never,
+            };
+            Some(Group {
+                cuts,
+                killed: group.iter().map(killed).collect(),
+            })
+        });
+        lists
+            .into_iter()
+            .collect::<Option<_>>()
+            .ok_or(Ended::Stopped)
+    }
+
+    /// What follows on the recovery of a state. Which states are looked at again is drawn by what they are.
+    fn then(&self, key: u128, depth: u32) -> Then {
+        let explore = &self.scenario.explore;
+        if depth < explore.depth {
+            return Then::Deeper;
+        }
+        let hash = xxh3_64(&key.to_le_bytes());
+        if explore.again_every > 0 && hash.is_multiple_of(explore.again_every) {
+            Then::Again
+        } else {
+            Then::Nothing
+        }
+    }
+
+    fn judge_all(
+        &mut self,
+        places: &[Place<'_>],
+        new: &[New<'_>],
+        depth: u32,
+        counts: &mut [PointCount],
+    ) -> Result<(), Ended> {
+        let goes_deeper = depth < self.scenario.explore.depth;
+        let at_once = if goes_deeper {
+            LIVES_AT_ONCE
+        } else if self.work_max < u64::MAX {
+            JUDGED_AT_ONCE
+        } else {
+            new.len().max(1)
+        };
+        for part in new.chunks(at_once) {
+            if self.work >= self.work_max {
+                return Err(Ended::Enough);
+            }
+            let judged = self.judge_part(places, part);
+            let mut lives = Vec::new();
+            let mut stopped = false;
+            for (new, judged) in part.iter().zip(judged) {
+                let Some((judged, toll)) = judged else {
+                    stopped = true;
+                    continue;
+                };
+                self.marks.add_all(&toll.marks);
+                self.work += toll.work;
+                counts[new.point].checked += 1;
+                match judged {
+                    Judged::Legal {
+                        deeper,
+                        recoveries,
+                        errors,
+                    } => {
+                        self.level(depth).recoveries += recoveries;
+                        self.level(depth).errors.add(&errors);
+                        let origin = places[new.point].origin;
+                        lives.extend(deeper.map(|(life, points)| (life, points, origin)));
+                    }
+                    Judged::Reported => self.level(depth).reported += 1,
+                    Judged::Violation(violation, _) if !self.wants(&violation) => {}
+                    Judged::Violation(violation, case) => {
+                        self.found.push(Found {
+                            violation,
+                            case,
+                            depth,
+                            origin: places[new.point].origin,
+                        });
+                        if self.scenario.explore.violations_max == 1 {
+                            return Err(Ended::Enough);
+                        }
+                    }
+                    Judged::Failed(failed) => return Err(Ended::Failed(failed)),
+                }
+            }
+            if self.found.len() as u64 >= self.scenario.explore.violations_max {
+                let most = usize::try_from(self.scenario.explore.violations_max);
+                self.found.truncate(most.unwrap_or(usize::MAX));
+                return Err(Ended::Enough);
+            }
+            if stopped {
+                return Err(Ended::Stopped);
+            }
+            self.deeper(&lives, depth + 1)?;
+        }
+        Ok(())
+    }
+
+    fn wants(&self, violation: &Violation) -> bool {
+        self.wanted.is_none_or(|class| class == violation.class())
+    }
+
+    /// Judges states, those of the same bytes together; nothing for those that were not come to.
+    fn judge_part(&self, places: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<(Judged, Toll)>> {
+        let mut alike: Vec<Vec<usize>> = Vec::new();
+        let mut by_image: HashMap<u128, usize, Xxh3DefaultBuilder> = HashMap::default();
+        for (at, new) in part.iter().enumerate() {
+            let group = if new.then == Then::Nothing {
+                *by_image.entry(new.image).or_insert(alike.len())
+            } else {
+                alike.len()
+            };
+            match alike.get_mut(group) {
+                Some(group) => group.push(at),
+                None => alike.push(vec![at]),
+            }
+        }
+        // If one violation is enough, what comes after the first need not be judged.
+        let first_violation = AtomicUsize::new(usize::MAX);
+        let one_is_enough = self.scenario.explore.violations_max == 1;
+        let judge = |group: &Vec<usize>, known: &mut Recoveries| {
+            let is_late = group[0] > first_violation.load(Ordering::Relaxed);
+            if is_late || self.control.stopped().is_some() {
+                return Vec::new();
+            }
+            let task = |&at: &usize| {
+                self.control.count_crash();
+                let Place { life, point, .. } = places[part[at].point];
+                Task {
+                    life,
+                    point,
+                    kind: part[at].kind,
+                    state: part[at].state,
+                    then: part[at].then,
+                }
+            };
+            let tasks: Vec<Task<'_>> = group.iter().map(task).collect();
+            let judged = judge_alike(self.scenario, &tasks, known);
+            for (at, (judged, _)) in group.iter().zip(&judged) {
+                match judged {
+                    Judged::Violation(violation, _) if one_is_enough && self.wants(violation) => {
+                        first_violation.fetch_min(*at, Ordering::Relaxed);
+                    }
+                    _ => {}
+                }
+            }
+            judged
+        };
+        // Which recovery does for which states is found among those of a stretch, so that no thread waits for another.
+        let stretches: Vec<&[Vec<usize>]> = alike.chunks(NEAR_AT_ONCE).collect();
+        let judged = map(self.jobs, 1, &stretches, |stretch| {
+            let mut known = Recoveries::default();
+            let judged = stretch.iter().map(|group| judge(group, &mut known));
+            judged.collect::<Vec<_>>()
+        });
+        let mut in_order: Vec<Option<(Judged, Toll)>> = Vec::new();
+        in_order.resize_with(part.len(), || None);
+        for (group, judged) in alike.iter().zip(judged.into_iter().flatten()) {
+            for (at, judged) in group.iter().zip(judged) {
+                in_order[*at] = Some(judged);
+            }
+        }
+        in_order
+    }
+
+    fn deeper(&mut self, lives: &[(Arc<Lived>, Vec<Point>, u64)], depth: u32) -> Result<(), Ended> {
+        let all: Vec<Place<'_>> = lives
+            .iter()
+            .flat_map(|(life, points, origin)| {
+                points.iter().map(move |point| Place {
+                    life,
+                    point,
+                    origin: *origin,
+                })
+            })
+            .collect();
+        for batch in batches(&all, POINTS_AT_ONCE[1]) {
+            self.batch(batch, depth, true, &mut Vec::new())?;
+        }
+        Ok(())
+    }
+}
+
+/// Stretches of at least so many points that take no group apart.
+fn batches<'p, 'a>(places: &'p [Place<'a>], least: usize) -> impl Iterator<Item = &'p [Place<'a>]> {
+    let mut rest = places;
+    std::iter::from_fn(move || {
+        let mut end = 0;
+        for group in rest.chunk_by(Place::is_alike) {
+            end += group.len();
+            if end >= least {
+                break;
+            }
+        }
+        let (batch, after) = rest.split_at(end);
+        rest = after;
+        (!batch.is_empty()).then_some(batch)
+    })
+}
+
+/// What tells a state apart from others: its bytes, what is owed, how deep it is, and below the first depth where it comes from.
+fn with_obligations(image: u128, place: Place<'_>, kind: CrashKind, depth: u32) -> u128 {
+    let shown = place
+        .point
+        .twin(place.life, kind)
+        .map_or(0, |twin| twin.fingerprint().max(1));
+    let origin = if depth == 1 { 0 } else { place.origin };
+    let mut bytes = [0; 48];
+    bytes[..16].copy_from_slice(&image.to_le_bytes());
+    for (slot, number) in bytes[16..].chunks_exact_mut(8).zip([
+        place.point.obligations,
+        shown,
+        u64::from(depth),
+        origin,
+    ]) {
+        slot.copy_from_slice(&number.to_le_bytes());
+    }
+    xxh3_128(&bytes)
+}
+
+/// What tells apart what two killed processes leave: what reads return, and what is still in the cache of the device, which
+/// kept its power.
+fn killed_key(point: &Point) -> u128 {
+    let mut device = point.moment.device().clone();
+    if device
+        .crash(point.moment.now(), CrashKind::Process, &KILLED)
+        .is_err()
+    {
+        return 0;
+    }
+    let image = device.image_hash();
+    // Where a flush only orders, a power cut excuses more than a kill, so the two are never taken for the same.
+    if device.pending().is_empty() && !device.flush_only_orders() {
+        return image;
+    }
+    let mut hash = Xxh3::new();
+    hash.update(&image.to_le_bytes());
+    hash.update(&device.durable_hash().to_le_bytes());
+    for write in device.pending() {
+        let (offset, len_bytes) = write.range();
+        let content = match &write.kind {
+            PendingKind::Write { data, .. } => xxh3_64(data),
+            PendingKind::Discard { .. } => 1,
+            PendingKind::Grow { new_bytes } => *new_bytes,
+        };
+        let others = device.pending().iter();
+        let followed = others.filter(|other| write.is_ordered_after(other)).count() as u64;
+        let dropped = u64::from(write.dropped);
+        for number in [offset, len_bytes, content, dropped, followed] {
+            hash.update(&number.to_le_bytes());
+        }
+    }
+    hash.digest128()
+}
+
+/// What there is to do at a point, and nothing of it done.
+fn nothing_judged(point: &Point, states: &States, killed: bool) -> PointCount {
+    PointCount {
+        event: point.event,
+        at_ns: point.moment.now(),
+        pending: point.moment.device().pending().len() as u64,
+        in_flush: point.is_in_flush(),
+        possible: states.possible.saturating_add(killed.into()),
+        taken: states.taken.len() as u64 + u64::from(killed),
+        distinct: 0,
+        checked: 0,
+        skipped: 0,
+        left_out: LeftOutCounts::from(states.left_out),
+    }
+}

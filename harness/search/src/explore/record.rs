@@ -1,0 +1,188 @@
+//! The run that is recorded: from a blank device, through all requests of the clients, until all is quiet.
+
+use std::sync::Arc;
+
+use kvsim_sim::{Program, TraceMode, World};
+use kvsim_simdisk::{OpId, OpNote, ScriptedFault};
+
+use super::found::Found;
+use super::judge::Failed;
+use super::point::{Lived, Point, Recorder};
+use super::toll;
+use kvsim_api::coverage::MarkCounts;
+use kvsim_drive::case::{Incarnation, Source, Stop};
+use kvsim_oracle::{Observation, Oracle};
+use kvsim_scenario::Scenario;
+use kvsim_scenario::setup;
+use kvsim_workload::Workload;
+
+/// A run and all its crash points.
+pub(crate) struct Recording {
+    pub(crate) life: Arc<Lived>,
+    pub(crate) points: Vec<Point>,
+    /// World events.
+    pub(crate) events: u64,
+    /// Writes that were acknowledged.
+    pub(crate) acknowledged: u64,
+    /// The guest's marks.
+    pub(crate) marks: MarkCounts,
+    /// The reads, writes and flushes of the guest's work, opening aside.
+    pub(crate) ops: Vec<OpNote>,
+}
+
+/// Why there is nothing to explore.
+pub(crate) enum Stopped {
+    /// The guest breaks a property without any crash.
+    Found(Box<Found>),
+    /// The guest reports damage, or a device error.
+    Reported(String),
+    /// It cannot be run.
+    Failed(Failed),
+}
+
+/// Records the run of the scenario's clients.
+pub(crate) fn record(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+) -> Result<Recording, Stopped> {
+    let lies = setup::lies(&scenario.faults);
+    let known = setup::oracle_config(scenario, program.as_ref(), lies)
+        .limits
+        .known();
+    let clients = clients(scenario, seed)?.knowing(known);
+    let source = Source::drawn(clients, scenario.explore.operations);
+    record_from(scenario, program, seed, source, &mut 0)
+}
+
+/// The same run on a device that these faults befall.
+pub(crate) fn record_failing(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    script: &[ScriptedFault],
+) -> Result<Recording, Stopped> {
+    let mut failing = scenario.clone();
+    failing.faults.script.extend(script.iter().cloned());
+    let mut recording = record(&failing, program, seed);
+    match &mut recording {
+        Ok(recording) => {
+            let life = Arc::get_mut(&mut recording.life).expect("nobody else has it yet");
+            life.faults = script.to_vec();
+        }
+        Err(Stopped::Found(found)) => found.case.faults = script.to_vec(),
+        Err(_) => {}
+    }
+    recording
+}
+
+fn invalid(what: String) -> Stopped {
+    Stopped::Failed(Failed::Invalid(what))
+}
+
+fn clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    Workload::new(&scenario.workload, seed).map_err(|error| invalid(error.to_string()))
+}
+
+/// Clients whose preload is done.
+pub(crate) fn loaded(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    let mut clients = clients(scenario, seed)?;
+    if scenario.explore.depth > 1 || scenario.explore.again_every > 0 {
+        while clients.preload().is_some() {}
+    }
+    Ok(clients)
+}
+
+/// Clients that write nothing which the scenario's clients may have written in a recording: the numbers of their values are beyond.
+pub(crate) fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
+    let mut clients = loaded(scenario, seed)?;
+    for request in 0..4 * scenario.explore.operations {
+        let client = request % u64::from(clients.clients().max(1));
+        clients.next(u32::try_from(client).unwrap_or(0));
+    }
+    Ok(clients)
+}
+
+/// Records a run of these requests; says how much work it was.
+pub(crate) fn record_from(
+    scenario: &Scenario,
+    program: &Arc<dyn Program>,
+    seed: u64,
+    source: Source,
+    work: &mut u64,
+) -> Result<Recording, Stopped> {
+    let config = setup::world_config(scenario, seed, TraceMode::Off);
+    let mut world =
+        World::new(Arc::clone(program), config).map_err(|error| invalid(error.to_string()))?;
+    if !scenario.explore.work_errors.is_empty() {
+        world.note_ops();
+    }
+    let lies = setup::lies(&scenario.faults);
+    let oracle = Arc::new(Oracle::new(setup::oracle_config(
+        scenario, &**program, lies,
+    )));
+    let recorder = Some(Recorder::default());
+    let mut life = Incarnation::new(world, oracle, source, scenario, 0, recorder);
+    let mut first_of_work = 0;
+    let end = run(&mut life, &mut first_of_work);
+    let log = std::mem::take(&mut life.log);
+    let events = life.events();
+    *work += toll::work(&life.world);
+    let clients = match &life.source {
+        Source::Drawn { workload, .. } => (**workload).clone(),
+        // After a cut they ask nothing then, and load nothing either.
+        Source::Listed { .. } if scenario.explore.again_every == 0 => loaded(scenario, seed)?,
+        Source::Listed { .. } => later_clients(scenario, seed)?,
+    };
+    let mut marks = MarkCounts::default();
+    marks.add(life.world.marks());
+    let ops = life.world.device().noted_ops().iter();
+    let ops = ops.filter(|op| op.id >= first_of_work).cloned().collect();
+    let counts = life.oracle.counts();
+    let acknowledged = counts.acknowledged_durable + counts.acknowledged_relaxed;
+    let (_, _, recorder) = life.end();
+    let lived = |shown| Lived {
+        trail: None,
+        log,
+        clients,
+        after: None,
+        shown,
+        settled: true,
+        crashes: 0,
+        faults: Vec::new(),
+    };
+    match end {
+        Ok(shown) => Ok(Recording {
+            life: Arc::new(lived(Some(Arc::new(shown)))),
+            points: recorder.unwrap_or_default().points,
+            events,
+            acknowledged,
+            marks,
+            ops,
+        }),
+        Err(Stop::Violation(violation)) => {
+            let life = lived(None);
+            Err(Stopped::Found(Box::new(Found {
+                violation,
+                case: Box::new(life.case(life.log.len(), None)),
+                depth: 0,
+                origin: 0,
+            })))
+        }
+        Err(Stop::Damaged(what) | Stop::DeviceError(what)) => Err(Stopped::Reported(what)),
+        Err(Stop::Rejected(message)) => Err(Stopped::Failed(Failed::Rejected(message))),
+        Err(Stop::Invalid(what)) => Err(invalid(what)),
+        Err(Stop::OutOfEvents | Stop::Cut) => Err(Stopped::Failed(Failed::OutOfEvents)),
+    }
+}
+
+fn run(
+    life: &mut Incarnation<'_, Option<Recorder>>,
+    first_of_work: &mut OpId,
+) -> Result<Observation, Stop> {
+    let shown = life.recover()?;
+    life.adopt(&shown, None)?;
+    *first_of_work = life.world.device().next_op();
+    life.work()?;
+    Ok(shown)
+}

@@ -1,0 +1,468 @@
+//! Every state that a cut at one moment can leave, within the bounds of `[explore]`.
+//!
+//! A state is made in three steps: which of the pending operations survive, in which order, and which sectors of some of them.
+//! The order is that of submission, except that survivors which overlap are also taken in every other order (a few) or backwards
+//! (many): where nothing overlaps the order makes no difference to the bytes.
+//!
+//! Invariants: each state is legal on this device and no state is named twice; the list depends on device, bounds and seed alone; a
+//! sample keeps every subset that it can, whole, before it takes torn ones, and those with few torn writes before those with more.
+
+use kvsim_simdisk::rng::{Purpose, Rng};
+use kvsim_simdisk::{CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
+
+use super::tears::{Tearing, tearing};
+use super::torn::TornTogether;
+use kvsim_findings::explore::LeftOutCounts;
+use kvsim_scenario::ExploreConfig;
+
+/// What the bounds leave out, of what the device could do at a moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct LeftOut {
+    /// Subsets of the pending operations.
+    pub(crate) subsets: bool,
+    /// Orders of survivors that overlap.
+    pub(crate) orders: bool,
+    /// Tears of a long write.
+    pub(crate) tears: bool,
+    /// More writes torn at once.
+    pub(crate) several_torn: bool,
+    /// States beyond the number that is taken of one moment.
+    pub(crate) sampled: bool,
+}
+
+impl From<LeftOut> for LeftOutCounts {
+    fn from(left_out: LeftOut) -> LeftOutCounts {
+        LeftOutCounts {
+            subsets: left_out.subsets.into(),
+            orders: left_out.orders.into(),
+            tears: left_out.tears.into(),
+            several_torn: left_out.several_torn.into(),
+            sampled: left_out.sampled.into(),
+        }
+    }
+}
+
+/// States of one moment.
+#[derive(Debug, Default)]
+pub(crate) struct States {
+    /// Those that are taken.
+    pub(crate) taken: Vec<CrashState>,
+    /// How many there are within the bounds, the sampling aside.
+    pub(crate) possible: u64,
+    /// What the bounds leave out.
+    pub(crate) left_out: LeftOut,
+}
+
+impl States {
+    /// Where nothing is taken.
+    pub(crate) const NONE: States = States {
+        taken: Vec::new(),
+        possible: 0,
+        left_out: LeftOut {
+            subsets: false,
+            orders: false,
+            tears: false,
+            several_torn: false,
+            sampled: false,
+        },
+    };
+}
+
+/// Subsets are listed one by one up to so many; of more, some are drawn.
+const SUBSETS_LISTED_MAX: u64 = 1 << 18;
+/// As many survivors at most are taken in every order if they overlap.
+const ORDERS_OF: usize = 4;
+
+/// What a power cut now can leave of this device.
+pub(crate) fn states(device: &Device, bounds: &ExploreConfig, seed: u64) -> States {
+    let mut states = States::default();
+    Cuts::new(device, bounds, seed).list(&mut states);
+    states
+}
+
+/// The cut that keeps the least.
+pub(crate) fn least(device: &Device) -> CrashState {
+    let pending = device.pending().iter().filter(|write| !write.dropped);
+    let survivors = pending.map(|write| Survivor::whole(write.id));
+    CrashState {
+        survivors: if device.faults().loss {
+            Vec::new()
+        } else {
+            survivors.collect()
+        },
+    }
+}
+
+/// What may survive a power cut.
+struct Cuts<'a> {
+    device: &'a Device,
+    bounds: &'a ExploreConfig,
+    seed: u64,
+    pending: Vec<&'a PendingWrite>,
+    tearing: Vec<Tearing>,
+    any_overlap: bool,
+    /// A barrier orders some of them.
+    any_order: bool,
+}
+
+impl<'a> Cuts<'a> {
+    fn new(device: &'a Device, bounds: &'a ExploreConfig, seed: u64) -> Self {
+        let pending: Vec<&PendingWrite> = device
+            .pending()
+            .iter()
+            .filter(|write| !write.dropped)
+            .collect();
+        let tearing = pending
+            .iter()
+            .map(|write| tearing(device, write, bounds))
+            .collect();
+        let any_overlap = pending
+            .iter()
+            .enumerate()
+            .any(|(at, write)| pending[..at].iter().any(|other| overlap(write, other)));
+        let mut pairs = pending
+            .iter()
+            .flat_map(|one| pending.iter().map(move |other| (one, other)));
+        let any_order = pairs.any(|(one, other)| one.is_ordered_after(other));
+        Cuts {
+            device,
+            bounds,
+            seed,
+            pending,
+            tearing,
+            any_overlap,
+            any_order,
+        }
+    }
+
+    fn list(&self, states: &mut States) {
+        let (subsets, all_listed) = self.subsets(&mut states.left_out);
+        let limit = self.bounds.states_per_point;
+        let mut whole: Vec<(Vec<usize>, TornTogether<'_>)> = Vec::new();
+        // How many states have one write torn, two, and so on.
+        let mut torn = vec![0_u64; self.bounds.torn_writes as usize];
+        for subset in &subsets {
+            for order in self.orders(subset, &mut states.left_out) {
+                let together = self.torn_together(&order, &mut states.left_out);
+                for (sum, count) in torn.iter_mut().zip(together.counts()) {
+                    *sum = sum.saturating_add(count);
+                }
+                whole.push((order, together));
+            }
+        }
+        states.possible = torn
+            .iter()
+            .fold(whole.len() as u64, |sum, count| sum.saturating_add(*count));
+        let all_taken = states.possible <= limit;
+        if !all_listed {
+            states.possible = states.possible.max(self.count());
+            states.left_out.sampled = true;
+        }
+        states.left_out.sampled |= !all_taken;
+        let mut room = limit.saturating_sub(whole.len() as u64);
+        whole.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        for (at, total) in torn.into_iter().enumerate() {
+            let taken = total.min(room);
+            room -= taken;
+            let wanted = (taken < total).then(|| sample(total, taken, self.seed));
+            self.take(&whole, at + 1, wanted, &mut states.taken);
+        }
+        if self.bounds.torn_writes == 0 {
+            states
+                .taken
+                .extend(whole.iter().map(|(order, _)| self.state(order, &[])));
+        }
+    }
+
+    /// Takes the states with so many torn writes that are wanted, all if nothing is said; with one torn write, each order whole as well.
+    fn take(
+        &self,
+        whole: &[(Vec<usize>, TornTogether<'_>)],
+        writes: usize,
+        wanted: Option<Vec<u64>>,
+        taken: &mut Vec<CrashState>,
+    ) {
+        let mut before = 0;
+        let mut next = wanted.map(|wanted| wanted.into_iter().peekable());
+        for (order, together) in whole {
+            let count = together.count(writes);
+            let end = before + count;
+            match &mut next {
+                None => {
+                    let all = (0..count).map(|number| together.make(writes, number));
+                    taken.extend(all.map(|torn| self.state(order, &torn)));
+                }
+                Some(next) => {
+                    while let Some(number) = next.next_if(|number| *number < end) {
+                        let torn = together.make(writes, number - before);
+                        taken.push(self.state(order, &torn));
+                    }
+                }
+            }
+            before = end;
+            if writes == 1 {
+                taken.push(self.state(order, &[]));
+            }
+        }
+    }
+
+    fn state(&self, order: &[usize], torn: &[(usize, Sectors)]) -> CrashState {
+        let survivor = |&at: &usize| {
+            let sectors = torn.iter().find(|(other, _)| *other == at);
+            Survivor {
+                id: self.pending[at].id,
+                sectors: sectors.map_or(Sectors::All, |(_, sectors)| sectors.clone()),
+            }
+        };
+        CrashState {
+            survivors: order.iter().map(survivor).collect(),
+        }
+    }
+
+    /// Where order is kept only the last survivor can be torn.
+    fn first_tearable(&self, order: &[usize]) -> usize {
+        if self.device.faults().reorder {
+            0
+        } else {
+            order.len().saturating_sub(1)
+        }
+    }
+
+    /// In how many ways survivors can be torn.
+    fn torn_together(&self, order: &[usize], left_out: &mut LeftOut) -> TornTogether<'_> {
+        let survivors = order.iter().skip(self.first_tearable(order));
+        let tearable = survivors.filter(|at| self.is_tearable(**at, order));
+        left_out.tears |= tearable.clone().any(|at| !self.tearing[*at].is_all());
+        let tearable = tearable.filter(|at| self.tearing[**at].count() > 0);
+        let tearings: Vec<(usize, &Tearing)> =
+            tearable.map(|at| (*at, &self.tearing[*at])).collect();
+        let most = self.bounds.torn_writes as usize;
+        left_out.several_torn |= tearings.len() > most;
+        TornTogether::new(tearings, most)
+    }
+
+    /// The subsets that may survive, each in the order of submission, the smallest first; and whether these are all.
+    fn subsets(&self, left_out: &mut LeftOut) -> (Vec<Vec<usize>>, bool) {
+        let count = self.pending.len();
+        let faults = self.device.faults();
+        if !faults.loss {
+            return (vec![(0..count).collect()], true);
+        }
+        if !faults.reorder {
+            return ((0..=count).map(|end| (0..end).collect()).collect(), true);
+        }
+        let bound = self.bounds.subset_writes as usize;
+        left_out.subsets |= count > 2 * bound + 1;
+        let sizes = (0..=count).filter(|size| *size <= bound || count - size <= bound);
+        let total: u64 = sizes
+            .clone()
+            .map(|size| choose(count as u64, size as u64))
+            .fold(0, u64::saturating_add);
+        if total > SUBSETS_LISTED_MAX.max(self.bounds.states_per_point) {
+            let sizes: Vec<usize> = sizes.collect();
+            return (self.some_subsets(&sizes), false);
+        }
+        let mut subsets = Vec::new();
+        for size in sizes {
+            combinations(count, size, &mut subsets);
+        }
+        subsets.retain(|subset| self.is_closed(subset));
+        (subsets, true)
+    }
+
+    /// Nothing, everything, each alone, everything but one, each prefix; and then drawn ones.
+    fn some_subsets(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
+        let count = self.pending.len();
+        let mut subsets = vec![Vec::new(), (0..count).collect()];
+        for at in 0..count {
+            subsets.push(vec![at]);
+            subsets.push((0..count).filter(|other| *other != at).collect());
+            subsets.push((0..at).collect());
+        }
+        let mut rng = Rng::new(self.seed, Purpose::Explore);
+        let wanted = usize::try_from(self.bounds.states_per_point).unwrap_or(usize::MAX);
+        while subsets.len() < wanted {
+            let size = sizes[index(&mut rng, sizes.len())];
+            let mut subset: Vec<usize> = (0..count).collect();
+            for at in 0..size {
+                let other = at + index(&mut rng, count - at);
+                subset.swap(at, other);
+            }
+            subset.truncate(size);
+            if self.any_order {
+                let needed = |&other: &usize| subset.iter().any(|&at| self.follows(at, other));
+                let needed: Vec<usize> = (0..count).filter(needed).collect();
+                subset.extend(needed);
+            }
+            subset.sort_unstable();
+            subset.dedup();
+            subsets.push(subset);
+        }
+        subsets.retain(|subset| self.is_closed(subset));
+        subsets.sort_unstable();
+        subsets.dedup();
+        subsets
+    }
+
+    /// Whether barriers allow these to survive alone.
+    fn is_closed(&self, subset: &[usize]) -> bool {
+        let follows = |&at: &usize, other: usize| self.follows(at, other);
+        let misses = |at: &usize| {
+            (0..self.pending.len()).any(|other| follows(at, other) && !subset.contains(&other))
+        };
+        !self.any_order || !subset.iter().any(misses)
+    }
+
+    fn follows(&self, at: usize, other: usize) -> bool {
+        self.pending[at].is_ordered_after(self.pending[other])
+    }
+
+    /// Whether barriers allow survivors in this order.
+    fn is_in_order(&self, order: &[usize]) -> bool {
+        let mut pairs = order
+            .iter()
+            .enumerate()
+            .flat_map(|(place, at)| order[place + 1..].iter().map(move |later| (*at, *later)));
+        !self.any_order || !pairs.any(|(at, later)| self.follows(at, later))
+    }
+
+    /// Whether this one of the survivors can be torn: none of the others follows it behind a barrier.
+    fn is_tearable(&self, at: usize, subset: &[usize]) -> bool {
+        !self.any_order || !subset.iter().any(|other| self.follows(*other, at))
+    }
+
+    /// How many states there are within the bounds if each subset is taken in one order only.
+    fn count(&self) -> u64 {
+        let count = self.pending.len() as u64;
+        let all = self.tearing.iter().enumerate().collect();
+        let together = TornTogether::new(all, self.bounds.torn_writes as usize);
+        let tears: Vec<u64> = std::iter::once(1).chain(together.counts()).collect();
+        let bound = u64::from(self.bounds.subset_writes);
+        let sizes = (0..=count).filter(|size| *size <= bound || count - size <= bound);
+        let states = sizes.flat_map(|size| {
+            (0..=size)
+                .zip(&tears)
+                .map(move |(torn, tears)| tears.saturating_mul(choose(count - torn, size - torn)))
+        });
+        states.fold(0, u64::saturating_add)
+    }
+
+    /// The orders in which these survivors may have reached the medium, as far as that makes a difference: every order of those that overlap
+    /// each other. Groups that do not touch leave the same bytes whichever comes first.
+    fn orders(&self, subset: &[usize], left_out: &mut LeftOut) -> Vec<Vec<usize>> {
+        let mut orders = vec![subset.to_vec()];
+        if !self.any_overlap || !self.device.faults().reorder {
+            return orders;
+        }
+        for places in self.groups(subset) {
+            let members: Vec<usize> = places.iter().map(|&place| subset[place]).collect();
+            let mut arranged = Vec::new();
+            if members.len() > ORDERS_OF {
+                left_out.orders = true;
+                arranged.push(members.clone());
+                arranged.push(members.iter().rev().copied().collect());
+            } else {
+                permutations(&mut Vec::new(), &members, &mut arranged);
+            }
+            let before = std::mem::take(&mut orders);
+            for (order, arranged) in before
+                .iter()
+                .flat_map(|order| arranged.iter().map(move |it| (order, it)))
+            {
+                let mut order = order.clone();
+                for (&place, &at) in places.iter().zip(arranged) {
+                    order[place] = at;
+                }
+                orders.push(order);
+            }
+        }
+        orders.retain(|order| self.is_in_order(order));
+        orders
+    }
+
+    /// The places in `subset` of survivors that overlap, one with the next, in groups.
+    fn groups(&self, subset: &[usize]) -> Vec<Vec<usize>> {
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (place, &at) in subset.iter().enumerate() {
+            let touches = |group: &Vec<usize>| {
+                let mut others = group.iter().map(|&other| subset[other]);
+                others.any(|other| overlap(self.pending[at], self.pending[other]))
+            };
+            let (touched, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
+            groups = apart;
+            let mut group: Vec<usize> = touched.into_iter().flatten().collect();
+            group.push(place);
+            group.sort_unstable();
+            groups.push(group);
+        }
+        groups.retain(|group| group.len() > 1);
+        groups
+    }
+}
+
+/// Whether the order of the two makes a difference; growths come first in any case.
+fn overlap(one: &PendingWrite, other: &PendingWrite) -> bool {
+    let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
+    !is_growth(one) && !is_growth(other) && one.overlaps(other)
+}
+
+fn index(rng: &mut Rng, below: usize) -> usize {
+    usize::try_from(rng.below(below as u64)).expect("below a length")
+}
+
+fn choose(n: u64, k: u64) -> u64 {
+    let k = k.min(n - k);
+    let mut result: u128 = 1;
+    for step in 0..k {
+        result = result * u128::from(n - step) / u128::from(step + 1);
+        if result > u128::from(u64::MAX) {
+            return u64::MAX;
+        }
+    }
+    u64::try_from(result).unwrap_or(u64::MAX)
+}
+
+/// All subsets of `0..count` of this size, in order.
+fn combinations(count: usize, size: usize, all: &mut Vec<Vec<usize>>) {
+    let mut current: Vec<usize> = (0..size).collect();
+    loop {
+        all.push(current.clone());
+        let Some(at) = (0..size).rev().find(|&at| current[at] < count - size + at) else {
+            return;
+        };
+        current[at] += 1;
+        for later in at + 1..size {
+            current[later] = current[later - 1] + 1;
+        }
+    }
+}
+
+fn permutations(begun: &mut Vec<usize>, rest: &[usize], all: &mut Vec<Vec<usize>>) {
+    if rest.is_empty() {
+        all.push(begun.clone());
+    }
+    for (place, &next) in rest.iter().enumerate() {
+        begun.push(next);
+        let others: Vec<usize> = [&rest[..place], &rest[place + 1..]].concat();
+        permutations(begun, &others, all);
+        begun.pop();
+    }
+}
+
+/// So many different numbers below `total`, ascending: one of each of equally long stretches.
+fn sample(total: u64, wanted: u64, seed: u64) -> Vec<u64> {
+    if wanted >= total {
+        return (0..total).collect();
+    }
+    let mut rng = Rng::new(seed ^ total, Purpose::Explore);
+    let bound = |number: u64| {
+        let product = u128::from(number) * u128::from(total) / u128::from(wanted);
+        u64::try_from(product).expect("below the total")
+    };
+    (0..wanted)
+        .map(|number| rng.range(bound(number), bound(number + 1) - 1))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! A way out where no request can be left out by itself: a few of them, taken from anywhere, and other latencies.
+
+use std::collections::BTreeSet;
+
+use kvsim_sim::api::{Durability, Mutation, Request};
+use kvsim_simdisk::rng::{Purpose, Rng};
+
+use super::site::open_of;
+use super::{SMALL_REQUESTS, Shrinking};
+use kvsim_api::units::SeedRange;
+use kvsim_api::value::{self, Stamp};
+use kvsim_scenario::case::{Case, CaseRequest};
+
+/// Selections of each size that are tried.
+const SELECTIONS: usize = 24;
+/// Bytes of a batch that stands for many requests.
+pub(super) const WEIGHTS: [usize; 5] = [512, 3_000, 12_000, 24_000, 60_000];
+/// Keys that such a batch writes.
+const KEYS: usize = 4;
+/// Seeds of the latencies that are tried.
+const SEEDS: u64 = 4;
+
+impl Shrinking<'_> {
+    /// Looks for the same failure with very few of the requests, then with one less under other latencies.
+    pub(super) fn few_of_them(&mut self, mut best: Case) -> Case {
+        let Some(open) = open_of(&best) else {
+            return best;
+        };
+        let all = best.lives[open].requests.clone();
+        if all.len() <= SMALL_REQUESTS {
+            return best;
+        }
+        for count in 1..=SMALL_REQUESTS {
+            for bytes in WEIGHTS {
+                if let Some(found) = self.find_open(&best, &heavy(&all, count, bytes)) {
+                    return found;
+                }
+            }
+        }
+        for size in 1..=SMALL_REQUESTS {
+            for chosen in selections(all.len(), size) {
+                let asked: Vec<CaseRequest> = chosen.iter().map(|&at| all[at].clone()).collect();
+                if let Some(found) = self.find_open(&best, &asked) {
+                    return found;
+                }
+            }
+        }
+        let seed = self.scenario.run.seeds.start;
+        for other in 1..=SEEDS {
+            let less = |this: &mut Self| {
+                (0..all.len()).find_map(|at| {
+                    let mut asked = all.clone();
+                    asked.remove(at);
+                    this.find_open(&best, &asked)
+                })
+            };
+            let seeds = SeedRange::one(seed.wrapping_add(other));
+            let found = self.with(|scenario| scenario.run.seeds = seeds, less);
+            if let Some(found) = found {
+                best = found;
+                break;
+            }
+        }
+        best
+    }
+}
+
+/// So many batches, each of so many bytes, of keys that are written among these: what takes many requests to fill takes few of these.
+pub(super) fn heavy(requests: &[CaseRequest], count: usize, bytes: usize) -> Vec<CaseRequest> {
+    let mut keys: BTreeSet<&[u8]> = BTreeSet::new();
+    for request in requests {
+        match &request.request {
+            Request::Put { key, .. } => {
+                keys.insert(key);
+            }
+            Request::Batch { mutations, .. } => {
+                keys.extend(mutations.iter().filter_map(|mutation| match mutation {
+                    Mutation::Put { key, .. } => Some(&key[..]),
+                    Mutation::Delete { .. } => None,
+                }));
+            }
+            _ => {}
+        }
+    }
+    let keys: Vec<&[u8]> = keys.into_iter().take(KEYS).collect();
+    let client = requests.iter().map(|request| request.client).min();
+    let client = client.unwrap_or(0);
+    let mut number = 0;
+    let batch = |_| {
+        let mutations = keys.iter().map(|key| {
+            number += 1;
+            let stamp = Stamp {
+                key_hash: value::key_hash(key),
+                writer: client,
+                number,
+            };
+            Mutation::Put {
+                key: key.to_vec(),
+                value: value::generate(stamp, bytes / keys.len(), 0),
+            }
+        });
+        CaseRequest {
+            client,
+            think_ns: 0,
+            request: Request::Batch {
+                mutations: mutations.collect(),
+                durability: Durability::Durable,
+            },
+        }
+    };
+    (0..count).map(batch).collect()
+}
+
+/// Different selections of so many places among `of`, each in order; all of them if they are few.
+fn selections(of: usize, size: usize) -> BTreeSet<Vec<usize>> {
+    let mut rng = Rng::new(size as u64, Purpose::Explore);
+    let mut all = BTreeSet::new();
+    // Chance repeats itself where there are few.
+    for _ in 0..4 * SELECTIONS {
+        let mut chosen = BTreeSet::new();
+        while chosen.len() < size.min(of) {
+            let at = rng.below(of as u64);
+            chosen.insert(usize::try_from(at).unwrap_or(0));
+        }
+        all.insert(chosen.into_iter().collect());
+        if all.len() == SELECTIONS {
+            break;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a few batches weigh as much as was asked, on keys that were there. Method: a list of puts and deletes.
+    #[test]
+    fn batches_are_as_heavy_as_asked() {
+        let lines = ["1 put a 1:40", "0 delete b", "0 batch put c 2:40, delete d"];
+        let requests = lines.iter().map(|line| line.parse().expect("a request"));
+        let requests: Vec<CaseRequest> = requests.collect();
+        let said: Vec<String> = heavy(&requests, 2, 600)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "0 batch put a 1:300, put c 2:300",
+                "0 batch put a 3:300, put c 4:300"
+            ]
+        );
+    }
+
+    /// Goal: selections are in order, of the size asked for, and all of them where there are few. Method: small numbers.
+    #[test]
+    fn selections_are_different_and_in_order() {
+        assert_eq!(selections(5, 1).len(), 5);
+        assert_eq!(selections(20, 3).len(), SELECTIONS);
+        for chosen in selections(20, 3) {
+            assert!(chosen.len() == 3 && chosen.is_sorted(), "{chosen:?}");
+        }
+    }
+}

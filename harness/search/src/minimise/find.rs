@@ -1,0 +1,168 @@
+//! A candidate explored: the prefix is cut where it is most like it was, and the open process run is searched for the failure.
+
+use kvsim_sim::TraceMode;
+
+use super::site::{Site, open_of, sites};
+use super::{EXPLORATION_WORK, LONG_EXPLORATION_WORK, Shrinking};
+use crate::explore::meaning::Meaning;
+use crate::explore::open::{Extent, FEW_REQUESTS, OpenRun, Plan, Purse, Reach, Setting};
+use crate::explore::relocate::{Relocated, meanings, relocated};
+use crate::explore::toll::work;
+use kvsim_drive::case::{Stop, drive};
+use kvsim_scenario::Scenario;
+use kvsim_scenario::case::{Case, CaseRequest};
+
+impl Shrinking<'_> {
+    fn setting<'b>(&'b self) -> Setting<'b> {
+        Setting {
+            scenario: &self.scenario,
+            program: self.program,
+            jobs: self.jobs,
+            control: self.control,
+        }
+    }
+
+    /// The meanings of the cuts of a case.
+    pub(super) fn like(&mut self, case: &Case) -> Vec<Option<Meaning>> {
+        if let Some((of, like)) = &self.like
+            && of == case
+        {
+            return like.clone();
+        }
+        let (like, work) = meanings(self.setting(), case);
+        self.pay(work);
+        self.like = Some((case.clone(), like.clone()));
+        like
+    }
+
+    /// A case that fails in the same way, with the requests of `wanted`. Its cuts are like `like`; the one of the open process run may fall anywhere
+    /// within the extent.
+    pub(super) fn find(
+        &mut self,
+        wanted: &Case,
+        site: Site,
+        like: &[Option<Meaning>],
+        extent: Extent,
+    ) -> Option<Case> {
+        let asked: Vec<&[CaseRequest]> = wanted.lives.iter().map(|it| &it.requests[..]).collect();
+        let key = self.key(&(asked, site, extent, &wanted.faults));
+        let quota = if wanted.requests() > FEW_REQUESTS {
+            LONG_EXPLORATION_WORK
+        } else {
+            EXPLORATION_WORK
+        };
+        if self.is_over() || self.barren.get(&key).is_some_and(|spent| *spent >= quota) {
+            return None;
+        }
+        self.spent.explorations += 1;
+        self.show();
+        let mut purse = Purse {
+            left: quota.min(self.left),
+        };
+        let granted = purse.left;
+        let found = self.explore(wanted, site, like, extent, &mut purse);
+        self.pay(granted - purse.left);
+        let found = found.filter(|found| self.fails(found));
+        if found.is_none() && !self.is_over() {
+            self.barren.insert(key, quota);
+        }
+        found
+    }
+
+    fn explore(
+        &self,
+        wanted: &Case,
+        site: Site,
+        like: &[Option<Meaning>],
+        extent: Extent,
+        purse: &mut Purse,
+    ) -> Option<Case> {
+        let (prefix, spent) = relocated(self.setting(), wanted, site.open, like);
+        purse.pay(spent);
+        let before = match prefix {
+            Relocated::Cut(mut before) => {
+                // Errors of a recovery are looked for anew.
+                before.faults.retain(|_| site.reach != Reach::Errors);
+                before
+            }
+            Relocated::Fails(violation, case) => return self.is_same(&violation).then_some(case),
+            Relocated::Lost => return None,
+        };
+        let after = wanted.lives.get(site.open + 1);
+        let plan = Plan {
+            before: &before,
+            requests: &wanted.lives[site.open].requests,
+            after: after.filter(|_| site.asks_again).map(|it| &it.requests[..]),
+            reach: site.reach,
+        };
+        let open = OpenRun::new(self.setting(), plan, &[])?;
+        purse.pay(open.work);
+        let near = like.get(site.open).and_then(Option::as_ref);
+        if let Some(near) = near
+            && let Some(crash) = open.cut_like(near)
+        {
+            let mut case = before.clone();
+            case.lives.extend_from_slice(&wanted.lives[site.open..]);
+            case.lives[site.open].crash = Some(crash);
+            if let Some(case) = self.fails_somewhere(&case, purse) {
+                return Some(case);
+            }
+        }
+        open.search(self.class, near, extent, purse)
+    }
+
+    /// The case, up to where it fails in the same way.
+    fn fails_somewhere(&self, case: &Case, purse: &mut Purse) -> Option<Case> {
+        let seed = self.scenario.run.seeds.start;
+        let driven = drive(&self.scenario, case, self.program, seed, TraceMode::Off).ok()?;
+        purse.pay(work(&driven.world));
+        match &driven.end {
+            Err(Stop::Violation(violation)) if self.is_same(violation) => {}
+            _ => return None,
+        }
+        let mut case = case.clone();
+        // What would have come after it is no part of it.
+        case.lives.truncate(driven.landmarks.len() + 1);
+        if let Some(last) = case.lives.last_mut() {
+            (last.crash, last.close_after_event) = (None, None);
+        }
+        Some(case)
+    }
+
+    /// The same failure when other requests are asked in the open process run of `best`.
+    pub(super) fn find_open(&mut self, best: &Case, requests: &[CaseRequest]) -> Option<Case> {
+        let like = self.like(best);
+        let open = open_of(best)?;
+        let mut wanted = best.clone();
+        wanted.lives[open].requests = requests.to_vec();
+        let here = sites(best).into_iter().filter(|site| site.open == open);
+        here.into_iter()
+            .find_map(|site| self.find(&wanted, site, &like, extent(requests.len())))
+    }
+
+    /// Changes the scenario if a case is found then that fails in the same way; else it stays as it is.
+    pub(super) fn with(
+        &mut self,
+        change: impl FnOnce(&mut Scenario),
+        attempt: impl FnOnce(&mut Self) -> Option<Case>,
+    ) -> Option<Case> {
+        let before = self.scenario.clone();
+        change(&mut self.scenario);
+        (self.marks, self.like) = (None, None);
+        let found = attempt(self);
+        if found.is_none() {
+            self.scenario = before;
+        }
+        (self.marks, self.like) = (None, None);
+        found
+    }
+}
+
+/// How far a search goes in so many requests.
+pub(super) fn extent(requests: usize) -> Extent {
+    if requests > FEW_REQUESTS {
+        Extent::Near
+    } else {
+        Extent::All
+    }
+}

@@ -1,0 +1,143 @@
+//! A smaller setup: options of the guest, the device, the work after a recovery, the fuel of a call. What takes a long history in large segments takes a short one in small
+//! ones. Nothing is known of what an option means: it is a number, and smaller ones are tried; one that the guest refuses does not fail.
+
+use kvsim_sim::TraceMode;
+
+use super::Shrinking;
+use super::find::extent;
+use super::site::{open_of, sites};
+use crate::explore::open::Reach;
+use kvsim_api::units::OptionText;
+use kvsim_drive::case::Stop;
+use kvsim_oracle::{Class, Symptom};
+use kvsim_scenario::Scenario;
+use kvsim_scenario::case::Case;
+
+/// What a number is divided by, the smallest result first.
+const DIVISORS: [u64; 5] = [64, 16, 8, 4, 2];
+/// A call that has not returned with a hundredth of its fuel is taken for one that hangs, until the case is small.
+const HANG_SHARE: u64 = 100;
+/// But not with less than this, nor before so many events: what works takes that too.
+const HANG_FUEL_MIN: u64 = 20_000_000;
+const HANG_EVENTS_MIN: u64 = 10_000;
+
+impl Shrinking<'_> {
+    /// Makes numbers among the options smaller, and the device, as far as the same failure is found then.
+    pub(super) fn smaller_setup(&mut self, mut best: Case) -> Case {
+        let numbers = |scenario: &Scenario| -> Vec<(String, u64)> {
+            let options = scenario.guest.options.iter();
+            options
+                .filter_map(|(name, text)| Some((name.clone(), text.0.parse().ok()?)))
+                .collect()
+        };
+        for (name, number) in numbers(&self.scenario) {
+            best = self.smaller_number(best, number, &|scenario, smaller| {
+                let text = OptionText(smaller.to_string());
+                scenario.guest.options.insert(name.clone(), text);
+            });
+        }
+        let device = &self.scenario.device;
+        let (bytes, can_grow) = (device.capacity_bytes, device.max_capacity_bytes > 0);
+        let block = device.sector_bytes.max(device.physical_block_bytes);
+        if !can_grow {
+            best = self.smaller_number(best, bytes, &|scenario, smaller| {
+                scenario.device.capacity_bytes = smaller.next_multiple_of(block.into());
+            });
+        }
+        self.less_work(best)
+    }
+
+    /// Lets clients ask less after a recovery.
+    pub(super) fn less_work(&mut self, best: Case) -> Case {
+        let is_again = |case: &Case| sites(case).iter().any(|site| site.reach == Reach::Again);
+        if !is_again(&best) {
+            return best;
+        }
+        let work = self.scenario.explore.work;
+        self.smaller_number(best, work, &|scenario, smaller| {
+            scenario.explore.work = smaller;
+        })
+    }
+
+    /// The smallest number with which the same failure is found, by no more requests.
+    fn smaller_number(
+        &mut self,
+        best: Case,
+        number: u64,
+        set: &dyn Fn(&mut Scenario, u64),
+    ) -> Case {
+        let Some(open) = open_of(&best) else {
+            return best;
+        };
+        let like = self.like(&best);
+        let before = best.requests();
+        let smaller = DIVISORS.iter().map(|divisor| number / divisor);
+        // Where half is too little, there may be something in between.
+        let little_less = [number / 4 * 3, number / 8 * 7];
+        let smaller = smaller.chain(little_less);
+        for smaller in smaller.filter(|smaller| (1..number).contains(smaller)) {
+            let found = self.with(
+                |scenario| set(scenario, smaller),
+                |this| {
+                    let asked = extent(best.lives[open].requests.len());
+                    let mut here = sites(&best).into_iter();
+                    let found = here.find_map(|site| this.find(&best, site, &like, asked));
+                    // What fails without a cut in a smaller setup, and did not before, is something else.
+                    let is_cut = |case: &Case| case.crashes() > 0;
+                    found.filter(|found| {
+                        found.requests() <= before && is_cut(found) == is_cut(&best)
+                    })
+                },
+            );
+            if let Some(found) = found {
+                return found;
+            }
+        }
+        best
+    }
+
+    /// Lets a guest that hangs, in a call or in many, do so sooner. Gives the limits that it had.
+    pub(super) fn shorten_hangs(&mut self, case: &Case) -> (u64, u64) {
+        let (fuel, events) = self.hangs_after();
+        let share = |limit: u64, min: u64| (limit / HANG_SHARE).max(min).min(limit);
+        match self.class {
+            Class::Other(Symptom::OutOfFuel) => {
+                self.hang_after((share(fuel, HANG_FUEL_MIN), events))
+            }
+            Class::Other(Symptom::Endless) => {
+                self.hang_after((fuel, share(events, HANG_EVENTS_MIN)))
+            }
+            _ => return (fuel, events),
+        }
+        if !self.fails(case) {
+            self.hang_after((fuel, events));
+        }
+        (fuel, events)
+    }
+
+    fn hangs_after(&self) -> (u64, u64) {
+        let guest = &self.scenario.guest;
+        (guest.fuel_per_call, guest.events_per_answer)
+    }
+
+    fn hang_after(&mut self, (fuel, events): (u64, u64)) {
+        let guest = &mut self.scenario.guest;
+        (guest.fuel_per_call, guest.events_per_answer) = (fuel.max(1), events.max(1));
+    }
+
+    /// Gives these limits back, unless the case needs shorter ones.
+    pub(super) fn lengthen_hangs(&mut self, limits: (u64, u64), case: &Case) {
+        let shorter = self.hangs_after();
+        if shorter == limits {
+            return;
+        }
+        self.hang_after(limits);
+        // Not `fails`: the budget may be spent, and this one has to be known.
+        let end = self.drive(case, TraceMode::Off).map(|driven| driven.end);
+        let fails =
+            matches!(end, Some(Err(Stop::Violation(violation))) if self.is_same(&violation));
+        if !fails {
+            self.hang_after(shorter);
+        }
+    }
+}

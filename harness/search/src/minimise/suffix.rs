@@ -1,0 +1,331 @@
+//! A short case in place of a long one: what clients asked last, on a blank device.
+//!
+//! Most bugs need no long history. So the last requests are asked of a blank device and all of their crash points are searched, one request first and then more and
+//! more; and the last process runs are taken with their cuts, alone or after one load of the records that were there.
+
+use std::collections::BTreeMap;
+
+use kvsim_sim::api::{Durability, Mutation, Request};
+
+use super::Shrinking;
+use super::few::{WEIGHTS, heavy};
+use super::find::extent;
+use super::reshape::by_one_client;
+use super::site::{DEEPER_REQUESTS_MAX, Site, sites};
+use crate::explore::open::{Extent, Reach};
+use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_simdisk::CrashKind;
+use kvsim_workload::PRELOAD_WRITER;
+
+/// Requests that are asked of a blank device at most.
+const REQUESTS_MAX: usize = 256;
+/// Requests that are asked without any crash at most.
+const UNCUT_MAX: usize = 2_048;
+/// Requests that are tried first.
+const FEW: usize = 4;
+/// Heavy batches that are tried in place of many requests.
+const HEAVY_MAX: usize = 3;
+/// Requests of each of two process runs that are both cut anywhere, at most.
+const WORKED_ON_MAX: usize = 4;
+/// Process runs at the end of a case that are tried as a case of their own.
+const LAST_RUNS: [usize; 4] = [2, 3, 4, 6];
+/// Crashes of a case that is short enough to be shrunk as it stands.
+const SHORT: (u64, usize) = (2, 48);
+/// Bytes that one request loads at most.
+const LOAD_BYTES_MAX: usize = 64 * 1024;
+
+impl Shrinking<'_> {
+    /// The same class of failure from few requests or few process runs; the case itself if that comes to nothing.
+    pub(super) fn short_case(&mut self, case: Case) -> Case {
+        if !self.scenario.faults.script.is_empty() || !case.faults.is_empty() {
+            let found = self.aimed(&case).or_else(|| self.last_runs(&case));
+            return found.unwrap_or(case);
+        }
+        if case.requests() <= FEW && case.crashes() <= SHORT.0 {
+            return case;
+        }
+        if let Some(found) = self.last_uncut(&case) {
+            return found;
+        }
+        if let Some(found) = self.last_requests(&case, 1, FEW) {
+            return found;
+        }
+        if case.crashes() <= SHORT.0 && case.requests() <= SHORT.1 {
+            return case;
+        }
+        if let Some(found) = self.heavy_requests(&case) {
+            return found;
+        }
+        let found = self.last_requests(&case, 2 * FEW, REQUESTS_MAX);
+        found.or_else(|| self.last_runs(&case)).unwrap_or(case)
+    }
+
+    /// The last requests without any crash, where the failure is one of the running guest: that takes one run for each number of them.
+    fn last_uncut(&mut self, case: &Case) -> Option<Case> {
+        if case
+            .lives
+            .last()
+            .is_none_or(|last| last.requests.is_empty())
+        {
+            return None;
+        }
+        let lives = case.lives.iter();
+        let all: Vec<CaseRequest> = lives.flat_map(|life| &life.requests).cloned().collect();
+        let mut count = 1;
+        while count < 2 * all.len().min(UNCUT_MAX) && !self.is_over() {
+            let first = all.len().saturating_sub(count);
+            let found = self.find_blank(&all[first..], Reach::Uncut);
+            if found.is_some() {
+                return found;
+            }
+            count *= 2;
+        }
+        None
+    }
+
+    /// A few batches that weigh much, in place of many requests.
+    fn heavy_requests(&mut self, case: &Case) -> Option<Case> {
+        if case.crashes() == 0 {
+            return None;
+        }
+        let lives = case.lives.iter();
+        let all: Vec<CaseRequest> = lives.flat_map(|life| &life.requests).cloned().collect();
+        for count in 1..=HEAVY_MAX {
+            for bytes in WEIGHTS {
+                let requests = heavy(&all, count, bytes);
+                for reach in [Reach::Recovery, Reach::Deeper] {
+                    if let Some(found) = self.find_blank(&requests, reach) {
+                        return Some(found);
+                    }
+                }
+                let each: Vec<&CaseRequest> = requests.iter().collect();
+                if let Some(found) = self.worked_on(&each, count.div_ceil(2)) {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    /// The last requests of all process runs, asked in one, each number of them searched before the next.
+    fn last_requests(&mut self, case: &Case, least: usize, most: usize) -> Option<Case> {
+        let lives = case.lives.iter();
+        let all: Vec<&CaseRequest> = lives.flat_map(|life| &life.requests).collect();
+        let mut runs = case.lives.iter();
+        let is_closed = runs.any(|life| life.close_after_event.is_some());
+        let is_uncut = case.crashes() == 0;
+        let mut count = least;
+        loop {
+            let count_now = count.min(all.len()).min(most);
+            let last = &all[all.len() - count_now..];
+            let requests: Vec<CaseRequest> = last.iter().copied().cloned().collect();
+            for reach in [Reach::Recovery, Reach::Deeper, Reach::Again] {
+                let is_deep = reach == Reach::Deeper && requests.len() > DEEPER_REQUESTS_MAX;
+                if is_deep || (is_uncut && reach != Reach::Recovery) {
+                    continue;
+                }
+                if let Some(found) = self.find_blank(&requests, reach) {
+                    return Some(found);
+                }
+            }
+            if !is_uncut
+                && count <= WORKED_ON_MAX
+                && let Some(found) = self.worked_on(&all, count)
+            {
+                return Some(found);
+            }
+            if is_closed
+                && let Some(found) = self.find_blank(&and_closed(&requests), Reach::Recovery)
+            {
+                return Some(found);
+            }
+            if count_now < count || self.is_over() {
+                return None;
+            }
+            count *= 2;
+        }
+    }
+
+    /// So many of the last requests in each of two process runs, both of them cut anywhere.
+    fn worked_on(&mut self, all: &[&CaseRequest], count: usize) -> Option<Case> {
+        let first = all.len().checked_sub(2 * count)?;
+        let run = |part: &[&CaseRequest]| CaseLife {
+            requests: part.iter().copied().cloned().collect(),
+            ..CaseLife::default()
+        };
+        let wanted = Case {
+            lives: vec![
+                run(&all[first..first + count]),
+                run(&all[first + count..]),
+                CaseLife::default(),
+            ],
+            faults: Vec::new(),
+        };
+        let site = Site::deeper_again(0);
+        self.find(&wanted, site, &[], Extent::All)
+    }
+
+    /// A case of these requests on a blank device, cut anywhere.
+    pub(super) fn find_blank(&mut self, requests: &[CaseRequest], reach: Reach) -> Option<Case> {
+        let wanted = Case {
+            lives: vec![CaseLife {
+                requests: requests.to_vec(),
+                ..CaseLife::default()
+            }],
+            faults: Vec::new(),
+        };
+        self.find(&wanted, Site::new(0, reach), &[], Extent::All)
+    }
+
+    /// The last process runs, with their cuts, on a blank device or after a load of the records that were there.
+    fn last_runs(&mut self, case: &Case) -> Option<Case> {
+        let like = self.like(case);
+        for count in LAST_RUNS {
+            let Some(first) = case
+                .lives
+                .len()
+                .checked_sub(count)
+                .filter(|first| *first > 0)
+            else {
+                break;
+            };
+            let last = Case {
+                lives: case.lives[first..].to_vec(),
+                faults: Vec::new(),
+            };
+            let last_like = like.get(first..).unwrap_or_default().to_vec();
+            let mut loaded = last.clone();
+            let mut requests = load(&case.lives[..first]);
+            requests.append(&mut loaded.lives[0].requests);
+            loaded.lives[0].requests = requests;
+            // The load by itself, ended by a crash that finds nothing pending.
+            let mut apart = last.clone();
+            apart.lives.insert(0, quiet_load(&case.lives[..first]));
+            let mut apart_like = vec![None];
+            apart_like.extend(last_like.iter().cloned());
+            for (wanted, like) in [
+                (last, &last_like),
+                (loaded, &last_like),
+                (apart, &apart_like),
+            ] {
+                for site in sites(&wanted) {
+                    let asked = wanted.lives[site.open].requests.len();
+                    if let Some(found) = self.find(&wanted, site, like, extent(asked)) {
+                        return Some(found);
+                    }
+                }
+            }
+            if self.is_over() {
+                break;
+            }
+        }
+        None
+    }
+}
+
+/// One process run that loads all records, and ends when all is quiet.
+fn quiet_load(lives: &[CaseLife]) -> CaseLife {
+    CaseLife {
+        requests: load(lives),
+        crash: Some(CaseCrash {
+            after_event: u64::MAX,
+            kind: CrashKind::Power,
+            survivors: Vec::new(),
+        }),
+        ..CaseLife::default()
+    }
+}
+
+/// Requests that write the last value of each key that these process runs wrote.
+fn load(lives: &[CaseLife]) -> Vec<CaseRequest> {
+    let mut values: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
+    for request in lives.iter().flat_map(|life| &life.requests) {
+        match &request.request {
+            Request::Put { key, value, .. } => {
+                values.insert(key, Some(value));
+            }
+            Request::Delete { key, .. } => {
+                values.insert(key, None);
+            }
+            Request::Batch { mutations, .. } => {
+                for mutation in mutations {
+                    match mutation {
+                        Mutation::Put { key, value } => values.insert(key, Some(value)),
+                        Mutation::Delete { key } => values.insert(key, None),
+                    };
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut requests = Vec::new();
+    let mut mutations: Vec<Mutation> = Vec::new();
+    let mut bytes = 0;
+    let mut end = |mutations: &mut Vec<Mutation>| {
+        if !mutations.is_empty() {
+            requests.push(CaseRequest {
+                client: PRELOAD_WRITER,
+                think_ns: 0,
+                request: Request::Batch {
+                    mutations: std::mem::take(mutations),
+                    durability: Durability::Durable,
+                },
+            });
+        }
+    };
+    for (key, value) in values {
+        let Some(value) = value else { continue };
+        if bytes + key.len() + value.len() > LOAD_BYTES_MAX {
+            end(&mut mutations);
+            bytes = 0;
+        }
+        bytes += key.len() + value.len();
+        let (key, value) = (key.to_vec(), value.to_vec());
+        mutations.push(Mutation::Put { key, value });
+    }
+    end(&mut mutations);
+    requests
+}
+
+/// The same asked by one client, which closes the guest when all is answered.
+fn and_closed(requests: &[CaseRequest]) -> Vec<CaseRequest> {
+    let mut all = by_one_client(requests);
+    let client = all.first().map_or(0, |request| request.client);
+    all.push(CaseRequest {
+        client,
+        think_ns: 0,
+        request: Request::Close,
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a load writes what was there in the end. Method: a value that is overwritten, one that is deleted, one too long for one request.
+    #[test]
+    fn a_load_writes_what_was_there_in_the_end() {
+        let lines = [
+            "0 put a 1:64",
+            "1 batch put b 2:64, put c 3:65000",
+            "0 put a 4:64",
+            "0 delete b",
+            "0 put d 5:1000",
+        ];
+        let requests = lines.iter().map(|line| line.parse().expect("a request"));
+        let life = CaseLife {
+            requests: requests.collect(),
+            ..CaseLife::default()
+        };
+        let loaded = load(&[life]);
+        let sizes: Vec<usize> = loaded
+            .iter()
+            .map(|request| match &request.request {
+                Request::Batch { mutations, .. } => mutations.len(),
+                _ => 0,
+            })
+            .collect();
+        assert_eq!(sizes, [2, 1], "{loaded:#?}");
+    }
+}
