@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{ExploreReport, Level, PointCount, WorkErrorCounts};
 use crate::blame::Said;
 use crate::coverage::Coverage;
+use crate::oracle::Facts;
 use crate::summary::{FailureReport, Verdict};
 
 /// The name and version of the schema.
@@ -72,6 +73,8 @@ struct Failure {
     property: String,
     sentence: String,
     details: Vec<String>,
+    #[serde(default)]
+    facts: Facts,
     crashes: u64,
     trace_hash: String,
     file: Option<String>,
@@ -122,7 +125,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
                 seed,
                 property: failure.property,
                 sentence: failure.sentence,
-                details: failure.details,
+                facts: failure.facts,
                 crash: failure.crashes,
                 trace_hash: failure.trace_hash,
                 file: failure.file.map(PathBuf::from),
@@ -198,7 +201,8 @@ fn exploration(report: &ExploreReport) -> Exploration {
         crash_point: *point,
         property: failure.property.clone(),
         sentence: failure.sentence.clone(),
-        details: failure.details.clone(),
+        details: failure.details(),
+        facts: failure.facts.clone(),
         crashes: failure.crash,
         trace_hash: failure.trace_hash.clone(),
         file: failure.file.as_ref().map(|file| file.display().to_string()),

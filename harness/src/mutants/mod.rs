@@ -11,6 +11,7 @@ pub mod catalogue;
 pub mod fix;
 pub mod host;
 pub mod json;
+pub mod page;
 pub mod shipped;
 pub mod text;
 

@@ -195,7 +195,7 @@ mod tests {
             seed: 7,
             property: "prefix".to_owned(),
             sentence: String::new(),
-            details: Vec::new(),
+            facts: crate::oracle::Facts::default(),
             crash: 1,
             trace_hash: String::new(),
             file: None,

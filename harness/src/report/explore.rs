@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{coverage, failure, table, verdict, whole};
+use super::{coverage, failure, table, verdict, whole, without_result};
 use crate::explore::{ExploreReport, PointCount, text};
 use crate::scenario::thousands;
-use crate::summary::as_f64;
 use crate::summary::text::Colour;
+use crate::summary::{Unreported, as_f64};
 
 /// Columns of the picture of crash points; each stands for several where there are more.
 const COLUMNS_MAX: usize = 400;
@@ -19,11 +19,12 @@ const BOTTOM: f64 = 24.0;
 
 /// The page of all explorations of one command.
 #[must_use]
-pub fn page(reports: &[ExploreReport]) -> String {
-    whole(
-        "kvsim explore",
-        &html! { @for report in reports { (section(report)) } },
-    )
+pub fn page(reports: &[ExploreReport], unreported: &[Unreported]) -> String {
+    let body = html! {
+        @for report in reports { (section(report)) }
+        (without_result(unreported))
+    };
+    whole("kvsim explore", &body)
 }
 
 fn section(report: &ExploreReport) -> Markup {
