@@ -16,6 +16,7 @@
 //! - [`timeline`]: what happened in one run, in words and in order
 //! - [`recorded`]: the native engine on a real disk, recorded and crashed
 //! - [`guest`]: which guest is crashed
+//! - [`files`]: how files that people name are read
 //!
 //! Invariant: what a seed does depends on scenario, guest and seed alone. Threads and clocks are in [`campaign`] only.
 
@@ -27,6 +28,7 @@ pub mod control;
 pub mod coverage;
 pub mod explore;
 mod failure;
+pub mod files;
 pub mod guest;
 pub mod minimise;
 pub mod mutants;

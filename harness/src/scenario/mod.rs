@@ -12,6 +12,7 @@ mod layers;
 mod load;
 mod profiles;
 mod run_config;
+mod shipped;
 mod sources;
 mod units;
 mod validate;
@@ -36,6 +37,7 @@ pub use fields::FIELDS;
 pub use load::{load, parse};
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
 pub use run_config::{CrashClock, GuestConfig, HostConfig, OnDamage, RunConfig};
+pub use shipped::{Purpose, SHIPPED, Shipped};
 pub(crate) use sources::Sources;
 pub use units::{
     OptionText, SeedRange, bytes, nanoseconds, parse_duration, parse_moment, thousands,
@@ -191,7 +193,9 @@ impl Scenario {
     #[must_use]
     pub fn may_set_option(&self, name: &str) -> bool {
         let sources = self.sources.as_deref();
+        let mut tables = self.guest.options_for.values();
         self.guest.options.contains_key(name)
+            || tables.any(|options| options.contains_key(name))
             || sources.is_some_and(|sources| sources.may_set_option(name))
     }
 
@@ -216,6 +220,30 @@ impl Scenario {
             .filter(|name| !name.is_empty());
         self.profile.as_deref().or(saved)
     }
+}
+
+/// The paths that `--set` takes, and what each field means. The options of a guest are its own, so their paths end with a dot.
+#[must_use]
+pub fn set_paths() -> Vec<(String, &'static str)> {
+    let known = known_fields();
+    let is_table = |path: &str| {
+        let inner = format!("{path}.");
+        known.iter().any(|known| known.starts_with(&inner))
+    };
+    const OPEN: [&str; 4] = [
+        "guest.options",
+        "guest.options_for",
+        "guest.policies",
+        "host.options",
+    ];
+    let leaves = known.iter().filter(|path| !is_table(path));
+    leaves
+        .map(|path| {
+            let meaning = explain::describe(path).unwrap_or_default();
+            let open = OPEN.contains(&path.as_str());
+            (format!("{path}{}", if open { "." } else { "=" }), meaning)
+        })
+        .collect()
 }
 
 /// The dotted paths of all fields that a scenario with nothing in it has.
