@@ -1,14 +1,28 @@
 //! The command line: what can be asked for, and how it is written.
 
+mod examples;
+mod values;
+
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use clap_complete::engine::ArgValueCompleter;
 use kvsim_harness::bench::native::SPACE_PERCENT;
 use kvsim_harness::explore::json::parse_shard;
 use kvsim_harness::scenario::{SeedRange, parse_duration, parse_moment};
+use values::{count, jobs, rate, seed, whole};
+
+use crate::complete;
+
+// The groups of options in each `--help`.
+const SEEDS: &str = "Seeds and time";
+const WHAT: &str = "Scenario and guest";
+const WORK: &str = "Workload";
+const PLACE: &str = "Disk and engines";
+const RESULTS: &str = "Results";
 
 /// Crashes a storage engine in a simulated world, thousands of times a second, and says whether every acknowledged write
 /// came back. The same seed always gives the same run.
@@ -21,7 +35,7 @@ use kvsim_harness::scenario::{SeedRange, parse_duration, parse_moment};
     arg_required_else_help = true
 )]
 #[command(
-    after_help = "Exit codes: 0 nothing violated; 1 a violation; 2 wrong usage or scenario; 3 inconclusive; 70 internal error."
+    after_help = "Begin with: kvsim run powercut\n\nExit codes: 0 nothing violated; 1 a violation; 2 wrong usage or scenario; 3 inconclusive; 70 internal error."
 )]
 pub(crate) struct Cli {
     /// Say more on stderr: -v what is done, -vv why, -vvv everything. KVSIM_LOG takes a filter such as `kvsim_sim=debug`.
@@ -35,31 +49,50 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run scenarios: crash, recover, check, again and again
+    #[command(after_help = examples::RUN)]
     Run(RunArgs),
     /// Run a saved failing case, or each in a folder, again and say whether it fails in the same way
+    #[command(after_help = examples::REPLAY)]
     Replay(ReplayArgs),
     /// Run one seed of a scenario, or a saved failing case, and print what happened: a line an event, in order
+    #[command(after_help = examples::TRACE)]
     Trace(TraceArgs),
     /// Run a workload once, and check every state that a crash at any moment of it can leave
+    #[command(after_help = examples::EXPLORE)]
     Explore(ExploreArgs),
     /// Put the results of the shards of a run or an exploration together
+    #[command(after_help = examples::MERGE)]
     Merge(MergeArgs),
     /// Plant bugs in the engine, one at a time, and say whether each is caught
+    #[command(after_help = examples::MUTANTS)]
     Mutants(MutantsArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
+    #[command(after_help = examples::BENCH)]
     Bench(BenchArgs),
     /// Measure a disk, and the machine around it, into a profile for the simulated device
+    #[command(after_help = examples::CALIBRATE)]
     Calibrate(CalibrateArgs),
     /// Work on a real disk, record every write and flush, and crash the recording at every point
+    #[command(after_help = examples::CRASH_DISK)]
     CrashDisk(CrashDiskArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
+    #[command(after_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
-    /// Print a completion script for a shell
+    /// List the scenarios and device profiles that ship, each with what it shows
+    #[command(after_help = examples::SCENARIOS)]
+    Scenarios {
+        /// Print the list as JSON and nothing else
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what a shell needs to complete options, files, scenarios, mutants and paths of --set
+    #[command(after_help = examples::COMPLETIONS)]
     Completions {
         /// The shell
         shell: Shell,
     },
     /// Print the manual page, or write the pages of all commands into a directory
+    #[command(after_help = examples::MAN)]
     Man {
         /// The directory
         #[arg(value_hint = ValueHint::DirPath)]
@@ -70,67 +103,67 @@ pub(crate) enum Command {
 /// `kvsim run`
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Scenario files
-    #[arg(required = true, value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
+    /// Scenarios: files, or names of those that ship (see `kvsim scenarios`)
+    #[arg(required = true, value_name = "SCENARIO", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::scenarios))]
     pub(crate) scenarios: Vec<PathBuf>,
     /// Run this seed only
-    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = seed, help_heading = SEEDS)]
     pub(crate) seed: Option<u64>,
     /// Run these seeds: A..B without B, A..=B with B
-    #[arg(long, value_name = "A..B")]
+    #[arg(long, value_name = "A..B", help_heading = SEEDS)]
     pub(crate) seeds: Option<SeedRange>,
     /// Go on with further seeds until the time is over: 60s, 5m, 1h30m
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "seed")]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "seed", help_heading = SEEDS)]
     pub(crate) duration: Option<Duration>,
     /// Run only part I of N of the seeds, counted from 0; `kvsim merge` puts the JSON of all parts together
-    #[arg(long, value_name = "I/N", value_parser = parse_shard, conflicts_with = "duration")]
+    #[arg(long, value_name = "I/N", value_parser = parse_shard, conflicts_with = "duration", help_heading = SEEDS)]
     pub(crate) shard: Option<(u64, u64)>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Exit 3 if a fault that was asked for never fired, or a mark of the guest was never reached
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) strict: bool,
     /// Where failing cases are saved
-    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
     pub(crate) failures: PathBuf,
 }
 
 /// `kvsim explore`
 #[derive(Debug, Args)]
 pub(crate) struct ExploreArgs {
-    /// Scenario files
-    #[arg(required = true, value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
+    /// Scenarios: files, or names of those that ship (see `kvsim scenarios`)
+    #[arg(required = true, value_name = "SCENARIO", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::scenarios))]
     pub(crate) scenarios: Vec<PathBuf>,
     /// The seed of the run that is recorded, and of samples [default: the scenario's first]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed, help_heading = SEEDS)]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
     /// Print the results as JSON and nothing else
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
     /// Show no progress, and only the verdict of what went well
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = RESULTS)]
     pub(crate) quiet: bool,
     /// Write the results as a page for a browser: the time line of each failure, the device at the cut, states by crash point
-    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
     pub(crate) report: Option<PathBuf>,
     /// Exit 3 if a crash point had more states than are taken of one, or a mark of the guest was never reached
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) strict: bool,
     /// Make each failure small, save that too, and say which single flush, write-through or later acknowledgement would mend it
-    #[arg(long, visible_alias = "minimize")]
+    #[arg(long, visible_alias = "minimize", help_heading = RESULTS)]
     pub(crate) minimise: bool,
     /// End each scenario after so long, with what was seen by then: 60s, 5m, 1h30m
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "shard")]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, conflicts_with = "shard", help_heading = SEEDS)]
     pub(crate) duration: Option<Duration>,
     /// Judge only part I of N, counted from 0; `kvsim merge` puts the JSON of all parts together
-    #[arg(long, value_name = "I/N", value_parser = parse_shard)]
+    #[arg(long, value_name = "I/N", value_parser = parse_shard, help_heading = SEEDS)]
     pub(crate) shard: Option<(u64, u64)>,
     /// Where failing cases are saved
-    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
     pub(crate) failures: PathBuf,
 }
 
@@ -138,37 +171,40 @@ pub(crate) struct ExploreArgs {
 #[derive(Debug, Args)]
 pub(crate) struct MutantsArgs {
     /// The mutants [default: all]
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::mutants))]
     pub(crate) names: Vec<String>,
     /// Print what there is, and do nothing
-    #[arg(long)]
+    #[arg(long, help_heading = WHAT)]
     pub(crate) list: bool,
     /// Take the engine as it is, and leave out one flush or write-through of a run at a time
-    #[arg(long, conflicts_with_all = ["names", "minimise", "list"])]
+    #[arg(long, conflicts_with_all = ["names", "minimise", "list"], help_heading = WHAT)]
     pub(crate) host: bool,
     /// Run the scenarios that ship (powercut, kitchen_sink, swarm), shrink the first failure of each mutant as `replay --minimise` does, and say what a user gets
-    #[arg(long, conflicts_with_all = ["host", "list", "scenarios", "minimise"])]
+    #[arg(long, conflicts_with_all = ["host", "list", "scenarios", "minimise"], help_heading = WHAT)]
     pub(crate) shipped: bool,
     /// Hunt with these scenarios only
-    #[arg(long = "scenario", value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long = "scenario", value_name = "NAME,…", value_delimiter = ',', add = ArgValueCompleter::new(complete::trials), help_heading = WHAT)]
     pub(crate) scenarios: Vec<String>,
     /// Shrink each failure that says its steps, and say what is left of it
-    #[arg(long, visible_alias = "minimize")]
+    #[arg(long, visible_alias = "minimize", help_heading = RESULTS)]
     pub(crate) minimise: bool,
     /// Stop shrinking and blaming a failure after this real time, with the smallest case so far: 60s, 5m
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
     pub(crate) duration: Duration,
     /// Hunt in this WebAssembly module, which knows the option `mutant`, in place of the built-in one
-    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath, help_heading = WHAT)]
     pub(crate) guest: Option<PathBuf>,
     /// States that are judged side by side [default: one for each core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs, help_heading = WHAT)]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Print the results as JSON and nothing else
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
+    /// Write the results as a page for a browser: the score, what was missed, and how each mutant was caught
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["host", "list"], value_hint = ValueHint::FilePath, help_heading = RESULTS)]
+    pub(crate) report: Option<PathBuf>,
     /// Where failing cases are saved
-    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
     pub(crate) failures: PathBuf,
 }
 
@@ -193,16 +229,16 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) file: PathBuf,
     /// Shrink it first and save the small one: fewer requests, smaller values, fewer persisted writes; and look for what is to blame
-    #[arg(long, visible_alias = "minimize")]
+    #[arg(long, visible_alias = "minimize", help_heading = WHAT)]
     pub(crate) minimise: bool,
     /// Say which flushes, write-throughs or later acknowledgements would make it pass
-    #[arg(long)]
+    #[arg(long, help_heading = WHAT)]
     pub(crate) blame: bool,
     /// Stop shrinking and blaming after this real time, with the smallest case so far: 60s, 5m
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s", help_heading = WHAT)]
     pub(crate) duration: Duration,
     /// Where the small case is saved
-    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, requires = "minimise")]
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, requires = "minimise", help_heading = RESULTS)]
     pub(crate) failures: PathBuf,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
@@ -213,92 +249,98 @@ pub(crate) struct ReplayArgs {
 /// `kvsim trace`
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// A scenario, or a failing case that was saved
-    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// A scenario (a file, or the name of one that ships), or a failing case that was saved
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::scenarios))]
     pub(crate) file: PathBuf,
     /// The seed [default: the scenario's first]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed, help_heading = SEEDS)]
     pub(crate) seed: Option<u64>,
     /// Begin at this virtual time: 12.345678ms, 350us, 2s
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, help_heading = SEEDS)]
     pub(crate) from: Option<u64>,
     /// End at this virtual time
-    #[arg(long, value_name = "TIME", value_parser = parse_moment)]
+    #[arg(long, value_name = "TIME", value_parser = parse_moment, help_heading = SEEDS)]
     pub(crate) to: Option<u64>,
     /// Print so many lines at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>, help_heading = RESULTS)]
     pub(crate) limit: Option<u64>,
     /// Print each line as a JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
     /// Run this WebAssembly module instead of the built-in engine
-    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath, help_heading = WHAT)]
     pub(crate) guest: Option<PathBuf>,
     /// Change a field of the scenario, such as --set workload.clients=1
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", add = ArgValueCompleter::new(complete::fields), help_heading = WHAT)]
     pub(crate) set: Vec<String>,
 }
 
 /// `kvsim bench`
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// Scenario files whose workloads are measured [default: the built-in `durable`]
-    #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
+    /// Scenarios whose workloads are measured: files, or names of those that ship [default: `durable`]
+    #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::benchmarks))]
     pub(crate) scenarios: Vec<PathBuf>,
     /// Measure on a real disk, and not on the simulated device
-    #[arg(long)]
+    #[arg(long, help_heading = PLACE)]
     pub(crate) real_disk: bool,
     /// A directory on the disk to measure [default: the current one]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = PLACE)]
     pub(crate) dir: Option<PathBuf>,
     /// Engines to measure, in turns, or `all`; the first is compared with the best of the others [default: kvsim]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = PLACE)]
     pub(crate) engines: Vec<String>,
     /// Compare the path without fsync with a plain file: 4 KiB writes, 100 under way, unless other scenarios, engines, clients or
     /// tasks are named
-    #[arg(long, requires = "real_disk")]
+    #[arg(long, requires = "real_disk", help_heading = PLACE)]
     pub(crate) no_fsync: bool,
     /// Threads that use the database [default: the scenario's]
-    #[arg(long, value_name = "N", conflicts_with = "tasks", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "tasks", value_parser = clap::value_parser!(u32).range(1..), help_heading = WORK)]
     pub(crate) clients: Option<u32>,
     /// Asynchronous tasks on one thread, in place of threads
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = WORK)]
     pub(crate) tasks: Option<u32>,
     /// How long each round is measured
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "8s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "8s", help_heading = WORK)]
     pub(crate) duration: Duration,
     /// How long each round runs before it is measured
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "1s", help_heading = WORK)]
     pub(crate) warm_up: Duration,
     /// Turns of each engine
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = count, help_heading = WORK)]
     pub(crate) rounds: NonZeroU32,
     /// When writes are acknowledged [default: as the scenario says]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, help_heading = WORK)]
     pub(crate) durability: Option<DurabilityArg>,
     /// Open loop: requests a second of all clients, due whatever the answers do
-    #[arg(long, value_name = "N", value_parser = parse_rate)]
+    #[arg(long, value_name = "N", value_parser = rate, help_heading = WORK)]
     pub(crate) rate: Option<f64>,
     /// Memory for the caches of each engine, in MiB
-    #[arg(long, value_name = "MIB", default_value = "512")]
+    #[arg(long, value_name = "MIB", default_value = "512", value_parser = whole::<u64>, help_heading = PLACE)]
     pub(crate) cache_mib: u64,
     /// The file that kvsim begins with, in percent of the data: the less room, the more cleaning. It grows if it must
-    #[arg(long, value_name = "PERCENT", requires = "real_disk", default_value_t = SPACE_PERCENT, value_parser = clap::value_parser!(u64).range(100..=2000))]
+    #[arg(long, value_name = "PERCENT", requires = "real_disk", default_value_t = SPACE_PERCENT, value_parser = clap::value_parser!(u64).range(100..=2000), help_heading = PLACE)]
     pub(crate) space: u64,
     /// Take my word that the drive's cache survives a power cut; every figure will say so
-    #[arg(long)]
+    #[arg(long, help_heading = PLACE)]
     pub(crate) assume_power_loss_protection: bool,
-    /// Predict with this profile of `kvsim calibrate`, and print it beside what is measured
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Predict with this profile: a file of `kvsim calibrate`, or the name of one that ships. It is printed beside what is measured
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::profiles), help_heading = RESULTS)]
     pub(crate) profile: Option<PathBuf>,
     /// Write the results as a page for a browser: bars, latency curves, and all that was said of them
-    #[arg(long, value_name = "FILE.html", requires = "real_disk", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.html", requires = "real_disk", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
     pub(crate) report: Option<PathBuf>,
     /// Print the results as JSON and nothing else
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
+    /// Write the results as a table for a spreadsheet: a row for each round
+    #[arg(long, value_name = "FILE.csv", requires = "real_disk", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the results as a table in Markdown: a row for each engine
+    #[arg(long, value_name = "FILE.md", requires = "real_disk", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
+    pub(crate) markdown: Option<PathBuf>,
     /// Change a field of the scenario, such as --set workload.keys=1000
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", add = ArgValueCompleter::new(complete::fields), help_heading = WORK)]
     pub(crate) set: Vec<String>,
 }
 
@@ -309,16 +351,16 @@ pub(crate) struct CalibrateArgs {
     #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub(crate) path: PathBuf,
     /// Write the profile into this file, and print what was measured [default: print the profile]
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
     pub(crate) output: Option<PathBuf>,
     /// Measure writes on a block device too: what it holds is LOST
-    #[arg(long)]
+    #[arg(long, help_heading = PLACE)]
     pub(crate) write: bool,
     /// How long each size is measured at each depth, in each pass
-    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "100ms")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "100ms", help_heading = WORK)]
     pub(crate) cell: Duration,
     /// How often everything is measured
-    #[arg(long, value_name = "N", default_value = "3")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = count, help_heading = WORK)]
     pub(crate) passes: NonZeroU32,
 }
 
@@ -326,31 +368,31 @@ pub(crate) struct CalibrateArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CrashDiskArgs {
     /// A directory on the disk [default: the current one]
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = PLACE)]
     pub(crate) dir: Option<PathBuf>,
     /// Different crash states to judge, at least
-    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..), help_heading = WORK)]
     pub(crate) states: u64,
     /// Recordings to judge with one flush or write-through left out, each of which has to be caught
-    #[arg(long, value_name = "N", default_value = "40")]
+    #[arg(long, value_name = "N", default_value = "40", value_parser = whole::<u64>, help_heading = WORK)]
     pub(crate) take_out: u64,
     /// Threads, and in other sessions tasks, that use the database
-    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=256), help_heading = WORK)]
     pub(crate) clients: u32,
     /// The drivers that take turns [default: all that this system has]
-    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',')]
+    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', help_heading = PLACE)]
     pub(crate) drivers: Vec<DriverArg>,
     /// Decides what is written and which states are judged; what threads and the disk make of it is theirs
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u64>, help_heading = WORK)]
     pub(crate) seed: u64,
     /// Threads that judge [default: one for each core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs, help_heading = WORK)]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Where the disk as a crash left it is saved, if the engine does not recover from it as it must
-    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
     pub(crate) failures: PathBuf,
     /// Print the results as JSON and nothing else
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
 }
 
@@ -374,24 +416,17 @@ pub(crate) enum DurabilityArg {
     Relaxed,
 }
 
-fn parse_rate(text: &str) -> Result<f64, String> {
-    match text.replace('_', "").parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
-        _ => Err("it must be a number above 0".to_owned()),
-    }
-}
-
 /// `kvsim explain`
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A scenario file
-    #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath)]
+    /// A scenario: a file, or the name of one that ships
+    #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::scenarios))]
     pub(crate) scenario: PathBuf,
     /// The seed whose scenario it is, if it varies [default: the scenario's first]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed)]
     pub(crate) seed: Option<u64>,
     /// Change a field first, such as --set workload.clients=1
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", add = ArgValueCompleter::new(complete::fields))]
     pub(crate) set: Vec<String>,
 }
 
@@ -399,13 +434,13 @@ pub(crate) struct ExplainArgs {
 #[derive(Debug, Default, Args)]
 pub(crate) struct CommonArgs {
     /// Crash this WebAssembly module instead of the built-in engine
-    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath, help_heading = WHAT)]
     pub(crate) guest: Option<PathBuf>,
     /// Change a field of the scenario, such as --set workload.clients=1
-    #[arg(long, value_name = "PATH=VALUE")]
+    #[arg(long, value_name = "PATH=VALUE", add = ArgValueCompleter::new(complete::fields), help_heading = WHAT)]
     pub(crate) set: Vec<String>,
     /// Seeds, or states, that run side by side [default: one for each core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs, help_heading = WHAT)]
     pub(crate) jobs: Option<NonZeroUsize>,
 }
 
@@ -413,18 +448,18 @@ pub(crate) struct CommonArgs {
 #[derive(Debug, Default, Args)]
 pub(crate) struct OutputArgs {
     /// Print the results as JSON and nothing else
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
     /// Write the results for a CI server
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
     pub(crate) junit: Option<PathBuf>,
     /// Write the results as a page for a browser: the time line of a failure, the device at the cut, faults, latencies
-    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
     pub(crate) report: Option<PathBuf>,
     /// Write every event of every seed, one a line; costs memory
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
     pub(crate) trace: Option<PathBuf>,
     /// Show no progress, and only the verdict of what went well
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = RESULTS)]
     pub(crate) quiet: bool,
 }

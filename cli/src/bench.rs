@@ -1,7 +1,8 @@
 //! `kvsim bench`: the workload of a scenario on a real disk, on our engine and on its peers; or on the simulated one.
 
 use std::cell::Cell;
-use std::io::Write as _;
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,9 +12,9 @@ use kvsim_harness::bench::predict::{Course, predict};
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
 use kvsim_harness::bench::slots::Slots;
 use kvsim_harness::bench::store::{Durability, Engine};
-use kvsim_harness::bench::{html, json, report};
+use kvsim_harness::bench::{export, html, json, report};
 use kvsim_harness::guest;
-use kvsim_harness::scenario::{self, Scenario};
+use kvsim_harness::scenario::{self, BUILTIN_PROFILES, Scenario, Shipped};
 
 use crate::args::{BenchArgs, DurabilityArg};
 use crate::exit::Exit;
@@ -22,14 +23,8 @@ use crate::output::{complain, print};
 use crate::progress::Spinner;
 use crate::runtime;
 
-/// A scenario that is built in, so that a measurement needs no file: its name, where it lies in the source, and its text.
-type BuiltIn = (&'static str, &'static str, &'static str);
 /// What `--no-fsync` measures, on what, and how much of it is under way.
-const NO_FSYNC: BuiltIn = (
-    "no_fsync",
-    "scenarios/bench/no_fsync.toml",
-    include_str!("../../scenarios/bench/no_fsync.toml"),
-);
+const NO_FSYNC: &str = "no_fsync";
 const NO_FSYNC_ENGINES: [&str; 4] = [
     "kvsim-through",
     "kvsim-fsync-free",
@@ -38,11 +33,7 @@ const NO_FSYNC_ENGINES: [&str; 4] = [
 ];
 const NO_FSYNC_DEPTH: u32 = 100;
 /// What is measured if nothing is named.
-const USUAL: BuiltIn = (
-    "durable",
-    "scenarios/bench/durable.toml",
-    include_str!("../../scenarios/bench/durable.toml"),
-);
+const USUAL: &str = "durable";
 /// In place of the names of engines.
 const ALL: &str = "all";
 /// How to get the engines that this build does not have.
@@ -82,8 +73,8 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
     );
     sets.extend(tasks(args).map(|tasks| format!("workload.clients={tasks}")));
     if let Some(profile) = &args.profile {
-        match std::fs::canonicalize(profile) {
-            Ok(path) => sets.push(format!("profile={}", path.display())),
+        match profile_of(profile) {
+            Ok(profile) => sets.push(format!("profile={profile}")),
             Err(error) => {
                 complain(&format!("error: --profile {}: {error}", profile.display()));
                 return Err(Exit::Usage);
@@ -91,8 +82,9 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
         }
     }
     let found = if args.scenarios.is_empty() {
-        let (name, source, text) = if args.no_fsync { NO_FSYNC } else { USUAL };
-        vec![scenario::parse(source, name, text.to_owned(), None, &sets)]
+        let name = if args.no_fsync { NO_FSYNC } else { USUAL };
+        let shipped = Shipped::named(name).map(|shipped| shipped.load(&sets));
+        shipped.into_iter().collect::<Vec<_>>()
     } else {
         let paths = args.scenarios.iter();
         paths.map(|path| scenario::load(path, &sets)).collect()
@@ -116,6 +108,23 @@ fn scenarios(args: &BenchArgs) -> Result<Vec<Scenario>, Exit> {
         Ok(loaded)
     } else {
         Err(Exit::Usage)
+    }
+}
+
+/// A profile's file as a path that holds in any folder, or the name of a profile that ships.
+fn profile_of(profile: &Path) -> Result<String, String> {
+    let names = || BUILTIN_PROFILES.iter().map(|(name, _)| *name);
+    match std::fs::canonicalize(profile) {
+        Ok(path) if path.is_file() => Ok(path.display().to_string()),
+        Ok(_) => Err("it is no file".to_owned()),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let shipped = names().find(|name| profile == Path::new(name));
+            shipped.map(str::to_owned).ok_or_else(|| {
+                let names = names().collect::<Vec<_>>().join(", ");
+                format!("there is no such file, and no profile of that name ships\n  = help: name a file that kvsim calibrate wrote, or one of {names}")
+            })
+        }
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -143,13 +152,11 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
         None => None,
     };
     // Before anything is measured: whoever waited for the figures should get them.
-    let mut report = match &args.report {
-        Some(path) => Some(
-            std::fs::File::create(path)
-                .map_err(|error| format!("--report {}: {error}", path.display()))?,
-        ),
-        None => None,
-    };
+    let mut files = Vec::new();
+    for (path, render) in outputs(args) {
+        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        files.push((path, file, render));
+    }
     let mut tables = Vec::new();
     for scenario in scenarios {
         let plan = Plan {
@@ -201,11 +208,22 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             document.map_err(|error| error.to_string())?
         ));
     }
-    if let (Some(path), Some(file)) = (&args.report, &mut report) {
-        let written = file.write_all(html::page(&tables).as_bytes());
-        written.map_err(|error| format!("--report {}: {error}", path.display()))?;
+    for (path, mut file, render) in files {
+        let written = file.write_all(render(&tables).as_bytes());
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(exit_of(&tables, interrupts.came()))
+}
+
+/// The files that are asked for, and what goes into each.
+fn outputs(args: &BenchArgs) -> impl Iterator<Item = (&PathBuf, fn(&[Table]) -> String)> {
+    let all: [(&Option<PathBuf>, fn(&[Table]) -> String); 3] = [
+        (&args.report, html::page),
+        (&args.csv, export::csv),
+        (&args.markdown, export::markdown),
+    ];
+    all.into_iter()
+        .filter_map(|(path, render)| Some((path.as_ref()?, render)))
 }
 
 fn exit_of(tables: &[Table], interrupted: bool) -> Exit {

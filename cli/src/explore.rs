@@ -8,7 +8,7 @@ use kvsim_harness::explore::{Exploration, ExploreReport, json, text};
 use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::explore_page;
 use kvsim_harness::scenario::Scenario;
-use kvsim_harness::summary::Verdict;
+use kvsim_harness::summary::{self, Unreported, Verdict};
 
 use crate::args::ExploreArgs;
 use crate::exit::Exit;
@@ -53,17 +53,26 @@ async fn all(
 ) -> Exit {
     let mut exit = Exit::Clean;
     let mut reports = Vec::new();
+    let mut unreported = Vec::new();
     if let Err(error) = report::begin(args.report.as_deref()) {
         complain(&error);
         return Exit::Usage;
     }
     let all_cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     for scenario in scenarios {
+        let name = scenario.name.clone();
+        let mut no_result = |message: String| {
+            complain(&message);
+            unreported.push(Unreported {
+                scenario: name.clone(),
+                message,
+            });
+        };
         let seed = args.seed.unwrap_or(scenario.run.seeds.start);
         let scenario = match scenario.of_seed(seed) {
             Ok(scenario) => scenario.into_owned(),
             Err(error) => {
-                complain(&error.to_string());
+                no_result(error.to_string());
                 exit = exit.and(Exit::Usage);
                 continue;
             }
@@ -107,11 +116,11 @@ async fn all(
                 reports.push(report);
             }
             Ok(Err(error)) => {
-                complain(&error.to_string());
                 exit = exit.and(Exit::from(&error));
+                no_result(error.to_string());
             }
             Err(error) => {
-                complain(&format!("internal error: kvsim panicked: {error}"));
+                no_result(format!("internal error: kvsim panicked: {error}"));
                 exit = exit.and(Exit::Internal);
             }
         }
@@ -120,8 +129,13 @@ async fn all(
         }
     }
     exit = exit.and(report::write(args.report.as_deref(), || {
-        explore_page(&reports)
+        explore_page(&reports, &unreported)
     }));
+    let ended = reports.iter().map(|it| (it.scenario.as_str(), &it.verdict));
+    let totals = summary::text::totals(ended, &unreported, scenarios.len());
+    if let Some(totals) = totals.filter(|_| !args.json) {
+        print(&format!("{totals}\n"));
+    }
     if args.json {
         exit = print_json(&reports, exit);
     }

@@ -204,8 +204,9 @@ fn end(report: &RunReport) -> (Exit, &'static str, String) {
             let words = format!("fails as saved: {}", failure.property);
             (exit, "fail as saved", words)
         }
-        Some(Reproduction::SameProperty) => {
-            let words = format!("fails by another trace than saved: {}", failure.property);
+        Some(Reproduction::SameProperty { changed }) => {
+            let property = &failure.property;
+            let words = format!("fails by another trace than saved: {property}; {changed}");
             (exit, "fail by another trace", words)
         }
         Some(Reproduction::OtherProperty { saved }) => {

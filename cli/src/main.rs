@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod calibrate;
+mod complete;
 mod crash_disk;
 mod exit;
 mod explore;
@@ -23,8 +24,9 @@ mod trace;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
+use clap_complete::CompleteEnv;
 
 use args::{Cli, Command};
 use exit::Exit;
@@ -34,6 +36,10 @@ use exit::Exit;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // If a shell asks for completions, this answers and ends.
+    CompleteEnv::with_factory(Cli::command)
+        .var(complete::VARIABLE)
+        .complete();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error).and(output::lost()).into(),
@@ -50,6 +56,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),
         Command::Explain(args) => pages::explain(&args),
+        Command::Scenarios { json } => pages::scenarios(json),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),
     };

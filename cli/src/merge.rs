@@ -1,6 +1,7 @@
 //! `kvsim merge`: puts the results of shards together, of runs or of explorations. Which of both is said by the files themselves.
 
 use kvsim_harness::explore;
+use kvsim_harness::files::read_text;
 use kvsim_harness::summary::{self, Found, json, part};
 use serde::Deserialize;
 
@@ -8,6 +9,9 @@ use crate::args::MergeArgs;
 use crate::exit::Exit;
 use crate::output::complain;
 use crate::{explore as exploring, run};
+
+/// No part is longer.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// What every document of results begins with.
 #[derive(Deserialize)]
@@ -20,7 +24,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Exit {
     let mut runs = Vec::new();
     let mut explorations = Vec::new();
     for file in &args.files {
-        let read = std::fs::read_to_string(file).map_err(|error| error.to_string());
+        let read = read_text(file, BYTES_MAX).map_err(|error| error.to_string());
         let read = read.and_then(|text| {
             match schema(&text)?.as_str() {
                 json::SCHEMA => runs.extend(summary::read::read(&text)?),

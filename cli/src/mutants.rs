@@ -8,13 +8,13 @@ use kvsim_harness::control::Control;
 use kvsim_harness::guest;
 use kvsim_harness::mutants::catalogue::{HOST_SCENARIOS, SHIPPED, TRIALS, Trial, trials_for};
 use kvsim_harness::mutants::host::{HostReport, leave_out_each};
-use kvsim_harness::mutants::{Hunt, Mutant, Report, json, shipped, text};
+use kvsim_harness::mutants::{Hunt, Mutant, Report, json, page, shipped, text};
 
 use crate::args::MutantsArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print, print_json};
-use crate::runtime;
+use crate::{report, runtime};
 
 /// `kvsim mutants`
 pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
@@ -47,6 +47,10 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
                 return Exit::Usage;
             }
         };
+        if let Err(error) = report::begin(args.report.as_deref()) {
+            complain(&error);
+            return Exit::Usage;
+        }
         let hunt = Hunt {
             program,
             jobs: args.jobs.unwrap_or_else(all_cores),
@@ -74,8 +78,14 @@ pub(crate) fn mutants(args: &MutantsArgs) -> Exit {
             (hunted, report)
         });
         match done.await {
-            Ok((Ok(()), report)) if args.shipped => finish_shipped(&report, args.json),
-            Ok((Ok(()), report)) => finish(&report, args.json),
+            Ok((Ok(()), found)) => {
+                let exit = report::write(args.report.as_deref(), || page::page(&found));
+                exit.and(if args.shipped {
+                    finish_shipped(&found, args.json)
+                } else {
+                    finish(&found, args.json)
+                })
+            }
             Ok((Err(error), _)) => of_error(&error),
             Err(error) => {
                 complain(&format!("internal error: kvsim panicked: {error}"));

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kvsim_harness::summary::text::Colour;
 use serde::Serialize;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::exit::Exit;
 
@@ -64,31 +66,31 @@ pub(crate) fn colour() -> Colour {
 /// Sends the log to standard error: `KVSIM_LOG` is a filter as of `tracing`, `-v` a shorthand.
 pub(crate) fn start_logging(verbose: u8) {
     let level = match verbose {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
     };
-    let filter = match std::env::var("KVSIM_LOG") {
-        Ok(filter) if !filter.is_empty() => match EnvFilter::try_new(&filter) {
-            Ok(filter) => filter,
-            Err(error) => {
-                complain(&format!(
-                    "warning: KVSIM_LOG is no filter and is left aside: {error}"
-                ));
-                EnvFilter::new(level)
-            }
-        },
-        _ => EnvFilter::new(level),
+    let wanted = std::env::var("KVSIM_LOG").unwrap_or_default();
+    let filter = match wanted.parse::<Targets>() {
+        _ if wanted.is_empty() => Targets::new().with_default(level),
+        Ok(filter) => filter,
+        Err(error) => {
+            complain(&format!(
+                "warning: KVSIM_LOG is no filter and is left aside: {error}"
+            ));
+            Targets::new().with_default(level)
+        }
     };
     let coloured =
         stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(stderr)
         .with_ansi(coloured)
         // It would be told on standard error, which may be what nobody reads any more.
         .log_internal_errors(false)
-        .without_time()
+        .without_time();
+    tracing_subscriber::registry()
+        .with(lines.with_filter(filter))
         .init();
 }

@@ -217,6 +217,12 @@ async fn all(job: &Job<'_>, program: &Arc<dyn Program>, interrupts: &Interrupts)
             break;
         }
     }
+    let ended = found.reports.iter();
+    let ended = ended.map(|it| (it.scenario.as_str(), &it.verdict));
+    let totals = text::totals(ended, &found.unreported, job.scenarios.len());
+    if let Some(totals) = totals.filter(|_| !job.output.json) {
+        print(&format!("{totals}\n"));
+    }
     finish(job.output, &found, exit)
 }
 

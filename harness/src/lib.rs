@@ -6,7 +6,7 @@
 //!
 //! - `api/`: [`value`], [`coverage`], numbers with units
 //! - `workload/` and `oracle/`: [`workload`], [`zipf`]: what clients do; [`oracle`]: the eleven properties
-//! - `scenario/`: [`scenario`]: the TOML format; [`case`]: one failure step by step, as a file says it; [`guest`]: which guest is crashed
+//! - `scenario/`: [`scenario`]: the TOML format; [`files`]: how files that people name are read; [`case`]: one failure step by step, as a file says it; [`guest`]: which guest is crashed
 //! - `drive/`: [`run`]: one seed, through many crashes; [`control`]: how to watch and stop it; [`timeline`]: what happened, in words
 //! - `findings/`: [`summary`]: what came of it, for people and for machines
 //! - `search/`: [`explore`]: one run, and every state that a crash at any moment of it can leave; [`minimise`]: a failure made small;
@@ -24,11 +24,10 @@
 pub use kvsim_api::{coverage, value};
 pub use kvsim_bench as bench;
 pub use kvsim_drive::{control, run, timeline};
-pub use kvsim_investigate::mutants;
 pub use kvsim_oracle as oracle;
 pub use kvsim_pages::report;
 pub use kvsim_recorded as recorded;
-pub use kvsim_scenario::{self as scenario, case, guest};
+pub use kvsim_scenario::{self as scenario, case, files, guest};
 pub use kvsim_workload::{self as workload, zipf};
 
 /// What is missing in a guest that fails.
@@ -68,4 +67,10 @@ pub mod summary {
         FailureReport, Found, Part, Real, Reproduction, RunReport, Terms, Unreported, Verdict,
         json, part, read, text,
     };
+}
+
+/// Planted bugs: does what crashes engines find the bug in an engine that has one?
+pub mod mutants {
+    pub use kvsim_investigate::mutants::*;
+    pub use kvsim_pages::report::mutants as page;
 }

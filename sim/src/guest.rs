@@ -56,6 +56,10 @@ pub struct GuestLimits {
 pub trait Program: Send + Sync {
     /// What to call it in reports.
     fn name(&self) -> &str;
+    /// The name by which a scenario has options for it.
+    fn options_name(&self) -> &str {
+        self.name()
+    }
     /// Its identity.
     fn hash(&self) -> GuestHash;
     /// The file that it was loaded from, if it came from one.

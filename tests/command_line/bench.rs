@@ -197,3 +197,42 @@ fn without_a_disk_it_is_predicted() {
     let ended = ends(&arguments, 0, &["predicted", "put durable"]);
     assert!(ended.line("predicted").is_some());
 }
+
+/// Goal: a profile is a file wherever it lies, or the name of one that ships; and nothing else. Method: each, with the built-in workload.
+#[test]
+fn a_profile_is_a_file_or_a_name() {
+    let few = ["--set", "workload.keys=200", "--set", "workload.preload=0"];
+    let bench = |profile: &str, code, parts: &[&str]| {
+        let arguments = [&["bench", "--profile", profile], &few[..]].concat();
+        ends(&arguments, code, parts);
+    };
+    bench("scenarios/profiles/hard_disk.toml", 0, &["predicted"]);
+    bench("hard_disk", 0, &["on hard_disk"]);
+    bench(
+        "hard_dis",
+        2,
+        &["--profile hard_dis", "kvsim calibrate", "hard_disk"],
+    );
+    bench("scenarios", 2, &["--profile scenarios", "no file"]);
+}
+
+/// Goal: the figures go on into other programs. Method: a row for each round in CSV, a row for each engine in Markdown.
+#[test]
+fn tables_for_other_programs_are_written() {
+    let directory = on_disk();
+    let at = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (folder, csv, markdown) = (at(""), at("bench.csv"), at("bench.md"));
+    let mut arguments = brief("durable", &folder);
+    arguments.extend(["--csv", &csv, "--markdown", &markdown]);
+    ends(&arguments, 0, &["ops/s"]);
+    let csv = std::fs::read_to_string(csv).expect("it was written");
+    assert_eq!(csv.lines().count(), 1 + 3, "{csv}");
+    assert!(
+        csv.lines()
+            .nth(1)
+            .is_some_and(|line| line.starts_with("durable,full,4,kvsim,")),
+        "{csv}"
+    );
+    let markdown = std::fs::read_to_string(markdown).expect("it was written");
+    assert!(markdown.contains("\n| kvsim "), "{markdown}");
+}

@@ -388,3 +388,38 @@ fn a_measurement_is_readable_in_a_browser() {
     }
     look_everywhere(&browser, &page);
 }
+
+/// Goal: the page of a hunt can be read in a browser. Method: some mutants, their scenario, and that scenario without any.
+#[test]
+fn a_hunt_is_readable_in_a_browser() {
+    let Some(browser) = Browser::find() else {
+        return;
+    };
+    let (page, failures) = (browser.at("mutants.html"), name(&browser.at("failures")));
+    let (file, guest) = (name(&page), name(kvsim_tests::mutants_guest()));
+    let mutants = [
+        "torn_frame_applied_in_part",
+        "empty_frame_ends_replay",
+        "acknowledged_before_flush",
+        "flush_on_a_timer",
+        "length_trusted_unchecked",
+        "torn_tail_refused",
+        "checkpoint_before_log_flush",
+        "table_incomplete",
+        "single_root_copy",
+    ];
+    let more = ["--scenario", "torn", "--guest", &guest];
+    let to = ["--failures", &failures, "--report", &file];
+    let hunt = [&["mutants"], &mutants[..], &more, &to].concat();
+    ends(&hunt, 0, &["9 of 9 caught"]);
+    let dom = browser.read(&page);
+    for part in [
+        mutants[0],
+        "ALL CAUGHT",
+        "atomic_writes",
+        "Without a mutant",
+    ] {
+        assert!(dom.contains(part), "the page has no {part}");
+    }
+    look_everywhere(&browser, &page);
+}

@@ -3,11 +3,14 @@
 
 mod bench;
 mod browser;
+mod cache;
 mod crash_disk;
 mod explore;
 mod guests;
 mod interrupt;
 mod mistakes;
+mod names;
+mod options;
 mod outputs;
 mod reports;
 mod shards;

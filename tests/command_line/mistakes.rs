@@ -163,3 +163,52 @@ fn only_a_failing_case_is_replayed() {
         &["no saved failing case", "kvsim run"],
     );
 }
+
+/// Goal: a number is asked for in words, and not in Rust's. Method: several seeds where one goes, no threads, no number.
+#[test]
+fn a_wrong_number_is_told_in_words() {
+    let run = |arguments: &[&str], parts: &[&str]| {
+        let ended = ends(&[&["run", "powercut"], arguments].concat(), 2, parts);
+        for rust in ["invalid digit", "non-zero type", "ParseIntError"] {
+            assert!(!ended.stderr.contains(rust), "{ended:#?}");
+        }
+    };
+    run(&["--seed", "1-5"], &["--seed", "1-5", "--seeds 1..=5"]);
+    run(&["--seed", "one"], &["--seed", "a whole number"]);
+    run(&["-j", "0"], &["--jobs", "at least 1"]);
+    run(&["-j", "two"], &["--jobs", "a whole number"]);
+    run(&["--seeds", "5..2"], &["--seeds"]);
+}
+
+/// Goal: what never ends is not read for ever. Method: a device in place of a scenario, a profile, a part, a guest.
+#[test]
+fn a_file_without_end_is_refused() {
+    for file in ["/dev/zero", "/dev/urandom"] {
+        let wrong = [file, "longer than", "MiB"];
+        for command in [
+            "run", "explore", "trace", "explain", "replay", "bench", "merge",
+        ] {
+            ends(&[command, file], 2, &wrong);
+        }
+        ends(&["run", "powercut", "--guest", file], 2, &wrong);
+        let profile = format!("profile={file}");
+        ends(&["run", "powercut", "--set", &profile], 2, &wrong);
+    }
+}
+
+/// Goal: a refused scenario is complained of, and the page says why. Method: an option that no guest knows, run and explored.
+#[test]
+fn a_refused_scenario_has_a_page() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("page.html");
+    let page = path.to_string_lossy();
+    for command in ["run", "explore"] {
+        let option = "guest.options.nonsense=1";
+        let arguments = [command, "explore_small", "--set", option, "--report", &page];
+        ends(&arguments, 2, &["nonsense"]);
+        let text = std::fs::read_to_string(&path).expect("it was written");
+        for part in ["explore_small", "NOT RUN", "nonsense", "</html>"] {
+            assert!(text.contains(part), "{command}: no {part}: {text}");
+        }
+    }
+}

@@ -29,7 +29,7 @@ fn a_clean_run_is_summed_up() {
         "faults fired",
         "predicted",
         "simulated",
-        "trace",
+        "traces",
     ] {
         assert!(ended.line(label).is_some(), "no `{label}`: {ended:#?}");
     }
@@ -134,7 +134,7 @@ fn a_trace_changes_nothing() {
         &[],
     );
     let without = kvsim(&short(&["scenarios/powercut.toml"]));
-    assert_eq!(with.line("trace"), without.line("trace"));
+    assert_eq!(with.line("traces"), without.line("traces"));
     let text = std::fs::read_to_string(&path).expect("it was written");
     for part in ["seed 1", "seed 2", "submit", "complete", "reply", "crash"] {
         assert!(text.contains(part), "no `{part}` in the trace");
@@ -203,6 +203,9 @@ fn the_gravest_end_counts() {
     ];
     let ended = ends(&both, 1, &["prefix  on", "reads_agree  on"]);
     assert!(ended.stdout.contains("VIOLATION"));
+    let last = ended.stdout.lines().last();
+    let wanted = "2 run, 0 passed, 2 failed (prefix, reads_agree)";
+    assert_eq!(last, Some(wanted), "{ended:#?}");
 }
 
 /// Goal: a fault that was asked for and never fired is said, and with `--strict` is no success. Method: one crash.
@@ -255,7 +258,7 @@ fn an_explained_scenario_explains_itself() {
         "run.seeds=1..2",
     ]);
     let again = ends(&["run", &file], 0, &["PASS"]);
-    assert_eq!(original.line("trace"), again.line("trace"));
+    assert_eq!(original.line("traces"), again.line("traces"));
 }
 
 /// Goal: a reader that leaves early is no error. Method: close the pipe before anything is printed.
@@ -289,10 +292,22 @@ fn help_completions_and_manual_are_there() {
     ends(&["run", "--help"], 0, &["--seeds", "--jobs"]);
     ends(&["--version"], 0, &["kvsim 0."]);
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        ends(&["completions", shell], 0, &["kvsim"]);
+        ends(&["completions", shell], 0, &["kvsim", "KVSIM_COMPLETE"]);
     }
     ends(&["man"], 0, &[".TH kvsim"]);
     let directory = tempfile::tempdir().expect("a directory");
     ends(&["man", &directory.path().to_string_lossy()], 0, &[]);
-    assert!(directory.path().join("kvsim-run.1").is_file());
+    let page = std::fs::read_to_string(directory.path().join("kvsim-run.1"));
+    let page = page.expect("it was written");
+    for part in [
+        "SEEDS AND TIME",
+        "RESULTS",
+        "Examples:",
+        "kvsim run powercut",
+    ] {
+        assert!(
+            page.to_uppercase().contains(&part.to_uppercase()),
+            "no {part}: {page}"
+        );
+    }
 }

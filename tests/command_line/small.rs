@@ -113,6 +113,9 @@ fn a_folder_is_replayed_as_a_table(folder: &str) {
         0,
         &["2 pass", "passes: the saved failure did not happen again"],
     );
+    let other = ["replay", folder, "--set", "guest.cpu_ps_per_fuel=300"];
+    let ended = ends(&other, 1, &["2 fail by another trace", "by --set"]);
+    assert!(!ended.stdout.contains("guest has changed"), "{ended:#?}");
     let empty = tempfile::tempdir().expect("a directory");
     let empty = empty.path().to_string_lossy();
     ends(

@@ -39,7 +39,7 @@ fn the_scenario_of_a_seed_can_be_taken_out() {
         0,
         &["PASS"],
     );
-    assert_eq!(taken_out.line("trace"), in_place.line("trace"));
+    assert_eq!(taken_out.line("traces"), in_place.line("traces"));
     let first = ends(&["explain", "scenarios/swarm.toml"], 0, &["Seed 1 took "]);
     assert_ne!(first.stdout, explained.stdout);
 }
@@ -127,7 +127,7 @@ fn the_first_seed_decides_whatever_comes_first() {
             ]);
             (
                 ended.code,
-                ended.line("trace").map(str::to_owned),
+                ended.line("traces").map(str::to_owned),
                 ended.stderr,
             )
         };

@@ -208,7 +208,7 @@ fn setups(table: &Table) -> Markup {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::PathBuf;
     use std::time::Duration;
 
@@ -262,7 +262,7 @@ mod tests {
         scenario
     }
 
-    fn table(name: &str) -> Table {
+    pub(crate) fn table(name: &str) -> Table {
         let mut refused = row("kvsim-fsync-free", Vec::new());
         refused.failed = Some(StoreError {
             engine: "kvsim-fsync-free",

@@ -5,7 +5,7 @@
 //! - [`load`]: clients, closed loop or open loop, threads or tasks
 //! - [`counters`]: what the process and the device say that was written; [`amplification`]: that beside the engine's own word
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
-//! - [`report`]: the table; [`json`]: the same for programs; [`html`]: the same as a page
+//! - [`report`]: the table; [`json`]: the same for programs; [`html`]: the same as a page; [`export`]: as CSV and Markdown
 //! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload, by clients
 //!   ([`play`]) on the processors of [`host`]
 //!
@@ -14,6 +14,7 @@
 pub mod amplification;
 pub mod calibrate;
 pub mod counters;
+pub mod export;
 pub mod host;
 pub mod html;
 pub mod json;

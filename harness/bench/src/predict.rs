@@ -127,7 +127,7 @@ pub fn predict(
     let scenario = as_natively(scenario, data_bytes, course);
     let failed =
         |what: String| format!("{}: the prediction did not end well: {what}", scenario.name);
-    let config = world_config(&scenario, seed, TraceMode::Off);
+    let config = world_config(&scenario, program.as_ref(), seed, TraceMode::Off);
     let world = World::new(Arc::clone(program), config);
     let mut world = world.map_err(|error| failed(error.to_string()))?;
     load(&mut world, &script).map_err(failed)?;

@@ -39,7 +39,7 @@ pub fn report_blamed(
         seed: failed.seed,
         property: violation.property.name().to_owned(),
         sentence: violation.sentence.clone(),
-        details: details(violation),
+        facts: violation.facts.clone(),
         crash: failed.tally.crashes(),
         trace_hash: failed.trace_hash.clone(),
         file: None,
@@ -48,7 +48,7 @@ pub fn report_blamed(
         reproduced: scenario
             .failure
             .as_ref()
-            .map(|saved| reproduction(saved, violation, &failed.trace_hash)),
+            .map(|saved| reproduction(saved, program, violation, &failed.trace_hash)),
         story: None,
         blame,
     };
@@ -127,7 +127,12 @@ fn quoted(path: &Path) -> String {
     }
 }
 
-fn reproduction(saved: &FailureRecord, violation: &Violation, trace_hash: &str) -> Reproduction {
+fn reproduction(
+    saved: &FailureRecord,
+    program: &dyn Program,
+    violation: &Violation,
+    trace_hash: &str,
+) -> Reproduction {
     if saved.property != violation.property {
         Reproduction::OtherProperty {
             saved: saved.property.name().to_owned(),
@@ -135,7 +140,14 @@ fn reproduction(saved: &FailureRecord, violation: &Violation, trace_hash: &str) 
     } else if saved.trace_hash == trace_hash {
         Reproduction::Exact
     } else {
-        Reproduction::SameProperty
+        let changed = if saved.guest_hash != program.hash().to_string() {
+            "the guest has changed"
+        } else if saved.kvsim != env!("CARGO_PKG_VERSION") {
+            "kvsim has changed"
+        } else {
+            "the case has changed, by --set or in its file, or kvsim has"
+        };
+        Reproduction::SameProperty { changed }
     }
 }
 
@@ -197,34 +209,6 @@ fn file_name(case: &Scenario, seed: u64, property: Property) -> String {
     };
     let name: String = case.name.chars().map(plain).collect();
     format!("{name}-{seed}-{property}.toml")
-}
-
-fn details(violation: &Violation) -> Vec<String> {
-    let facts = &violation.facts;
-    let mut lines = Vec::new();
-    let mut say = |label: &str, text: Option<String>| {
-        if let Some(text) = text {
-            lines.push(format!("{label:<12} {text}"));
-        }
-    };
-    say("key", facts.key.clone());
-    say("expected", facts.expected.clone());
-    say("found", facts.found.clone());
-    say("operation", facts.op.map(|op| op.to_string()));
-    say(
-        "keys wrong",
-        (facts.keys_wrong > 1).then(|| facts.keys_wrong.to_string()),
-    );
-    say(
-        "lost",
-        (facts.acknowledged_lost > 0)
-            .then(|| format!("{} acknowledged durable writes", facts.acknowledged_lost)),
-    );
-    for (at, function) in facts.stack.iter().enumerate() {
-        let label = if at == 0 { "backtrace" } else { "" };
-        say(label, Some(function.clone()));
-    }
-    lines
 }
 
 #[cfg(test)]

@@ -102,8 +102,8 @@ fn annotate(toml: &str) -> String {
     text
 }
 
-/// What the field at a dotted path means. A path ending `.*` in the list speaks for all fields of that table, and one
-/// beginning `*.` for fields of that name wherever no other entry does.
+/// What the field at a dotted path means. A path ending `.*` in the list speaks for all fields of that table, one ending
+/// `.*.*` for all fields of all tables in that table, and one beginning `*.` for fields of that name wherever no other entry does.
 pub(crate) fn describe(path: &str) -> Option<&'static str> {
     let exact = |wanted: &str| {
         FIELDS
@@ -112,7 +112,9 @@ pub(crate) fn describe(path: &str) -> Option<&'static str> {
             .map(|(_, meaning)| *meaning)
     };
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
+    let above = parent.rsplit_once('.').map_or("", |(above, _)| above);
     exact(path)
         .or_else(|| exact(&format!("{parent}.*")))
+        .or_else(|| exact(&format!("{above}.*.*")))
         .or_else(|| exact(&format!("*.{name}")))
 }

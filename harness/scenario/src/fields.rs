@@ -160,8 +160,14 @@ pub const FIELDS: &[(&str, &str)] = &[
         "guest.client_turn",
         "until a client that waited for the disk, then for the processor, is on it",
     ),
-    ("guest.options", "passed to the guest as they are"),
+    ("guest.options", "passed to any guest as they are"),
     ("guest.options.*", "the guest's own"),
+    ("guest.options_for", "passed only to the guest of that name"),
+    (
+        "guest.options_for.*",
+        "the options of the guest of this name",
+    ),
+    ("guest.options_for.*.*", "the guest's own"),
     (
         "guest.policies",
         "what the guest is held to, in place of what it states itself",

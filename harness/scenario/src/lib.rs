@@ -13,6 +13,7 @@ mod error;
 mod explain;
 mod explore_config;
 mod fields;
+pub mod files;
 pub mod guest;
 mod layers;
 mod load;
@@ -20,6 +21,7 @@ mod profiles;
 mod run_config;
 mod scenario;
 pub mod setup;
+mod shipped;
 mod sources;
 #[cfg(test)]
 mod tests;
@@ -36,4 +38,5 @@ pub use kvsim_api::units::{
 pub use load::{load, parse};
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
 pub use run_config::{CrashClock, GuestConfig, HostConfig, OnDamage, RunConfig};
-pub use scenario::{Expect, FailureRecord, Scenario};
+pub use scenario::{Expect, FailureRecord, Scenario, set_paths};
+pub use shipped::{Purpose, SHIPPED, Shipped};

@@ -5,17 +5,26 @@ use std::path::{Path, PathBuf};
 use super::error::{ScenarioError, nearest};
 use super::layers::Layer;
 use super::profiles;
+use super::shipped::{Shipped, nearest_name};
 use super::sources::Sources;
+use crate::files::read_text;
 use crate::scenario::Scenario;
 
-/// Loads the scenario at `path` with the assignments of `--set` on top.
+/// No scenario is longer.
+pub(super) const BYTES_MAX: u64 = 64 << 20;
+
+/// Loads the scenario at `path` with the assignments of `--set` on top: a file, or else the shipped scenario of that name.
 ///
 /// # Errors
 /// The file or its profile is missing or unreadable, or what they say is wrong.
 pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, ScenarioError> {
     let candidates = candidates(path);
+    let shipped = path.to_str().and_then(Shipped::named);
     for candidate in &candidates {
-        match std::fs::read_to_string(candidate) {
+        if shipped.is_some() && candidate.is_dir() {
+            continue;
+        }
+        match read_text(candidate, BYTES_MAX) {
             Ok(text) => {
                 let directory = candidate
                     .parent()
@@ -42,6 +51,9 @@ pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, ScenarioError> {
             }
         }
     }
+    if let Some(shipped) = shipped {
+        return shipped.load(sets);
+    }
     let wanted = path
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned())
@@ -60,18 +72,20 @@ pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, ScenarioError> {
                 .to_string(),
         )
     });
+    let shipped = || nearest_name(&wanted).map(str::to_owned);
+    let looked_at = candidates.iter().map(|it| it.display().to_string());
     Err(ScenarioError::NotFound {
         what: "scenario",
         name: path.display().to_string(),
-        looked_at: candidates
-            .iter()
-            .map(|candidate| candidate.display().to_string())
+        looked_at: looked_at
+            .chain(["the built-in scenarios (kvsim scenarios)".to_owned()])
             .collect(),
-        suggestion,
+        suggestion: suggestion.or_else(shipped),
     })
 }
 
-/// Where a scenario may lie: as it is written, with the ending, and under `scenarios/` if only a name is given.
+/// Where a scenario may lie: as it is written, with the ending, and under `scenarios/` and `scenarios/bench/` if only a name
+/// is given.
 fn candidates(path: &Path) -> Vec<PathBuf> {
     let mut all = vec![path.to_path_buf()];
     let with_ending = path.with_extension("toml");
@@ -79,7 +93,8 @@ fn candidates(path: &Path) -> Vec<PathBuf> {
         all.push(with_ending.clone());
     }
     if path.components().count() == 1 {
-        all.push(Path::new("scenarios").join(with_ending));
+        all.push(Path::new("scenarios").join(&with_ending));
+        all.push(Path::new("scenarios/bench").join(with_ending));
     }
     all
 }

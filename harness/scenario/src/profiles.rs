@@ -1,6 +1,9 @@
-//! Device profiles: by name from the scenario's own directory, else from the copies in this binary.
+//! Device profiles: by path, by name from the scenario's own directory, else from the copies in this binary.
 
 use std::path::{Path, PathBuf};
+
+use super::load::BYTES_MAX;
+use crate::files::read_text;
 
 /// Every profile that is shipped: its name and its text.
 pub const BUILTIN: &[(&str, &str)] = &[
@@ -44,22 +47,25 @@ pub(crate) enum Found {
 pub(crate) fn find(name: &str, directory: Option<&Path>) -> Found {
     let mut looked_at = Vec::new();
     let mut names: Vec<String> = BUILTIN.iter().map(|(name, _)| (*name).to_owned()).collect();
-    if let Some(directory) = directory {
-        let profiles = directory.join("profiles");
-        let is_path = name.contains(['/', '\\']) || name.ends_with(".toml");
-        let path = if is_path {
-            directory.join(name)
-        } else {
-            profiles.join(format!("{name}.toml"))
-        };
-        match std::fs::read_to_string(&path) {
+    let is_path = name.contains(['/', '\\']) || name.ends_with(".toml");
+    let profiles = directory.map(|directory| directory.join("profiles"));
+    let path = match (directory, &profiles) {
+        // Of a built-in scenario: from the working directory.
+        (directory, _) if is_path => Some(directory.unwrap_or(Path::new("")).join(name)),
+        (_, Some(profiles)) => Some(profiles.join(format!("{name}.toml"))),
+        _ => None,
+    };
+    if let Some(path) = path {
+        match read_text(&path, BYTES_MAX) {
             Ok(text) => return Found::Text(path.display().to_string(), text),
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Found::Unreadable(path, error);
             }
             Err(_) => looked_at.push(path.display().to_string()),
         }
-        names.extend(names_in(&profiles));
+    }
+    if let Some(profiles) = &profiles {
+        names.extend(names_in(profiles));
     }
     if let Some((_, text)) = BUILTIN.iter().find(|(known, _)| *known == name) {
         return Found::Text(format!("<built-in profile {name}>"), (*text).to_owned());

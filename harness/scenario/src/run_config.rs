@@ -134,13 +134,25 @@ pub struct GuestConfig {
     /// What passes until a client that waited for the disk, and then for the processor, is awake on it and hands its next request
     /// in. A guest has one processor, and clients come onto it one after the other.
     pub client_turn: LatencyConfig,
-    /// Passed to the guest as they are.
+    /// Passed to any guest as they are. They are stronger than the options of a guest's own table.
     pub options: BTreeMap<String, OptionText>,
+    /// Passed only to the guest of this name.
+    pub options_for: BTreeMap<String, BTreeMap<String, OptionText>>,
     /// Policies in place of those that the guest states.
     pub policies: BTreeMap<String, OptionText>,
 }
 
 impl GuestConfig {
+    /// The options that the guest of this name is told.
+    #[must_use]
+    pub fn options_of(&self, guest: &str) -> BTreeMap<String, OptionText> {
+        let tables = [self.options_for.get(guest), Some(&self.options)];
+        let options = tables.into_iter().flatten().flatten();
+        options
+            .map(|(name, text)| (name.clone(), text.clone()))
+            .collect()
+    }
+
     /// What a guest that states `stated` is held to.
     ///
     /// # Errors
@@ -164,6 +176,7 @@ impl Default for GuestConfig {
             cpu_ps_per_fuel: 250,
             client_turn: LatencyConfig::fixed(0),
             options: BTreeMap::new(),
+            options_for: BTreeMap::new(),
             policies: BTreeMap::new(),
         }
     }

@@ -166,7 +166,9 @@ impl Scenario {
     #[must_use]
     pub fn may_set_option(&self, name: &str) -> bool {
         let sources = self.sources.as_deref();
+        let mut tables = self.guest.options_for.values();
         self.guest.options.contains_key(name)
+            || tables.any(|options| options.contains_key(name))
             || sources.is_some_and(|sources| sources.may_set_option(name))
     }
 
@@ -191,6 +193,30 @@ impl Scenario {
             .filter(|name| !name.is_empty());
         self.profile.as_deref().or(saved)
     }
+}
+
+/// The paths that `--set` takes, and what each field means. The options of a guest are its own, so their paths end with a dot.
+#[must_use]
+pub fn set_paths() -> Vec<(String, &'static str)> {
+    let known = known_fields();
+    let is_table = |path: &str| {
+        let inner = format!("{path}.");
+        known.iter().any(|known| known.starts_with(&inner))
+    };
+    const OPEN: [&str; 4] = [
+        "guest.options",
+        "guest.options_for",
+        "guest.policies",
+        "host.options",
+    ];
+    let leaves = known.iter().filter(|path| !is_table(path));
+    leaves
+        .map(|path| {
+            let meaning = crate::explain::describe(path).unwrap_or_default();
+            let open = OPEN.contains(&path.as_str());
+            (format!("{path}{}", if open { "." } else { "=" }), meaning)
+        })
+        .collect()
 }
 
 /// The dotted paths of all fields that a scenario with nothing in it has.

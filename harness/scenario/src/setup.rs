@@ -7,7 +7,13 @@ use crate::scenario::Scenario;
 use kvsim_oracle::{Limits, OracleConfig};
 
 /// What the world of this seed is made from.
-pub fn world_config(scenario: &Scenario, seed: u64, trace: TraceMode) -> WorldConfig {
+pub fn world_config(
+    scenario: &Scenario,
+    program: &dyn Program,
+    seed: u64,
+    trace: TraceMode,
+) -> WorldConfig {
+    let options = scenario.guest.options_of(program.options_name());
     WorldConfig {
         seed,
         device: scenario.device.clone(),
@@ -18,11 +24,9 @@ pub fn world_config(scenario: &Scenario, seed: u64, trace: TraceMode) -> WorldCo
             events_per_answer: scenario.guest.events_per_answer,
         },
         fuel_ps: scenario.guest.cpu_ps_per_fuel,
-        options: scenario
-            .guest
-            .options
-            .iter()
-            .map(|(name, text)| (name.clone(), text.0.clone()))
+        options: options
+            .into_iter()
+            .map(|(name, text)| (name, text.0))
             .collect(),
         db_id: database_id(seed),
         trace,
@@ -36,18 +40,16 @@ pub fn oracle_config(scenario: &Scenario, program: &dyn Program, lies: bool) -> 
     let policies = scenario.guest.policies(stated).unwrap_or(stated);
     let flush_only_orders = scenario.device.flush == FlushKind::Barrier;
     let block_bytes = u64::from(scenario.device.physical_block_bytes);
-    let option = scenario.guest.options.get("relaxed_window_ns");
-    let window_ns = policies.relaxed_window_ns(option.map(|text| text.0.as_str()));
+    let options = scenario.guest.options_of(program.options_name());
+    let option = |name: &str| options.get(name).map(|text| text.0.as_str());
+    let window_ns = policies.relaxed_window_ns(option("relaxed_window_ns"));
     OracleConfig {
         keep_history: lies || flush_only_orders,
         flush_only_orders,
         relaxed_window_ns: scenario.check.relaxed_window_ns.or(window_ns),
         relaxed_slack_ns: scenario.check.relaxed_slack_ns,
         policies,
-        limits: Limits::of(&policies, block_bytes, |name| {
-            let option = scenario.guest.options.get(name);
-            option.map(|text| text.0.as_str())
-        }),
+        limits: Limits::of(&policies, block_bytes, option),
     }
 }
 

@@ -146,8 +146,14 @@ impl Sources {
     /// Whether the guest may be told this option.
     pub(crate) fn may_set_option(&self, name: &str) -> bool {
         let sets = |layer: &Layer| {
-            let options = layer.table.get("guest").and_then(|it| it.get("options"));
-            options.is_some_and(|options| options.get(name).is_some())
+            let guest = layer.table.get("guest");
+            let of_any = guest.and_then(|guest| guest.get("options"));
+            let of_one = guest.and_then(|guest| guest.get("options_for")?.as_table());
+            let tables = of_one.into_iter().flat_map(|tables| tables.values());
+            of_any
+                .into_iter()
+                .chain(tables)
+                .any(|options| options.get(name).is_some())
         };
         self.alternatives().any(sets)
     }

@@ -163,6 +163,9 @@ fn guest(scenario: &Scenario) -> Checked {
             "`[guest.policies]` says what the guest is held to in place of what it states itself";
         return problem(&[&format!("guest.policies.{name}")], message, Some(help));
     }
+    for (name, options) in &guest.options_for {
+        names(&format!("guest.options_for.{name}"), options)?;
+    }
     names("guest.options", &guest.options)
 }
 

@@ -1,14 +1,17 @@
-//! The Wasmtime host: a module of the guest ABI, checked, compiled once, started many times.
+//! The Wasmtime host: a module of the guest ABI, checked, compiled once and kept on disk, started many times.
 //!
 //! Determinism: fuel and never epochs; NaNs canonical; no threads, shared memory or relaxed SIMD; memory bounded by the
 //! scenario. A failed growth within that bound is the host's failure and makes the run invalid.
 
 mod backtrace;
+mod cache;
 mod host;
 mod instance;
 mod limiter;
 mod load;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -26,6 +29,10 @@ use instance::WasmGuest;
 /// The version of the guest ABI that this host speaks.
 pub const ABI_VERSION: u32 = 1;
 
+/// The name of the engine that ships with kvsim, and of the module that its crate is compiled to.
+const ENGINE: &str = "kvsim-engine";
+const ENGINE_MODULE: &str = "kvsim_guest.wasm";
+
 /// The engine that ships with kvsim, as built by the build script.
 static BUILTIN: &[u8] = include_bytes!(env!("KVSIM_BUILTIN_GUEST"));
 
@@ -37,9 +44,13 @@ static MUTANTS: Option<&[u8]> = None;
 
 const WASM_STACK_BYTES: usize = 512 << 10;
 
+/// No guest's file is longer.
+const MODULE_BYTES_MAX: u64 = 256 << 20;
+
 /// A guest as a WebAssembly module.
 pub struct WasmProgram {
     name: String,
+    options_name: String,
     hash: GuestHash,
     file: Option<PathBuf>,
     instance: InstancePre<HostState>,
@@ -117,7 +128,7 @@ impl WasmProgram {
     pub fn builtin() -> Result<Arc<Self>, GuestError> {
         static PROGRAM: OnceLock<Result<Arc<WasmProgram>, GuestError>> = OnceLock::new();
         PROGRAM
-            .get_or_init(|| Self::from_bytes("kvsim-engine", BUILTIN))
+            .get_or_init(|| Self::from_bytes(ENGINE, BUILTIN))
             .clone()
     }
 
@@ -152,13 +163,12 @@ impl WasmProgram {
         match (file, instances) {
             (Some(file), instances) => Self::of_file(file, instances),
             (None, Instances::Fresh) => Self::builtin(),
-            (None, Instances::Reused) => Self::checked("kvsim-engine", BUILTIN, None, instances),
+            (None, Instances::Reused) => Self::checked(ENGINE, BUILTIN, None, instances),
         }
     }
 
     fn of_file(file: &Path, instances: Instances) -> Result<Arc<Self>, GuestError> {
-        let bytes =
-            std::fs::read(file).map_err(|error| GuestError::Unreadable(error.to_string()))?;
+        let bytes = read(file).map_err(|error| GuestError::Unreadable(error.to_string()))?;
         let name = file.file_stem().map_or_else(
             || "guest".to_owned(),
             |stem| stem.to_string_lossy().into_owned(),
@@ -196,7 +206,7 @@ impl WasmProgram {
         file: Option<PathBuf>,
         engine: &Engine,
     ) -> Result<Arc<Self>, GuestError> {
-        let module = Module::from_binary(engine, bytes)
+        let module = cache::compiled(engine, bytes)
             .map_err(|error| GuestError::NotWasm(first_line(&error)))?;
         load::check(&module)?;
         let mut linker = Linker::new(engine);
@@ -206,6 +216,7 @@ impl WasmProgram {
             .map_err(|error| GuestError::Host(format!("{error:#}")))?;
         let mut program = WasmProgram {
             name: name.to_owned(),
+            options_name: options_name(&module, name).to_owned(),
             hash: GuestHash::of(bytes),
             file,
             instance,
@@ -231,6 +242,28 @@ impl WasmProgram {
     }
 }
 
+/// Every build of our engine has the engine's options, wherever its file lies: with mutants, with edits of the source.
+fn options_name<'a>(module: &Module, name: &'a str) -> &'a str {
+    if module.name() == Some(ENGINE_MODULE) {
+        ENGINE
+    } else {
+        name
+    }
+}
+
+/// The bytes of a module. A device such as `/dev/zero` never ends; reading it stops at what no module has.
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = File::open(file)?
+        .take(MODULE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)?;
+    if read as u64 > MODULE_BYTES_MAX {
+        let why = format!("it is longer than {} MiB", MODULE_BYTES_MAX >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
+    }
+    Ok(bytes)
+}
+
 fn first_line(error: &wasmtime::Error) -> String {
     format!("{error:#}")
         .lines()
@@ -242,6 +275,10 @@ fn first_line(error: &wasmtime::Error) -> String {
 impl Program for WasmProgram {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn options_name(&self) -> &str {
+        &self.options_name
     }
 
     fn hash(&self) -> GuestHash {

@@ -86,7 +86,7 @@ pub fn toml(calibration: &Calibration) -> String {
                 };
                 let _ = writeln!(
                     text,
-                    "\n# What kvsim's engine chose on this disk; of no use to another guest.\n[guest.options]\ncommit = \"{commit}\""
+                    "\n# What kvsim's engine chose on this disk.\n[guest.options_for.kvsim-engine]\ncommit = \"{commit}\""
                 );
             }
         }

@@ -97,7 +97,7 @@ pub fn drive_on(
     trace: TraceMode,
     course: Course<'_>,
 ) -> Result<Driven, Stop> {
-    let mut config = setup::world_config(scenario, seed, trace);
+    let mut config = setup::world_config(scenario, &**program, seed, trace);
     config.faults.script.extend(case.faults.iter().cloned());
     let lies = setup::lies(&config.faults);
     let oracle = setup::oracle_config(scenario, &**program, lies);

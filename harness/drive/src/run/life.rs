@@ -64,7 +64,7 @@ impl Life {
             Tracing::HashOnly => TraceMode::Hash,
             Tracing::Keep | Tracing::Record => TraceMode::Full,
         };
-        let config = setup::world_config(scenario, seed, trace);
+        let config = setup::world_config(scenario, program.as_ref(), seed, trace);
         let world = World::new(Arc::clone(program), config)
             .map_err(|error| Halt::Invalid(error.to_string()))?;
         let lies = setup::lies(&scenario.faults);

@@ -10,6 +10,7 @@ use crate::explore::counts::WorkErrorCounts;
 use crate::explore::report::{ExploreReport, Level, PointCount};
 use crate::summary::{FailureReport, Verdict};
 use kvsim_api::coverage::Coverage;
+use kvsim_oracle::Facts;
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "kvsim.explore/1";
@@ -73,6 +74,8 @@ struct Failure {
     property: String,
     sentence: String,
     details: Vec<String>,
+    #[serde(default)]
+    facts: Facts,
     crashes: u64,
     trace_hash: String,
     file: Option<String>,
@@ -123,7 +126,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
                 seed,
                 property: failure.property,
                 sentence: failure.sentence,
-                details: failure.details,
+                facts: failure.facts,
                 crash: failure.crashes,
                 trace_hash: failure.trace_hash,
                 file: failure.file.map(PathBuf::from),
@@ -199,7 +202,8 @@ fn exploration(report: &ExploreReport) -> Exploration {
         crash_point: *point,
         property: failure.property.clone(),
         sentence: failure.sentence.clone(),
-        details: failure.details.clone(),
+        details: failure.details(),
+        facts: failure.facts.clone(),
         crashes: failure.crash,
         trace_hash: failure.trace_hash.clone(),
         file: failure.file.as_ref().map(|file| file.display().to_string()),

@@ -10,6 +10,7 @@ use super::{FailureReport, Found, Reproduction, RunReport, Verdict};
 use crate::blame::Said;
 use kvsim_api::coverage::Coverage;
 use kvsim_drive::tally::{Tally, Times};
+use kvsim_oracle::Facts;
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "kvsim.run/1";
@@ -152,7 +153,9 @@ pub(super) struct Failure {
     pub(super) seed: u64,
     pub(super) property: String,
     pub(super) sentence: String,
-    pub(super) details: Vec<String>,
+    details: Vec<String>,
+    #[serde(default)]
+    pub(super) facts: Facts,
     pub(super) crash: u64,
     pub(super) trace_hash: String,
     pub(super) file: Option<String>,
@@ -318,7 +321,8 @@ fn failure(failure: &FailureReport) -> Failure {
         seed: failure.seed,
         property: failure.property.clone(),
         sentence: failure.sentence.clone(),
-        details: failure.details.clone(),
+        details: failure.details(),
+        facts: failure.facts.clone(),
         crash: failure.crash,
         trace_hash: failure.trace_hash.clone(),
         file: failure.file.as_ref().map(|file| file.display().to_string()),
@@ -329,7 +333,7 @@ fn failure(failure: &FailureReport) -> Failure {
             .as_ref()
             .map(|reproduction| match reproduction {
                 Reproduction::Exact => "exact".into(),
-                Reproduction::SameProperty => "same_property".into(),
+                Reproduction::SameProperty { .. } => "same_property".into(),
                 Reproduction::OtherProperty { .. } => "other_property".into(),
             }),
         blame: failure.blame.as_ref().map(Said::from),

@@ -16,6 +16,7 @@ use crate::blame::Blame;
 use crate::story::Story;
 use kvsim_api::coverage::Coverage;
 use kvsim_api::units::SeedRange;
+use kvsim_oracle::Facts;
 
 /// Everything there is to say about one scenario that was run.
 #[derive(Debug, Clone)]
@@ -97,8 +98,8 @@ pub struct FailureReport {
     pub property: String,
     /// What happened, for a person.
     pub sentence: String,
-    /// Further lines: what was owed and what came back.
-    pub details: Vec<String>,
+    /// What must have survived and what came back, and the like.
+    pub facts: Facts,
     /// How many crashes the seed had seen.
     pub crash: u64,
     /// The seed's trace hash.
@@ -122,8 +123,11 @@ pub struct FailureReport {
 pub enum Reproduction {
     /// Same property, same trace.
     Exact,
-    /// Same property, another trace: the guest or kvsim has changed.
-    SameProperty,
+    /// Same property, another trace.
+    SameProperty {
+        /// What has changed since it was saved, in words.
+        changed: &'static str,
+    },
     /// Another property.
     OtherProperty {
         /// The one that was saved.
@@ -147,5 +151,37 @@ impl RunReport {
     #[must_use]
     pub fn seed_count(&self) -> u64 {
         self.seeds_done.iter().map(SeedRange::count).sum()
+    }
+}
+
+impl FailureReport {
+    /// The facts for a person, a line each.
+    #[must_use]
+    pub fn details(&self) -> Vec<String> {
+        let facts = &self.facts;
+        let mut lines = Vec::new();
+        let mut say = |label: &str, text: Option<String>| {
+            if let Some(text) = text {
+                lines.push(format!("{label:<12} {text}"));
+            }
+        };
+        say("key", facts.key.clone());
+        say("expected", facts.expected.clone());
+        say("found", facts.found.clone());
+        say("operation", facts.op.map(|op| op.to_string()));
+        say(
+            "keys wrong",
+            (facts.keys_wrong > 1).then(|| facts.keys_wrong.to_string()),
+        );
+        say(
+            "lost",
+            (facts.acknowledged_lost > 0)
+                .then(|| format!("{} acknowledged durable writes", facts.acknowledged_lost)),
+        );
+        for (at, function) in facts.stack.iter().enumerate() {
+            let label = if at == 0 { "backtrace" } else { "" };
+            say(label, Some(function.clone()));
+        }
+        lines
     }
 }

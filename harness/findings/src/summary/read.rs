@@ -94,7 +94,7 @@ fn failure(failure: Failure) -> FailureReport {
         seed: failure.seed,
         property: failure.property,
         sentence: failure.sentence,
-        details: failure.details,
+        facts: failure.facts,
         crash: failure.crash,
         trace_hash: failure.trace_hash,
         file: failure.file.map(PathBuf::from),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{FailureReport, Reproduction, RunReport, Verdict};
+use super::{FailureReport, Reproduction, RunReport, Unreported, Verdict};
 use kvsim_api::coverage::Coverage;
 use kvsim_api::units::{SeedRange, bytes, nanoseconds, thousands};
 use kvsim_drive::tally::{Tally, Times, as_f64};
@@ -87,7 +87,7 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
     page.predicted(tally);
     page.row("simulated", &long_time(tally.virtual_ns), &real(report));
     page.row(
-        "trace",
+        "traces",
         &short(&report.trace_hash),
         &colour.dim(&report.trace_hash),
     );
@@ -199,6 +199,44 @@ pub fn marks(coverage: &Coverage, mut row: impl FnMut(&str, &str)) {
     row(&coverage.reached().to_string(), &note);
 }
 
+/// The last line of a command that was given several scenarios: how many ended in which way. Names what did not pass.
+#[must_use]
+pub fn totals<'a>(
+    ended: impl Iterator<Item = (&'a str, &'a Verdict)>,
+    unreported: &'a [Unreported],
+    asked: usize,
+) -> Option<String> {
+    let (mut passed, mut failed, mut inconclusive) = (0_u64, Vec::new(), Vec::new());
+    for (name, verdict) in ended {
+        match verdict {
+            Verdict::Pass => passed += 1,
+            Verdict::Violation => failed.push(name),
+            Verdict::Inconclusive(_) => inconclusive.push(name),
+        }
+    }
+    let refused: Vec<&str> = unreported.iter().map(|it| it.scenario.as_str()).collect();
+    let run = passed + (failed.len() + inconclusive.len() + refused.len()) as u64;
+    if asked < 2 {
+        return None;
+    }
+    let mut text = thousands(run);
+    if run < asked as u64 {
+        let _ = write!(text, " of {}", thousands(asked as u64));
+    }
+    let _ = write!(text, " run, {} passed", thousands(passed));
+    for (names, end) in [
+        (failed, "failed"),
+        (inconclusive, "inconclusive"),
+        (refused, "without a result"),
+    ] {
+        if !names.is_empty() {
+            let count = thousands(names.len() as u64);
+            let _ = write!(text, ", {count} {end} ({})", names.join(", "));
+        }
+    }
+    Some(text)
+}
+
 /// A violation and how to see it again.
 #[must_use]
 pub fn failure(failure: &FailureReport, colour: Colour) -> String {
@@ -210,7 +248,7 @@ pub fn failure(failure: &FailureReport, colour: Colour) -> String {
         failure.seed
     );
     let _ = writeln!(text, "  {}", failure.sentence);
-    for detail in &failure.details {
+    for detail in failure.details() {
         let _ = writeln!(text, "    {detail}");
     }
     if let Some(blame) = &failure.blame {
@@ -219,8 +257,11 @@ pub fn failure(failure: &FailureReport, colour: Colour) -> String {
     match &failure.reproduced {
         Some(Reproduction::Exact) => text
             .push_str("\n  Reproduced exactly: the same property and the same trace as saved.\n"),
-        Some(Reproduction::SameProperty) => {
-            text.push_str("\n  The same property fails, by another trace than the saved one: guest or kvsim has changed.\n");
+        Some(Reproduction::SameProperty { changed }) => {
+            let _ = writeln!(
+                text,
+                "\n  The same property fails, by another trace than the saved one: {changed}."
+            );
         }
         Some(Reproduction::OtherProperty { saved }) => {
             let _ = writeln!(text, "\n  Not the saved failure, which was of {saved}.");

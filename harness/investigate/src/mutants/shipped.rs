@@ -216,7 +216,7 @@ mod tests {
                 seed: 7,
                 property: "prefix".to_owned(),
                 sentence: String::new(),
-                details: Vec::new(),
+                facts: kvsim_oracle::Facts::default(),
                 crash: 1,
                 trace_hash: String::new(),
                 file: None,

@@ -2,10 +2,11 @@
 
 use maud::{Markup, html};
 
-use super::{coverage, failure, table, verdict, whole};
+use super::{coverage, failure, table, verdict, whole, without_result};
 use kvsim_api::units::thousands;
 use kvsim_drive::tally::as_f64;
 use kvsim_findings::explore::{ExploreReport, PointCount, text};
+use kvsim_findings::summary::Unreported;
 use kvsim_findings::summary::text::Colour;
 
 /// Columns of the picture of crash points; each stands for several where there are more.
@@ -19,11 +20,12 @@ const BOTTOM: f64 = 24.0;
 
 /// The page of all explorations of one command.
 #[must_use]
-pub fn page(reports: &[ExploreReport]) -> String {
-    whole(
-        "kvsim explore",
-        &html! { @for report in reports { (section(report)) } },
-    )
+pub fn page(reports: &[ExploreReport], unreported: &[Unreported]) -> String {
+    let body = html! {
+        @for report in reports { (section(report)) }
+        (without_result(unreported))
+    };
+    whole("kvsim explore", &body)
 }
 
 fn section(report: &ExploreReport) -> Markup {

@@ -49,10 +49,10 @@ fn facts(failure: &FailureReport) -> Markup {
                         (row("backtrace", html! { @for function in &facts.stack { code { (function) } br; } }))
                     }
                 }
-                None => @for line in &failure.details { tr { td colspan="2" { (line) } } }
+                None => @for line in failure.details() { tr { td colspan="2" { (line) } } }
             }
             (row("seed", html! { (failure.seed) }))
-            (row("trace", html! { code { (failure.trace_hash) } }))
+            (row("trace of this seed", html! { code { (failure.trace_hash) } }))
             @if let Some(replay) = &failure.replay { (row("replay", html! { code { (replay) } })) }
             @if let Some(file) = &failure.file { (row("case", html! { (file.display().to_string()) })) }
             @if let Some(reproduced) = &failure.reproduced { (row("saved failure", html! { (again(reproduced)) })) }
@@ -72,7 +72,9 @@ fn counted(count: u64, one: &str, more: &str) -> String {
 fn again(reproduced: &Reproduction) -> String {
     match reproduced {
         Reproduction::Exact => "reproduced exactly".to_owned(),
-        Reproduction::SameProperty => "the same property, by another trace".to_owned(),
+        Reproduction::SameProperty { changed } => {
+            format!("the same property, by another trace: {changed}")
+        }
         Reproduction::OtherProperty { saved } => format!("was of {saved}"),
     }
 }

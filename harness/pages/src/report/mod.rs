@@ -6,6 +6,7 @@ mod blocks;
 mod explore;
 mod failure;
 mod lanes;
+pub mod mutants;
 mod run;
 mod story;
 
@@ -15,7 +16,7 @@ use crate::page::document;
 pub use explore::page as explore_page;
 use kvsim_api::coverage::Coverage;
 use kvsim_api::units::thousands;
-use kvsim_findings::summary::{FailureReport, Verdict};
+use kvsim_findings::summary::{FailureReport, Unreported, Verdict};
 pub use run::page as run_page;
 
 /// The page of one failure.
@@ -24,13 +25,24 @@ pub fn failure_page(failure: &FailureReport) -> String {
     whole("kvsim replay", &failure::section(failure))
 }
 
-fn whole(title: &str, body: &Markup) -> String {
+pub(crate) fn whole(title: &str, body: &Markup) -> String {
     let body = html! {
         (lanes::patterns())
         p.setting { "kvsim " (env!("CARGO_PKG_VERSION")) }
         (body)
     };
     document(title, &body)
+}
+
+/// Scenarios that came to no result, and why.
+fn without_result(unreported: &[Unreported]) -> Markup {
+    html! {
+        @for unreported in unreported {
+            h2 { (unreported.scenario) }
+            p.verdict { strong.violation { "NOT RUN" } " it came to no result" }
+            pre { (unreported.message) }
+        }
+    }
 }
 
 /// The line that a terminal ends with, its first word told by colour too.
@@ -112,7 +124,7 @@ mod tests {
             seed: 3,
             property: "prefix".to_owned(),
             sentence: "the <b>write</b> & more".to_owned(),
-            details: Vec::new(),
+            facts: Facts::default(),
             crash: 2,
             trace_hash: result.trace_hash,
             file: None,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{coverage, failure, table, verdict, whole};
+use super::{coverage, failure, table, verdict, whole, without_result};
 use crate::page::chart::{Curve, colour, curves};
 use kvsim_api::units::{nanoseconds, thousands};
 use kvsim_drive::tally::{Tally, Times, as_f64};
@@ -19,10 +19,7 @@ const POINTS_PER_NINE: u32 = 20;
 pub fn page(found: &Found) -> String {
     let body = html! {
         @for report in &found.reports { (section(report)) }
-        @for unreported in &found.unreported {
-            h2 { (unreported.scenario) }
-            p.sentence { (unreported.message) }
-        }
+        (without_result(&found.unreported))
     };
     whole("kvsim run", &body)
 }
@@ -45,7 +42,7 @@ fn section(report: &RunReport) -> Markup {
             ("operations", format!("{}: {}", thousands(tally.operations), text::statuses(tally))),
             ("recoveries", format!("{}, {}", thousands(tally.recoveries), text::recoveries(tally))),
             ("virtual time", nanoseconds(tally.virtual_ns)),
-            ("trace", report.trace_hash.clone()),
+            ("traces of all seeds", report.trace_hash.clone()),
         ]))
         (faults(tally))
         (coverage(&report.coverage))

@@ -111,7 +111,7 @@ pub(crate) fn record_from(
     source: Source,
     work: &mut u64,
 ) -> Result<Recording, Stopped> {
-    let config = setup::world_config(scenario, seed, TraceMode::Off);
+    let config = setup::world_config(scenario, &**program, seed, TraceMode::Off);
     let mut world =
         World::new(Arc::clone(program), config).map_err(|error| invalid(error.to_string()))?;
     if !scenario.explore.work_errors.is_empty() {

@@ -95,7 +95,7 @@ impl<'a> Course<'a> {
     fn new(setting: Setting<'a>, case: &Case) -> Option<Course<'a>> {
         let scenario = setting.scenario;
         let seed = scenario.run.seeds.start;
-        let mut config = setup::world_config(scenario, seed, TraceMode::Off);
+        let mut config = setup::world_config(scenario, &**setting.program, seed, TraceMode::Off);
         config.faults.script.extend(case.faults.iter().cloned());
         let lies = setup::lies(&config.faults);
         Some(Course {
@@ -112,8 +112,11 @@ impl<'a> Course<'a> {
 
     /// A blank world takes the place of the one that goes on in a process run.
     fn take(&mut self) -> Option<(World, Arc<Oracle>)> {
-        let config = setup::world_config(self.setting.scenario, 0, TraceMode::Off);
-        let blank = World::new(Arc::clone(self.setting.program), config).ok()?;
+        let Setting {
+            scenario, program, ..
+        } = self.setting;
+        let config = setup::world_config(scenario, &**program, 0, TraceMode::Off);
+        let blank = World::new(Arc::clone(program), config).ok()?;
         let world = std::mem::replace(&mut self.world, blank);
         Some((world, Arc::clone(&self.oracle)))
     }

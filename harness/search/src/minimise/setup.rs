@@ -25,8 +25,9 @@ impl Shrinking<'_> {
     /// Makes numbers among the options smaller, and the device, as far as the same failure is found then.
     pub(super) fn smaller_setup(&mut self, mut best: Case) -> Case {
         let numbers = |scenario: &Scenario| -> Vec<(String, u64)> {
-            let options = scenario.guest.options.iter();
+            let options = scenario.guest.options_of(self.program.options_name());
             options
+                .iter()
                 .filter_map(|(name, text)| Some((name.clone(), text.0.parse().ok()?)))
                 .collect()
         };
