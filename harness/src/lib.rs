@@ -10,6 +10,9 @@
 //! - [`blame`]: what is missing in the guest, if it is a flush
 //! - [`explore`]: one run, and every state that a crash at any moment of it can leave
 //! - [`campaign`], [`control`]: many seeds side by side, and how to watch and stop them
+//! - [`conformance`]: the rules of the ABI, one after the other
+//! - [`suite`]: these, and four scenarios, in one table
+//! - [`kit`]: what a guest of one's own begins with
 //! - [`coverage`]: which of the guest's marks were reached
 //! - [`summary`]: what came of it, for people and for machines
 //! - [`report`]: runs and explorations as pages for a browser
@@ -23,11 +26,13 @@ pub mod bench;
 pub mod blame;
 pub mod campaign;
 pub mod case;
+pub mod conformance;
 pub mod control;
 pub mod coverage;
 pub mod explore;
 mod failure;
 pub mod guest;
+pub mod kit;
 pub mod minimise;
 pub mod mutants;
 pub mod oracle;
@@ -37,6 +42,7 @@ pub mod report;
 pub mod run;
 pub mod scenario;
 mod setup;
+pub mod suite;
 pub mod summary;
 pub mod timeline;
 pub mod value;

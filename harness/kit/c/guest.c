@@ -17,7 +17,7 @@
 #include "heap.h"
 
 enum { HEADER = 32, MAGIC = 0x474f4c43, AREA_BYTES_MAX = 8 << 20, KEY_MAX = 1024, VALUE_MAX = 65536 };
-enum { IDLE, OPENING_FLUSH, OPENING_READ, WRITING, FLUSHING }; /* what is under way; one operation at a time */
+enum { IDLE, OPENING_FLUSH, OPENING_READ, OPENING_CHECK, WRITING, FLUSHING }; /* what is under way; one operation at a time */
 
 static const char POLICIES[] = "max_key_bytes=1024\nmax_value_bytes=65536\n";
 static const char *const BUGS[] = {"ack_before_flush", "tail_not_fenced", "checksum_not_checked"};
@@ -266,9 +266,9 @@ int64_t kv_open(uint64_t now, const uint8_t *open, uint32_t length) {
 }
 
 int64_t kv_complete(uint64_t now, uint64_t tag, uint32_t status, uint32_t length) {
-    static uint8_t *device;
+    static uint8_t *device, *again;
     (void)now, (void)tag, (void)length;
-    if (phase <= OPENING_READ && status) {
+    if (phase <= OPENING_CHECK && status) {
         say(0, KVSIM_IO_ERROR, "the device failed during the opening");
     } else if (status) {
         fail();
@@ -276,9 +276,14 @@ int64_t kv_complete(uint64_t now, uint64_t tag, uint32_t status, uint32_t length
         device = allocate(2 * half_bytes);
         kvsim_disk_submit(1, KVSIM_DISK_READ, 0, device, (uint32_t)(2 * half_bytes));
         phase = OPENING_READ;
-    } else if (phase == OPENING_READ) {
-        recover(device);
-        release(device);
+    } else if (phase == OPENING_READ) { /* A read that is out of date is whole and wrong: so one block is read twice. */
+        again = allocate(block);
+        kvsim_disk_submit(1, KVSIM_DISK_READ, half_bytes, again, (uint32_t)block);
+        phase = OPENING_CHECK;
+    } else if (phase == OPENING_CHECK) {
+        if (memcmp(again, device + half_bytes, block)) say(0, KVSIM_CORRUPTION, "two reads of one block differ");
+        else recover(device);
+        release(device), release(again);
     } else if (phase == WRITING && (answer_group(KVSIM_OK, bug != ACK_BEFORE_FLUSH) || must_flush)) {
         kvsim_disk_submit(1, KVSIM_DISK_FLUSH, 0, NULL, 0);
         phase = FLUSHING;

@@ -22,7 +22,7 @@ pub(crate) fn asked(client: Option<u32>, request: &Request) -> Asked {
     }
 }
 
-fn request(request: &Request) -> String {
+pub(crate) fn request(request: &Request) -> String {
     match request {
         Request::Put {
             key,

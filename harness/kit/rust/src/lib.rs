@@ -48,6 +48,7 @@ enum Phase {
     Idle,
     OpeningFlush,
     OpeningRead,
+    OpeningCheck,
     Writing,
     Flushing,
 }
@@ -76,6 +77,8 @@ struct Engine {
     live_bytes: usize,
     snapshots: BTreeMap<u64, Map>,
     next_snapshot: u64,
+    /// What the opening has read.
+    device: Vec<u8>,
     /// Mutations that wait for a frame.
     queue: Vec<u8>,
     /// Requests that wait for the next frame, and those of the one under way; whether each is relaxed.
@@ -304,7 +307,7 @@ impl Guest for Engine {
 
     fn complete(&mut self, _now: u64, _tag: u64, status: u32, data: Vec<u8>) -> Wish {
         match self.phase {
-            Phase::OpeningFlush | Phase::OpeningRead if status != kvsim::DISK_OK => {
+            Phase::OpeningFlush | Phase::OpeningRead | Phase::OpeningCheck if status != kvsim::DISK_OK => {
                 kvsim::reply(0, kvsim::IO_ERROR, b"the device failed during the opening");
             }
             _ if status != kvsim::DISK_OK => self.fail(),
@@ -312,7 +315,19 @@ impl Guest for Engine {
                 kvsim::disk_read(1, 0, 2 * self.half);
                 self.phase = Phase::OpeningRead;
             }
-            Phase::OpeningRead => self.recover(&data),
+            // A read that is out of date is whole and wrong: so one block is read twice.
+            Phase::OpeningRead => {
+                self.device = data;
+                kvsim::disk_read(1, self.half as u64, self.block);
+                self.phase = Phase::OpeningCheck;
+            }
+            Phase::OpeningCheck => {
+                let device = std::mem::take(&mut self.device);
+                match device[self.half..].starts_with(&data) {
+                    true => self.recover(&device),
+                    false => kvsim::reply(0, kvsim::CORRUPTION, b"two reads of one block differ"),
+                }
+            }
             Phase::Writing | Phase::Flushing | Phase::Idle => {
                 let is_durable = self.phase == Phase::Flushing || self.bug == Some(Bug::AckBeforeFlush);
                 // An image is answered for when the frame behind it says that it is durable: should it be damaged later, it is not taken for torn.
