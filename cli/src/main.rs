@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod calibrate;
+mod check_guest;
 mod crash_disk;
 mod exit;
 mod explore;
@@ -11,6 +12,7 @@ mod interrupts;
 mod junit;
 mod merge;
 mod mutants;
+mod new_guest;
 mod output;
 mod pages;
 mod progress;
@@ -18,6 +20,7 @@ mod report;
 mod run;
 mod runtime;
 mod small;
+mod suite;
 mod timeline;
 mod trace;
 
@@ -45,6 +48,9 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),
+        Command::NewGuest(args) => new_guest::new_guest(&args),
+        Command::CheckGuest(args) => check_guest::check_guest(&args),
+        Command::Suite(args) => suite::suite(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::man(dir.as_deref()),

@@ -7,6 +7,7 @@ mod crash_disk;
 mod explore;
 mod guests;
 mod interrupt;
+mod kit;
 mod mistakes;
 mod outputs;
 mod reports;

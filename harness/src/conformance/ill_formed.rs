@@ -143,7 +143,12 @@ fn bad_batch(subject: &Subject) -> Result<Outcome> {
     let bad: [&[(&[u8], Option<&[u8]>)]; 3] = [
         &[(b"a", Some(b"2")), (b"", Some(b"2"))],
         &[(b"", None), (b"a", Some(b"2"))],
-        &[(b"a", None), (b"b", Some(b"2")), (b"", Some(b"2")), (b"c", Some(b"2"))],
+        &[
+            (b"a", None),
+            (b"b", Some(b"2")),
+            (b"", Some(b"2")),
+            (b"c", Some(b"2")),
+        ],
     ];
     for members in bad {
         session.expect(&batch(members), Status::Invalid)?;
@@ -177,7 +182,10 @@ fn empty_batch(subject: &Subject) -> Result<Outcome> {
     let mut session = subject.open()?;
     for durability in [Durability::Durable, Durability::Relaxed] {
         let mutations = Vec::new();
-        session.ok(&Request::Batch { mutations, durability })?;
+        session.ok(&Request::Batch {
+            mutations,
+            durability,
+        })?;
     }
     session.scans(&scan(), &[], false)?;
     holds("one durable, one relaxed")
@@ -214,9 +222,21 @@ fn scan_backwards(subject: &Subject) -> Result<Outcome> {
         session.ok(&put(key, b"1"))?;
     }
     for (start, end) in [(&b"c"[..], &b"a"[..]), (b"b", b"b"), (b"b", b"")] {
-        for direction in [kvsim_sim::api::Direction::Forward, kvsim_sim::api::Direction::Reverse] {
+        for direction in [
+            kvsim_sim::api::Direction::Forward,
+            kvsim_sim::api::Direction::Reverse,
+        ] {
             let (start, end) = (Some(start.to_vec()), Some(end.to_vec()));
-            session.scans(&Scan { start, end, direction, ..scan() }, &[], false)?;
+            session.scans(
+                &Scan {
+                    start,
+                    end,
+                    direction,
+                    ..scan()
+                },
+                &[],
+                false,
+            )?;
         }
     }
     holds("3 ranges, in both directions")

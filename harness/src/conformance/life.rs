@@ -3,7 +3,9 @@
 use kvsim_sim::api::{Durability, Request, Scan, Status};
 use kvsim_simdisk::{CrashKind, DiskError};
 
-use super::session::{CAPACITY_BYTES, Session, Subject, answer, delete, get, put, relaxed, scan, snapshot, words};
+use super::session::{
+    CAPACITY_BYTES, Session, Subject, answer, delete, get, put, relaxed, scan, snapshot, words,
+};
 use super::{Breach, Look, Outcome, Result, Rule, holds, policies};
 
 /// A name that no guest has for an option.
@@ -159,7 +161,10 @@ fn durable_put(subject: &Subject) -> Result<Outcome> {
     session.shows(b"a", Some(b"1"))?;
     session.ok(&put(b"b", &[2; 9_000]))?;
     session.ok(&delete(b"a"))?;
-    session.ok(&super::session::batch(&[(b"c", Some(b"3")), (b"d", Some(b"4"))]))?;
+    session.ok(&super::session::batch(&[
+        (b"c", Some(b"3")),
+        (b"d", Some(b"4")),
+    ]))?;
     let mut session = subject.restart(session, CrashKind::Power)?;
     session.shows(b"a", None)?;
     session.shows(b"b", Some(&[2; 9_000]))?;
@@ -197,28 +202,42 @@ fn durable_close(subject: &Subject) -> Result<Outcome> {
 
 fn empty_commit_covers(subject: &Subject) -> Result<Outcome> {
     if !policies(subject).empty_commit_covers {
-        return Ok(Outcome::NotAsked("the guest states empty_commit_covers=false".to_owned()));
+        return Ok(Outcome::NotAsked(
+            "the guest states empty_commit_covers=false".to_owned(),
+        ));
     }
     let mutations = Vec::new();
     let durability = Durability::Durable;
-    for empty in [Request::Batch { mutations, durability }, delete(b"never there")] {
+    for empty in [
+        Request::Batch {
+            mutations,
+            durability,
+        },
+        delete(b"never there"),
+    ] {
         let mut session = subject.open()?;
         session.ok(&relaxed(b"a", b"1"))?;
         session.ok(&empty)?;
-        subject.restart(session, CrashKind::Power)?.shows(b"a", Some(b"1"))?;
+        subject
+            .restart(session, CrashKind::Power)?
+            .shows(b"a", Some(b"1"))?;
     }
     holds("an empty batch, and a delete of what is not there")
 }
 
 fn relaxed_survives_kill(subject: &Subject) -> Result<Outcome> {
     if !policies(subject).relaxed_survives_kill {
-        return Ok(Outcome::NotAsked("the guest states relaxed_survives_kill=false".to_owned()));
+        return Ok(Outcome::NotAsked(
+            "the guest states relaxed_survives_kill=false".to_owned(),
+        ));
     }
     let mut session = subject.open()?;
     for round in 0..5_u8 {
         session.ok(&relaxed(b"a", &[round; 30]))?;
     }
-    subject.restart(session, CrashKind::Process)?.shows(b"a", Some(&[4; 30]))?;
+    subject
+        .restart(session, CrashKind::Process)?
+        .shows(b"a", Some(&[4; 30]))?;
     holds("5 relaxed writes of a key")
 }
 
@@ -266,7 +285,9 @@ fn after_close(subject: &Subject) -> Result<Outcome> {
     ] {
         session.expect(&request, Status::Closed)?;
     }
-    subject.restart(session, CrashKind::Process)?.shows(b"a", Some(b"1"))?;
+    subject
+        .restart(session, CrashKind::Process)?
+        .shows(b"a", Some(b"1"))?;
     holds("11 requests of every kind")
 }
 
@@ -282,7 +303,10 @@ fn failing(subject: &Subject, kind: DiskError, error: DiskError) -> Result<Sessi
 fn refused(session: &mut Session, request: &Request) -> Result<Status> {
     let before = session.failed;
     let reply = session.ask(request)?;
-    let explained = matches!(reply.status, Status::IoError | Status::ReadOnly | Status::NoSpace);
+    let explained = matches!(
+        reply.status,
+        Status::IoError | Status::ReadOnly | Status::NoSpace
+    );
     if explained && (session.failed > before || before > 0) {
         return Ok(reply.status);
     }
@@ -302,7 +326,10 @@ fn fails(subject: &Subject, kind: DiskError, error: DiskError) -> Result<Outcome
     let sync = session.ask(&Request::Sync)?;
     let close = session.ask(&Request::Close)?;
     for (request, reply) in [(Request::Sync, &sync), (Request::Close, &close)] {
-        let explained = matches!(reply.status, Status::Ok | Status::IoError | Status::ReadOnly | Status::NoSpace);
+        let explained = matches!(
+            reply.status,
+            Status::Ok | Status::IoError | Status::ReadOnly | Status::NoSpace
+        );
         // What was answered Ok before is durable already, so Ok is right too.
         if !explained {
             return Err(Breach::new(
@@ -312,8 +339,13 @@ fn fails(subject: &Subject, kind: DiskError, error: DiskError) -> Result<Outcome
         }
     }
     session.fails = None;
-    subject.restart(session, CrashKind::Process)?.shows(b"a", Some(b"1"))?;
-    holds(format!("{first:?}, then {second:?}; a sync {:?}, a close {:?}", sync.status, close.status))
+    subject
+        .restart(session, CrashKind::Process)?
+        .shows(b"a", Some(b"1"))?;
+    holds(format!(
+        "{first:?}, then {second:?}; a sync {:?}, a close {:?}",
+        sync.status, close.status
+    ))
 }
 
 fn write_error(subject: &Subject) -> Result<Outcome> {
@@ -350,14 +382,19 @@ fn read_error(subject: &Subject) -> Result<Outcome> {
     match opening_that_fails(subject)? {
         (_, None) => Ok(Outcome::NotAsked("its opening reads nothing".to_owned())),
         (_, Some(Status::IoError)) => holds(""),
-        (_, Some(status)) => Err(Breach::new("the opening is answered IoError", format!("{status:?}"))),
+        (_, Some(status)) => Err(Breach::new(
+            "the opening is answered IoError",
+            format!("{status:?}"),
+        )),
     }
 }
 
 fn open_after_error(subject: &Subject) -> Result<Outcome> {
     let (mut session, _) = opening_that_fails(subject)?;
     session.fails = None;
-    subject.restart(session, CrashKind::Process)?.shows(b"a", Some(b"1"))?;
+    subject
+        .restart(session, CrashKind::Process)?
+        .shows(b"a", Some(b"1"))?;
     holds("")
 }
 
@@ -381,5 +418,7 @@ fn space(subject: &Subject) -> Result<Outcome> {
         }
     }
     session.expect(&Request::Scan(Scan { limit: 3, ..scan() }), Status::Ok)?;
-    holds(format!("{rounds} writes of 8,000 bytes to 3 keys: three times the device"))
+    holds(format!(
+        "{rounds} writes of 8,000 bytes to 3 keys: three times the device"
+    ))
 }

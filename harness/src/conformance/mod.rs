@@ -20,7 +20,7 @@ pub mod text;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvsim_sim::{GuestHash, GuestPolicies, Program, WasmProgram};
+use kvsim_sim::{GuestHash, GuestPolicies, Program};
 
 use session::Subject;
 
@@ -112,33 +112,54 @@ fn holds(what: impl Into<String>) -> Result<Outcome> {
     Ok(Outcome::Holds(what.into()))
 }
 
-/// Checks a module against every rule. `program` is that module once it is loaded, if it is a guest.
+/// Checks a module against every rule.
 #[must_use]
 pub fn check(name: &str, bytes: &[u8], options: &BTreeMap<String, String>) -> Conformance {
     let (mut rules, program) = module::check(name, bytes);
-    let broken = rules.iter().find_map(|checked| match checked.outcome {
-        Outcome::Broken(_) => Some(checked.rule.name),
-        _ => None,
-    });
-    let subject = program.map(|program: Arc<WasmProgram>| Subject::new(program, options.clone()));
-    let mut missing = broken;
-    for (rule, look) in running_rules() {
-        let outcome = match (missing, &subject) {
-            (None, Some(subject)) => look(subject).unwrap_or_else(Outcome::Broken),
-            (missing, _) => Outcome::NotReached(missing.unwrap_or("module")),
+    let is_guest = program.is_some();
+    match program {
+        Some(program) => rules.extend(check_running(program, options)),
+        None => {
+            let broken = |it: &&Checked| matches!(it.outcome, Outcome::Broken(_));
+            let first = rules
+                .iter()
+                .find(broken)
+                .map_or("module", |it| it.rule.name);
+            let left = running_rules().map(|(rule, _)| Checked {
+                rule,
+                outcome: Outcome::NotReached(first),
+            });
+            rules.extend(left);
+        }
+    }
+    Conformance {
+        guest: name.to_owned(),
+        hash: GuestHash::of(bytes).to_string(),
+        is_guest,
+        rules,
+    }
+}
+
+/// Checks a guest against the rules about one that runs.
+#[must_use]
+pub fn check_running(
+    program: Arc<dyn Program>,
+    options: &BTreeMap<String, String>,
+) -> Vec<Checked> {
+    let subject = Subject::new(program, options.clone());
+    let mut missing = None;
+    let checked = running_rules().map(|(rule, look)| {
+        let outcome = match missing {
+            None => look(&subject).unwrap_or_else(Outcome::Broken),
+            Some(missing) => Outcome::NotReached(missing),
         };
         // Without an opening nothing else can be asked.
         if rule.name == "open_blank" && matches!(outcome, Outcome::Broken(_)) {
             missing = Some(rule.name);
         }
-        rules.push(Checked { rule, outcome });
-    }
-    Conformance {
-        guest: name.to_owned(),
-        hash: GuestHash::of(bytes).to_string(),
-        is_guest: subject.is_some(),
-        rules,
-    }
+        Checked { rule, outcome }
+    });
+    checked.collect()
 }
 
 /// The names of all rules, in order.
@@ -151,7 +172,10 @@ pub fn rules() -> Vec<Rule> {
 fn running_rules() -> impl Iterator<Item = (Rule, Look)> {
     let opening = life::OPENING.into_iter();
     let requests = requests::RULES.into_iter().chain(ill_formed::RULES);
-    opening.chain(requests).chain(order::RULES).chain(life::RULES)
+    opening
+        .chain(requests)
+        .chain(order::RULES)
+        .chain(life::RULES)
 }
 
 /// What the guest states, for the rules that depend on it.

@@ -4,7 +4,9 @@ use kvsim_sim::api::{Request, RequestId, Status};
 use kvsim_sim::{CommitOrder, ReadsSee};
 use kvsim_simdisk::{Device, DeviceConfig, FaultConfig};
 
-use super::session::{Order, Session, Subject, batch, delete, expected, get, put, relaxed, scan, snapshot};
+use super::session::{
+    Order, Session, Subject, batch, delete, expected, get, put, relaxed, scan, snapshot,
+};
 use super::{Breach, Look, Outcome, Result, Rule, holds, policies};
 
 pub(super) const RULES: [(Rule, Look); 7] = [
@@ -124,7 +126,9 @@ fn at_once(subject: &Subject) -> Result<Outcome> {
 
 fn arrival_order(subject: &Subject) -> Result<Outcome> {
     if policies(subject).commit_order == CommitOrder::Any {
-        return Ok(Outcome::NotAsked("the guest states commit_order=any".to_owned()));
+        return Ok(Outcome::NotAsked(
+            "the guest states commit_order=any".to_owned(),
+        ));
     }
     let mut session = subject.open()?;
     let mut sent = Vec::new();
@@ -153,7 +157,9 @@ fn arrival_order(subject: &Subject) -> Result<Outcome> {
 
 fn reads_accepted(subject: &Subject) -> Result<Outcome> {
     if policies(subject).reads == ReadsSee::Committed {
-        return Ok(Outcome::NotAsked("the guest states reads=committed".to_owned()));
+        return Ok(Outcome::NotAsked(
+            "the guest states reads=committed".to_owned(),
+        ));
     }
     let mut session = subject.open()?;
     for round in 0..10_u8 {
@@ -166,7 +172,10 @@ fn reads_accepted(subject: &Subject) -> Result<Outcome> {
         let reply = session.taken(read)?;
         if reply.body != kvsim_sim::api::Body::Value(vec![round; 9]) {
             let came = super::session::answer(&reply);
-            return Err(Breach::new("a get right behind a put shows what was put", came));
+            return Err(Breach::new(
+                "a get right behind a put shows what was put",
+                came,
+            ));
         }
         expected(&request, &session.taken(missing)?, Status::NotFound)?;
         for id in [write, gone] {
@@ -182,7 +191,13 @@ fn new_device(config: &DeviceConfig) -> Result<Device> {
 }
 
 fn completion_order(subject: &Subject) -> Result<Outcome> {
-    let orders = [Order::First, Order::Last, Order::Mixed(1), Order::Mixed(2), Order::Mixed(3)];
+    let orders = [
+        Order::First,
+        Order::Last,
+        Order::Mixed(1),
+        Order::Mixed(2),
+        Order::Mixed(3),
+    ];
     for order in orders {
         let mut session = subject.start_with(new_device(&subject.device())?, order)?;
         session.opened()?;
@@ -191,7 +206,12 @@ fn completion_order(subject: &Subject) -> Result<Outcome> {
         for _ in 0..3 {
             session.step()?;
         }
-        let more = [put(b"a", b"1"), Request::Sync, relaxed(b"b", b"2"), Request::Sync];
+        let more = [
+            put(b"a", b"1"),
+            Request::Sync,
+            relaxed(b"b", b"2"),
+            Request::Sync,
+        ];
         for request in more {
             let id = session.send(&request)?;
             sent.push((request, id));
@@ -260,7 +280,10 @@ fn determinism(subject: &Subject) -> Result<Outcome> {
         true => holds(format!("{} calls, twice", one.1)),
         false => Err(Breach::new(
             "two fresh instances do the same when they are called in the same way",
-            format!("{} calls and {} calls, with other operations, answers, wishes or fuel", one.1, other.1),
+            format!(
+                "{} calls and {} calls, with other operations, answers, wishes or fuel",
+                one.1, other.1
+            ),
         )),
     }
 }

@@ -224,7 +224,14 @@ fn reversed(mut entries: Entries) -> Entries {
 fn scans_in_reverse(subject: &Subject) -> Result<Outcome> {
     let direction = Direction::Reverse;
     let mut session = with_some(subject)?;
-    session.scans(&Scan { direction, ..scan() }, &reversed(some()), false)?;
+    session.scans(
+        &Scan {
+            direction,
+            ..scan()
+        },
+        &reversed(some()),
+        false,
+    )?;
     let bounded = Scan {
         direction,
         start: Some(b"a".to_vec()),
@@ -232,7 +239,10 @@ fn scans_in_reverse(subject: &Subject) -> Result<Outcome> {
         ..scan()
     };
     session.scans(&bounded, &reversed(some()[1..4].to_vec()), false)?;
-    let cut = Scan { limit: 2, ..bounded };
+    let cut = Scan {
+        limit: 2,
+        ..bounded
+    };
     session.scans(&cut, &reversed(some()[2..4].to_vec()), true)?;
     holds("7 entries, a range, and its last two")
 }
@@ -260,12 +270,26 @@ fn scan_bounds(subject: &Subject) -> Result<Outcome> {
 
 fn scan_limit(subject: &Subject) -> Result<Outcome> {
     let mut session = with_some(subject)?;
-    for (limit, more) in [(1, true), (6, true), (7, false), (8, false), (u32::MAX, false)] {
+    for (limit, more) in [
+        (1, true),
+        (6, true),
+        (7, false),
+        (8, false),
+        (u32::MAX, false),
+    ] {
         let due = &some()[..(limit as usize).min(7)];
         session.scans(&Scan { limit, ..scan() }, due, more)?;
     }
     let end = Some(b"b".to_vec());
-    session.scans(&Scan { limit: 4, end, ..scan() }, &some()[..4], false)?;
+    session.scans(
+        &Scan {
+            limit: 4,
+            end,
+            ..scan()
+        },
+        &some()[..4],
+        false,
+    )?;
     holds("5 limits, and one at the end of a range")
 }
 
@@ -273,12 +297,28 @@ fn scan_bytes(subject: &Subject) -> Result<Outcome> {
     let mut session = with_some(subject)?;
     let size = |count: usize| -> usize {
         let entries = some();
-        let sizes = entries[..count].iter().map(|(key, value)| key.len() + value.len());
+        let sizes = entries[..count]
+            .iter()
+            .map(|(key, value)| key.len() + value.len());
         sizes.sum()
     };
-    for (max_bytes, count) in [(0, 1), (1, 1), (size(1), 1), (size(3), 3), (size(3) - 1, 2), (size(7), 7)] {
+    for (max_bytes, count) in [
+        (0, 1),
+        (1, 1),
+        (size(1), 1),
+        (size(3), 3),
+        (size(3) - 1, 2),
+        (size(7), 7),
+    ] {
         let max_bytes = u32::try_from(max_bytes).unwrap_or(u32::MAX);
-        session.scans(&Scan { max_bytes, ..scan() }, &some()[..count], count < 7)?;
+        session.scans(
+            &Scan {
+                max_bytes,
+                ..scan()
+            },
+            &some()[..count],
+            count < 7,
+        )?;
     }
     holds("6 bounds, one of them 0")
 }
@@ -300,7 +340,14 @@ fn snapshots(subject: &Subject) -> Result<Outcome> {
         (second, vec![entry(b"a", b"2"), entry(b"c", b"2")]),
         (0, vec![entry(b"a", b"3"), entry(b"b", b"3")]),
     ] {
-        session.scans(&Scan { snapshot: number, ..scan() }, &due, false)?;
+        session.scans(
+            &Scan {
+                snapshot: number,
+                ..scan()
+            },
+            &due,
+            false,
+        )?;
         for key in [b"a", b"b", b"c"] {
             let value = due.iter().find(|(name, _)| name == key);
             session.shows_at(number, key, value.map(|(_, value)| &value[..]))?;
@@ -358,7 +405,11 @@ fn syncs(subject: &Subject) -> Result<Outcome> {
 fn limits(subject: &Subject) -> Result<Outcome> {
     let policies = super::policies(subject);
     let option = |name: &str| subject.options.get(name).map(String::as_str);
-    let bound = |name, sure| policies.number(name, option(name)).map_or(sure, |most| most.min(sure));
+    let bound = |name, sure| {
+        policies
+            .number(name, option(name))
+            .map_or(sure, |most| most.min(sure))
+    };
     let bytes = |count: u64| usize::try_from(count).unwrap_or(0);
     let key_bytes = bytes(bound("max_key_bytes", crate::oracle::KEY_BYTES_SURE));
     let value_bytes = bytes(bound("max_value_bytes", crate::oracle::VALUE_BYTES_SURE));
@@ -369,11 +420,20 @@ fn limits(subject: &Subject) -> Result<Outcome> {
     session.ok(&put(b"k", b""))?;
     // As many members as fit: each counts 64 bytes beside its key and value.
     let keys: Vec<Vec<u8>> = (0..100_u8).map(|at| vec![b'm', at]).collect();
-    let members: Vec<(&[u8], Option<&[u8]>)> = keys.iter().map(|key| (&key[..], Some(&b"fifteen bytes.."[..]))).collect();
+    let members: Vec<(&[u8], Option<&[u8]>)> = keys
+        .iter()
+        .map(|key| (&key[..], Some(&b"fifteen bytes.."[..])))
+        .collect();
     session.ok(&batch(&members))?;
     session.shows(&keys[99], Some(b"fifteen bytes.."))?;
-    let large = Scan { max_bytes: u32::MAX, limit: 1, ..scan() };
+    let large = Scan {
+        max_bytes: u32::MAX,
+        limit: 1,
+        ..scan()
+    };
     session.expect(&Request::Scan(large), Status::Ok)?;
     session.expect(&get(&key, 0), Status::Ok)?;
-    holds(format!("a key of {key_bytes} bytes, a value of {value_bytes}, a batch of 100 members"))
+    holds(format!(
+        "a key of {key_bytes} bytes, a value of {value_bytes}, a batch of 100 members"
+    ))
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kvsim_sim::api::{Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, Status};
-use kvsim_sim::{
-    Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program, WasmProgram,
+use kvsim_sim::api::{
+    Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, Status,
 };
+use kvsim_sim::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
 use kvsim_simdisk::{
     CrashKind, CrashState, Device, DeviceConfig, DiskError, FaultConfig, Nanos, Op, OpId,
 };
@@ -29,12 +29,12 @@ const CALL_NS: Nanos = 1_000;
 
 /// The guest that is checked.
 pub(super) struct Subject {
-    pub(super) program: Arc<WasmProgram>,
+    pub(super) program: Arc<dyn Program>,
     pub(super) options: BTreeMap<String, String>,
 }
 
 impl Subject {
-    pub(super) fn new(program: Arc<WasmProgram>, options: BTreeMap<String, String>) -> Subject {
+    pub(super) fn new(program: Arc<dyn Program>, options: BTreeMap<String, String>) -> Subject {
         Subject { program, options }
     }
 
@@ -67,7 +67,8 @@ impl Subject {
 
     pub(super) fn start_with(&self, device: Device, order: Order) -> Result<Session> {
         let guest = self.program.start(&LIMITS);
-        let guest = guest.map_err(|error| Breach::new("an instance that starts", error.to_string()))?;
+        let guest =
+            guest.map_err(|error| Breach::new("an instance that starts", error.to_string()))?;
         let mut session = Session {
             guest,
             device,
@@ -136,7 +137,9 @@ impl Order {
             Order::First => 0,
             Order::Last => count - 1,
             Order::Mixed(state) => {
-                *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                *state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
                 usize::try_from(*state >> 33).unwrap_or(0) % count
             }
         }
@@ -175,7 +178,10 @@ impl Session {
         self.now += CALL_NS;
         let ended = self.guest.call(self.now, call, &mut out);
         let end = ended.map_err(|error| {
-            Breach::new(format!("{what} returns and keeps the rules"), error.to_string())
+            Breach::new(
+                format!("{what} returns and keeps the rules"),
+                error.to_string(),
+            )
         })?;
         self.wish = end.wake_at;
         self.calls.push(what.to_owned());
@@ -248,7 +254,9 @@ impl Session {
                 let last = self.calls.last().map_or("", String::as_str);
                 return Err(Breach::new(
                     "every request is answered; a guest that waits has an operation in flight or a wish",
-                    format!("{unanswered} requests are unanswered after {last}, with no operation in flight and no wish"),
+                    format!(
+                        "{unanswered} requests are unanswered after {last}, with no operation in flight and no wish"
+                    ),
                 ));
             }
         }
@@ -318,8 +326,16 @@ impl Session {
         self.shows_at(0, key, value)
     }
 
-    pub(super) fn shows_at(&mut self, snapshot: u64, key: &[u8], value: Option<&[u8]>) -> Result<()> {
-        let request = Request::Get { key: key.to_vec(), snapshot };
+    pub(super) fn shows_at(
+        &mut self,
+        snapshot: u64,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        let request = Request::Get {
+            key: key.to_vec(),
+            snapshot,
+        };
         let reply = self.ask(&request)?;
         let is_right = match (&reply.body, value) {
             (Body::Value(found), Some(value)) => found == value,
@@ -332,12 +348,20 @@ impl Session {
         );
         match is_right {
             true => Ok(()),
-            false => Err(Breach::new(format!("{}: {due}", words(&request)), answer(&reply))),
+            false => Err(Breach::new(
+                format!("{}: {due}", words(&request)),
+                answer(&reply),
+            )),
         }
     }
 
     /// A scan has to give these keys and values, and say rightly whether there are more.
-    pub(super) fn scans(&mut self, scan: &Scan, due: &[(Vec<u8>, Vec<u8>)], due_more: bool) -> Result<()> {
+    pub(super) fn scans(
+        &mut self,
+        scan: &Scan,
+        due: &[(Vec<u8>, Vec<u8>)],
+        due_more: bool,
+    ) -> Result<()> {
         let request = Request::Scan(scan.clone());
         let reply = self.ok(&request)?;
         let Body::Entries { entries, more } = &reply.body else {
@@ -347,8 +371,16 @@ impl Session {
             return Ok(());
         }
         let shown = |entries: &[(Vec<u8>, Vec<u8>)], more: bool| {
-            let keys: Vec<String> = entries.iter().map(|(key, value)| format!("{} ({} bytes)", printable(key), value.len())).collect();
-            format!("{} entries [{}], more {}", entries.len(), keys.join(", "), u8::from(more))
+            let keys: Vec<String> = entries
+                .iter()
+                .map(|(key, value)| format!("{} ({} bytes)", printable(key), value.len()))
+                .collect();
+            format!(
+                "{} entries [{}], more {}",
+                entries.len(),
+                keys.join(", "),
+                u8::from(more)
+            )
         };
         Err(Breach::new(
             format!("{}: {}", words(&request), shown(due, due_more)),
@@ -406,7 +438,10 @@ pub(super) fn get(key: &[u8], snapshot: u64) -> Request {
 /// A batch; no value deletes.
 pub(super) fn batch(members: &[(&[u8], Option<&[u8]>)]) -> Request {
     let member = |(key, value): &(&[u8], Option<&[u8]>)| match value {
-        Some(value) => Mutation::Put { key: key.to_vec(), value: value.to_vec() },
+        Some(value) => Mutation::Put {
+            key: key.to_vec(),
+            value: value.to_vec(),
+        },
         None => Mutation::Delete { key: key.to_vec() },
     };
     Request::Batch {

@@ -25,7 +25,11 @@ pub fn table(report: &Conformance, colour: Colour, quiet: bool) -> String {
             Outcome::NotReached(rule) => ("-", "2", format!("not reached: {rule} failed")),
         };
         let word = colour.paint(code, &format!("{word:<6}"));
-        let _ = writeln!(text, "{}", format!("  {word}  {name:<21}  {note}").trim_end());
+        let _ = writeln!(
+            text,
+            "{}",
+            format!("  {word}  {name:<21}  {note}").trim_end()
+        );
         if let Outcome::Broken(breach) = &checked.outcome {
             let lines = [
                 ("expected", &breach.expected[..]),

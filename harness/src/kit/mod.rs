@@ -75,7 +75,11 @@ impl Language {
 }
 
 /// The mistakes that an option of the template switches on.
-pub const BUGS: [&str; 3] = ["ack_before_flush", "tail_not_fenced", "checksum_not_checked"];
+pub const BUGS: [&str; 3] = [
+    "ack_before_flush",
+    "tail_not_fenced",
+    "checksum_not_checked",
+];
 
 /// Writes the template into a directory, which must not be there or be empty.
 ///
@@ -128,12 +132,17 @@ mod tests {
     fn each_readme_has_the_build_and_the_bugs() {
         for language in [Language::Rust, Language::C, Language::Zig] {
             let files = language.files();
-            let (_, readme) = files.iter().find(|(name, _)| *name == "README.md").expect("one");
+            let (_, readme) = files
+                .iter()
+                .find(|(name, _)| *name == "README.md")
+                .expect("one");
             assert!(readme.contains(language.build()), "{language:?}");
             assert!(readme.contains(language.module()), "{language:?}");
             for bug in BUGS {
                 assert!(readme.contains(bug), "{language:?} {bug}");
-                let has = |(name, text): &&File| name.contains("guest.") || name.contains("lib.rs") && text.contains(bug);
+                let has = |(name, text): &&File| {
+                    name.contains("guest.") || name.contains("lib.rs") && text.contains(bug)
+                };
                 assert!(files.iter().any(|file| has(&file)), "{language:?} {bug}");
             }
         }
@@ -147,7 +156,10 @@ mod tests {
         write(Language::C, &inner).expect("a new directory");
         std::fs::write(inner.join("guest.c"), "mine").expect("it can be written");
         let error = write(Language::C, &inner).expect_err("it is not empty");
-        assert!(error.contains("is not empty") && error.contains("help"), "{error}");
+        assert!(
+            error.contains("is not empty") && error.contains("help"),
+            "{error}"
+        );
         let kept = std::fs::read_to_string(inner.join("guest.c")).expect("it is there");
         assert_eq!(kept, "mine");
         write(Language::Rust, &inner.join("guest.c")).expect_err("a file is no directory");

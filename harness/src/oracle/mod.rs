@@ -53,9 +53,9 @@ mod words;
 pub use config::CheckConfig;
 pub(crate) use keys::printable;
 pub use limits::Limits;
-pub(crate) use limits::{KEY_BYTES_SURE, VALUE_BYTES_SURE};
 #[cfg(test)]
 pub(crate) use limits::{BATCH_BYTES_SURE, MUTATION_BYTES};
+pub(crate) use limits::{KEY_BYTES_SURE, VALUE_BYTES_SURE};
 pub use observation::Observation;
 pub use opening::Opening;
 pub use property::Property;

@@ -176,7 +176,11 @@ impl Part {
             _ => None,
         });
         Part {
-            ended: if broken > 0 { Ended::Failed } else { Ended::Pass },
+            ended: if broken > 0 {
+                Ended::Failed
+            } else {
+                Ended::Pass
+            },
             seen: format!("{} of {} rules hold", report.hold(), report.rules.len()),
             left_out: None,
             elapsed,
@@ -237,7 +241,11 @@ fn of_exploration(name: &'static str, report: &ExploreReport, elapsed: Duration)
     );
     let cut = report.time_over && report.failures.is_empty();
     let left_out = cut.then(|| {
-        format!("{} of {} crash points", report.points_asked - done, report.points_asked)
+        format!(
+            "{} of {} crash points",
+            report.points_asked - done,
+            report.points_asked
+        )
     });
     // A depth that has seen nothing proves nothing.
     let ended = match ended {
@@ -298,9 +306,17 @@ pub async fn crash(
     let explored = tokio::task::spawn_blocking(move || exploration.run(&watched)).await;
     let report = explored.unwrap_or_else(|error| {
         let message = error.to_string();
-        Err(CampaignError::Panic { scenario, seed, message })
+        Err(CampaignError::Panic {
+            scenario,
+            seed,
+            message,
+        })
     })?;
-    Ok(of_exploration(crashes.name(), &report, control.elapsed() - began))
+    Ok(of_exploration(
+        crashes.name(),
+        &report,
+        control.elapsed() - began,
+    ))
 }
 
 /// Whether a person ended it.
