@@ -13,7 +13,7 @@ use crate::output::{colour, complain, print, print_json};
 pub(crate) fn check_guest(args: &CheckGuestArgs) -> Exit {
     let options: BTreeMap<String, String> = args.option.iter().cloned().collect();
     let report = match check(&args.file, &options) {
-        Ok((report, _)) => report,
+        Ok(report) => report,
         Err(exit) => return exit,
     };
     let exit = exit_of(&report);
@@ -24,17 +24,14 @@ pub(crate) fn check_guest(args: &CheckGuestArgs) -> Exit {
     exit
 }
 
-/// Reads a module and checks it; the bytes too.
-pub(crate) fn check(
-    file: &Path,
-    options: &BTreeMap<String, String>,
-) -> Result<(Conformance, Vec<u8>), Exit> {
+/// Reads a module and checks it.
+pub(crate) fn check(file: &Path, options: &BTreeMap<String, String>) -> Result<Conformance, Exit> {
     let bytes = std::fs::read(file).map_err(|error| {
         complain(&format!("error: cannot read {}: {error}", file.display()));
         Exit::Usage
     })?;
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
-    Ok((conformance::check(&name, &bytes, options), bytes))
+    Ok(conformance::check(&name, &bytes, options))
 }
 
 /// A file that is no guest is wrong usage, as everywhere; a guest that breaks a rule is a violation.

@@ -19,7 +19,7 @@ pub(crate) fn suite(args: &SuiteArgs) -> Exit {
     let began = now();
     let options: BTreeMap<String, String> = args.option.iter().cloned().collect();
     let report = match check_guest::check(&args.guest, &options) {
-        Ok((report, _)) => report,
+        Ok(report) => report,
         Err(exit) => return exit,
     };
     let again = format!("kvsim check-guest {}", args.guest.display());
