@@ -346,7 +346,7 @@ mod tests {
     /// Goal: every policy can be stated, and what is not stated stays strict. Method: all of them, none of them, one of them.
     #[test]
     fn what_is_stated_is_read_and_the_rest_is_strict() {
-        let text = "commit_order=any\nreads=committed\nrecovery_survives=power_cut\nempty_commit_covers=false\n\
+        let text = "commit_order=arrival\nreads=committed\nrecovery_survives=power_cut\nempty_commit_covers=false\n\
                     relaxed_survives_kill=false\nrelaxed_window_ns=option:50\nmax_key_bytes=100\nmax_value_bytes=200\n\
                     data_percent=10\nusable_percent=option:75\n";
         let number = |number| StatedNumber {
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(
             all,
             GuestPolicies {
-                commit_order: CommitOrder::Any,
+                commit_order: CommitOrder::Arrival,
                 reads: ReadsSee::Committed,
                 recovery_survives: RecoverySurvives::PowerCut,
                 empty_commit_covers: false,
@@ -382,11 +382,11 @@ mod tests {
                 .all(|name| text.contains(&format!("{name}=")))
         );
         assert_eq!(GuestPolicies::parse("").unwrap(), GuestPolicies::default());
-        let one = GuestPolicies::parse("reads=committed").unwrap();
+        let one = GuestPolicies::parse("commit_order=any").unwrap();
         assert_eq!(
             one,
             GuestPolicies {
-                reads: ReadsSee::Committed,
+                commit_order: CommitOrder::Any,
                 ..GuestPolicies::default()
             }
         );
@@ -434,6 +434,14 @@ mod tests {
                 "`max_key_bytes` is `option:`; it is a number",
             ),
             ("reads=committed\nreads=accepted", "`reads` is stated twice"),
+            (
+                "commit_order=any\nrecovery_survives=power_cut",
+                "cannot be stated together",
+            ),
+            (
+                "recovery_survives=power_cut\ncommit_order=any",
+                "cannot be stated together",
+            ),
         ] {
             let error = GuestPolicies::parse(text).unwrap_err();
             assert!(error.contains(what), "{text}: {error}");
