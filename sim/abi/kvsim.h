@@ -166,7 +166,7 @@
 /* What kv_marks and kv_policies return: the address in the upper 32 bits, the length in the lower. */
 #define KVSIM_TEXT(address, length) ((int64_t)((uint64_t)(uintptr_t)(address) << 32 | (uint32_t)(length)))
 
-/* The wish of a guest that does not want to be woken. */
+/* No next wake-up. */
 #define KVSIM_NEVER ((int64_t)-1)
 
 #ifdef __cplusplus

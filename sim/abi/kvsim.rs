@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 
 pub const ABI_VERSION: u32 = 1;
 
-/// The time of the next tick that a guest wants; nothing if it wants none.
-pub type Wish = Option<u64>;
+/// The next wake-up: the time at which a guest asks for a tick, if it does.
+pub type WakeUp = Option<u64>;
 
 // Disk operations: the kinds of `disk_submit`, and how they end.
 pub const DISK_READ: u32 = 0;
@@ -144,13 +144,13 @@ pub trait Guest: Default {
     /// Lines `name=value`; what they do not name keeps its default.
     const POLICIES: &'static str = "";
     /// To be answered by a reply to request 0.
-    fn open(&mut self, now: u64, payload: &[u8]) -> Wish;
+    fn open(&mut self, now: u64, payload: &[u8]) -> WakeUp;
     /// To be answered by one reply to `request`.
-    fn request(&mut self, now: u64, request: u64, payload: &[u8]) -> Wish;
+    fn request(&mut self, now: u64, request: u64, payload: &[u8]) -> WakeUp;
     /// The operation of this tag has ended; `data` is what a read has read.
-    fn complete(&mut self, now: u64, tag: u64, status: u32, data: Vec<u8>) -> Wish;
+    fn complete(&mut self, now: u64, tag: u64, status: u32, data: Vec<u8>) -> WakeUp;
     /// The time has come.
-    fn tick(&mut self, _now: u64) -> Wish {
+    fn tick(&mut self, _now: u64) -> WakeUp {
         None
     }
 }
@@ -234,8 +234,8 @@ pub mod glue {
         READS.with_borrow_mut(|reads| reads.remove(&tag).unwrap_or_default())
     }
 
-    pub fn wish(wish: Wish) -> i64 {
-        wish.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))
+    pub fn wake_up(at: WakeUp) -> i64 {
+        at.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))
     }
 
     pub fn text(text: &'static str) -> i64 {
@@ -276,22 +276,21 @@ macro_rules! export_guest {
         extern "C" fn kv_open(now: u64, _payload: usize, length: usize) -> i64 {
             kvsim::glue::report_panics();
             let open = |payload: &[u8]| GUEST.with_borrow_mut(|guest| guest.open(now, payload));
-            kvsim::glue::wish(kvsim::glue::with_payload(length, open))
+            kvsim::glue::wake_up(kvsim::glue::with_payload(length, open))
         }
         #[unsafe(no_mangle)]
         extern "C" fn kv_request(now: u64, request: u64, _payload: usize, length: usize) -> i64 {
-            let ask =
-                |payload: &[u8]| GUEST.with_borrow_mut(|it| it.request(now, request, payload));
-            kvsim::glue::wish(kvsim::glue::with_payload(length, ask))
+            let ask = |payload: &[u8]| GUEST.with_borrow_mut(|it| it.request(now, request, payload));
+            kvsim::glue::wake_up(kvsim::glue::with_payload(length, ask))
         }
         #[unsafe(no_mangle)]
         extern "C" fn kv_complete(now: u64, tag: u64, status: u32, _length: u32) -> i64 {
             let data = kvsim::glue::read(tag);
-            kvsim::glue::wish(GUEST.with_borrow_mut(|it| it.complete(now, tag, status, data)))
+            kvsim::glue::wake_up(GUEST.with_borrow_mut(|it| it.complete(now, tag, status, data)))
         }
         #[unsafe(no_mangle)]
         extern "C" fn kv_tick(now: u64) -> i64 {
-            kvsim::glue::wish(GUEST.with_borrow_mut(|guest| guest.tick(now)))
+            kvsim::glue::wake_up(GUEST.with_borrow_mut(|guest| guest.tick(now)))
         }
     };
 }

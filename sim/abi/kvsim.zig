@@ -131,7 +131,7 @@ pub const POLICY_USABLE_PERCENT: []const u8 = "usable_percent";
 
 // ---- What a compiler calls even without a C library
 
-/// The wish of a guest that does not want to be woken.
+/// No next wake-up.
 pub const never: i64 = -1;
 
 /// What kv_marks and kv_policies return: the address in the upper 32 bits, the length in the lower.

@@ -16,7 +16,7 @@ pub(super) const OPENING: [(Rule, Look); 2] = [
         Rule {
             name: "open_blank",
             about: "the opening of a blank device of 4 MiB is answered Ok, by a reply to request 0",
-            help: "reply(0, Ok) when the guest is ready; have an operation in flight or a wish until then",
+            help: "reply(0, Ok) when the guest is ready; have an operation in flight or a next wake-up until then",
         },
         open_blank,
     ),

@@ -45,7 +45,7 @@ pub(super) const RULES: [(Rule, Look); 7] = [
     (
         Rule {
             name: "tick",
-            about: "kv_tick may be called whenever it was wished for, and keeps the rules",
+            about: "kv_tick is called when a wake-up is due, and keeps the rules",
             help: "take a tick as a hint: look at the time, and do what is due",
         },
         ticks,
@@ -61,7 +61,7 @@ pub(super) const RULES: [(Rule, Look); 7] = [
     (
         Rule {
             name: "determinism",
-            about: "the same calls give the same operations, answers, wishes and fuel",
+            about: "the same calls give the same operations, answers, wake-ups and fuel",
             help: "use no address, no uninitialised memory and no order of a hash table in what you do",
         },
         determinism,
@@ -228,7 +228,7 @@ fn ticks(subject: &Subject) -> Result<Outcome> {
     let mut session = subject.open()?;
     let sent = send_many(&mut session, 12)?;
     all_ok(&mut session, sent)?;
-    // What the guest still does in the background, with its wishes, for a while.
+    // What the guest still does in the background, with its wake-ups, for a while.
     for _ in 0..200 {
         if !session.step()? {
             break;
@@ -237,7 +237,7 @@ fn ticks(subject: &Subject) -> Result<Outcome> {
     shows_many(&mut session, 12)?;
     session.ok(&Request::Sync)?;
     holds(match session.ticks {
-        0 => "it never wished for one".to_owned(),
+        0 => "it never asks for one".to_owned(),
         ticks => format!("{ticks} ticks"),
     })
 }
@@ -281,7 +281,7 @@ fn determinism(subject: &Subject) -> Result<Outcome> {
         false => Err(Breach::new(
             "two fresh instances do the same when they are called in the same way",
             format!(
-                "{} calls and {} calls, with other operations, answers, wishes or fuel",
+                "{} calls and {} calls, with other operations, answers, wake-ups or fuel",
                 one.1, other.1
             ),
         )),

@@ -74,7 +74,7 @@ impl Subject {
             device,
             now: 0,
             next_request: 1,
-            wish: None,
+            wake_at: None,
             in_flight: Vec::new(),
             waiting: BTreeSet::new(),
             replies: BTreeMap::new(),
@@ -157,7 +157,7 @@ pub(super) struct Session {
     device: Device,
     now: Nanos,
     next_request: RequestId,
-    wish: Option<Nanos>,
+    wake_at: Option<Nanos>,
     in_flight: Vec<InFlight>,
     waiting: BTreeSet<RequestId>,
     replies: BTreeMap<RequestId, Reply>,
@@ -183,7 +183,7 @@ impl Session {
                 error.to_string(),
             )
         })?;
-        self.wish = end.wake_at;
+        self.wake_at = end.wake_at;
         self.calls.push(what.to_owned());
         self.transcript
             .update(format!("{what} {end:?} {out:?}").as_bytes());
@@ -253,9 +253,9 @@ impl Session {
             if !self.step()? {
                 let last = self.calls.last().map_or("", String::as_str);
                 return Err(Breach::new(
-                    "every request is answered; a guest that waits has an operation in flight or a wish",
+                    "every request is answered; a guest that waits has an operation in flight or a next wake-up",
                     format!(
-                        "{unanswered} requests are unanswered after {last}, with no operation in flight and no wish"
+                        "{unanswered} requests are unanswered after {last}, with no operation in flight and no next wake-up"
                     ),
                 ));
             }
@@ -263,11 +263,11 @@ impl Session {
         Ok(())
     }
 
-    /// Completes an operation, or lets the wished-for time come; says whether there was any.
+    /// Completes an operation, or lets the time of the next wake-up come; says whether there was any.
     pub(super) fn step(&mut self) -> Result<bool> {
         if !self.in_flight.is_empty() {
             self.complete()?;
-        } else if let Some(at) = self.wish.take() {
+        } else if let Some(at) = self.wake_at.take() {
             self.now = self.now.max(at);
             self.ticks += 1;
             self.call("kv_tick", Call::Tick)?;

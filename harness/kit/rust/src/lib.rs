@@ -21,7 +21,7 @@
 
 mod kvsim;
 
-use kvsim::{Guest, Wish, u32_at, u64_at};
+use kvsim::{Guest, WakeUp, u32_at, u64_at};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
@@ -278,7 +278,7 @@ impl Engine {
 impl Guest for Engine {
     const POLICIES: &'static str = "max_key_bytes=1024\nmax_value_bytes=65536\n";
 
-    fn open(&mut self, _now: u64, payload: &[u8]) -> Wish {
+    fn open(&mut self, _now: u64, payload: &[u8]) -> WakeUp {
         let (sector, physical) = (u32_at(payload, kvsim::OPEN_SECTOR), u32_at(payload, kvsim::OPEN_PHYSICAL_BLOCK));
         self.block = sector.max(physical) as usize;
         let capacity = u64_at(payload, kvsim::OPEN_CAPACITY).min(AREA_BYTES_MAX as u64) as usize;
@@ -305,7 +305,7 @@ impl Guest for Engine {
         None
     }
 
-    fn complete(&mut self, _now: u64, _tag: u64, status: u32, data: Vec<u8>) -> Wish {
+    fn complete(&mut self, _now: u64, _tag: u64, status: u32, data: Vec<u8>) -> WakeUp {
         match self.phase {
             Phase::OpeningFlush | Phase::OpeningRead | Phase::OpeningCheck if status != kvsim::DISK_OK => {
                 kvsim::reply(0, kvsim::IO_ERROR, b"the device failed during the opening");
@@ -357,7 +357,7 @@ impl Guest for Engine {
         None
     }
 
-    fn request(&mut self, _now: u64, request: u64, payload: &[u8]) -> Wish {
+    fn request(&mut self, _now: u64, request: u64, payload: &[u8]) -> WakeUp {
         let (operation, is_relaxed) = (payload[0], payload[1] == kvsim::RELAXED);
         let snapshot = match operation {
             kvsim::GET | kvsim::SCAN | kvsim::RELEASE => u64_at(payload, 4),
