@@ -493,5 +493,5 @@ pub(super) fn answer(reply: &Reply) -> String {
 }
 
 fn printable(key: &[u8]) -> String {
-    String::from_utf8_lossy(&key[..key.len().min(20)]).into_owned()
+    key[..key.len().min(20)].escape_ascii().to_string()
 }
