@@ -56,6 +56,14 @@ pub fn ending(parts: &[Part]) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{count} {name}"))
         .collect();
-    let _ = writeln!(text, "\n{} parts: {}", parts.len(), kinds.join(", "));
+    let _ = write!(text, "\n{} parts: {}", parts.len(), kinds.join(", "));
+    let cut = |part: &&Part| part.ended != Ended::LeftOut && part.left_out.is_some();
+    match parts.iter().filter(cut).count() {
+        0 => {}
+        cut => {
+            let _ = write!(text, "; {cut} cut short, since the time was over");
+        }
+    }
+    text.push('\n');
     text
 }
