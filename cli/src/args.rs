@@ -24,6 +24,9 @@ const WORK: &str = "Workload";
 const PLACE: &str = "Disk and engines";
 const RESULTS: &str = "Results";
 
+use crate::check_guest::parse_option;
+use crate::new_guest::LanguageArg;
+
 /// Crashes a storage engine in a simulated world, thousands of times a second, and says whether every acknowledged write
 /// came back. The same seed always gives the same run.
 #[derive(Debug, Parser)]
@@ -75,6 +78,12 @@ pub(crate) enum Command {
     /// Work on a real disk, record every write and flush, and crash the recording at every point
     #[command(after_help = examples::CRASH_DISK)]
     CrashDisk(CrashDiskArgs),
+    /// Write an engine in Rust, C or Zig that builds, passes, and has three mistakes to switch on
+    NewGuest(NewGuestArgs),
+    /// Check a module against every rule of the guest ABI, before anything is crashed
+    CheckGuest(CheckGuestArgs),
+    /// Check a module, then crash it in four scenarios, and print one table
+    Suite(SuiteArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
     #[command(after_help = examples::EXPLAIN)]
     Explain(ExplainArgs),
@@ -414,6 +423,57 @@ pub(crate) enum DurabilityArg {
     Os,
     /// Acknowledged when accepted
     Relaxed,
+}
+
+/// `kvsim new-guest`
+#[derive(Debug, Args)]
+pub(crate) struct NewGuestArgs {
+    /// The language
+    #[arg(long, value_enum)]
+    pub(crate) lang: LanguageArg,
+    /// The directory, which must not be there yet or be empty
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+}
+
+/// `kvsim check-guest`
+#[derive(Debug, Args)]
+pub(crate) struct CheckGuestArgs {
+    /// A WebAssembly module
+    #[arg(value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    pub(crate) file: PathBuf,
+    /// Tell the guest an option of its own
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option)]
+    pub(crate) option: Vec<(String, String)>,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print only the rules that are broken, and the counts
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// `kvsim suite`
+#[derive(Debug, Args)]
+pub(crate) struct SuiteArgs {
+    /// A WebAssembly module
+    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    pub(crate) guest: PathBuf,
+    /// Tell the guest an option of its own
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option)]
+    pub(crate) option: Vec<(String, String)>,
+    /// End after so long, and say what was left out: 60s, 5m, 1h30m
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "10m")]
+    pub(crate) duration: Duration,
+    /// Seeds, or states, that run side by side [default: one for each core]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Print the results as JSON and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Where failing cases are saved
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    pub(crate) failures: PathBuf,
 }
 
 /// `kvsim explain`

@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod calibrate;
+mod check_guest;
 mod complete;
 mod crash_disk;
 mod exit;
@@ -12,6 +13,7 @@ mod interrupts;
 mod junit;
 mod merge;
 mod mutants;
+mod new_guest;
 mod output;
 mod pages;
 mod progress;
@@ -19,6 +21,7 @@ mod report;
 mod run;
 mod runtime;
 mod small;
+mod suite;
 mod timeline;
 mod trace;
 
@@ -55,6 +58,9 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),
+        Command::NewGuest(args) => new_guest::new_guest(&args),
+        Command::CheckGuest(args) => check_guest::check_guest(&args),
+        Command::Suite(args) => suite::suite(&args),
         Command::Explain(args) => pages::explain(&args),
         Command::Scenarios { json } => pages::scenarios(json),
         Command::Completions { shell } => pages::completions(shell),

@@ -17,6 +17,8 @@
 //!
 //! - `pages/`: [`report`]: runs and explorations as pages for a browser
 //! - `bench/`: [`bench`]: benchmarks, and what a profile predicts
+//! - `kit/`: [`conformance`]: the rules of the ABI, one after the other; [`suite`]: these, and four scenarios, in one table; [`kit`]: what a
+//!   guest of one's own begins with
 //! - `recorded/`: [`recorded`]: the native engine on a real disk, recorded and crashed
 //!
 //! Invariant: what a seed does depends on scenario, guest and seed alone.
@@ -24,6 +26,7 @@
 pub use kvsim_api::{coverage, value};
 pub use kvsim_bench as bench;
 pub use kvsim_drive::{control, run, timeline};
+pub use kvsim_kit::{conformance, suite, templates as kit};
 pub use kvsim_oracle as oracle;
 pub use kvsim_pages::report;
 pub use kvsim_recorded as recorded;

@@ -6,6 +6,7 @@
 //! - a guest can do only what the ABI has, and whatever else it tries is a [`GuestError`] that names it;
 //! - every event enters the trace hash, which depends on seed, configuration and guest and on nothing of the host.
 
+pub mod abi;
 pub mod api;
 mod codec;
 mod error;

@@ -188,6 +188,51 @@ impl GuestPolicies {
         Ok(())
     }
 
+    /// The policies that differ from their defaults, as a guest states them.
+    #[must_use]
+    pub fn stated(&self) -> Vec<String> {
+        let usual = GuestPolicies::default();
+        let number = |stated: Option<StatedNumber>| {
+            stated.map_or("none".to_owned(), |stated| {
+                let by_option = if stated.by_option { "option:" } else { "" };
+                format!("{by_option}{}", stated.number)
+            })
+        };
+        let values = |of: &GuestPolicies| {
+            [
+                match of.commit_order {
+                    CommitOrder::Arrival => "arrival",
+                    CommitOrder::Any => "any",
+                }
+                .to_owned(),
+                match of.reads {
+                    ReadsSee::Accepted => "accepted",
+                    ReadsSee::Committed => "committed",
+                }
+                .to_owned(),
+                match of.recovery_survives {
+                    RecoverySurvives::Always => "always",
+                    RecoverySurvives::PowerCut => "power_cut",
+                }
+                .to_owned(),
+                of.empty_commit_covers.to_string(),
+                of.relaxed_survives_kill.to_string(),
+                of.relaxed_window
+                    .map_or("none".to_owned(), |it| it.to_string()),
+                number(of.max_key_bytes),
+                number(of.max_value_bytes),
+                number(Some(of.data_percent)),
+                number(Some(of.usable_percent)),
+            ]
+        };
+        let both = values(self).into_iter().zip(values(&usual));
+        let named = Self::NAMES.into_iter().zip(both);
+        named
+            .filter(|(_, (value, usual))| value != usual)
+            .map(|(name, (value, _))| format!("{name}={value}"))
+            .collect()
+    }
+
     /// The window of relaxed writes, if the guest states one; `option` is the value of its option `relaxed_window_ns`, if it is given
     /// that.
     #[must_use]

@@ -8,6 +8,7 @@ mod crash_disk;
 mod explore;
 mod guests;
 mod interrupt;
+mod kit;
 mod mistakes;
 mod names;
 mod options;

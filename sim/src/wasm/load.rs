@@ -103,50 +103,54 @@ fn no_function(
     }
 }
 
-/// Checks imports and exports.
+/// Checks imports and exports; the first that is wrong.
 pub(super) fn check(module: &Module) -> Result<(), GuestError> {
-    for import in module.imports() {
+    problems(module).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// All that is wrong with imports and exports.
+pub(super) fn problems(module: &Module) -> Vec<GuestError> {
+    let imports = module.imports().map(|import| {
         let (from, name) = (import.module(), import.name());
         let known = IMPORTS
             .iter()
             .find(|(known, _)| from == "kvsim" && *known == name);
         match (known, import.ty()) {
-            (Some((_, params)), ExternType::Func(found)) => check_type(name, &found, params, &[])?,
-            (Some((_, params)), other) => return Err(no_function(name, &other, params, &[])),
-            (None, _) => {
-                return Err(GuestError::ForbiddenImport {
-                    module: from.to_owned(),
-                    name: name.to_owned(),
-                });
-            }
+            (Some((_, params)), ExternType::Func(found)) => check_type(name, &found, params, &[]),
+            (Some((_, params)), other) => Err(no_function(name, &other, params, &[])),
+            (None, _) => Err(GuestError::ForbiddenImport {
+                module: from.to_owned(),
+                name: name.to_owned(),
+            }),
         }
-    }
-    match module.get_export("memory") {
-        Some(ExternType::Memory(memory)) if !memory.is_64() && !memory.is_shared() => {}
-        Some(other) => {
-            return Err(GuestError::WrongSignature {
-                name: "memory".to_owned(),
-                found: kind(&other).to_owned(),
-                expected: "an unshared memory with 32-bit addresses".to_owned(),
-            });
-        }
-        None => return Err(GuestError::MissingExport("memory".to_owned())),
-    }
-    for (name, params, result) in EXPORTS {
+    });
+    let memory = match module.get_export("memory") {
+        Some(ExternType::Memory(memory)) if !memory.is_64() && !memory.is_shared() => Ok(()),
+        Some(other) => Err(GuestError::WrongSignature {
+            name: "memory".to_owned(),
+            found: kind(&other).to_owned(),
+            expected: "an unshared memory with 32-bit addresses".to_owned(),
+        }),
+        None => Err(GuestError::MissingExport("memory".to_owned())),
+    };
+    let exports = EXPORTS
+        .iter()
+        .map(|export| (export, true))
+        .chain(OPTIONAL.iter().map(|export| (export, false)));
+    let exports = exports.map(|((name, params, result), is_required)| {
+        let result = std::slice::from_ref(result);
         match module.get_export(name) {
-            Some(ExternType::Func(found)) => check_type(name, &found, params, &[result])?,
-            Some(other) => return Err(no_function(name, &other, params, &[result])),
-            None => return Err(GuestError::MissingExport(name.to_owned())),
+            Some(ExternType::Func(found)) => check_type(name, &found, params, result),
+            Some(other) => Err(no_function(name, &other, params, result)),
+            None if is_required => Err(GuestError::MissingExport((*name).to_owned())),
+            None => Ok(()),
         }
-    }
-    for (name, params, result) in OPTIONAL {
-        match module.get_export(name) {
-            Some(ExternType::Func(found)) => check_type(name, &found, params, &[result])?,
-            Some(other) => return Err(no_function(name, &other, params, &[result])),
-            None => {}
-        }
-    }
-    Ok(())
+    });
+    imports
+        .chain([memory])
+        .chain(exports)
+        .filter_map(Result::err)
+        .collect()
 }
 
 /// Asks the module for its version of the ABI, and for the names of its marks and its policies if it states any.

@@ -132,6 +132,16 @@ impl WasmProgram {
             .clone()
     }
 
+    /// All that is wrong with the imports and exports of a module; nothing if it may be a guest.
+    ///
+    /// # Errors
+    /// If the bytes are no module that the host takes.
+    pub fn problems(bytes: &[u8]) -> Result<Vec<GuestError>, GuestError> {
+        let module = Module::from_binary(engine(Instances::Fresh)?, bytes)
+            .map_err(|error| GuestError::NotWasm(first_line(&error)))?;
+        Ok(load::problems(&module))
+    }
+
     /// The bytes of the engine that ships with kvsim.
     #[must_use]
     pub fn builtin_bytes() -> &'static [u8] {

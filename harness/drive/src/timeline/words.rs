@@ -22,7 +22,8 @@ pub fn asked(client: Option<u32>, request: &Request) -> Asked {
     }
 }
 
-fn request(request: &Request) -> String {
+/// A request in words.
+pub fn request(request: &Request) -> String {
     match request {
         Request::Put {
             key,

@@ -5,13 +5,13 @@ use kvsim_sim::GuestPolicies;
 use kvsim_sim::api::{Mutation, Request, Scan, SnapshotId};
 
 /// Keys of 1 to so many bytes are taken, unless the guest states a smaller limit.
-const KEY_BYTES_SURE: u64 = 1_024;
+pub const KEY_BYTES_SURE: u64 = 1_024;
 /// Values of so many bytes are taken, unless the guest states a smaller limit.
-const VALUE_BYTES_SURE: u64 = 64 << 10;
+pub const VALUE_BYTES_SURE: u64 = 64 << 10;
 /// Batches of so many bytes are taken.
-const BATCH_BYTES_SURE: u64 = 8 << 10;
+pub const BATCH_BYTES_SURE: u64 = 8 << 10;
 /// What each mutation of a batch counts beside its key and its value.
-const MUTATION_BYTES: u64 = 64;
+pub const MUTATION_BYTES: u64 = 64;
 
 /// What a guest must be given to judge its refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

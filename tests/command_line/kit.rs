@@ -1,0 +1,212 @@
+//! A guest of one's own: written, built, checked and crashed by the commands that the book shows.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use kvsim_tests::naive_guest;
+
+use crate::{ends, kvsim};
+
+/// The mistakes that an option of each template switches on.
+const BUGS: [&str; 3] = [
+    "ack_before_flush",
+    "tail_not_fenced",
+    "checksum_not_checked",
+];
+
+/// The template of a language in a new directory.
+fn new_guest(language: &str) -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let guest = directory.path().join("my guest");
+    let path = guest.to_string_lossy().into_owned();
+    let parts = ["kvsim check-guest", "kvsim suite --guest"];
+    ends(&["new-guest", "--lang", language, &path], 0, &parts);
+    (directory, guest)
+}
+
+/// Builds in a directory; false if there is no such compiler.
+fn build(directory: &Path, line: &str) -> bool {
+    let mut shell = Command::new("sh");
+    shell.current_dir(directory).args(["-c", line]);
+    // A build of a user's, and not one within another.
+    for (name, _) in std::env::vars() {
+        if name.starts_with("CARGO")
+            || name.starts_with("RUST") && name != "RUSTUP_HOME" && name != "RUSTUP_TOOLCHAIN"
+        {
+            shell.env_remove(name);
+        }
+    }
+    let home = std::env::var_os("CARGO_HOME");
+    home.into_iter().for_each(|home| {
+        shell.env("CARGO_HOME", home);
+    });
+    let output = shell.output().expect("there is a shell");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let missing = output.status.code() == Some(127)
+        || ["No module named", "wasm-ld", "No available targets"]
+            .iter()
+            .any(|it| said.contains(it));
+    assert!(output.status.success() || missing, "{line}: {said}");
+    !missing
+}
+
+/// The module keeps every rule, passes a part of `powercut`, and each of its mistakes is found.
+fn passes_and_is_caught(module: &Path) {
+    let module = module.to_string_lossy();
+    ends(&["check-guest", &module], 0, &[" 0 failed"]);
+    let failures = tempfile::tempdir().expect("a directory");
+    let failures = failures.path().to_string_lossy();
+    let run = |seeds: &str, bug: Option<&str>, code, part| {
+        let seeds = format!("run.seeds={seeds}");
+        let bug = bug.map(|bug| format!("guest.options.bug={bug}"));
+        let mut arguments = vec![
+            "run",
+            "scenarios/powercut.toml",
+            "--guest",
+            &module,
+            "--failures",
+            &failures,
+            "--set",
+            &seeds,
+        ];
+        if let Some(bug) = &bug {
+            arguments.extend(["--set", bug]);
+        } else {
+            arguments.extend(["--set", "run.crashes=120"]);
+        }
+        ends(&arguments, code, &[part]);
+    };
+    run("1..3", None, 0, "PASS");
+    for bug in BUGS {
+        run("1..6", Some(bug), 1, "VIOLATION");
+    }
+}
+
+/// Goal: the template in Rust builds by its documented command, keeps all rules, passes, and its mistakes are found. Method: as a user.
+#[test]
+fn a_new_guest_in_rust_builds_passes_and_has_three_bugs() {
+    let (_kept, guest) = new_guest("rust");
+    assert!(build(
+        &guest,
+        "cargo build --release --target wasm32-unknown-unknown"
+    ));
+    passes_and_is_caught(&guest.join("target/wasm32-unknown-unknown/release/guest.wasm"));
+}
+
+/// Goal: the same in C, by clang or by Zig, where one of them is there.
+#[test]
+fn a_new_guest_in_c_builds_passes_and_has_three_bugs() {
+    let (_kept, guest) = new_guest("c");
+    let clang = "clang --target=wasm32 -O2 -nostdlib -Wl,--no-entry -o guest.wasm guest.c";
+    let zig = "python3 -m ziglang cc -target wasm32-freestanding -O2 -nostdlib -Wl,--no-entry -o guest.wasm guest.c";
+    if build(&guest, zig) || build(&guest, clang) {
+        passes_and_is_caught(&guest.join("guest.wasm"));
+    } else {
+        assert!(
+            std::env::var_os("KVSIM_REQUIRE_ZIG").is_none(),
+            "no compiler of C for wasm32 is there"
+        );
+    }
+}
+
+/// Goal: the same in Zig, where it is there.
+#[test]
+fn a_new_guest_in_zig_builds_passes_and_has_three_bugs() {
+    let (_kept, guest) = new_guest("zig");
+    let options = "build-exe -target wasm32-freestanding -O ReleaseSafe -fno-entry -rdynamic -femit-bin=guest.wasm guest.zig";
+    if build(&guest, &format!("python3 -m ziglang {options}")) {
+        passes_and_is_caught(&guest.join("guest.wasm"));
+    } else {
+        assert!(
+            std::env::var_os("KVSIM_REQUIRE_ZIG").is_none(),
+            "Zig is not there"
+        );
+    }
+}
+
+/// Goal: nobody's files are overwritten, and a language that there is not is named. Method: the same directory twice.
+#[test]
+fn a_new_guest_overwrites_nothing() {
+    let (_kept, guest) = new_guest("c");
+    let path = guest.to_string_lossy();
+    ends(
+        &["new-guest", "--lang", "rust", &path],
+        2,
+        &["is not empty", "help: "],
+    );
+    assert!(!guest.join("Cargo.toml").exists());
+    ends(
+        &["new-guest", "--lang", "pascal", &path],
+        2,
+        &["pascal", "rust"],
+    );
+}
+
+/// Goal: a broken rule is told with what was due, what came and what to do, and ends with 1; what is no guest with 2. Method: a defect of
+/// the naive guest, a file that is no module, and one that is not there.
+#[test]
+fn check_guest_says_what_is_wrong() {
+    let naive = naive_guest().to_string_lossy();
+    let parts = ["FAILED", "expected", "came", "to do", "1 failed"];
+    ends(
+        &["check-guest", &naive, "--option", "break=snapshot_reused"],
+        1,
+        &parts,
+    );
+    ends(&["check-guest", "README.md"], 2, &["FAILED", "module"]);
+    ends(&["check-guest", "no/such.wasm"], 2, &["no/such.wasm"]);
+    ends(
+        &["check-guest", &naive, "--option", "broken"],
+        2,
+        &["NAME=VALUE"],
+    );
+    let ended = kvsim(&["check-guest", &naive, "--json"]);
+    let document: serde_json::Value =
+        serde_json::from_str(&ended.stdout).expect("JSON and nothing else");
+    assert_eq!(document["schema"], "kvsim.conformance/1");
+    assert_eq!(
+        (document["exit_code"].as_u64(), document["failed"].as_u64()),
+        (Some(0), Some(0))
+    );
+}
+
+/// Goal: the suite is one table, bounded in time, with a line that replays what fails. Method: the naive guest with and without a defect.
+#[test]
+fn the_suite_is_one_table() {
+    let naive = naive_guest().to_string_lossy();
+    let failures = tempfile::tempdir().expect("a directory");
+    let failures = failures.path().to_string_lossy();
+    let arguments = [
+        "suite",
+        "--guest",
+        &naive,
+        "--for",
+        "6s",
+        "--failures",
+        &failures,
+    ];
+    let ended = kvsim(&arguments);
+    assert!(matches!(ended.code, Some(0 | 3)), "{ended:#?}");
+    for part in [
+        "conformance",
+        "powercut",
+        "explore_small",
+        "explore_deep",
+        "kitchen_sink",
+        "5 parts",
+    ] {
+        assert!(ended.stdout.contains(part), "{part}: {ended:#?}");
+    }
+    assert!(ended.stdout.contains("left out: "), "{ended:#?}");
+    let broken = [&arguments[..], &["--option", "break=acknowledged_durable"]].concat();
+    let ended = ends(
+        &broken,
+        1,
+        &["FAILED", "again: kvsim replay", "again: kvsim check-guest"],
+    );
+    assert!(ended.stdout.contains("acknowledged_durable"), "{ended:#?}");
+    let json = [&broken[..], &["--json"]].concat();
+    let document: serde_json::Value = serde_json::from_str(&kvsim(&json).stdout).expect("JSON");
+    assert_eq!(document["schema"], "kvsim.suite/1");
+    assert_eq!(document["parts"].as_array().map(Vec::len), Some(5));
+}
