@@ -9,6 +9,7 @@
 //! - every written value carries a number that no other write of the run has, across crashes too;
 //! - every operation makes sense in any state, so that shrinking may leave any of them out.
 
+mod at_limits;
 mod client;
 mod config;
 mod edge;
@@ -18,7 +19,7 @@ mod kinds;
 mod tests;
 
 pub use config::{
-    BATCH_WRITES_MAX, ByteRange, CountRange, KEY_BYTES_MAX, OperationWeights, Popularity,
+    BATCH_WRITES_MAX, ByteRange, CountRange, KEY_BYTES_MAX, KeyShape, OperationWeights, Popularity,
     VALUE_BYTES_MAX, ValueBytes, WeightedBytes, WorkloadConfig, WorkloadError, WorkloadKind,
 };
 
@@ -26,6 +27,7 @@ pub use edge::KnownLimits;
 
 use crate::value::{self, Stamp};
 use crate::zipf::unit;
+use at_limits::AtLimits;
 use client::Client;
 use edge::EdgeCases;
 use keyspace::KeySpace;
@@ -67,7 +69,7 @@ pub enum OpKind {
     Snapshot,
     /// A sync.
     Sync,
-    /// An ill-formed request, or another edge case.
+    /// An ill-formed request, another edge case, or a request at a limit.
     EdgeCase,
 }
 
@@ -117,6 +119,7 @@ pub struct Workload {
     rngs: Vec<Rng>,
     shared: Shared,
     edges: EdgeCases,
+    at_limits: AtLimits,
     preloaded: u64,
 }
 
@@ -152,6 +155,7 @@ impl Workload {
                 preload_rng: stream(PRELOAD_WRITER),
             },
             edges: EdgeCases::new(config.clients, seed),
+            at_limits: AtLimits::new(config.clients, seed),
             preloaded: 0,
             config: config.clone(),
         })
@@ -161,6 +165,7 @@ impl Workload {
     #[must_use]
     pub fn knowing(mut self, limits: KnownLimits) -> Workload {
         self.edges.limits = limits;
+        self.at_limits.limits = limits;
         self
     }
 
@@ -212,7 +217,7 @@ impl Workload {
     pub fn next(&mut self, client: ClientId) -> Step {
         let at = client as usize;
         if self.clients[at].is_idle()
-            && let Some(request) = self.edges.draw(client, &self.config, &self.shared)
+            && let Some(request) = self.beside(client)
         {
             return Step {
                 kind: OpKind::EdgeCase,
@@ -228,6 +233,12 @@ impl Workload {
             rng: &mut self.rngs[at],
         };
         self.clients[at].next(&mut maker)
+    }
+
+    /// What a client that is in the middle of nothing sends beside its operations, if anything.
+    fn beside(&mut self, client: ClientId) -> Option<Request> {
+        let edge = self.edges.draw(client, &self.config, &self.shared);
+        edge.or_else(|| self.at_limits.draw(client, &self.config, &self.shared))
     }
 
     /// Tells a client how its request ended.
