@@ -38,15 +38,16 @@ pub const STEPS: &[Step] = steps! {
     "powercut" Run 3;
     "kitchen_sink" Run 6;
     "limits" Run 7;
-    "swarm" Run 10;
+    "swarm" Run 9;
     "explore_small" Explore 4;
     "disk_full" Run 3;
     "space_returns" Run 4;
     "space" Run 2;
+    "little_memory" Run 2;
     "large_values" Run 3;
     "write_error" Run 3;
     "flush_error" Run 2;
-    "crash_in_recovery" Run 2;
+    "crash_in_recovery" Run 1;
     "process_crash" Run 1;
     "growing_errors" Run 1;
     "segments_lost" Run 2;
