@@ -53,7 +53,8 @@ pub const STEPS: &[Step] = steps! {
     "segments_lost" Run 2;
     "bit_rot" Run 1;
     "relaxed_window" Run 2;
-    "torn_superblock" Run 2;
+    "torn_superblock" Run 1;
+    "torn_unreadable" Run 1;
     "mixed" Run 1;
     "explore_deep" Explore 1;
 };
