@@ -64,8 +64,10 @@ pub enum GuestError {
         /// Where it was when the fuel ended.
         stack: Stack,
     },
-    /// It works and works, and answers nothing.
-    #[error("the guest is busy for ever: {events} events and no answer to {unanswered} requests")]
+    /// It works and works, and leaves a request without an answer.
+    #[error(
+        "the guest is busy for ever: {events} events and no answer to a request; {unanswered} are with it"
+    )]
     Endless {
         /// The bound.
         events: u64,

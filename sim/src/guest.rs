@@ -48,7 +48,7 @@ pub struct GuestLimits {
     pub memory_bytes_max: u64,
     /// Fuel of one call; more is a hang.
     pub fuel_per_call: u64,
-    /// Events of the world from one answer to the next while requests are with the guest; more is a guest that is busy for ever.
+    /// Events of the world that a request may be with the guest without an answer; more is a guest that is busy for ever.
     pub events_per_answer: u64,
 }
 

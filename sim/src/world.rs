@@ -77,8 +77,10 @@ pub struct World {
     next_request: RequestId,
     outstanding: u64,
     events: u64,
-    /// How many events there had been at the last answer, or while no request was with the guest.
-    answered_at: u64,
+    /// Requests that are with the guest, in the order in which they were handed in, and how many events there had been then. Those that
+    /// were answered go when they are the first.
+    handed_in: VecDeque<(RequestId, u64)>,
+    unanswered: BTreeSet<RequestId>,
     fuel: u64,
     incarnation: u64,
     /// How often each mark of the guest was reached.
@@ -160,7 +162,8 @@ impl Moment {
             next_request: self.next_request,
             outstanding: 0,
             events: self.events,
-            answered_at: self.events,
+            handed_in: VecDeque::new(),
+            unanswered: BTreeSet::new(),
             fuel: self.fuel,
             incarnation: self.incarnation,
             marks: Vec::new(),
@@ -193,7 +196,8 @@ impl World {
             next_request: 1,
             outstanding: 0,
             events: 0,
-            answered_at: 0,
+            handed_in: VecDeque::new(),
+            unanswered: BTreeSet::new(),
             fuel: 0,
             incarnation: 0,
             marks: Vec::new(),
@@ -317,7 +321,7 @@ impl World {
         let started = self.program.start(&self.config.limits);
         self.guest = Some(started.inspect_err(|error| self.trace.push(self.now, fault(error)))?);
         self.outstanding = 1;
-        self.answered_at = self.events;
+        self.hand_in(0);
         let open = OpenConfig {
             device: self.device.capabilities(),
             memory_bytes_max: self.config.limits.memory_bytes_max,
@@ -402,6 +406,7 @@ impl World {
         } else if arrival_at == Some(at) {
             let ((_, id), arrival) = self.arrivals.pop_first().expect("one is due");
             let Arrival { request, turn_ns } = arrival;
+            self.hand_in(id);
             if at < self.now {
                 self.now = self.now.saturating_add(turn_ns);
             }
@@ -420,17 +425,26 @@ impl World {
         Ok(Step::Event)
     }
 
-    /// A guest that is with requests has to answer one from time to time.
+    /// A request comes to the guest.
+    fn hand_in(&mut self, id: RequestId) {
+        self.handed_in.push_back((id, self.events));
+        self.unanswered.insert(id);
+    }
+
+    /// No request waits for its answer for ever.
     fn check_answers(&mut self) -> Result<(), GuestError> {
-        let unanswered = self.outstanding - self.arrivals.len() as u64;
-        if unanswered == 0 {
-            self.answered_at = self.events;
+        while let Some((id, at)) = self.handed_in.front() {
+            if self.unanswered.contains(id) {
+                let events = self.config.limits.events_per_answer;
+                if self.events - at <= events {
+                    return Ok(());
+                }
+                let unanswered = self.unanswered.len() as u64;
+                return Err(self.end(GuestError::Endless { events, unanswered }));
+            }
+            self.handed_in.pop_front();
         }
-        let events = self.config.limits.events_per_answer;
-        if self.events - self.answered_at <= events {
-            return Ok(());
-        }
-        Err(self.end(GuestError::Endless { events, unanswered }))
+        Ok(())
     }
 
     /// Ends the incarnation; a power cut leaves what the device draws.
@@ -467,6 +481,8 @@ impl World {
         self.wake_at = None;
         self.opened = false;
         self.outstanding = 0;
+        self.handed_in.clear();
+        self.unanswered.clear();
         self.cpu_free_at = self.now;
         Ok(report)
     }
@@ -489,6 +505,8 @@ impl World {
             trace: Trace::new(TraceMode::Hash),
             mends: Vec::new(),
             awaited: BTreeSet::new(),
+            handed_in: VecDeque::new(),
+            unanswered: BTreeSet::new(),
             ..*self
         }
     }
@@ -548,7 +566,7 @@ impl World {
                     );
                 }
                 self.outstanding -= 1;
-                self.answered_at = self.events;
+                self.unanswered.remove(&reply.id);
                 self.opened |= reply.id == 0;
                 return Ok(Step::Reply(reply));
             }

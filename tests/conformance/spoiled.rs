@@ -329,7 +329,10 @@ fn a_guest_that_loses_its_way_breaks_a_rule_of_order() {
     breaks_rule("tick", |_, event, _, end| {
         end.wake_at = Some(1);
         match event {
-            Event::Tick => Err(GuestError::Panic("a tick that was not expected".to_owned())),
+            Event::Tick => Err(GuestError::Panic {
+                message: "a tick that was not expected".to_owned(),
+                stack: kvsim_sim::Stack::default(),
+            }),
             _ => Ok(()),
         }
     });

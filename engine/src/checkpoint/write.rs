@@ -182,7 +182,7 @@ fn begin(core: &mut Core) -> Plan {
         .collect();
     to_free.extend(core.dead_extents().filter(|it| !referred.contains(it)));
     core.maintenance.freeing = (to_free.len() - pages) as u64;
-    core.maintenance.began_at_lsn = core.log.end();
+    core.maintenance.began_at_lsn = core.log.next_record();
     Plan {
         replay,
         to_free,

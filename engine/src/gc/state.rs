@@ -21,7 +21,7 @@ pub(crate) struct Maintenance {
     pub(crate) piggyback: Option<Piggyback>,
     /// Released segments whose records are not proven, in the order of these.
     pub(crate) leaving: VecDeque<Leaving>,
-    /// The log's end when the checkpoint under way began; without bound where only the superblock is written.
+    /// Where the next record was to stand when the checkpoint under way began; without bound where only the superblock is written.
     pub(crate) began_at_lsn: u64,
     /// There is no room for what would give dead segments back, so a checkpoint has to.
     pub(crate) release_stuck: bool,

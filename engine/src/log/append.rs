@@ -192,6 +192,12 @@ impl Log {
         })
     }
 
+    /// No record that is appended from now on lies before this.
+    pub(crate) fn next_record(&self) -> u64 {
+        let open = self.open.as_ref();
+        open.map_or(self.previous_end, |open| open.start + open.len as u64)
+    }
+
     /// Whether the frame at this position is on its way no more.
     pub(crate) fn is_retired(&self, lsn: u64) -> bool {
         let open = self.open.as_ref().is_some_and(|open| open.lsn == lsn);

@@ -79,6 +79,7 @@ pub const FIELDS: &[(&str, &str)] = &[
         "workload.value_bytes",
         "length of a value: N, { min, max }, [N, N] or [{ bytes, weight }]",
     ),
+    ("workload.key_shape", "numbered or mixed"),
     (
         "workload.compressible_percent",
         "share of each value that compresses away",
@@ -117,6 +118,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "of the operations, those before which an edge case is sent",
     ),
     (
+        "workload.at_limits",
+        "of the operations, those before which a request at a limit is sent",
+    ),
+    (
         "workload.operations",
         "how often each operation is drawn, relative to the others",
     ),
@@ -150,7 +155,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "guest.events_per_answer",
-        "world events without an answer before the guest counts as busy for ever",
+        "world events that a request may wait before the guest counts as busy for ever",
     ),
     (
         "guest.cpu_ps_per_fuel",

@@ -127,7 +127,7 @@ pub struct GuestConfig {
     pub memory_bytes_max: u64,
     /// Fuel, about one per instruction, that one call may burn before it counts as hung.
     pub fuel_per_call: u64,
-    /// World events from one answer to the next while requests are with the guest, before it counts as busy for ever.
+    /// World events that a request may be with the guest without an answer, before the guest counts as busy for ever.
     pub events_per_answer: u64,
     /// Virtual picoseconds that one unit of fuel takes.
     pub cpu_ps_per_fuel: u64,

@@ -52,7 +52,7 @@ pub fn mutations(file: &str, source: &str) -> Result<Vec<Mutation>, syn::Error> 
     Ok(found)
 }
 
-/// The sources of modules that only tests have: `#[cfg(test)] mod name;` in this file.
+/// The modules that only tests have, as paths without the ending: `#[cfg(test)] mod name;` in this file.
 ///
 /// # Errors
 /// It is no Rust source.
@@ -64,7 +64,7 @@ pub fn test_modules(file: &str, source: &str) -> Result<Vec<String>, syn::Error>
     let parsed = syn::parse_file(source)?;
     let names = parsed.items.iter().filter_map(|item| match item {
         syn::Item::Mod(item) if item.content.is_none() && is_left_out(&item.attrs) => {
-            Some(format!("{folder}{}.rs", item.ident))
+            Some(format!("{folder}{}", item.ident))
         }
         _ => None,
     });

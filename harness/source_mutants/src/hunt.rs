@@ -56,10 +56,23 @@ pub enum Outcome {
     NotExecuted,
 }
 
+/// The parts of a mutation's time, one after the other.
+const ROUNDS: [u64; 2] = [1, 3];
+const ROUNDS_WHOLE: u64 = ROUNDS[0] + ROUNDS[1];
+
 /// The module and the loaded plan.
 pub struct Hunter {
     program: Arc<dyn Program>,
     steps: Vec<(Step, Scenario)>,
+}
+
+/// Where a step goes on when its turn comes again.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// Seeds that passed.
+    seeds: u64,
+    /// There is nothing more to do.
+    is_whole: bool,
 }
 
 /// What one step found.
@@ -67,6 +80,7 @@ pub struct Hunter {
 struct Found {
     outcome: Option<Outcome>,
     lines: Lines,
+    progress: Progress,
 }
 
 impl Hunter {
@@ -81,7 +95,8 @@ impl Hunter {
     }
 
     /// Runs one mutation for at most `seconds` of processor time. Steps that do not execute its line are passed over, and the others get
-    /// their time. Gives the outcome and the time that it took.
+    /// their time: first a part of it each, since most of what is caught is caught at once by some step, then the rest.
+    /// Gives the outcome and the time that it took.
     #[must_use]
     pub fn hunt(&self, number: usize, executed_by: &[&str], seconds: u64) -> (Outcome, Duration) {
         let began = time();
@@ -94,20 +109,24 @@ impl Hunter {
         if shares == 0 {
             return (Outcome::NotExecuted, Duration::ZERO);
         }
+        let mut progress = vec![Progress::default(); steps.len()];
         let mut end = Outcome::Survived;
-        for (step, scenario) in steps {
-            let limit = Duration::from_secs(seconds) * u32::try_from(step.share).unwrap_or(1)
-                / u32::try_from(shares).unwrap_or(1);
-            match self
-                .step(*step, scenario, &number.to_string(), limit)
-                .outcome
-            {
-                Some(caught @ Outcome::Caught { .. }) => {
-                    end = caught;
-                    break;
+        for part in ROUNDS {
+            for ((step, scenario), progress) in steps.iter().zip(&mut progress) {
+                if progress.is_whole {
+                    continue;
                 }
-                Some(other) => end = other,
-                None => {}
+                let milliseconds = seconds * part * step.share * 1_000 / (shares * ROUNDS_WHOLE);
+                let limit = Duration::from_millis(milliseconds);
+                let found = self.step(*step, scenario, &number.to_string(), limit, *progress);
+                *progress = found.progress;
+                match found.outcome {
+                    Some(caught @ Outcome::Caught { .. }) => {
+                        return (caught, time().saturating_sub(began));
+                    }
+                    Some(other) => end = other,
+                    None => {}
+                }
             }
         }
         (end, time().saturating_sub(began))
@@ -129,7 +148,7 @@ impl Hunter {
                 time(),
                 Duration::from_secs(seconds * step.share) / u32::try_from(WHOLE).unwrap_or(1),
             );
-            let found = self.step(*step, scenario, option, limit);
+            let found = self.step(*step, scenario, option, limit, Progress::default());
             if let Some(outcome) = found.outcome {
                 return Err(format!(
                     "{} does not pass without a mutation: {outcome:?}",
@@ -147,13 +166,20 @@ impl Hunter {
         Ok(all)
     }
 
-    fn step(&self, step: Step, scenario: &Scenario, option: &str, limit: Duration) -> Found {
+    fn step(
+        &self,
+        step: Step,
+        scenario: &Scenario,
+        option: &str,
+        limit: Duration,
+        from: Progress,
+    ) -> Found {
         let control = Control::default();
         let is_done = AtomicBool::new(false);
         let end = time() + limit;
         let work = AssertUnwindSafe(|| match step.how {
             How::Explore => self.explore(step, scenario, option, &control),
-            How::Run => self.run(step, scenario, option, &control),
+            How::Run => self.run(step, scenario, option, &control, from),
         });
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -172,7 +198,11 @@ impl Hunter {
                     scenario: step.name.to_owned(),
                     why: "kvsim panicked".to_owned(),
                 }),
-                lines: Lines::default(),
+                progress: Progress {
+                    is_whole: true,
+                    ..from
+                },
+                ..Found::default()
             })
         })
     }
@@ -196,18 +226,32 @@ impl Hunter {
                     property: failure.property.clone(),
                 }),
                 lines: executed(&report.coverage),
+                progress: Progress {
+                    is_whole: !report.time_over,
+                    ..Progress::default()
+                },
             },
             Err(error) => Found {
                 outcome: Some(of_error(step, &error)),
-                lines: Lines::default(),
+                ..Found::default()
             },
         }
     }
 
-    fn run(&self, step: Step, scenario: &Scenario, option: &str, control: &Control) -> Found {
-        let mut found = Found::default();
-        let mut seed = scenario.run.seeds.start;
+    fn run(
+        &self,
+        step: Step,
+        scenario: &Scenario,
+        option: &str,
+        control: &Control,
+        from: Progress,
+    ) -> Found {
+        let mut found = Found {
+            progress: from,
+            ..Found::default()
+        };
         while control.stopped().is_none() {
+            let seed = scenario.run.seeds.start + found.progress.seeds;
             let drawn = match scenario.of_seed(seed) {
                 Ok(drawn) => with_option(drawn.into_owned(), option),
                 Err(error) => {
@@ -229,6 +273,7 @@ impl Hunter {
                 }
                 SeedEnd::Rejected(why) => {
                     found.outcome = Some(inconclusive(step, why));
+                    found.progress.seeds += 1;
                     return found;
                 }
                 SeedEnd::InvalidRun(why) => {
@@ -239,9 +284,10 @@ impl Hunter {
                     found.outcome =
                         Some(inconclusive(step, format!("seed {seed} ran out of events")));
                 }
+                SeedEnd::Cancelled => break,
                 _ => {}
             }
-            seed += 1;
+            found.progress.seeds += 1;
         }
         found
     }

@@ -107,7 +107,7 @@ impl<'a> Score<'a> {
     }
 
     /// Caught edits, and all that a scenario should catch: those that were run, without the equivalent ones, those that change
-    /// speed only, and those that only the native library executes.
+    /// speed only, and those that only the native library or a crafted image executes.
     #[must_use]
     pub fn caught(&self) -> (usize, usize) {
         let is_excused =
@@ -128,11 +128,14 @@ impl<'a> Score<'a> {
     pub fn page(&self, mutations: usize, seconds: u64) -> String {
         let mut text = String::new();
         let (caught, asked) = self.caught();
-        let percent = 100.0 * caught as f64 / asked.max(1) as f64;
+        let of_asked = |count: usize| 100.0 * count as f64 / asked.max(1) as f64;
+        let noticed = caught + self.counts().get(&Class::Inconclusive).unwrap_or(&0);
+        let (percent, noticed_percent) = (of_asked(caught), of_asked(noticed));
         let _ = writeln!(
             text,
             "{mutations} edits at {} places: {} of them do not compile, and {} stand in constants. {} were run for up to {seconds} s each.\n\n\
-             **{caught} of {asked} edits that can be caught are caught: {percent:.1} %.**\n",
+             **{caught} of {asked} edits that can be caught violate a property: {percent:.1} %.** With those for which a scenario \
+             ends with exit code 2 or 3, so that nobody takes it for a PASS: {noticed_percent:.1} %.\n",
             self.places,
             self.uncompilable,
             self.constants,
@@ -146,6 +149,7 @@ impl<'a> Score<'a> {
             Class::Known(Category::Equivalent),
             Class::Known(Category::Performance),
             Class::Known(Category::Native),
+            Class::Known(Category::Crafted),
             Class::Known(Category::Hole),
             Class::Inconclusive,
             Class::Host,
@@ -191,6 +195,7 @@ fn name(class: Class) -> &'static str {
         Class::Known(Category::Equivalent) => "Equivalent",
         Class::Known(Category::Performance) => "Speed, space or counters only",
         Class::Known(Category::Native) => "Executed by the native library only",
+        Class::Known(Category::Crafted) => "Reached by crafted images only",
         Class::Known(Category::Hole) => "Missed",
         Class::Inconclusive => "No violation, but no PASS",
         Class::Host => "The host failed",

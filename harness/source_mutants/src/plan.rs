@@ -37,21 +37,26 @@ macro_rules! steps {
 pub const STEPS: &[Step] = steps! {
     "powercut" Run 3;
     "kitchen_sink" Run 6;
+    "limits" Run 7;
+    "swarm" Run 9;
     "explore_small" Explore 4;
-    "swarm" Run 14;
     "disk_full" Run 3;
-    "large_values" Run 4;
-    "mixed" Run 2;
+    "space_returns" Run 4;
+    "space" Run 2;
+    "little_memory" Run 2;
+    "large_values" Run 3;
     "write_error" Run 3;
-    "flush_error" Run 3;
-    "crash_in_recovery" Run 3;
-    "process_crash" Run 2;
+    "flush_error" Run 2;
+    "crash_in_recovery" Run 1;
+    "process_crash" Run 1;
+    "growing_errors" Run 1;
     "segments_lost" Run 2;
     "bit_rot" Run 1;
     "relaxed_window" Run 2;
-    "torn_superblock" Run 2;
-    "space_returns" Run 4;
-    "explore_deep" Explore 2;
+    "torn_superblock" Run 1;
+    "torn_unreadable" Run 1;
+    "mixed" Run 1;
+    "explore_deep" Explore 1;
 };
 
 impl Step {

@@ -13,8 +13,8 @@ pub const COVERAGE: &str = "coverage";
 /// What the names of the coverage points of lines begin with.
 pub const LINE: &str = "line ";
 
-/// Sources that hold no engine: the catalogue of named mutants, and the names of coverage points.
-const LEFT_OUT: [&str; 2] = ["mutant.rs", "api/marks.rs"];
+/// Sources that hold no engine: the catalogue of named mutants, the names of coverage points, and the table of options.
+const LEFT_OUT: [&str; 3] = ["mutant", "api/marks", "api/option_help"];
 const SWITCHES: &str = include_str!("switches.rs.txt");
 
 /// What went wrong with the copy.
@@ -105,6 +105,12 @@ fn names(folder: &Path, prefix: &str) -> Result<Vec<String>, ScratchError> {
     Ok(found)
 }
 
+/// Whether a source is that of this module or of one in it.
+fn is_in(name: &str, module: &str) -> bool {
+    let rest = name.strip_prefix(module);
+    rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+}
+
 /// All mutations of the engine in this workspace, numbered from 1.
 ///
 /// # Errors
@@ -133,7 +139,7 @@ impl Scratch {
             sources.push((name, source));
         }
         for (name, source) in &sources {
-            if !left_out.contains(name) {
+            if !left_out.iter().any(|module| is_in(name, module)) {
                 let found = find::mutations(name, source);
                 mutations.extend(found.map_err(|error| wrong(name, error))?);
             }

@@ -7,7 +7,7 @@ use std::process::Command;
 use kvsim_source_mutants::find;
 use kvsim_source_mutants::mutation::{Mutation, Switch};
 use kvsim_source_mutants::schemata::switched;
-use kvsim_source_mutants::scratch::Scratch;
+use kvsim_source_mutants::scratch::{Scratch, mutations};
 
 const SAMPLE: &str = r#"
 /// Documentation with a < b.
@@ -99,7 +99,20 @@ fn modules_of_tests_are_found() {
     let source =
         "mod a; #[cfg(test)] mod b; #[cfg(test)] mod tests { fn f() {} } #[cfg(unix)] mod c;";
     let found = find::test_modules("format/mod.rs", source).expect("it parses");
-    assert_eq!(found, ["format/b.rs"]);
+    assert_eq!(found, ["format/b"]);
+}
+
+/// Goal: what only tests have is edited nowhere, whole folders of it included. Method: the engine's own `crafted` and `format/garbage`.
+#[test]
+fn modules_of_tests_are_not_edited() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let all = mutations(&root).expect("the engine parses");
+    let of = |part: &str| all.iter().filter(|it| it.file.starts_with(part)).count();
+    assert_eq!(
+        (of("crafted"), of("format/garbage"), of("mutant")),
+        (0, 0, 0)
+    );
+    assert!(of("write.rs") > 100 && of("format/page.rs") > 100);
 }
 
 /// Goal: edits that read the same have keys of their own. Method: the same statement twice.

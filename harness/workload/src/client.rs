@@ -210,6 +210,14 @@ fn scan(maker: &mut Maker<'_>, key: u64) -> Scan {
         (true, false) => (None, Some(key)),
         (true, true) => (Some(key.saturating_sub(far)), Some(key)),
     };
+    let (mut start, mut end) = (
+        start.map(|key| maker.key(key)),
+        end.map(|key| maker.key(key)),
+    );
+    // Keys of mixed shapes are not in the order of their numbers.
+    if start.is_some() && end.is_some() && start > end {
+        std::mem::swap(&mut start, &mut end);
+    }
     Scan {
         snapshot: 0,
         direction: if reverse {
@@ -217,8 +225,8 @@ fn scan(maker: &mut Maker<'_>, key: u64) -> Scan {
         } else {
             Direction::Forward
         },
-        start: start.map(|key| maker.key(key)),
-        end: end.map(|key| maker.key(key)),
+        start,
+        end,
         limit,
         max_bytes: maker.config.scan_bytes_max,
     }

@@ -140,6 +140,19 @@ pub enum Popularity {
     Latest,
 }
 
+/// What keys look like.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyShape {
+    /// `k` and a number, all of one length.
+    #[default]
+    Numbered,
+    /// Of all lengths and any bytes: one byte, prefixes of each other, long ones that differ at their end.
+    Mixed,
+}
+
 /// A length with a weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -200,8 +213,10 @@ pub struct WorkloadConfig {
     pub keys: u64,
     /// Records written before the clients begin: keys 0 to `preload` − 1.
     pub preload: u64,
-    /// Length of a key.
+    /// Length of a key; of the longest where they differ.
     pub key_bytes: u32,
+    /// What keys look like.
+    pub key_shape: KeyShape,
     /// Length of a value.
     pub value_bytes: ValueBytes,
     /// Share of each value that compresses away, in percent.
@@ -230,6 +245,8 @@ pub struct WorkloadConfig {
     pub snapshot_reads: CountRange,
     /// Fraction of the operations before which a client sends an edge case: an ill-formed request, or a well-formed one at a limit.
     pub edge_cases: f64,
+    /// Fraction of the operations before which a client sends a well-formed request at a limit: the longest and shortest keys, the largest batch.
+    pub at_limits: f64,
     /// How often each operation is drawn.
     pub operations: OperationWeights,
 }
@@ -250,6 +267,7 @@ struct Stated {
     keys: Option<u64>,
     preload: Option<u64>,
     key_bytes: Option<u32>,
+    key_shape: Option<KeyShape>,
     value_bytes: Option<ValueBytes>,
     compressible_percent: Option<u8>,
     durable_fraction: Option<f64>,
@@ -264,6 +282,7 @@ struct Stated {
     batch_delete_fraction: Option<f64>,
     snapshot_reads: Option<CountRange>,
     edge_cases: Option<f64>,
+    at_limits: Option<f64>,
     operations: Option<OperationWeights>,
 }
 
@@ -283,6 +302,7 @@ impl From<Stated> for WorkloadConfig {
             keys,
             preload: stated.preload.unwrap_or(preload),
             key_bytes: stated.key_bytes.unwrap_or(base.key_bytes),
+            key_shape: stated.key_shape.unwrap_or(base.key_shape),
             value_bytes: stated.value_bytes.unwrap_or(base.value_bytes),
             compressible_percent: stated
                 .compressible_percent
@@ -301,6 +321,7 @@ impl From<Stated> for WorkloadConfig {
                 .unwrap_or(base.batch_delete_fraction),
             snapshot_reads: stated.snapshot_reads.unwrap_or(base.snapshot_reads),
             edge_cases: stated.edge_cases.unwrap_or(base.edge_cases),
+            at_limits: stated.at_limits.unwrap_or(base.at_limits),
             operations: stated.operations.unwrap_or(base.operations),
         }
     }
@@ -367,6 +388,7 @@ impl WorkloadConfig {
             ("bounded_fraction", self.bounded_fraction),
             ("batch_delete_fraction", self.batch_delete_fraction),
             ("edge_cases", self.edge_cases),
+            ("at_limits", self.at_limits),
         ] {
             if !(0.0..=1.0).contains(&fraction) {
                 return wrong(field, "must be from 0.0 to 1.0");

@@ -5,7 +5,7 @@
 //! for D, and scans of 1 to 100 records, uniform, for E. Their records are 10 fields of 100 bytes; here one value of 1,000 bytes.
 
 use super::config::{
-    CountRange, OperationWeights, Popularity, ValueBytes, WorkloadConfig, WorkloadKind,
+    CountRange, KeyShape, OperationWeights, Popularity, ValueBytes, WorkloadConfig, WorkloadKind,
 };
 
 /// The two lengths of the large-value workload.
@@ -20,6 +20,7 @@ pub(crate) fn preset(kind: WorkloadKind) -> WorkloadConfig {
         keys: 500,
         preload: 0,
         key_bytes: 16,
+        key_shape: KeyShape::Numbered,
         value_bytes: ValueBytes::Fixed(1_024),
         compressible_percent: 0,
         durable_fraction: 1.0,
@@ -34,6 +35,7 @@ pub(crate) fn preset(kind: WorkloadKind) -> WorkloadConfig {
         batch_delete_fraction: 0.2,
         snapshot_reads: CountRange { min: 1, max: 3 },
         edge_cases: 0.0,
+        at_limits: 0.0,
         operations: none,
     };
     let ycsb = |popularity, operations| WorkloadConfig {

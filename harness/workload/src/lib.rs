@@ -1,5 +1,6 @@
 //! What clients do: streams of requests that follow from a seed, as `[workload]` of a scenario says. Begin with [`Workload`].
 
+mod at_limits;
 mod client;
 mod config;
 mod edge;
@@ -13,7 +14,7 @@ mod workload;
 pub mod zipf;
 
 pub use config::{
-    BATCH_WRITES_MAX, ByteRange, CountRange, KEY_BYTES_MAX, OperationWeights, Popularity,
+    BATCH_WRITES_MAX, ByteRange, CountRange, KEY_BYTES_MAX, KeyShape, OperationWeights, Popularity,
     VALUE_BYTES_MAX, ValueBytes, WeightedBytes, WorkloadConfig, WorkloadError, WorkloadKind,
 };
 pub use step::{ClientId, OpKind, PRELOAD_WRITER, Step};

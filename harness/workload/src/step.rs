@@ -32,7 +32,7 @@ pub enum OpKind {
     Snapshot,
     /// A sync.
     Sync,
-    /// An ill-formed request, or another edge case.
+    /// An ill-formed request, another edge case, or a request at a limit.
     EdgeCase,
 }
 

@@ -1,6 +1,7 @@
 //! Tests of the workloads as a whole.
 
-use crate::config::{Popularity, WorkloadConfig, WorkloadKind};
+use crate::config::{KeyShape, Popularity, WorkloadConfig, WorkloadKind};
+use crate::keyspace::KeySpace;
 use crate::step::OpKind;
 use crate::workload::Workload;
 use kvsim_api::limits::KnownLimits;
@@ -408,4 +409,62 @@ fn edge_cases_move_no_other_draw() {
     some(|it| matches!(it, Request::Scan(scan) if scan.limit == 0));
     some(|it| matches!(it, Request::Scan(scan) if scan.limit == 1));
     some(|it| matches!(it, Request::Scan(scan) if scan.end == Some(Vec::new())));
+}
+
+/// Goal: keys of mixed shapes are keys of their own, of the lengths that a guest takes and no longer than the scenario says. Method: ten thousand keys of
+/// each of three bounds.
+#[test]
+fn mixed_keys_differ() {
+    for (key_bytes, shortest) in [(9, 1), (64, 1), (1_024, 1)] {
+        let config = WorkloadConfig {
+            keys: 10_000,
+            key_bytes,
+            key_shape: KeyShape::Mixed,
+            ..WorkloadConfig::default()
+        };
+        config.validate().unwrap();
+        let space = KeySpace::new(&config);
+        let keys: BTreeSet<Vec<u8>> = (0..10_000).map(|number| space.key(number)).collect();
+        assert_eq!(keys.len(), 10_000);
+        let lengths: BTreeSet<usize> = keys.iter().map(Vec::len).collect();
+        assert_eq!(lengths.first(), Some(&shortest));
+        assert_eq!(lengths.last(), Some(&(key_bytes as usize)));
+        assert!(keys.iter().any(|key| key[0] == 0) && keys.iter().any(|key| key[0] == 0xff));
+    }
+}
+
+/// Goal: what is sent at a limit is at the limit and not beyond it, and moves no other draw. Method: a run with them and one without.
+#[test]
+fn requests_at_limits_are_well_formed_and_move_nothing() {
+    let config = WorkloadConfig::of_kind(WorkloadKind::ScanMix);
+    let with = WorkloadConfig {
+        at_limits: 0.3,
+        ..config.clone()
+    };
+    let (with, without) = (run(&with, 1, 3_000, 0), run(&config, 1, 3_000, 0));
+    let (extra, rest): (Vec<_>, Vec<_>) = with
+        .into_iter()
+        .partition(|(kind, _)| *kind == OpKind::EdgeCase);
+    assert!(extra.len() > 300);
+    // Each client sends what it sends without them.
+    let kinds: BTreeSet<OpKind> = rest.iter().map(|(kind, _)| *kind).collect();
+    let expected: BTreeSet<OpKind> = without.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, expected);
+    let (mut longest, mut batches) = (0, Vec::new());
+    for (_, request) in &extra {
+        let written = written(request);
+        for (key, value) in &written {
+            assert!((1..=1_024).contains(&key.len()));
+            assert!(value.is_none_or(|value| value.len() <= 64 << 10));
+            longest = longest.max(key.len());
+        }
+        if let Request::Batch { .. } = request {
+            let of = |(key, value): &(&[u8], Option<&[u8]>)| {
+                key.len() + value.map_or(0, <[u8]>::len) + 64
+            };
+            batches.push(written.iter().map(of).sum::<usize>());
+        }
+    }
+    assert_eq!(longest, 1_024);
+    assert_eq!(batches.iter().max(), Some(&(8 << 10)));
 }

@@ -9,6 +9,7 @@
 //! - every written value carries a number that no other write of the run has, across crashes too;
 //! - every operation makes sense in any state, so that shrinking may leave any of them out.
 
+use crate::at_limits::AtLimits;
 use crate::client::Client;
 use crate::config::{WorkloadConfig, WorkloadError};
 use crate::edge::EdgeCases;
@@ -32,6 +33,7 @@ pub struct Workload {
     rngs: Vec<Rng>,
     shared: Shared,
     edges: EdgeCases,
+    at_limits: AtLimits,
     preloaded: u64,
 }
 
@@ -58,6 +60,7 @@ impl Workload {
                 preload_rng: stream(PRELOAD_WRITER),
             },
             edges: EdgeCases::new(config.clients, seed),
+            at_limits: AtLimits::new(config.clients, seed),
             preloaded: 0,
             config: config.clone(),
         })
@@ -67,6 +70,7 @@ impl Workload {
     #[must_use]
     pub fn knowing(mut self, limits: KnownLimits) -> Workload {
         self.edges.limits = limits;
+        self.at_limits.limits = limits;
         self
     }
 
@@ -118,7 +122,7 @@ impl Workload {
     pub fn next(&mut self, client: ClientId) -> Step {
         let at = client as usize;
         if self.clients[at].is_idle()
-            && let Some(request) = self.edges.draw(client, &self.config, &self.shared)
+            && let Some(request) = self.beside(client)
         {
             return Step {
                 kind: OpKind::EdgeCase,
@@ -136,6 +140,12 @@ impl Workload {
         let step = self.clients[at].next(&mut maker);
         self.edges.sends(client, &step.request);
         step
+    }
+
+    /// What a client that is in the middle of nothing sends beside its operations, if anything.
+    fn beside(&mut self, client: ClientId) -> Option<Request> {
+        let edge = self.edges.draw(client, &self.config, &self.shared);
+        edge.or_else(|| self.at_limits.draw(client, &self.config, &self.shared))
     }
 
     /// Tells a client how its request ended.

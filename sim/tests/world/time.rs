@@ -167,3 +167,32 @@ fn a_guest_has_to_answer_from_time_to_time() {
     };
     assert_eq!(outcome(3), (Err(endless), 1));
 }
+
+/// Goal: a guest that answers some requests and leaves one waiting is told so. Method: a put, and meanwhile gets, each of which takes two events and is
+/// answered at once; a bound that allows the put to wait that long, and one that does not.
+#[test]
+fn no_request_waits_while_others_are_answered() {
+    let outcome = |events_per_answer: u64| {
+        let mut config = config(1, 0, TraceMode::Off);
+        config.limits.events_per_answer = events_per_answer;
+        let mut world = World::new(program(), config).expect("a world");
+        reopen(&mut world);
+        world.submit(world.now(), put());
+        for _ in 0..20 {
+            world.submit(world.now(), get());
+        }
+        loop {
+            match world.step() {
+                Ok(Step::Quiet) => return Ok(world.outstanding()),
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    assert_eq!(outcome(6 + 40), Ok(0));
+    let endless = GuestError::Endless {
+        events: 20,
+        unanswered: 1,
+    };
+    assert_eq!(outcome(20), Err(endless));
+}
