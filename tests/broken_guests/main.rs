@@ -105,7 +105,7 @@ broken! {
     refuses_reopening violates no_false_refusal in no_false_refusal;
     io_error_after_recovery violates no_false_refusal in no_false_refusal;
     takes_ill_formed violates no_false_refusal in no_false_refusal;
-    half_a_bad_batch violates no_resurrection in no_false_refusal;
+    half_a_bad_batch violates reads_agree in no_false_refusal;
     space_returns violates space_returns in space_returns;
 }
 
