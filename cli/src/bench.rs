@@ -215,10 +215,13 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
     Ok(exit_of(&tables, interrupts.came()))
 }
 
+/// Makes the text of a file.
+type Render = fn(&[Table]) -> String;
+
 /// The files that are asked for, and what goes into each.
-fn outputs(args: &BenchArgs) -> impl Iterator<Item = (&PathBuf, fn(&[Table]) -> String)> {
-    let all: [(&Option<PathBuf>, fn(&[Table]) -> String); 3] = [
-        (&args.report, html::page),
+fn outputs(args: &BenchArgs) -> impl Iterator<Item = (&PathBuf, Render)> {
+    let all = [
+        (&args.report, html::page as Render),
         (&args.csv, export::csv),
         (&args.markdown, export::markdown),
     ];

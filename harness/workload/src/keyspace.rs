@@ -16,8 +16,15 @@ const INSERTED_DIGITS: u32 = 10;
 const MIXED_BYTES: [usize; 20] = [
     9, 10, 12, 15, 16, 20, 24, 32, 40, 64, 100, 126, 127, 128, 129, 255, 256, 511, 1_023, 1_024,
 ];
+/// The shortest of them.
+const MIXED_BYTES_MIN: u32 = 9;
 /// Mixed keys that are long enough end with their number in so many bytes.
 const NUMBER_BYTES: usize = 8;
+
+/// The lowest eight bits.
+fn low_byte(number: u64) -> u8 {
+    number.to_le_bytes()[0]
+}
 
 /// The shortest keys that the workload can do with.
 pub(crate) fn key_bytes_min(config: &WorkloadConfig) -> u32 {
@@ -29,7 +36,7 @@ pub(crate) fn key_bytes_min(config: &WorkloadConfig) -> u32 {
     };
     match config.key_shape {
         KeyShape::Numbered => numbered,
-        KeyShape::Mixed => numbered.max(MIXED_BYTES[0] as u32),
+        KeyShape::Mixed => numbered.max(MIXED_BYTES_MIN),
     }
 }
 
@@ -88,20 +95,26 @@ impl KeySpace {
         let (form, nth) = (number % 8, number / 8);
         match form {
             // Each byte is a key.
-            0 if nth < 256 => vec![(nth as u8).reverse_bits()],
+            0 if nth < 256 => vec![low_byte(nth).reverse_bits()],
             // Each is a prefix of the next.
-            1 if nth + 2 <= self.key_bytes as u64 => vec![0xff; nth as usize + 2],
+            1 if nth + 2 <= self.key_bytes as u64 => {
+                vec![0xff; usize::try_from(nth + 2).unwrap_or(self.key_bytes)]
+            }
             2 => numbered(number, self.numbered_bytes),
             // Long ones are rarer, since they cost more.
             _ => {
                 let fit = MIXED_BYTES.iter().filter(|bytes| **bytes <= self.key_bytes);
                 let fit = fit.count() as u64;
-                let few = if drawn % 4 == 0 { fit } else { fit.min(10) };
+                let few = if drawn.is_multiple_of(4) {
+                    fit
+                } else {
+                    fit.min(10)
+                };
                 let bytes = MIXED_BYTES[((drawn >> 8) % few) as usize];
                 let mut key = vec![0; bytes - NUMBER_BYTES];
                 if form % 2 == 1 {
-                    for (at, byte) in key.iter_mut().enumerate() {
-                        *byte = (drawn.rotate_left(at as u32 * 5) >> 24) as u8;
+                    for (at, byte) in (0_u32..).zip(key.iter_mut()) {
+                        *byte = low_byte(drawn.rotate_left(at * 5) >> 24);
                     }
                 }
                 key.extend_from_slice(&number.to_be_bytes());

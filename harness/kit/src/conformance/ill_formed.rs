@@ -85,6 +85,9 @@ pub(super) const RULES: [(Rule, Look); 9] = [
     ),
 ];
 
+/// A key, and its value unless it is deleted.
+type Member<'a> = (&'a [u8], Option<&'a [u8]>);
+
 fn empty_key(subject: &Subject) -> Result<Outcome> {
     let mut session = subject.open()?;
     session.ok(&put(b"a", b"1"))?;
@@ -140,7 +143,7 @@ fn long_value(subject: &Subject) -> Result<Outcome> {
 fn bad_batch(subject: &Subject) -> Result<Outcome> {
     let mut session = subject.open()?;
     session.ok(&put(b"a", b"1"))?;
-    let bad: [&[(&[u8], Option<&[u8]>)]; 3] = [
+    let bad: [&[Member<'_>]; 3] = [
         &[(b"a", Some(b"2")), (b"", Some(b"2"))],
         &[(b"", None), (b"a", Some(b"2"))],
         &[

@@ -120,6 +120,9 @@ pub(super) const RULES: [(Rule, Look); 14] = [
     ),
 ];
 
+/// The start and the end of a scan, and which keys lie between them.
+type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, std::ops::Range<usize>);
+
 fn put_get(subject: &Subject) -> Result<Outcome> {
     let mut session = subject.open()?;
     let every_byte: Vec<u8> = (0..=255).collect();
@@ -249,7 +252,7 @@ fn scans_in_reverse(subject: &Subject) -> Result<Outcome> {
 
 fn scan_bounds(subject: &Subject) -> Result<Outcome> {
     let mut session = with_some(subject)?;
-    let cases: [(Option<&[u8]>, Option<&[u8]>, std::ops::Range<usize>); 6] = [
+    let cases: [Bounds<'_>; 6] = [
         (Some(b"a"), None, 1..7),
         (None, Some(b"a"), 0..1),
         (Some(b"a\0"), Some(b"b"), 2..4),
