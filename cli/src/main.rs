@@ -34,10 +34,6 @@ use clap_complete::CompleteEnv;
 use args::{Cli, Command};
 use exit::Exit;
 
-/// Every recovery asks for memory some 150 times. The allocator of glibc is a tenth of an exploration, this one a third of that.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     // If a shell asks for completions, this answers and ends.
     CompleteEnv::with_factory(Cli::command)
