@@ -79,10 +79,13 @@ pub(crate) enum Command {
     #[command(after_help = examples::CRASH_DISK)]
     CrashDisk(CrashDiskArgs),
     /// Write an engine in Rust, C or Zig that builds, passes, and has three mistakes to switch on
+    #[command(after_help = examples::NEW_GUEST)]
     NewGuest(NewGuestArgs),
     /// Check a module against every rule of the guest ABI, before anything is crashed
+    #[command(after_help = examples::CHECK_GUEST)]
     CheckGuest(CheckGuestArgs),
     /// Check a module, then crash it in four scenarios, and print one table
+    #[command(after_help = examples::SUITE)]
     Suite(SuiteArgs),
     /// Print a scenario with every default filled in, as TOML that can be run
     #[command(after_help = examples::EXPLAIN)]
@@ -443,13 +446,13 @@ pub(crate) struct CheckGuestArgs {
     #[arg(value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
     /// Tell the guest an option of its own
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option, help_heading = WHAT)]
     pub(crate) option: Vec<(String, String)>,
     /// Print the results as JSON and nothing else
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
     /// Print only the rules that are broken, and the counts
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = RESULTS)]
     pub(crate) quiet: bool,
 }
 
@@ -457,22 +460,22 @@ pub(crate) struct CheckGuestArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SuiteArgs {
     /// A WebAssembly module
-    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE.wasm", value_hint = ValueHint::FilePath, help_heading = WHAT)]
     pub(crate) guest: PathBuf,
     /// Tell the guest an option of its own
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_option, help_heading = WHAT)]
     pub(crate) option: Vec<(String, String)>,
     /// End after so long, and say what was left out: 60s, 5m, 1h30m
-    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "10m")]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "10m", help_heading = SEEDS)]
     pub(crate) duration: Duration,
     /// Seeds, or states, that run side by side [default: one for each core]
-    #[arg(long, short, value_name = "N")]
+    #[arg(long, short, value_name = "N", value_parser = jobs, help_heading = SEEDS)]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Print the results as JSON and nothing else
-    #[arg(long)]
+    #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,
     /// Where failing cases are saved
-    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath)]
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
     pub(crate) failures: PathBuf,
 }
 

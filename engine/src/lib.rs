@@ -12,6 +12,12 @@
 //!
 //! What is acknowledged as durable survives a power cut at any point; what was not acknowledged is wholly there or wholly
 //! not; what survives is a prefix of the order of requests; and damage is reported, never returned as a value.
+//!
+//! Invariants:
+//!
+//! - **Every number of an image is checked before it is used.** A checksum shows that bytes were written so, not that their numbers make sense. `crafted` edits real
+//!   images and makes their checksums right again.
+//! - **Cached values are checked against the checksum in the index** when garbage collection takes them in place of reading (`gc/live_records.rs`).
 
 #[cfg(test)]
 extern crate self as kvsim_engine;

@@ -425,14 +425,6 @@ mod tests {
                 "`max_key_bytes` is `option:`; it is a number",
             ),
             ("reads=committed\nreads=accepted", "`reads` is stated twice"),
-            (
-                "commit_order=any\nrecovery_survives=power_cut",
-                "cannot be stated together",
-            ),
-            (
-                "recovery_survives=power_cut\ncommit_order=any",
-                "cannot be stated together",
-            ),
         ] {
             let error = GuestPolicies::parse(text).unwrap_err();
             assert!(error.contains(what), "{text}: {error}");

@@ -186,7 +186,16 @@ fn the_suite_is_one_table() {
         &failures,
     ];
     let ended = kvsim(&arguments);
-    assert!(matches!(ended.code, Some(0 | 3)), "{ended:#?}");
+    // `kitchen_sink`, if there is time for it, finds what the naive guest does after a flush that failed.
+    assert!(matches!(ended.code, Some(0 | 1 | 3)), "{ended:#?}");
+    let row = |part: &str| {
+        let mut lines = ended.stdout.lines();
+        lines.find(|line| line.trim_start().starts_with(part))
+    };
+    for part in ["conformance", "explore_small", "explore_deep"] {
+        let passed = row(part).is_some_and(|line| line.contains(" PASS "));
+        assert!(passed, "{part}: {ended:#?}");
+    }
     for part in [
         "conformance",
         "powercut",

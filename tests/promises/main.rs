@@ -59,7 +59,15 @@ fn other_policies_do_not_help() {
         ("relaxed_in_memory", "relaxed_survives_kill=false"),
     ];
     for (manner, _) in all {
-        let others = all.iter().filter(|(other, _)| *other != manner);
+        // A write that commits at any time before its answer may be missed by a read until then: that order excuses these reads.
+        let left_out = if manner == "committed_reads" {
+            "any_order"
+        } else {
+            ""
+        };
+        let others = all
+            .iter()
+            .filter(|(other, _)| *other != manner && *other != left_out);
         let mut sets: Vec<String> = others
             .map(|(_, policy)| format!("guest.policies.{policy}"))
             .collect();

@@ -47,6 +47,16 @@ examples! {
     CRASH_DISK:
         "kvsim crash-disk --dir /var/tmp"
         "kvsim crash-disk --states 10000 --clients 16 --json";
+    NEW_GUEST:
+        "kvsim new-guest --lang rust my-engine           a log engine that builds, passes, and has three mistakes to switch on"
+        "kvsim new-guest --lang c my-engine";
+    CHECK_GUEST:
+        "kvsim check-guest engine.wasm"
+        "kvsim check-guest engine.wasm --quiet           only the rules that do not hold"
+        "kvsim check-guest engine.wasm --option segment_bytes=65536 --json";
+    SUITE:
+        "kvsim suite --guest engine.wasm"
+        "kvsim suite --guest engine.wasm --for 30m --json";
     EXPLAIN:
         "kvsim explain powercut"
         "kvsim explain swarm --seed 7 > seed7.toml       what seed 7 runs, as a scenario of its own";

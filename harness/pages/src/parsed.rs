@@ -35,7 +35,7 @@ pub fn parse(page: &str) -> Parsed {
         match reader.read_event().expect("well formed") {
             Event::Start(start) => {
                 let name = String::from_utf8_lossy(start.name().as_ref()).into_owned();
-                depth += i32::from(name != "meta");
+                depth += i32::from(!["meta", "br"].contains(&name.as_str()));
                 names.push(name);
                 for attribute in start.attributes() {
                     let attribute = attribute.expect("well formed");

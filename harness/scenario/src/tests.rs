@@ -126,7 +126,7 @@ fn a_scenario_that_is_not_there_is_looked_for_and_a_near_one_is_named() {
     assert_eq!(
         shown,
         format!(
-            "error: no such scenario: {wanted}\n  looked at: {wanted}\n  looked at: {wanted}.toml\n  = help: did you mean `{}`?",
+            "error: no such scenario: {wanted}\n  looked at: {wanted}\n  looked at: {wanted}.toml\n  looked at: the built-in scenarios (kvsim scenarios)\n  = help: did you mean `{}`?",
             there.display()
         )
     );

@@ -63,8 +63,6 @@ impl Oracle {
         seen: &Observation,
         truth: &DeviceTruth,
     ) -> Result<Recovery, Box<Violation>> {
-        // Whoever read back met new keys in another order, so they have other numbers there.
-        let reader = self.for_late_reading();
         let deferred = self
             .deferred
             .take()
@@ -95,12 +93,11 @@ impl Oracle {
                 Event::Replied { now, reply, truth } => self.replied(now, &reply, &truth)?,
             }
         }
-        for name in &written {
-            let read_as = reader.history.keys.get(name);
-            let (Some(key), Some(content)) = (
-                self.history.keys.get(name),
-                read_as.and_then(|key| seen.content(key)),
-            ) else {
+        for key in written
+            .iter()
+            .filter_map(|name| self.history.keys.get(name))
+        {
+            let Some(content) = seen.content(key) else {
                 continue;
             };
             let read = Provisional {

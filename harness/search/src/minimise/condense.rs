@@ -288,8 +288,8 @@ mod tests {
         assert_eq!(
             said,
             [
-                "preload batch put aaaaa 1:95, put ccccc 2:95, put ~0002 3:95, put ~0003 4:95",
-                "preload batch put ~0004 5:95, put ~0005 6:95, put aaaaa 7:95, put ccccc 8:95",
+                "preload batch put aaaaa 1:95, put ccccc 2:95, put \"\\x7e0002\" 3:95, put \"\\x7e0003\" 4:95",
+                "preload batch put \"\\x7e0004\" 5:95, put \"\\x7e0005\" 6:95, put aaaaa 7:95, put ccccc 8:95",
                 "2 put ccccc 2:95",
                 "1 get aaaaa"
             ]
