@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::crash::CrashState;
 use crate::persistence::Persistence;
+use kvsim_crash::CrashState;
 
 /// Damaged sectors of one medium, by number.
 #[derive(Debug, Clone, Default)]

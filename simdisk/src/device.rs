@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::crash::{self, CrashError, CrashKind, CrashReport, CrashState, Tears};
+use kvsim_crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
+
+use crate::crash;
 use crate::inject::Injector;
 use crate::medium::Medium;
 use crate::op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
@@ -662,7 +664,7 @@ impl Device {
             &mut self.inject.counts,
         );
         self.inject.counts.count(FaultKind::CutInFlush, in_flush);
-        let is_torn = |survivor: &&crash::Survivor| survivor.sectors != crash::Sectors::All;
+        let is_torn = |survivor: &&Survivor| survivor.sectors != Sectors::All;
         let torn = state.survivors.iter().filter(is_torn).count() as u64;
         let pending = pending.len() as u64;
         let lost = pending - state.survivors.len() as u64;

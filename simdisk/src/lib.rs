@@ -23,7 +23,6 @@ mod medium;
 mod op;
 mod order;
 mod persistence;
-pub mod rng;
 mod timing;
 
 pub use config::{
@@ -31,11 +30,10 @@ pub use config::{
     ScriptedFault, TimingConfig,
 };
 pub use counts::{DeviceStats, Failures, FaultCount, FaultCounts, FaultKind};
-pub use crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
 pub use device::Device;
 pub use image::{Excerpt, Image};
+pub use kvsim_crash::{
+    CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears, rng,
+};
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};
-
-/// Virtual time and durations, in nanoseconds.
-pub type Nanos = u64;

@@ -8,12 +8,12 @@ use std::ops::Range;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::crash::CrashState;
 use crate::damage::Damage;
 use crate::harm::Harm;
 use crate::inject::{Injector, Strike};
 use crate::persistence::{PendingKind, PendingWrite, Persistence};
 use crate::{FaultKind, Image, OpId};
+use kvsim_crash::CrashState;
 
 /// The wear of a device.
 #[derive(Debug, Clone)]

@@ -5,7 +5,8 @@
 //!
 //! Invariants: the relation is transitive; a set of survivors is *closed* if it holds all that each of them follows.
 
-use crate::crash::{CrashError, CrashState, Sectors};
+use kvsim_crash::{CrashError, CrashState, Sectors};
+
 use crate::persistence::{PendingWrite, position};
 
 /// Whether any barrier orders any of these.

@@ -13,7 +13,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use crate::crash::{CrashState, Sectors};
+use kvsim_crash::{CrashState, Fate, Sectors};
+
 use crate::rng::{Purpose, draw};
 use crate::{Excerpt, Image};
 
@@ -658,19 +659,6 @@ impl Applied<'_> {
             (None, _) => image.zero(at, len_bytes),
         }
     }
-}
-
-/// What a sector holds after a cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fate {
-    Old,
-    New,
-    /// Bytes that nobody wrote, made from this number.
-    Garbage(u64),
-    /// New up to this byte, old after it.
-    TornAt(u64),
-    /// A read of it fails.
-    Unreadable,
 }
 
 /// Puts what nobody wrote into a sector.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, ConfigError, DeviceConfig, probability, wrong};
-use crate::crash::ranges;
 use crate::{FaultKind, OpId};
+use kvsim_crash::ranges;
 
 /// How a random power cut chooses what survives: the relative weights of the ways to choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,19 @@
+//! What a simulated device and a simulated file system have in common: effects that are pending, what a crash leaves of them, and random numbers.
+//!
+//! A storage model keeps a list of *pending effects*, each with a number. A crash state names those that persist ([`CrashState`]), whole or
+//! in part. Whether a state is possible is for the model to say ([`CrashError`]).
+//!
+//! Invariants:
+//! - pure: no clock, no thread, no I/O;
+//! - a crash state is a value: it can be drawn, listed, written down, replayed and made smaller.
+
+pub mod ranges;
+mod report;
+pub mod rng;
+mod state;
+
+pub use report::{CrashError, CrashReport, Tears};
+pub use state::{CrashKind, CrashState, Fate, Sectors, Survivor};
+
+/// Virtual time and durations, in nanoseconds.
+pub type Nanos = u64;
