@@ -14,6 +14,7 @@ mod guest;
 mod mend;
 mod notes;
 mod policies;
+pub mod sandbox;
 mod stack;
 mod trace;
 mod wasm;
