@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use kvsim_fs::{FileSystem, Moment};
 use kvsim_simdisk::{Capabilities, DiskError, Excerpt, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::GuestError;
 use crate::api::{Reply, Request, RequestId};
+use crate::offers::Offers;
 use crate::policies::GuestPolicies;
 
 /// The identity of a guest: the BLAKE3 hash of its bytes.
@@ -52,6 +54,15 @@ pub struct GuestLimits {
     pub events_per_answer: u64,
 }
 
+/// What a guest stores in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Needs {
+    /// A block device: it submits operations ([`OutItem::Submit`]).
+    Device,
+    /// A file system of its own: it calls it and lets out each step ([`OutItem::Step`]).
+    Files,
+}
+
 /// A guest that can be started any number of times.
 pub trait Program: Send + Sync {
     /// What to call it in reports.
@@ -74,11 +85,27 @@ pub trait Program: Send + Sync {
     fn policies(&self) -> GuestPolicies {
         GuestPolicies::default()
     }
-    /// A fresh instance with nothing but its code.
+    /// What it can be asked for.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+    /// What it stores in.
+    fn needs(&self) -> Needs {
+        Needs::Device
+    }
+    /// A fresh instance with nothing but its code, of a program that needs a device.
     ///
     /// # Errors
     /// If the instance cannot be made.
     fn start(&self, limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError>;
+    /// A fresh instance of a program that needs files, on a copy of these.
+    ///
+    /// # Errors
+    /// If the instance cannot be made, or the program needs a device.
+    fn start_on(&self, limits: &GuestLimits, files: &FileSystem) -> Result<Box<dyn Guest>, GuestError> {
+        let _ = (limits, files);
+        Err(GuestError::Host(format!("{} needs a device, and not files", self.name())))
+    }
 }
 
 /// A running instance. Dropping it is the crash.
@@ -124,6 +151,8 @@ pub enum Call<'a> {
 pub struct CallEnd {
     /// Work done.
     pub fuel: u64,
+    /// Virtual time that passed inside calls of the file system; 0 of a guest on a device.
+    pub elapsed_ns: Nanos,
     /// When the guest wishes to be woken; replaces its last wish.
     pub wake_at: Option<Nanos>,
 }
@@ -144,7 +173,7 @@ pub enum LogLevel {
 }
 
 /// One thing that a guest let out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum OutItem {
     /// A disk operation.
     Submit {
@@ -153,6 +182,8 @@ pub enum OutItem {
         /// What to do.
         op: Op,
     },
+    /// A step of the file system, and the file system after it.
+    Step(Box<Moment>),
     /// An answer.
     Reply(Reply),
     /// A line for people.

@@ -13,6 +13,7 @@ mod error;
 mod guest;
 mod mend;
 mod notes;
+mod offers;
 mod policies;
 pub mod sandbox;
 mod stack;
@@ -22,11 +23,12 @@ mod world;
 
 pub use error::{GuestError, WorldError};
 pub use guest::{
-    Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, OpenConfig, OutItem,
+    Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, Needs, OpenConfig, OutItem,
     Outbox, Program,
 };
 pub use mend::{Effort, Mend, Place};
 pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
+pub use offers::{Offers, Order};
 pub use policies::{
     CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
 };

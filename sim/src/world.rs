@@ -570,6 +570,10 @@ impl World {
                 self.opened |= reply.id == 0;
                 return Ok(Step::Reply(reply));
             }
+            OutItem::Step(_) => {
+                let verdict = "a guest on a device let out a step of a file system";
+                return Err(self.end(GuestError::Abi(verdict.to_owned())));
+            }
             OutItem::Log { level, text } => {
                 tracing::debug!(target: "kvsim::guest", ?level, "{text}");
                 self.trace.push(self.now, TraceEvent::Log { level, text });

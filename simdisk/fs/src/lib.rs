@@ -23,6 +23,7 @@ mod descriptors;
 mod directory;
 mod errno;
 mod file_system;
+mod host;
 mod inject;
 mod moments;
 mod node;
