@@ -10,6 +10,7 @@
 mod calls;
 mod clock;
 mod command;
+mod compact;
 mod engines;
 mod guest;
 mod host;

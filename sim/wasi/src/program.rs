@@ -12,6 +12,7 @@ use wasmtime::{Instance, InstancePre, Module, Store};
 use crate::calls::CallTrace;
 use crate::clock::Clock;
 use crate::command::{Command, Line};
+use crate::compact::compact;
 use crate::engines::{Purpose, engine};
 use crate::guest::{Transport, WasiGuest};
 use crate::host::{Begin, Host};
@@ -77,8 +78,8 @@ impl std::fmt::Debug for WasiProgram {
 
 /// Enough for `_initialize` and *describe*; what a scenario allows comes later.
 const PROBE: GuestLimits = GuestLimits {
-    memory_bytes_max: 4 << 30,
-    fuel_per_call: 5_000_000_000,
+    memory_bytes_max: 1 << 30,
+    fuel_per_call: 2_000_000_000,
     events_per_answer: 1,
 };
 
@@ -217,7 +218,10 @@ fn take_image(name: &str, bytes: &[u8]) -> Result<Image, GuestError> {
     let table = host.table.clone();
     let started_ns = host.clock.read(crate::clock::ClockId::Monotonic);
     let image = instrumented.image(&mut store, instance);
-    Ok(image.map(|image| (image, table, started_ns)))
+    Ok(image.map(|image| {
+        let image = compact(&image).unwrap_or(image);
+        (image, table, started_ns)
+    }))
 }
 
 impl WasiProgram {

@@ -106,7 +106,8 @@ fn path_rename_replaces_what_was_there() {
     assert_eq!(on_paths(&mut machine, "path_rename", "b", "d/b"), 0);
     assert_eq!(machine.stat("d/b", 1), Ok((REGULAR_FILE, 1, 3)));
     assert_eq!(on_paths(&mut machine, "path_rename", "d", "d/below"), INVAL);
-    assert_eq!(on_paths(&mut machine, "path_rename", "d/b", "d"), ISDIR);
+    machine.on_path("path_create_directory", "e");
+    assert_eq!(on_paths(&mut machine, "path_rename", "d/b", "e"), ISDIR);
     assert_eq!(on_paths(&mut machine, "path_rename", "gone", "b"), NOENT);
 }
 
