@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::GuestError;
 use crate::api::{Reply, Request, RequestId};
+use crate::offers::Offers;
 use crate::policies::GuestPolicies;
 
 /// The identity of a guest: the BLAKE3 hash of its bytes.
@@ -52,6 +53,15 @@ pub struct GuestLimits {
     pub events_per_answer: u64,
 }
 
+/// What a guest stores in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Needs {
+    /// A block device: it submits operations ([`OutItem::Submit`]).
+    Device,
+    /// A file system of its own: it calls it and lets out each step ([`OutItem::Step`]).
+    Files,
+}
+
 /// A guest that can be started any number of times.
 pub trait Program: Send + Sync {
     /// What to call it in reports.
@@ -74,7 +84,15 @@ pub trait Program: Send + Sync {
     fn policies(&self) -> GuestPolicies {
         GuestPolicies::default()
     }
-    /// A fresh instance with nothing but its code.
+    /// What it can be asked for.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+    /// What it stores in.
+    fn needs(&self) -> Needs {
+        Needs::Device
+    }
+    /// A fresh instance with nothing but its code, of a program that needs a device.
     ///
     /// # Errors
     /// If the instance cannot be made.
@@ -124,6 +142,8 @@ pub enum Call<'a> {
 pub struct CallEnd {
     /// Work done.
     pub fuel: u64,
+    /// Virtual time that passed inside calls of the file system; 0 of a guest on a device.
+    pub elapsed_ns: Nanos,
     /// When the guest wishes to be woken; replaces its last wish.
     pub wake_at: Option<Nanos>,
 }

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use kvsim_simdisk::{
-    CrashKind, CrashReport, Device, Image, PendingKind, PendingWrite, ScriptedFault, Sectors,
+    CrashKind, CrashReport, Image, PendingKind, PendingWrite, ScriptedFault, Sectors,
 };
 
 use crate::api::RequestId;
+use crate::storage::Storage;
 
 /// A request and who sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +56,8 @@ pub struct Cut {
 
 impl Cut {
     /// What is there to be lost.
-    pub(crate) fn before(event: u64, device: &Device) -> Cut {
+    pub(crate) fn before(event: u64, storage: &Storage) -> Cut {
+        let Storage::Device(device) = storage;
         Cut {
             event,
             durable: device.durable().clone(),

@@ -16,6 +16,7 @@ mod counts;
 mod crash;
 mod damage;
 mod device;
+mod effects;
 mod harm;
 mod image;
 mod inject;
@@ -33,7 +34,8 @@ pub use counts::{DeviceStats, Failures, FaultCount, FaultCounts, FaultKind};
 pub use device::Device;
 pub use image::{Excerpt, Image};
 pub use kvsim_crash::{
-    CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears, rng,
+    CrashError, CrashKind, CrashReport, CrashState, CrashStates, Effect, Effects, FileRole, Nanos,
+    Role, Sectors, Survivor, Tears, rng,
 };
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};

@@ -7,11 +7,13 @@
 //! - pure: no clock, no thread, no I/O;
 //! - a crash state is a value: it can be drawn, listed, written down, replayed and made smaller.
 
+mod effects;
 pub mod ranges;
 mod report;
 pub mod rng;
 mod state;
 
+pub use effects::{CrashStates, Effect, Effects, FileRole, Role};
 pub use report::{CrashError, CrashReport, Tears};
 pub use state::{CrashKind, CrashState, Fate, Sectors, Survivor};
 

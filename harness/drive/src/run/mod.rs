@@ -149,7 +149,7 @@ fn carry_out(
     if let Some(kept) = run.life.steps.take() {
         steps.case.lives = kept.lives;
         steps.seed = life_seed(seed, run.lives);
-        steps.script = run.life.world.device().fired_script().to_vec();
+        steps.script = run.life.world.storage().fired_script().to_vec();
     }
     let result = SeedResult {
         seed,
@@ -226,7 +226,7 @@ impl SeedRun<'_> {
     /// Counts the device and its trace.
     fn end_life(&mut self) {
         let (world, counts) = (&self.life.world, self.life.oracle.counts());
-        truth::count_device(&mut self.tally, world.device(), self.scenario);
+        truth::count_storage(&mut self.tally, world.storage(), self.scenario);
         self.tally.events += world.events();
         self.tally.virtual_ns += world.now();
         self.tally.marks.add(world.marks());

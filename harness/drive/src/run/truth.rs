@@ -1,6 +1,7 @@
-//! What the device really did, for the report.
+//! What the storage really did, for the report.
 
-use kvsim_simdisk::{Device, FaultKind};
+use kvsim_sim::Storage;
+use kvsim_simdisk::FaultKind;
 
 use crate::tally::{Fired, Tally};
 use kvsim_scenario::Scenario;
@@ -14,10 +15,10 @@ fn asked(scenario: &Scenario) -> Vec<FaultKind> {
     asked
 }
 
-/// Counts a device that has come to its end.
-pub(super) fn count_device(tally: &mut Tally, device: &Device, scenario: &Scenario) {
+/// Counts a storage that has come to its end.
+pub(super) fn count_storage(tally: &mut Tally, storage: &Storage, scenario: &Scenario) {
     let asked = asked(scenario);
-    for (kind, count) in device.counts().iter() {
+    for (kind, count) in storage.counts().iter() {
         let asked = asked.contains(&kind);
         if asked || count.fired > 0 {
             let sum = tally.faults.entry(kind.name().to_owned()).or_default();
@@ -28,6 +29,7 @@ pub(super) fn count_device(tally: &mut Tally, device: &Device, scenario: &Scenar
             };
         }
     }
-    tally.device_bytes_written += device.stats().written_bytes;
-    tally.device_flushes += device.stats().flushes;
+    let (written, synced) = storage.written_and_synced();
+    tally.device_bytes_written += written;
+    tally.device_flushes += synced;
 }

@@ -17,7 +17,7 @@ pub(super) fn needed(
     class: Class,
     driven: &Driven,
 ) -> Option<String> {
-    let fired = driven.world.device().fired_script().iter();
+    let fired = driven.world.storage().fired_script().iter();
     let fired: Vec<_> = fired
         .filter(|fault| fault.kind != FaultKind::Stall && !fault.kind.is_of_a_cut())
         .collect();

@@ -79,7 +79,7 @@ fn walk_all(
                     ))));
                 }
             };
-            let is_after = |point: &Point| point.moment.device().next_op() > fault.op;
+            let is_after = |point: &Point| point.moment.storage().next_op() > fault.op;
             let from = recorded.points.partition_point(|point| !is_after(point));
             let points = &recorded.points[from..];
             counts.points += points.len() as u64;

@@ -64,7 +64,7 @@ fn recover_failing(
     let invalid = |what: String| (Stop::Invalid(what), Box::new(Case::default()));
     let world = point.moment.crashed(kind, state);
     let mut world = world.map_err(|error| invalid(error.to_string()))?;
-    let (first_op, before) = (world.device().next_op(), work(&world));
+    let (first_op, before) = (world.storage().next_op(), work(&world));
     world.fail_nth(fault, n);
     let crashes = life.crashes + 1;
     let nothing = || Source::listed(&[]);
@@ -76,7 +76,7 @@ fn recover_failing(
     toll.add(&failing.world, before);
     toll.undecided += failing.undecided;
     let (mut world, mut oracle, ()) = failing.end();
-    let script = world.device().fired_script().iter();
+    let script = world.storage().fired_script().iter();
     let script: Vec<ScriptedFault> = script.filter(|it| it.op >= first_op).cloned().collect();
     if !script.iter().any(|it| it.kind == fault) {
         return Ok(Failed::Never);
@@ -93,7 +93,7 @@ fn recover_failing(
     let cut = CaseCrash {
         after_event: events,
         kind: CrashKind::Power,
-        survivors: least(world.device()).survivors,
+        survivors: least(world.storage()).survivors,
     };
     let now = world.now();
     let state = cut.state();

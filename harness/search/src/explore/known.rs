@@ -8,6 +8,7 @@
 //! same number of operations before it (on which the time of each depends), where no fault can befall an operation. What is owed is judged
 //! for each state by itself, and a state of which that does not say that all is well is recovered by itself.
 
+use kvsim_sim::Storage;
 use kvsim_simdisk::{Device, Image, OpId};
 
 use kvsim_drive::case::Transcript;
@@ -29,15 +30,21 @@ struct Recovered {
     transcript: Transcript,
 }
 
-/// A device that was not recovered yet.
+/// A storage that was not recovered yet.
 pub(crate) struct Before {
     image: Image,
     next_op: OpId,
 }
 
 impl Before {
-    /// What decides a recovery of this device, if nothing else does.
-    pub(crate) fn of(device: &Device) -> Option<Before> {
+    /// What decides a recovery of this storage, if nothing else does.
+    pub(crate) fn of(storage: &Storage) -> Option<Before> {
+        match storage {
+            Storage::Device(device) => Before::of_device(device),
+        }
+    }
+
+    fn of_device(device: &Device) -> Option<Before> {
         let decides = device.is_faultless() && device.pending().is_empty();
         decides.then(|| Before {
             image: device.image().clone(),
@@ -79,8 +86,20 @@ impl Recoveries {
         &self.known[number.0].transcript
     }
 
-    /// Keeps a recovery, and where it read: offsets and lengths. Without `before` it is not found again.
+    /// Keeps a recovery that has noted what it read of this storage. Without `before` it is not found again.
     pub(crate) fn keep(
+        &mut self,
+        before: Option<Before>,
+        after: &Storage,
+        transcript: Transcript,
+    ) -> Number {
+        let reads = match after {
+            Storage::Device(device) => device.reads(),
+        };
+        self.keep_reads(before, reads, transcript)
+    }
+
+    fn keep_reads(
         &mut self,
         before: Option<Before>,
         reads: &[(u64, u64)],
@@ -129,11 +148,11 @@ mod tests {
     #[test]
     fn a_recovery_does_where_all_that_it_read_is_the_same() {
         let honest = FaultConfig::default();
-        let before = |blocks: &[u8], ops| Before::of(&device(blocks, ops, &honest)).unwrap();
+        let before = |blocks: &[u8], ops| Before::of_device(&device(blocks, ops, &honest)).unwrap();
         let mut known = Recoveries::default();
-        known.keep(None, &[], Transcript::default());
+        known.keep_reads(None, &[], Transcript::default());
         let reads = [(8192, 4096), (0, 512), (0, 512), ((1 << 20) - 512, 4096)];
-        let kept = known.keep(Some(before(&[1, 2, 3], 5)), &reads, Transcript::default());
+        let kept = known.keep_reads(Some(before(&[1, 2, 3], 5)), &reads, Transcript::default());
         let mut found = |before| known.find(&before).map(|number| number.0);
         assert_eq!(found(before(&[1, 2, 3], 5)), Some(kept.0));
         assert_eq!(found(before(&[1, 9, 3], 5)), Some(kept.0), "not read");
@@ -144,7 +163,7 @@ mod tests {
             read_error: 0.1,
             ..honest.clone()
         };
-        assert!(Before::of(&device(&[1, 2, 3], 5, &faults)).is_none());
+        assert!(Before::of_device(&device(&[1, 2, 3], 5, &faults)).is_none());
         let mut pending = device(&[1, 2, 3], 5, &honest);
         let data = vec![1; 4096].into();
         let write = Op::Write {
@@ -153,6 +172,6 @@ mod tests {
             through: false,
         };
         pending.submit(0, 0, write).unwrap();
-        assert!(Before::of(&pending).is_none());
+        assert!(Before::of_device(&pending).is_none());
     }
 }

@@ -136,7 +136,7 @@ pub(crate) fn record_from(
     };
     let mut marks = MarkCounts::default();
     marks.add(life.world.marks());
-    let ops = life.world.device().noted_ops().iter();
+    let ops = life.world.storage().noted_ops().iter();
     let ops = ops.filter(|op| op.id >= first_of_work).cloned().collect();
     let counts = life.oracle.counts();
     let acknowledged = counts.acknowledged_durable + counts.acknowledged_relaxed;
@@ -182,7 +182,7 @@ fn run(
 ) -> Result<Observation, Stop> {
     let shown = life.recover()?;
     life.adopt(&shown, None)?;
-    *first_of_work = life.world.device().next_op();
+    *first_of_work = life.world.storage().next_op();
     life.work()?;
     Ok(shown)
 }

@@ -88,7 +88,7 @@ impl Shrinking<'_> {
     /// A few of the writes, so long that about as many bytes reach the device: a log is full after few long values as after many short ones.
     fn fattened(&mut self, best: &Case, all: &[CaseRequest]) -> Option<Case> {
         let driven = self.drive(best, TraceMode::Off)?;
-        let written = driven.world.device().stats().written_bytes;
+        let (written, _) = driven.world.storage().written_and_synced();
         let written = usize::try_from(written).unwrap_or(usize::MAX);
         for kept in KEPT.filter(|kept| *kept < all.len()) {
             for quarters in QUARTERS {

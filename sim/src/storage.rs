@@ -1,0 +1,301 @@
+//! What a guest stores in: a device or files. The world, and whoever explores, make no difference between the two where none is needed.
+
+use kvsim_simdisk::{
+    Capabilities, Completion, CrashError, CrashKind, CrashReport, CrashState, CrashStates, Device,
+    Effects, Failures, FaultCounts, FaultKind, Nanos, Op, OpId, OpNote, Role, ScriptedFault,
+};
+
+use crate::killed;
+
+/// The storage of a world. Cloning is cheap: contents are shared until written.
+#[derive(Debug, Clone)]
+pub enum Storage {
+    /// A block device.
+    Device(Device),
+}
+
+impl Storage {
+    /// The device, if it is one.
+    #[must_use]
+    pub fn device(&self) -> Option<&Device> {
+        match self {
+            Storage::Device(device) => Some(device),
+        }
+    }
+
+    /// How many events there were after which a cut is a case of its own.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.changes(),
+        }
+    }
+
+    /// Moves whenever the states that a power cut can leave change.
+    #[must_use]
+    pub fn contents(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.contents(),
+        }
+    }
+
+    /// The numbers of all that a power cut may lose, oldest first.
+    #[must_use]
+    pub fn pending_ids(&self) -> Vec<u64> {
+        match self {
+            Storage::Device(device) => device.pending().iter().map(|write| write.id).collect(),
+        }
+    }
+
+    /// How much of it there is.
+    #[must_use]
+    pub fn pending_count(&self) -> usize {
+        match self {
+            Storage::Device(device) => device.pending().len(),
+        }
+    }
+
+    /// Whether a power cut can lose nothing.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.pending_count() == 0
+    }
+
+    /// Whether something that makes effects durable is under way.
+    #[must_use]
+    pub fn is_syncing(&self) -> bool {
+        CrashStates::is_syncing(self)
+    }
+
+    /// The number that the next operation gets. Operations are counted over all process runs.
+    #[must_use]
+    pub fn next_op(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.next_op(),
+        }
+    }
+
+    /// Operations of which the guest was told that they failed.
+    #[must_use]
+    pub fn failures(&self) -> Failures {
+        match self {
+            Storage::Device(device) => device.failures(),
+        }
+    }
+
+    /// How often the power was cut.
+    #[must_use]
+    pub fn power_cuts(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.power_cuts(),
+        }
+    }
+
+    /// Sectors that do not hold what the guest was told that they hold, or cannot be read.
+    #[must_use]
+    pub fn damaged_sectors(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.damaged_sectors(),
+        }
+    }
+
+    /// Its present size in bytes; of files, what they may take up.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.image().len_bytes(),
+        }
+    }
+
+    /// When the guest was last told that something is durable.
+    #[must_use]
+    pub fn made_durable_at(&self) -> Option<Nanos> {
+        match self {
+            Storage::Device(device) => device.made_durable_at(),
+        }
+    }
+
+    /// The longest time that an operation has taken so far.
+    #[must_use]
+    pub fn slowest_ns(&self) -> Nanos {
+        match self {
+            Storage::Device(device) => device.slowest_ns(),
+        }
+    }
+
+    /// When those of the last writes were submitted whose data a lie has lost, overwritten or spoilt.
+    #[must_use]
+    pub fn harmed(&self) -> &[Nanos] {
+        match self {
+            Storage::Device(device) => device.harmed(),
+        }
+    }
+
+    /// The reads, writes and flushes since they are noted.
+    #[must_use]
+    pub fn noted_ops(&self) -> &[OpNote] {
+        match self {
+            Storage::Device(device) => device.noted_ops(),
+        }
+    }
+
+    /// Faults possible and fired so far.
+    #[must_use]
+    pub fn counts(&self) -> &FaultCounts {
+        match self {
+            Storage::Device(device) => device.counts(),
+        }
+    }
+
+    /// The faults that befell operations so far, in the form that a script takes.
+    #[must_use]
+    pub fn fired_script(&self) -> &[ScriptedFault] {
+        match self {
+            Storage::Device(device) => device.fired_script(),
+        }
+    }
+
+    /// Bytes written, and how often the guest asked for something to be made durable, so far.
+    #[must_use]
+    pub fn written_and_synced(&self) -> (u64, u64) {
+        match self {
+            Storage::Device(device) => (device.stats().written_bytes, device.stats().flushes),
+        }
+    }
+
+    /// Whether a sync only orders, so that a power cut may lose what was synced.
+    #[must_use]
+    pub fn sync_only_orders(&self) -> bool {
+        match self {
+            Storage::Device(device) => device.flush_only_orders(),
+        }
+    }
+
+    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can befall one.
+    #[must_use]
+    pub fn is_faultless(&self) -> bool {
+        match self {
+            Storage::Device(device) => device.is_faultless(),
+        }
+    }
+
+    /// A hash of what reads return.
+    #[must_use]
+    pub fn image_hash(&self) -> u128 {
+        match self {
+            Storage::Device(device) => device.image_hash(),
+        }
+    }
+
+    /// What a guest is told of it.
+    pub(crate) fn info(&self) -> Capabilities {
+        match self {
+            Storage::Device(device) => device.capabilities(),
+        }
+    }
+
+    /// When the next operation completes, if one is under way.
+    pub(crate) fn next_completion_at(&self) -> Option<Nanos> {
+        match self {
+            Storage::Device(device) => device.next_completion_at(),
+        }
+    }
+
+    pub(crate) fn complete_next(&mut self) -> Option<Completion> {
+        match self {
+            Storage::Device(device) => device.complete_next(),
+        }
+    }
+
+    /// Submits an operation; else says why that cannot be.
+    pub(crate) fn submit(&mut self, now: Nanos, tag: u64, op: Op) -> Result<OpId, String> {
+        match self {
+            Storage::Device(device) => device
+                .submit(now, tag, op)
+                .map_err(|error| format!("no device takes: {error}")),
+        }
+    }
+
+    /// Lets the n-th operation that such a fault can befall fail, counted from 0 and from now.
+    pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
+        match self {
+            Storage::Device(device) => device.fail_nth(kind, n),
+        }
+    }
+
+    /// Notes from now on what is read.
+    pub fn note_reads(&mut self) {
+        match self {
+            Storage::Device(device) => device.note_reads(),
+        }
+    }
+
+    /// Notes from now on which operations there are that can fail.
+    pub fn note_ops(&mut self) {
+        match self {
+            Storage::Device(device) => device.note_ops(),
+        }
+    }
+
+    /// Draws what a power cut now would leave.
+    pub fn draw_crash(&mut self) -> CrashState {
+        match self {
+            Storage::Device(device) => device.draw_crash(),
+        }
+    }
+
+    /// Ends the process run. A killed process loses nothing, whatever `state` says; a power cut leaves what `state` says.
+    ///
+    /// # Errors
+    /// If the storage could not have left this. Nothing has changed then.
+    pub fn crash(
+        &mut self,
+        now: Nanos,
+        kind: CrashKind,
+        state: &CrashState,
+    ) -> Result<CrashReport, CrashError> {
+        match self {
+            Storage::Device(device) => device.crash(now, kind, state),
+        }
+    }
+
+    /// What tells apart what two killed processes leave at this moment: what reads return, and what a later power cut may still lose.
+    #[must_use]
+    pub fn hash_if_killed(&self, now: Nanos) -> u128 {
+        match self {
+            Storage::Device(device) => killed::device_hash(device, now),
+        }
+    }
+}
+
+impl CrashStates for Storage {
+    fn effects(&self) -> Effects {
+        match self {
+            Storage::Device(device) => device.effects(),
+        }
+    }
+
+    fn roles(&self, most: usize) -> Vec<(u64, Role)> {
+        match self {
+            Storage::Device(device) => device.roles(most),
+        }
+    }
+
+    fn is_syncing(&self) -> bool {
+        match self {
+            Storage::Device(device) => device.is_flushing(),
+        }
+    }
+
+    fn check_crash(&self, state: &CrashState) -> Result<(), CrashError> {
+        match self {
+            Storage::Device(device) => device.check_crash(state),
+        }
+    }
+
+    fn image_hash_after(&self, state: &CrashState) -> Result<u128, CrashError> {
+        match self {
+            Storage::Device(device) => device.image_hash_after(state),
+        }
+    }
+}
