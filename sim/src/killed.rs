@@ -1,7 +1,26 @@
-//! What a killed process leaves, as a hash: what reads return, and what is still in the cache of a device that kept its power.
+//! What a killed process leaves, as a hash: what reads return, and what a later power cut may still lose.
 
+use kvsim_fs::FileSystem;
 use kvsim_simdisk::{CrashKind, CrashState, Device, Nanos, PendingKind};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// That of a file system.
+pub(crate) fn files_hash(files: &FileSystem, now: Nanos) -> u128 {
+    let mut files = files.clone();
+    let killed = files.crash(now, CrashKind::Process, &CrashState::default());
+    if killed.is_err() {
+        return 0;
+    }
+    let image = files.image_hash();
+    if files.pending().is_empty() {
+        return image;
+    }
+    let mut hash = Xxh3::new();
+    hash.update(&image.to_le_bytes());
+    hash.update(&files.durable_hash().to_le_bytes());
+    hash.update(&files.pending_hash().to_le_bytes());
+    hash.digest128()
+}
 
 /// That of a device.
 pub(crate) fn device_hash(device: &Device, now: Nanos) -> u128 {

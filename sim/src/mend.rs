@@ -53,7 +53,9 @@ pub struct Mend {
 
 impl Mend {
     pub(crate) fn apply(&self, storage: &mut Storage) {
-        let Storage::Device(device) = storage;
+        let Storage::Device(device) = storage else {
+            return;
+        };
         match (self.effort, self.place) {
             (Effort::WriteThrough, Place::Submitted(op)) => device.harden(op),
             (Effort::Aside, Place::Submitted(op)) => device.set_aside(op, false),

@@ -1,10 +1,12 @@
 //! What a guest stores in: a device or files. The world, and whoever explores, make no difference between the two where none is needed.
 
+use kvsim_fs::{FileFault, FileFaultCount, FileSystem, PAGE_BYTES, SECTOR_BYTES};
 use kvsim_simdisk::{
     Capabilities, Completion, CrashError, CrashKind, CrashReport, CrashState, CrashStates, Device,
-    Effects, Failures, FaultCounts, FaultKind, Nanos, Op, OpId, OpNote, Role, ScriptedFault,
+    Effects, Failures, FaultCount, FaultKind, Nanos, Op, OpId, Role,
 };
 
+use crate::fault::{StorageFault, file_failure};
 use crate::killed;
 
 /// The storage of a world. Cloning is cheap: contents are shared until written.
@@ -12,6 +14,8 @@ use crate::killed;
 pub enum Storage {
     /// A block device.
     Device(Device),
+    /// A file system.
+    Files(FileSystem),
 }
 
 impl Storage {
@@ -20,6 +24,16 @@ impl Storage {
     pub fn device(&self) -> Option<&Device> {
         match self {
             Storage::Device(device) => Some(device),
+            Storage::Files(_) => None,
+        }
+    }
+
+    /// The file system, if it is one.
+    #[must_use]
+    pub fn files(&self) -> Option<&FileSystem> {
+        match self {
+            Storage::Device(_) => None,
+            Storage::Files(files) => Some(files),
         }
     }
 
@@ -28,6 +42,7 @@ impl Storage {
     pub fn changes(&self) -> u64 {
         match self {
             Storage::Device(device) => device.changes(),
+            Storage::Files(files) => files.changes(),
         }
     }
 
@@ -36,6 +51,7 @@ impl Storage {
     pub fn contents(&self) -> u64 {
         match self {
             Storage::Device(device) => device.contents(),
+            Storage::Files(files) => files.changes(),
         }
     }
 
@@ -44,6 +60,7 @@ impl Storage {
     pub fn pending_ids(&self) -> Vec<u64> {
         match self {
             Storage::Device(device) => device.pending().iter().map(|write| write.id).collect(),
+            Storage::Files(files) => files.pending().iter().map(|step| step.id).collect(),
         }
     }
 
@@ -52,6 +69,7 @@ impl Storage {
     pub fn pending_count(&self) -> usize {
         match self {
             Storage::Device(device) => device.pending().len(),
+            Storage::Files(files) => files.pending().len(),
         }
     }
 
@@ -72,6 +90,7 @@ impl Storage {
     pub fn next_op(&self) -> u64 {
         match self {
             Storage::Device(device) => device.next_op(),
+            Storage::Files(files) => files.ops(),
         }
     }
 
@@ -80,6 +99,11 @@ impl Storage {
     pub fn failures(&self) -> Failures {
         match self {
             Storage::Device(device) => device.failures(),
+            Storage::Files(files) => Failures {
+                reads: files.stats().failed_reads,
+                writes: 0,
+                flushes: files.stats().failed_syncs,
+            },
         }
     }
 
@@ -88,6 +112,7 @@ impl Storage {
     pub fn power_cuts(&self) -> u64 {
         match self {
             Storage::Device(device) => device.power_cuts(),
+            Storage::Files(files) => files.power_cuts(),
         }
     }
 
@@ -96,6 +121,8 @@ impl Storage {
     pub fn damaged_sectors(&self) -> u64 {
         match self {
             Storage::Device(device) => device.damaged_sectors(),
+            // Nobody knows what of it was written anew since.
+            Storage::Files(files) => files.counts().lies(),
         }
     }
 
@@ -104,6 +131,7 @@ impl Storage {
     pub fn capacity_bytes(&self) -> u64 {
         match self {
             Storage::Device(device) => device.image().len_bytes(),
+            Storage::Files(files) => files.config().capacity_bytes,
         }
     }
 
@@ -112,6 +140,7 @@ impl Storage {
     pub fn made_durable_at(&self) -> Option<Nanos> {
         match self {
             Storage::Device(device) => device.made_durable_at(),
+            Storage::Files(_) => None,
         }
     }
 
@@ -120,6 +149,7 @@ impl Storage {
     pub fn slowest_ns(&self) -> Nanos {
         match self {
             Storage::Device(device) => device.slowest_ns(),
+            Storage::Files(_) => 0,
         }
     }
 
@@ -128,30 +158,74 @@ impl Storage {
     pub fn harmed(&self) -> &[Nanos] {
         match self {
             Storage::Device(device) => device.harmed(),
+            Storage::Files(_) => &[],
         }
     }
 
-    /// The reads, writes and flushes since they are noted.
+    /// How often a fault of this kind has fired; in a file system, what comes closest to it.
     #[must_use]
-    pub fn noted_ops(&self) -> &[OpNote] {
-        match self {
-            Storage::Device(device) => device.noted_ops(),
+    pub fn fired(&self, kind: FaultKind) -> u64 {
+        let files = match self {
+            Storage::Device(device) => return device.counts().get(kind).fired,
+            Storage::Files(files) => files,
+        };
+        let fired = |kind: FileFault| files.counts().get(kind).fired;
+        match kind {
+            FaultKind::FlushLie => fired(FileFault::SyncLie),
+            FaultKind::BitRot => fired(FileFault::BitRot),
+            FaultKind::ReadError => fired(FileFault::ReadError),
+            FaultKind::FlushError => fired(FileFault::SyncError),
+            FaultKind::NoSpace => {
+                fired(FileFault::NoSpaceWrite)
+                    + fired(FileFault::NoSpaceAllocate)
+                    + fired(FileFault::NoSpaceSync)
+            }
+            _ => 0,
         }
     }
 
-    /// Faults possible and fired so far.
+    /// Lies of any kind.
     #[must_use]
-    pub fn counts(&self) -> &FaultCounts {
+    pub fn lies(&self) -> u64 {
         match self {
-            Storage::Device(device) => device.counts(),
+            Storage::Device(device) => device.counts().lies(),
+            Storage::Files(files) => files.counts().lies(),
         }
     }
 
-    /// The faults that befell operations so far, in the form that a script takes.
+    /// The name of each kind of fault, how often it was possible and how often it fired.
     #[must_use]
-    pub fn fired_script(&self) -> &[ScriptedFault] {
+    pub fn fault_counts(&self) -> Vec<(&'static str, FaultCount)> {
         match self {
-            Storage::Device(device) => device.fired_script(),
+            Storage::Device(device) => {
+                let counts = device.counts().iter();
+                counts.map(|(kind, count)| (kind.name(), count)).collect()
+            }
+            Storage::Files(files) => {
+                let counts = files.counts().iter();
+                let same = |count: FileFaultCount| FaultCount {
+                    possible: count.possible,
+                    fired: count.fired,
+                };
+                counts
+                    .map(|(kind, count)| (kind.name(), same(count)))
+                    .collect()
+            }
+        }
+    }
+
+    /// The faults that befell operations so far, from the one of this place on, in the form that a script takes.
+    #[must_use]
+    pub fn fired_script(&self, from: usize) -> Vec<StorageFault> {
+        match self {
+            Storage::Device(device) => {
+                let fired = device.fired_script().iter().skip(from);
+                fired.cloned().map(StorageFault::from).collect()
+            }
+            Storage::Files(files) => {
+                let fired = files.fired_script().iter().skip(from);
+                fired.cloned().map(StorageFault::from).collect()
+            }
         }
     }
 
@@ -160,6 +234,13 @@ impl Storage {
     pub fn written_and_synced(&self) -> (u64, u64) {
         match self {
             Storage::Device(device) => (device.stats().written_bytes, device.stats().flushes),
+            Storage::Files(files) => {
+                let stats = files.stats();
+                (
+                    stats.written_bytes,
+                    stats.file_syncs + stats.directory_syncs,
+                )
+            }
         }
     }
 
@@ -168,6 +249,7 @@ impl Storage {
     pub fn sync_only_orders(&self) -> bool {
         match self {
             Storage::Device(device) => device.flush_only_orders(),
+            Storage::Files(_) => false,
         }
     }
 
@@ -176,6 +258,7 @@ impl Storage {
     pub fn is_faultless(&self) -> bool {
         match self {
             Storage::Device(device) => device.is_faultless(),
+            Storage::Files(files) => files.is_faultless(),
         }
     }
 
@@ -184,6 +267,7 @@ impl Storage {
     pub fn image_hash(&self) -> u128 {
         match self {
             Storage::Device(device) => device.image_hash(),
+            Storage::Files(files) => files.image_hash(),
         }
     }
 
@@ -191,6 +275,19 @@ impl Storage {
     pub(crate) fn info(&self) -> Capabilities {
         match self {
             Storage::Device(device) => device.capabilities(),
+            // What a guest on files may want to know of what lies below them.
+            Storage::Files(files) => Capabilities {
+                sector_bytes: SECTOR_BYTES,
+                physical_block_bytes: u32::try_from(PAGE_BYTES).expect("a page is short"),
+                capacity_bytes: files.config().capacity_bytes,
+                max_capacity_bytes: files.config().capacity_bytes,
+                volatile_cache: true,
+                fua: false,
+                discard: false,
+                barrier: false,
+                atomic_write_bytes: u64::from(SECTOR_BYTES),
+                atomic_boundary_bytes: 0,
+            },
         }
     }
 
@@ -198,12 +295,14 @@ impl Storage {
     pub(crate) fn next_completion_at(&self) -> Option<Nanos> {
         match self {
             Storage::Device(device) => device.next_completion_at(),
+            Storage::Files(_) => None,
         }
     }
 
     pub(crate) fn complete_next(&mut self) -> Option<Completion> {
         match self {
             Storage::Device(device) => device.complete_next(),
+            Storage::Files(_) => None,
         }
     }
 
@@ -213,6 +312,7 @@ impl Storage {
             Storage::Device(device) => device
                 .submit(now, tag, op)
                 .map_err(|error| format!("no device takes: {error}")),
+            Storage::Files(_) => Err("a guest on files cannot submit".to_owned()),
         }
     }
 
@@ -220,6 +320,11 @@ impl Storage {
     pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
         match self {
             Storage::Device(device) => device.fail_nth(kind, n),
+            Storage::Files(files) => {
+                if let Some(kind) = file_failure(kind) {
+                    files.fail_nth(kind, n);
+                }
+            }
         }
     }
 
@@ -227,6 +332,7 @@ impl Storage {
     pub fn note_reads(&mut self) {
         match self {
             Storage::Device(device) => device.note_reads(),
+            Storage::Files(files) => files.note_reads(),
         }
     }
 
@@ -234,6 +340,7 @@ impl Storage {
     pub fn note_ops(&mut self) {
         match self {
             Storage::Device(device) => device.note_ops(),
+            Storage::Files(files) => files.note_ops(true),
         }
     }
 
@@ -241,6 +348,7 @@ impl Storage {
     pub fn draw_crash(&mut self) -> CrashState {
         match self {
             Storage::Device(device) => device.draw_crash(),
+            Storage::Files(files) => files.draw_crash(),
         }
     }
 
@@ -256,6 +364,7 @@ impl Storage {
     ) -> Result<CrashReport, CrashError> {
         match self {
             Storage::Device(device) => device.crash(now, kind, state),
+            Storage::Files(files) => files.crash(now, kind, state),
         }
     }
 
@@ -264,6 +373,7 @@ impl Storage {
     pub fn hash_if_killed(&self, now: Nanos) -> u128 {
         match self {
             Storage::Device(device) => killed::device_hash(device, now),
+            Storage::Files(files) => killed::files_hash(files, now),
         }
     }
 }
@@ -272,30 +382,35 @@ impl CrashStates for Storage {
     fn effects(&self) -> Effects {
         match self {
             Storage::Device(device) => device.effects(),
+            Storage::Files(files) => files.effects(),
         }
     }
 
     fn roles(&self, most: usize) -> Vec<(u64, Role)> {
         match self {
             Storage::Device(device) => device.roles(most),
+            Storage::Files(files) => files.roles(most),
         }
     }
 
     fn is_syncing(&self) -> bool {
         match self {
             Storage::Device(device) => device.is_flushing(),
+            Storage::Files(files) => files.is_syncing(),
         }
     }
 
     fn check_crash(&self, state: &CrashState) -> Result<(), CrashError> {
         match self {
             Storage::Device(device) => device.check_crash(state),
+            Storage::Files(files) => files.check_crash(state),
         }
     }
 
     fn image_hash_after(&self, state: &CrashState) -> Result<u128, CrashError> {
         match self {
             Storage::Device(device) => device.image_hash_after(state),
+            Storage::Files(files) => CrashStates::image_hash_after(files, state),
         }
     }
 }

@@ -9,16 +9,18 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment};
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
-    FaultKind, Nanos, OpId, ScriptedFault,
+    FaultKind, Nanos, OpId,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::api::{Reply, Request, RequestId};
-use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
+use crate::guest::{Call, Guest, GuestLimits, Needs, OpenConfig, OutItem, Outbox, Program};
 use crate::mend::{Effort, Mend, Place};
 use crate::notes::{Asked, Cut, FiredFault};
+use crate::steps::describe as describe_step;
 use crate::storage::Storage;
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
@@ -32,6 +34,8 @@ pub struct WorldConfig {
     pub device: DeviceConfig,
     /// Its liberties.
     pub faults: FaultConfig,
+    /// The file system, of a program that uses files; device and faults count for nothing then.
+    pub files: FileConfig,
     /// What a guest may use up.
     pub limits: GuestLimits,
     /// Virtual time of one unit of fuel, in picoseconds.
@@ -87,6 +91,11 @@ pub struct World {
     /// How often each mark of the guest was reached.
     marks: Vec<u64>,
     trace: Trace,
+    /// Of a guest that uses files: when its last call began, and what is being synced.
+    called_at: Nanos,
+    syncing: Option<String>,
+    /// Whether the steps of a file system are events.
+    has_steps: bool,
     /// What the host does for the guest; nothing as a rule.
     mends: Vec<Mend>,
     /// Operations that have completed and that answers wait for.
@@ -169,6 +178,9 @@ impl Moment {
             incarnation: self.incarnation,
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Off),
+            called_at: self.now,
+            syncing: None,
+            has_steps: true,
             mends: Vec::new(),
             awaited: BTreeSet::new(),
         })
@@ -181,8 +193,11 @@ impl World {
     /// # Errors
     /// If device or faults are impossible.
     pub fn new(program: Arc<dyn Program>, config: WorldConfig) -> Result<World, WorldError> {
-        let device = Device::new(&config.device, &config.faults, config.seed)?;
-        let storage = Storage::Device(device);
+        let seed = config.seed;
+        let storage = match program.needs() {
+            Needs::Device => Storage::Device(Device::new(&config.device, &config.faults, seed)?),
+            Needs::Files => Storage::Files(FileSystem::new(&config.files, seed)?),
+        };
         let trace = Trace::new(config.trace);
         Ok(World {
             program,
@@ -204,6 +219,9 @@ impl World {
             incarnation: 0,
             marks: Vec::new(),
             trace,
+            called_at: 0,
+            syncing: None,
+            has_steps: true,
             mends: Vec::new(),
             awaited: BTreeSet::new(),
         })
@@ -217,6 +235,17 @@ impl World {
     /// Lets the storage note from now on what is read.
     pub fn note_reads(&mut self) {
         self.storage.note_reads();
+    }
+
+    /// Lets the steps of a file system be no events from the next opening on: for process runs that nobody cuts.
+    pub fn without_steps(&mut self) {
+        self.has_steps = false;
+    }
+
+    /// Whether what the guest does in this process run depends on the time or on random numbers.
+    #[must_use]
+    pub fn asked_time(&self) -> bool {
+        self.guest.as_ref().is_some_and(|guest| guest.asked_time())
     }
 
     /// Notes from now on which reads, writes and flushes the storage is asked for.
@@ -329,7 +358,15 @@ impl World {
                 incarnation: self.incarnation,
             },
         );
-        let started = self.program.start(&self.config.limits);
+        let limits = &self.config.limits;
+        let started = match &mut self.storage {
+            Storage::Device(_) => self.program.start(limits),
+            Storage::Files(files) => {
+                files.note_moments(self.has_steps);
+                files.set_now(self.now);
+                self.program.start_on(limits, files)
+            }
+        };
         self.guest = Some(started.inspect_err(|error| self.trace.push(self.now, fault(error)))?);
         self.outstanding = 1;
         self.hand_in(0);
@@ -395,6 +432,10 @@ impl World {
         }
         if let Some(item) = self.outbox.pop_front() {
             self.events += 1;
+            if let OutItem::Step(moment) = item {
+                self.take_step(*moment);
+                return Ok(Step::Event);
+            }
             self.now = self.now.max(self.cpu_free_at);
             return self.let_out(item);
         }
@@ -487,6 +528,7 @@ impl World {
             notes.cuts.push(cut.after(&report));
         }
         self.guest = None;
+        self.syncing = None;
         self.arrivals.clear();
         self.outbox.clear();
         self.wake_at = None;
@@ -514,6 +556,7 @@ impl World {
             outbox: VecDeque::new(),
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
+            syncing: None,
             mends: Vec::new(),
             awaited: BTreeSet::new(),
             handed_in: VecDeque::new(),
@@ -537,8 +580,40 @@ impl World {
         }
     }
 
+    /// A step of the file system has happened, in the middle of the last call.
+    fn take_step(&mut self, moment: FileMoment) {
+        let at = self.called_at.saturating_add(moment.after_ns);
+        self.now = self.now.max(at.min(self.cpu_free_at));
+        if self.trace.is_on() {
+            let said = describe_step(&moment.step, &moment.files, &mut self.syncing);
+            let step = TraceEvent::Step {
+                op: said.op,
+                kind: said.kind,
+                what: said.words,
+                hash: said.hash,
+            };
+            self.trace.push(self.now, step);
+        }
+        self.storage = Storage::Files(moment.files);
+        self.note_faults();
+        self.catch_up();
+    }
+
+    /// Once no step of a call is to come any more, the storage is what the guest works on: what reads have met is known by then.
+    fn catch_up(&mut self) {
+        let is_step = |item: &OutItem| matches!(item, OutItem::Step(_));
+        let live = self.guest.as_ref().and_then(|guest| guest.files());
+        if let Some(live) = live
+            && !self.outbox.iter().any(is_step)
+        {
+            self.storage = Storage::Files(live.clone());
+            self.note_faults();
+        }
+    }
+
     fn let_out(&mut self, item: OutItem) -> Result<Step, GuestError> {
         match item {
+            OutItem::Step(moment) => self.take_step(*moment),
             OutItem::Submit { tag, op } => {
                 let (kind, offset, len_bytes, hash) = describe(&op, self.trace.is_on());
                 self.mend_at(Place::Submitting(self.storage.next_op()));
@@ -592,13 +667,10 @@ impl World {
     fn note_faults(&mut self) {
         let event = self.trace.len().saturating_sub(1);
         if let Some(notes) = self.trace.notes_mut() {
-            let fired = self.storage.fired_script().iter().skip(notes.faults.len());
-            let noted = |fault: &ScriptedFault| FiredFault {
-                event,
-                fault: fault.clone(),
-            };
-            let new: Vec<FiredFault> = fired.map(noted).collect();
-            notes.faults.extend(new);
+            let fired = self.storage.fired_script(notes.faults.len()).into_iter();
+            notes
+                .faults
+                .extend(fired.map(|fault| FiredFault { event, fault }));
         }
     }
 
@@ -643,6 +715,7 @@ impl World {
     fn call(&mut self, call: Call<'_>) -> Result<(), GuestError> {
         let guest = self.guest.as_mut().expect("an incarnation is under way");
         let mut out = Outbox::from(std::mem::take(&mut self.outbox));
+        self.called_at = self.now;
         let ended = guest.call(self.now, call, &mut out);
         self.outbox = out.into();
         for &mark in guest.reached() {
@@ -670,6 +743,7 @@ impl World {
                         wake_at: end.wake_at,
                     },
                 );
+                self.catch_up();
                 Ok(())
             }
             Err(verdict) => Err(self.end(verdict)),

@@ -29,8 +29,8 @@ impl RunFaults {
             read_failures: failures.reads,
             write_failures: failures.writes,
             flush_failures: failures.flushes,
-            no_space: storage.counts().get(FaultKind::NoSpace).fired,
-            lies: storage.counts().lies(),
+            no_space: storage.fired(FaultKind::NoSpace),
+            lies: storage.lies(),
         }
     }
 
@@ -97,7 +97,7 @@ impl DeviceTruth {
     /// The storage's own word; `start` is what had happened to it when the guest was started.
     #[must_use]
     pub fn of(storage: &Storage, start: RunFaults) -> DeviceTruth {
-        let fired = |kind| storage.counts().get(kind).fired;
+        let fired = |kind| storage.fired(kind);
         DeviceTruth {
             flush_lies: fired(FaultKind::FlushLie),
             lost_writes: fired(FaultKind::LostWrite),

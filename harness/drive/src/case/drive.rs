@@ -98,8 +98,8 @@ pub fn drive_on(
     course: Course<'_>,
 ) -> Result<Driven, Stop> {
     let mut config = setup::world_config(scenario, &**program, seed, trace);
-    config.faults.script.extend(case.faults.iter().cloned());
-    let lies = setup::lies(&config.faults);
+    setup::add_script(&mut config, &case.faults);
+    let lies = setup::lies(scenario, &case.faults);
     let oracle = setup::oracle_config(scenario, &**program, lies);
     let mut world = World::new(Arc::clone(program), config)
         .map_err(|error| Stop::Invalid(error.to_string()))?;

@@ -67,7 +67,7 @@ impl Life {
         let config = setup::world_config(scenario, program.as_ref(), seed, trace);
         let world = World::new(Arc::clone(program), config)
             .map_err(|error| Halt::Invalid(error.to_string()))?;
-        let lies = setup::lies(&scenario.faults);
+        let lies = setup::lies(scenario, &[]);
         let config = setup::oracle_config(scenario, program.as_ref(), lies);
         let workload = Workload::new(&scenario.workload, seed)
             .map_err(|error| Halt::Invalid(error.to_string()))?

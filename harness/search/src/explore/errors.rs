@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use kvsim_simdisk::{CrashKind, FaultKind, ScriptedFault};
+use kvsim_sim::StorageFault;
+use kvsim_simdisk::{CrashKind, FaultKind};
 
 use super::judge::Task;
 use super::point::crash;
@@ -76,9 +77,9 @@ fn recover_failing(
     toll.add(&failing.world, before);
     toll.undecided += failing.undecided;
     let (mut world, mut oracle, ()) = failing.end();
-    let script = world.storage().fired_script().iter();
-    let script: Vec<ScriptedFault> = script.filter(|it| it.op >= first_op).cloned().collect();
-    if !script.iter().any(|it| it.kind == fault) {
+    let script = world.storage().fired_script(0).into_iter();
+    let script: Vec<StorageFault> = script.filter(|it| it.op() >= first_op).collect();
+    if !script.iter().any(|it| it.is_failure(fault)) {
         return Ok(Failed::Never);
     }
     case.faults.extend(script);

@@ -149,7 +149,9 @@ fn judge(
     };
     // A device that kept its power may still be at work, so its contents do not say all.
     let is_mere = then == Then::Nothing && kind == CrashKind::Power;
-    let bytes = is_mere.then(|| Before::of(world.storage())).flatten();
+    let bytes = is_mere
+        .then(|| Before::of(world.storage(), world.now()))
+        .flatten();
     if let Some(bytes) = &bytes {
         if let Some(number) = known.find(bytes)
             && is_legal(scenario, task, known.transcript(number))
@@ -206,8 +208,8 @@ fn judge(
     match then {
         Then::Nothing => {
             let transcript = next.take_transcript();
-            let storage = next.world.storage();
-            let kept = transcript.map(|transcript| known.keep(bytes, storage, transcript));
+            let world = &next.world;
+            let kept = transcript.map(|transcript| known.keep(bytes, world, transcript));
             (legal(None, 1), kept)
         }
         Then::Deeper => {

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use kvsim_sim::Moment;
-use kvsim_simdisk::{CrashKind, CrashState, ScriptedFault};
+use kvsim_sim::{Moment, StorageFault};
+use kvsim_simdisk::{CrashKind, CrashState};
 use xxhash_rust::xxh3::Xxh3;
 
 use kvsim_drive::case::{Phase, Seen, Watch};
@@ -29,7 +29,7 @@ pub(crate) struct Lived {
     /// Crashes before it.
     pub(crate) crashes: u64,
     /// What was made to befall the device in the life that is recorded.
-    pub(crate) faults: Vec<ScriptedFault>,
+    pub(crate) faults: Vec<StorageFault>,
 }
 
 /// How a life ended.

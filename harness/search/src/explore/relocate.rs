@@ -96,8 +96,8 @@ impl<'a> Course<'a> {
         let scenario = setting.scenario;
         let seed = scenario.run.seeds.start;
         let mut config = setup::world_config(scenario, &**setting.program, seed, TraceMode::Off);
-        config.faults.script.extend(case.faults.iter().cloned());
-        let lies = setup::lies(&config.faults);
+        setup::add_script(&mut config, &case.faults);
+        let lies = setup::lies(scenario, &case.faults);
         Some(Course {
             setting,
             world: World::new(Arc::clone(setting.program), config).ok()?,

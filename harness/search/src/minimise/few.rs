@@ -39,7 +39,7 @@ impl Shrinking<'_> {
         if all.len() <= SMALL_REQUESTS {
             return best;
         }
-        let is_faulty = !self.scenario.faults.script.is_empty() || !best.faults.is_empty();
+        let is_faulty = !self.scenario.script().is_empty() || !best.faults.is_empty();
         if !is_faulty
             && let Some(found) = self.condensed(&best)
             && found.requests() < best.requests()
