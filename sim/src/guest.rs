@@ -98,13 +98,20 @@ pub trait Program: Send + Sync {
     /// # Errors
     /// If the instance cannot be made.
     fn start(&self, limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError>;
-    /// A fresh instance of a program that needs files, on a copy of these.
+    /// The same of a program that uses files: the instance works on a copy of this file system, of which it keeps the settings of what is noted. In
+    /// each call it says what time it is ([`FileSystem::set_now`]), lets out the [moments](FileSystem::take_moments), and takes the time that its
+    /// calls took ([`FileSystem::take_elapsed_ns`]) at the end.
     ///
     /// # Errors
-    /// If the instance cannot be made, or the program needs a device.
-    fn start_on(&self, limits: &GuestLimits, files: &FileSystem) -> Result<Box<dyn Guest>, GuestError> {
+    /// If the instance cannot be made; always if the program needs a device.
+    fn start_on(
+        &self,
+        limits: &GuestLimits,
+        files: &FileSystem,
+    ) -> Result<Box<dyn Guest>, GuestError> {
         let _ = (limits, files);
-        Err(GuestError::Host(format!("{} needs a device, and not files", self.name())))
+        let why = format!("{} uses no files", self.name());
+        Err(GuestError::Host(why))
     }
 }
 
@@ -116,6 +123,16 @@ pub trait Guest: Send {
     /// What the guest did wrong. It must not be called again then.
     fn call(&mut self, now: Nanos, call: Call<'_>, out: &mut Outbox)
     -> Result<CallEnd, GuestError>;
+
+    /// The files as they are after the last call, of a guest that uses files.
+    fn files(&self) -> Option<&FileSystem> {
+        None
+    }
+
+    /// Whether anything it did in this process run depends on the time or on random numbers.
+    fn asked_time(&self) -> bool {
+        false
+    }
 
     /// The numbers of the marks that the last call reached, in order; each is one of its program's.
     fn reached(&self) -> &[u32] {
@@ -182,7 +199,7 @@ pub enum OutItem {
         /// What to do.
         op: Op,
     },
-    /// A step of the file system, and the file system after it.
+    /// A step of the file system, with a copy of it right after: what a cut there begins from.
     Step(Box<Moment>),
     /// An answer.
     Reply(Reply),
@@ -194,6 +211,31 @@ pub enum OutItem {
         text: String,
     },
 }
+
+impl PartialEq for OutItem {
+    /// Of steps: whether they are the same step at the same time.
+    fn eq(&self, other: &OutItem) -> bool {
+        match (self, other) {
+            (OutItem::Submit { tag, op }, OutItem::Submit { tag: tags, op: ops }) => {
+                tag == tags && op == ops
+            }
+            (OutItem::Step(one), OutItem::Step(other)) => {
+                one.step == other.step && one.after_ns == other.after_ns
+            }
+            (OutItem::Reply(one), OutItem::Reply(other)) => one == other,
+            (
+                OutItem::Log { level, text },
+                OutItem::Log {
+                    level: others,
+                    text: other,
+                },
+            ) => level == others && text == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for OutItem {}
 
 /// What the guest is told of its device.
 pub type DeviceInfo = Capabilities;

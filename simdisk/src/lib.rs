@@ -16,6 +16,7 @@ mod counts;
 mod crash;
 mod damage;
 mod device;
+mod effects;
 mod harm;
 mod inject;
 mod medium;
@@ -31,8 +32,8 @@ pub use config::{
 pub use counts::{DeviceStats, Failures, FaultCount, FaultCounts, FaultKind};
 pub use device::Device;
 pub use kvsim_crash::{
-    CrashError, CrashKind, CrashReport, CrashState, Excerpt, Image, Nanos, Sectors, Survivor,
-    Tears, rng,
+    CrashError, CrashKind, CrashReport, CrashState, CrashStates, Effect, Effects, Excerpt,
+    FileRole, Image, Nanos, Role, Sectors, Survivor, Tears, rng,
 };
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};

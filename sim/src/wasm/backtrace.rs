@@ -11,18 +11,11 @@ const FUNCTIONS_MAX: usize = 16;
 /// Longer names are cut.
 const NAME_CHARS_MAX: usize = 200;
 
-/// The functions that were running when a call ended with this error, innermost first. Nothing of a module without names: numbers of functions help nobody.
-#[must_use]
-pub fn stack(error: &Error) -> Stack {
-    error
-        .downcast_ref::<WasmBacktrace>()
-        .map(of_backtrace)
-        .unwrap_or_default()
-}
-
-/// The same of a backtrace that was taken in a call of the host.
-#[must_use]
-pub fn of_backtrace(backtrace: &WasmBacktrace) -> Stack {
+/// The functions that were running, innermost first. Nothing of a module without names: numbers of functions help nobody.
+pub(super) fn stack(error: &Error) -> Stack {
+    let Some(backtrace) = error.downcast_ref::<WasmBacktrace>() else {
+        return Stack::default();
+    };
     let frames = backtrace.frames().iter();
     let named = frames.filter_map(|frame| frame.func_name().map(readable));
     Stack(named.take(FUNCTIONS_MAX).collect())

@@ -110,6 +110,9 @@ impl Driver {
         }
         let ended = ended?;
         self.now += ended.elapsed_ns + ended.fuel / 4;
+        if let Some(files) = guest.files() {
+            self.files = files.clone();
+        }
         self.guest = Some(guest);
         let reply = reply.expect("each request has a reply");
         self.say(|| format!("  = {} ({} fuel, {} ns of files)", answer(&reply), ended.fuel, ended.elapsed_ns));
@@ -118,6 +121,7 @@ impl Driver {
 
     fn open(&mut self) -> Result<Reply, GuestError> {
         self.say(|| "open".to_owned());
+        self.files.note_moments(!self.quiet);
         self.guest = Some(self.program.start_files(&self.limits, &self.files)?);
         let config = self.config.clone();
         self.call(Call::Open(&config))
@@ -360,7 +364,7 @@ fn session(driver: &mut Driver, arguments: &Arguments) -> Result<Expected, Failu
     println!("told of time and chance: {:?}", guest.told());
     driver.guest = Some(guest);
     let closed = driver.ask(Request::Close)?;
-    driver.guest = None;
+    driver.crash(CrashKind::Process);
     if closed.status != Status::Ok {
         return Err(Failure::Wrong(format!("close was answered {}", answer(&closed))));
     }

@@ -63,12 +63,27 @@ impl CallTrace {
     }
 }
 
+/// A name as its author wrote it. Go writes `main.(*engine).commit` as `main.__engine_.commit` into a module.
+pub(crate) fn readable(name: &str) -> String {
+    let name = kvsim_sim::sandbox::readable(name);
+    let Some((package, rest)) = name.split_once(".__") else {
+        return name;
+    };
+    match rest.split_once("_.") {
+        Some((receiver, method)) => format!("{package}.(*{receiver}).{method}"),
+        None => name,
+    }
+}
+
+/// A verdict names no more functions.
+const FUNCTIONS_MAX: usize = 24;
+
 /// The functions of a backtrace.
 pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
     let mut frames = Vec::new();
     for frame in backtrace.frames() {
         let code_offset = frame.func_offset().zip(frame.module_offset()).map(|(_, offset)| offset);
-        let named = frame.func_name().map(kvsim_sim::sandbox::readable);
+        let named = frame.func_name().map(readable);
         let function = named.unwrap_or_else(|| format!("function {}", frame.func_index()));
         if frame.symbols().is_empty() {
             frames.push(Frame {
@@ -81,7 +96,7 @@ pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
         }
         // A compiler that inlines gives several functions for one frame, innermost first.
         for symbol in frame.symbols() {
-            let named = symbol.name().map(kvsim_sim::sandbox::readable);
+            let named = symbol.name().map(readable);
             frames.push(Frame {
                 function: named.unwrap_or_else(|| function.clone()),
                 file: symbol.file().map(str::to_owned),
@@ -95,5 +110,17 @@ pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
 
 /// The names alone, as verdicts carry them.
 pub(crate) fn stack(frames: &[Frame]) -> Stack {
-    Stack(frames.iter().map(ToString::to_string).collect())
+    Stack(frames.iter().take(FUNCTIONS_MAX).map(ToString::to_string).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::readable;
+
+    #[test]
+    fn methods_of_go_are_readable() {
+        assert_eq!(readable("main.__engine_.commit"), "main.(*engine).commit");
+        assert_eq!(readable("main.handle"), "main.handle");
+        assert_eq!(readable("lib.__init"), "lib.__init");
+    }
 }

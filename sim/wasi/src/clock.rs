@@ -118,7 +118,7 @@ impl Clock {
 /// What a process run was told of time and chance. Two recoveries that read the same and were told the same do the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Told {
-    /// How often it read the real-time clock, or the times of a file.
+    /// How often it read the real-time clock.
     pub real_time_reads: u64,
     /// How often it read another clock.
     pub clock_reads: u64,
@@ -126,9 +126,17 @@ pub struct Told {
     pub random_bytes: u64,
     /// A hash of all these values, in order. 0 if there were none.
     pub hash: u128,
+    /// How often it was told times of a file that are not 0. They count apart: hardly an engine that asks for a file's size looks at them.
+    pub file_time_reads: u64,
 }
 
 impl Told {
+    /// Whether it was told a time or a random number, those of files aside.
+    #[must_use]
+    pub fn is_anything(&self) -> bool {
+        self.real_time_reads + self.clock_reads + self.random_bytes > 0
+    }
+
     pub(crate) fn clock(&mut self, clock: ClockId, value: Nanos) {
         if clock == ClockId::RealTime {
             self.real_time_reads += 1;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use kvsim_crash::Nanos;
+use kvsim_fs::FileSystem;
 use kvsim_sim::{GuestError, Stack};
 use wasmtime::{Caller, Error, InstancePre, Store};
 
@@ -33,6 +34,7 @@ pub(crate) struct Exchange {
     ended: Option<Ended>,
     told: Told,
     traced: BTreeMap<u64, TracedCall>,
+    files: Option<FileSystem>,
 }
 
 /// The fiber's side and the host's side of one command.
@@ -47,17 +49,23 @@ impl Line {
         does(&mut self.exchange.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Says what there is to know between two messages.
+    fn report(&self, host: &Host) {
+        let traced = host.trace.traced.clone();
+        self.with(|it| {
+            it.told = host.told;
+            it.traced = traced;
+            it.files = Some(host.files.clone());
+        });
+    }
+
     /// Called on the fiber when it needs input that is not there: ends the call, waits, and begins the next.
     pub(crate) async fn wait(&self, caller: &mut Caller<'_, Host>) -> Result<(), Error> {
         let left = caller.get_fuel()?;
         let host = caller.data_mut();
         let ended = finish(host, left, Ok(Vec::new()));
-        let (told, traced) = (host.told, host.trace.traced.clone());
-        self.with(|it| {
-            it.ended = Some(ended);
-            it.told = told;
-            it.traced = traced;
-        });
+        self.report(host);
+        self.with(|it| it.ended = Some(ended));
         poll_fn(|_| {
             if self.mailbox.is_ready() {
                 Poll::Ready(())
@@ -84,6 +92,8 @@ pub(crate) struct Command {
     run: Option<Run>,
     waiting: Option<(Box<Store<Host>>, InstancePre<Host>)>,
     traced: BTreeMap<u64, TracedCall>,
+    /// As they are after the last message; nothing before the first.
+    files: Option<FileSystem>,
 }
 
 impl Command {
@@ -93,7 +103,12 @@ impl Command {
             run: None,
             waiting: Some((Box::new(store), program)),
             traced: BTreeMap::new(),
+            files: None,
         }
+    }
+
+    pub(crate) fn files(&self) -> Option<&FileSystem> {
+        self.files.as_ref()
     }
 
     pub(crate) fn told(&self) -> Told {
@@ -133,15 +148,12 @@ impl Command {
                 self.run = None;
                 let answer = Err(after_end(&result, store.data()));
                 let left = store.get_fuel().unwrap_or(0);
-                let (told, traced) = (store.data().told, store.data().trace.traced.clone());
-                self.line.with(|it| {
-                    it.told = told;
-                    it.traced = traced;
-                });
-                finish(store.data_mut(), left, answer)
+                let ended = finish(store.data_mut(), left, answer);
+                self.line.report(store.data());
+                ended
             }
         };
-        self.traced = self.line.with(|it| it.traced.clone());
+        (self.traced, self.files) = self.line.with(|it| (it.traced.clone(), it.files.clone()));
         if ended.answer.is_err() {
             self.run = None;
         }

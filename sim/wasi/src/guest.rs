@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kvsim_crash::Nanos;
+use kvsim_fs::FileSystem;
 use kvsim_sim::sandbox::Expects;
 use kvsim_sim::{Call, CallEnd, Guest, GuestError, OutItem, Outbox};
 
@@ -76,6 +77,17 @@ impl WasiGuest {
 }
 
 impl Guest for WasiGuest {
+    fn files(&self) -> Option<&FileSystem> {
+        match &self.transport {
+            Transport::Reactor(reactor) => Some(reactor.files()),
+            Transport::Command(command) => command.files(),
+        }
+    }
+
+    fn asked_time(&self) -> bool {
+        self.told().is_anything()
+    }
+
     fn call(&mut self, now: Nanos, call: Call<'_>, out: &mut Outbox) -> Result<CallEnd, GuestError> {
         let (message, id, expects, is_idle) = match call {
             Call::Open(config) => (message::open(now, config), 0, Expects::Nothing, false),

@@ -157,7 +157,9 @@ impl Host {
 
     /// Takes over what the file system has done since the last time: its steps, and the time that it took.
     pub(crate) fn take_steps(&mut self) {
-        for moment in self.files.take_moments() {
+        for mut moment in self.files.take_moments() {
+            // The file system counts from when its time was last taken, a step is told by its time within the call.
+            moment.after_ns = moment.after_ns.saturating_add(self.clock.elapsed());
             self.out.push(OutItem::Step(Box::new(moment)));
         }
         let took = self.files.take_elapsed_ns();

@@ -338,12 +338,11 @@ impl WasiProgram {
     fn run(
         &self,
         limits: &GuestLimits,
-        mut files: FileSystem,
+        files: FileSystem,
         instance: &InstancePre<Host>,
         start: Start,
         calls: BTreeSet<u64>,
     ) -> Result<Transport, GuestError> {
-        files.note_moments(true);
         let seed = process_seed(&files);
         let line = matches!(start, Start::Command).then(Line::default);
         let (table, started_ns) = match &start {

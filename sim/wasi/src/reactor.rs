@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kvsim_crash::Nanos;
+use kvsim_fs::FileSystem;
 use kvsim_sim::{GuestError, Stack};
 use wasmtime::{Instance, Memory, Store, TypedFunc};
 
@@ -57,6 +58,10 @@ impl Reactor {
 
     pub(crate) fn told(&self) -> Told {
         self.store.data().told
+    }
+
+    pub(crate) fn files(&self) -> &FileSystem {
+        &self.store.data().files
     }
 
     pub(crate) fn traced(&self) -> &BTreeMap<u64, TracedCall> {

@@ -1,6 +1,6 @@
 //! How a call that ended early becomes a verdict.
 
-use kvsim_sim::sandbox::{first_line, stack};
+use kvsim_sim::sandbox::first_line;
 use kvsim_sim::{GuestError, Stack, Trapped};
 use wasmtime::{Error, Trap, WasmBacktrace};
 
@@ -52,11 +52,6 @@ fn trapped(what: String, stack: &Stack) -> GuestError {
 
 /// The functions that were running; with their files and lines if the engine reads them.
 fn place(error: &Error) -> Stack {
-    let plain = stack(error);
-    if plain.0.is_empty() {
-        // A module without names: the numbers of its functions.
-        let numbers = error.downcast_ref::<WasmBacktrace>().map(calls::frames);
-        return calls::stack(&numbers.unwrap_or_default());
-    }
-    plain
+    let backtrace = error.downcast_ref::<WasmBacktrace>();
+    backtrace.map(|it| calls::stack(&calls::frames(it))).unwrap_or_default()
 }

@@ -9,6 +9,7 @@
 //! - a crash state is a value: it can be drawn, listed, written down, replayed and made smaller.
 
 pub mod config;
+mod effects;
 mod image;
 pub mod ranges;
 mod report;
@@ -17,6 +18,7 @@ mod state;
 pub mod timing;
 
 pub use config::{ConfigError, CrashBias};
+pub use effects::{CrashStates, Effect, Effects, FileRole, Role};
 pub use image::{Excerpt, Image};
 pub use report::{CrashError, CrashReport, Tears};
 pub use state::{CrashKind, CrashState, Fate, Sectors, Survivor};

@@ -75,6 +75,16 @@ impl Injector {
         }
     }
 
+    /// Whether no fault can befall a call from this one on.
+    pub(crate) fn is_idle(&self, op: u64) -> bool {
+        let by_chance = FileFault::ALL
+            .into_iter()
+            .any(|kind| self.config.probability(kind) > 0.0);
+        let spent = self.config.max_fired != 0 && self.fired.len() as u64 >= self.config.max_fired;
+        let by_script = self.config.script.iter().any(|fault| fault.op >= op);
+        self.nth.is_none() && (!by_chance || spent) && !by_script
+    }
+
     pub(crate) fn fail_nth(&mut self, kind: FileFault, n: u64) {
         self.nth = Some((kind, n));
     }

@@ -21,6 +21,7 @@ mod counts;
 mod crash;
 mod descriptors;
 mod directory;
+mod effects;
 mod errno;
 mod file_system;
 mod host;

@@ -180,7 +180,8 @@ impl PendingStep {
     }
 
     /// How many sectors it brings.
-    pub(crate) fn sectors(&self) -> u64 {
+    #[must_use]
+    pub fn sectors(&self) -> u64 {
         match self.kind {
             StepKind::Data { sectors, .. } => u64::from(sectors.count_ones()),
             _ => 0,

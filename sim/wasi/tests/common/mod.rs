@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kvsim_fs::{FileConfig, FileSystem};
 use kvsim_sim::api::{Durability, Reply, Request};
@@ -105,9 +105,11 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(program: &WasiProgram, limits: &GuestLimits, files: &FileSystem) -> Result<Process, GuestError> {
+        let mut files = files.clone();
+        files.note_moments(true);
         Ok(Process {
-            guest: program.start_files(limits, files)?,
-            files: files.clone(),
+            guest: program.start_files(limits, &files)?,
+            files,
             seen: Seen::default(),
             now: 0,
         })
@@ -197,6 +199,13 @@ pub(crate) fn skipped(what: &str, why: &str) {
 
 /// The Go engine of the tests, as a reactor or as a command.
 pub(crate) fn go_engine(is_command: bool) -> Option<Vec<u8>> {
+    static REACTOR: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    static COMMAND: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let built = if is_command { &COMMAND } else { &REACTOR };
+    built.get_or_init(|| build_go_engine(is_command)).clone()
+}
+
+fn build_go_engine(is_command: bool) -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
     let module = folder.path().join("engine.wasm");
     let mut go = Command::new("go");
@@ -211,6 +220,11 @@ pub(crate) fn go_engine(is_command: bool) -> Option<Vec<u8>> {
 
 /// The Rust engine of the tests.
 pub(crate) fn rust_engine() -> Option<Vec<u8>> {
+    static BUILT: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    BUILT.get_or_init(build_rust_engine).clone()
+}
+
+fn build_rust_engine() -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
     let module = folder.path().join("wasm32-wasip1/release/kvsim_test_std.wasm");
     let mut cargo = Command::new(env!("CARGO"));
