@@ -197,7 +197,6 @@ impl FileSystem {
         self.cached = Arc::default();
         self.numbers = Arc::default();
         self.stale = Arc::default();
-        self.late_errors = Arc::default();
         self.gate.clear();
         self.barrier = None;
         self.power_cuts += 1;

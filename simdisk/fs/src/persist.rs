@@ -63,19 +63,23 @@ impl FileSystem {
         self.durable.nodes.get(ino).is_some()
     }
 
-    fn is_ordered(&self, kind: &StepKind, by_write: bool) -> bool {
+    /// Whether a step becomes durable in the order of calls, and if not, whether it enters the journal at some later time.
+    fn order_of(&self, kind: &StepKind, by_write: bool) -> (bool, bool) {
         match self.rules.call_order {
-            CallOrder::None => false,
-            CallOrder::Everything => true,
+            CallOrder::None => (false, false),
+            CallOrder::Everything => (true, false),
             CallOrder::Metadata => match kind {
-                StepKind::Data { .. } | StepKind::Mapped { .. } => false,
-                StepKind::Size { .. } => !by_write || !self.rules.delayed_allocation,
-                _ => true,
+                // Only a block that held no data before changes metadata.
+                StepKind::Data { first, .. } => (false, *first),
+                StepKind::Mapped { .. } => (false, true),
+                StepKind::Size { .. } if by_write && self.rules.delayed_allocation => (false, true),
+                _ => (true, false),
             },
         }
     }
 
     /// Adds a step. `by_write` says that a write has made it, and not a call that is about metadata.
+    #[expect(clippy::too_many_arguments, reason = "a step has so many parts")]
     pub(crate) fn push(
         &mut self,
         op: u64,
@@ -88,7 +92,7 @@ impl FileSystem {
     ) -> u64 {
         let id = self.next_step;
         self.next_step += 1;
-        let ordered = self.is_ordered(&kind, by_write);
+        let (ordered, late) = self.order_of(&kind, by_write);
         if ordered && !kind.is_data() {
             needs.append(&mut self.gate);
         }
@@ -112,6 +116,7 @@ impl FileSystem {
             bytes,
             tearable,
             ordered,
+            late,
             needs,
             behind: self.barrier.clone(),
         };
@@ -473,9 +478,6 @@ impl FileSystem {
         self.live.nodes.set(ino, None);
         if self.cached.contains_key(&ino) {
             Arc::make_mut(&mut self.cached).remove(&ino);
-        }
-        if self.late_errors.contains_key(&ino) {
-            Arc::make_mut(&mut self.late_errors).remove(&ino);
         }
     }
 

@@ -204,7 +204,7 @@ impl FileSystem {
                 }
             }
             let left = max - list.len();
-            for entry in entries.from_cookie(cookie.max(2)).take(left) {
+            for entry in entries.starting_at(cookie.max(2)).take(left) {
                 list.push(DirectoryEntry {
                     next_cookie: entry.hash + 1,
                     ino: files.number(entry.ino),
