@@ -77,12 +77,12 @@ impl FileSystem {
             };
             for needed in needs(steps, at) {
                 let other = &steps[needed];
-                let is_version = is_version(step, other);
+                let is_version = self.is_version(step, other);
+                // The sectors of the earlier version that the later one lies over.
+                let shared = sectors & other.kept(&Sectors::All);
                 let is_there = match kept[needed] {
-                    None if is_version => shared(sectors, other, step) == 0,
-                    Some((false, theirs)) if is_version => {
-                        shared(sectors, other, step) & !theirs == 0
-                    }
+                    None if is_version => shared == 0,
+                    Some((false, theirs)) if is_version => shared & !theirs == 0,
                     None => false,
                     Some((whole, _)) => whole,
                 };
@@ -95,6 +95,20 @@ impl FileSystem {
             }
         }
         Ok(())
+    }
+
+    /// Whether one step is a later version of the page of another, and the two are held against each other sector by sector.
+    fn is_version(&self, step: &PendingStep, other: &PendingStep) -> bool {
+        let of_page = |step: &PendingStep| match step.kind {
+            StepKind::Data { page, .. } => Some((step.ino, page)),
+            _ => None,
+        };
+        let base = match other.kind {
+            StepKind::Data { first, .. } => first && self.rules.unwritten_extents,
+            _ => false,
+        };
+        let same = of_page(step).is_some() && of_page(step) == of_page(other);
+        same && self.rules.torn_page && !step.ordered && !base
     }
 
     fn check_sectors(&self, survivor: &Survivor, step: &PendingStep) -> Result<(), CrashError> {
@@ -391,21 +405,6 @@ fn needed_by(steps: &[Arc<PendingStep>], set: &[bool]) -> Vec<bool> {
         }
     }
     needed
-}
-
-/// Whether one step is a later version of the page of another, and no more stands between them.
-fn is_version(step: &PendingStep, other: &PendingStep) -> bool {
-    let of_page = |step: &PendingStep| match step.kind {
-        StepKind::Data { page, .. } => Some((step.ino, page)),
-        _ => None,
-    };
-    let same = of_page(step).is_some() && of_page(step) == of_page(other);
-    same && !step.ordered && step.tearable && other.tearable
-}
-
-/// The sectors of an earlier version that a later one, of which these sectors are kept, lies over.
-fn shared(kept: u8, other: &PendingStep, _later: &PendingStep) -> u8 {
-    kept & other.kept(&Sectors::All)
 }
 
 /// Some sectors but not all.

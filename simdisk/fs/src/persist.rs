@@ -6,7 +6,7 @@ use kvsim_crash::rng::{Purpose, draw, scale};
 use kvsim_crash::{Excerpt, Sectors};
 
 use crate::FileSystem;
-use crate::config::{CallOrder, DurableAt, SyncCommits};
+use crate::config::{CallOrder, DurableAt, StaleBlocks, SyncCommits};
 use crate::moments::StepNote;
 use crate::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT};
 use crate::pending::{close, last_size};
@@ -212,10 +212,17 @@ impl FileSystem {
             }
             match step.kind {
                 StepKind::Data {
-                    page: of, sectors, ..
-                } if of == page && sectors & left != 0 => {
-                    needs.push(step.id);
-                    left &= if each { !sectors } else { 0 };
+                    page: of,
+                    sectors,
+                    first,
+                    ..
+                } if of == page => {
+                    // Before its first data are there as a whole, a block cannot be overwritten in place.
+                    let base = first && self.rules.unwritten_extents;
+                    if base || sectors & left != 0 {
+                        needs.push(step.id);
+                        left &= if each && !base { !sectors } else { 0 };
+                    }
                 }
                 StepKind::Mapped { page: of } if of == page => {
                     needs.push(step.id);
@@ -328,7 +335,7 @@ impl FileSystem {
 
     /// Remembers what the first of the pages held that a file gives up.
     pub(crate) fn remember_stale(&mut self, ino: Ino, from_page: u64) {
-        if !self.rules.stale_contents {
+        if !self.rules.stale_contents || self.config.stale_blocks == StaleBlocks::Noise {
             return;
         }
         let Some(content) = self.live.node_mut(ino).file_mut() else {

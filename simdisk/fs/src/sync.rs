@@ -76,7 +76,8 @@ impl FileSystem {
         }
         let pending = self.pending.len() as u64;
         // Where an error comes late, the sync that reports it does nothing else.
-        let nothing = late.is_some() && self.rules.after_failed_fsync.reported == Reported::NextSync;
+        let nothing =
+            late.is_some() && self.rules.after_failed_fsync.reported == Reported::NextSync;
         let result = match nothing {
             true => Ok(()),
             false => self.sync_steps(op, sync, fd, ino, kind, &set),
@@ -242,7 +243,11 @@ impl FileSystem {
             StepKind::Data { page, .. } if step.ino == ino && !step.dropped => Some(page),
             _ => None,
         };
-        let covered = self.pending.iter().zip(set).filter(|(_, covered)| **covered);
+        let covered = self
+            .pending
+            .iter()
+            .zip(set)
+            .filter(|(_, covered)| **covered);
         let mut pages: Vec<u64> = covered.filter_map(|(step, _)| page_of(step)).collect();
         pages.sort_unstable();
         pages.dedup();
