@@ -8,7 +8,7 @@ use kvsim_crash::{Excerpt, Sectors};
 use crate::FileSystem;
 use crate::config::{CallOrder, DurableAt, StaleBlocks, SyncCommits};
 use crate::moments::StepNote;
-use crate::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT};
+use crate::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT, Times};
 use crate::pending::{close, last_size};
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::Tree;
@@ -16,8 +16,9 @@ use crate::tree::Tree;
 /// How many given-up blocks are remembered.
 const STALE_MAX: usize = 8;
 
-/// Does to a tree what a step does, as far as its sectors persist.
-pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors) {
+/// Does to a tree what a step does, as far as its sectors persist. `whole` says that all earlier versions of its page are there too, so that the
+/// page becomes what it was after the step.
+pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors, whole: bool) {
     match &step.kind {
         StepKind::Entry(change) => tree.set_entry(change.directory, &change.name, change.to),
         StepKind::Renamed { old, new } => {
@@ -29,7 +30,7 @@ pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors) {
             modified_ns,
         } => {
             if let Some(node) = tree.nodes.get_mut(step.ino) {
-                node.times.set = Some((*accessed_ns, *modified_ns));
+                node.times = Times::set(*accessed_ns, *modified_ns);
             }
         }
         kind => {
@@ -39,7 +40,12 @@ pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors) {
             match *kind {
                 StepKind::Data { page, .. } => {
                     let bytes = step.bytes.as_ref().expect("data have bytes");
-                    content.put(page, bytes, step.kept(sectors));
+                    let kept = if whole {
+                        ALL_SECTORS
+                    } else {
+                        step.kept(sectors)
+                    };
+                    content.put(page, bytes, kept);
                 }
                 StepKind::Mapped { page } => {
                     let bytes = step.bytes.as_ref().expect("a block has bytes");
@@ -105,6 +111,10 @@ impl FileSystem {
             }
             _ => false,
         };
+        let before = match kind {
+            StepKind::Data { page, .. } => self.last_version(ino, page),
+            _ => None,
+        };
         let step = PendingStep {
             id,
             op,
@@ -114,6 +124,7 @@ impl FileSystem {
             dropped: false,
             in_drive: false,
             bytes,
+            before,
             tearable,
             ordered,
             late,
@@ -199,6 +210,18 @@ impl FileSystem {
         let content = self.live.node_mut(ino).file_mut().expect("a file");
         let bytes = content.page(page);
         Some(self.push(op, ino, path, kind, Some(bytes), needs, true))
+    }
+
+    /// The last pending version of a page.
+    fn last_version(&self, ino: Ino, page: u64) -> Option<u64> {
+        let is_version = |step: &&Arc<PendingStep>| {
+            !step.dropped && step.kind.is_data() && step.is_data_of(ino, page)
+        };
+        self.pending
+            .iter()
+            .rev()
+            .find(is_version)
+            .map(|step| step.id)
     }
 
     /// The earlier versions of sectors of a page, and the truncation that had given the page up.
@@ -401,7 +424,12 @@ impl FileSystem {
                 continue;
             }
             count += 1;
-            apply(&mut self.durable, &step, &Sectors::All);
+            // Versions of a page become durable in their order: what is before and not in the set is no version of the page's sectors.
+            let whole = step.before.is_none_or(|before| {
+                rest.binary_search_by_key(&before, |step: &Arc<PendingStep>| step.id)
+                    .is_err()
+            });
+            apply(&mut self.durable, &step, &Sectors::All, whole);
             if let StepKind::Truncate { to, .. } = step.kind {
                 cuts.push((step.ino, to.div_ceil(PAGE_BYTES), step.id));
             }

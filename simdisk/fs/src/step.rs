@@ -153,6 +153,8 @@ pub struct PendingStep {
     pub in_drive: bool,
     /// The bytes of the page after it.
     pub(crate) bytes: Option<Excerpt>,
+    /// The version of the page before it that was pending when it was made.
+    pub(crate) before: Option<u64>,
     /// Whether it can be torn.
     pub(crate) tearable: bool,
     /// Whether it is one of the steps that become durable in the order of calls.

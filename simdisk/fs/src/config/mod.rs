@@ -64,7 +64,7 @@ impl Default for FileConfig {
             capacity_bytes: 0,
             file_bytes_max: 1 << 36,
             open_files_max: 1024,
-            pending_steps_max: 1 << 14,
+            pending_steps_max: 1 << 12,
             stale_blocks: StaleBlocks::default(),
             call_ns: 1_000,
             faults: FileFaults::default(),
