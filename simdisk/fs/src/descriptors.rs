@@ -204,6 +204,12 @@ impl Descriptors {
         }
     }
 
+    /// Whether an error is still to be reported by a sync.
+    pub(crate) fn has_errors(&self) -> bool {
+        let mut all = self.0.descriptions.iter().flatten();
+        all.any(|open| open.error.is_some())
+    }
+
     /// Whether a description of this inode is open.
     pub(crate) fn is_open(&self, ino: Ino) -> bool {
         let mut all = self.0.descriptions.iter().flatten();
