@@ -4,16 +4,19 @@
 // Each module is asked to describe itself and to open; then come 200 requests of what it offers, drawn from a fixed seed, and every answer is
 // compared with a map. It is closed and opened again, killed after 50 more writes and opened again, and asked what the contract says of
 // wrong requests. A reactor and a command (messages on stdin and stdout) are both taken. Exit 1 if a module fails, with what was due.
-import { WASI } from 'node:wasi';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import v8 from 'node:v8';
 import { imports as mappings } from './check/mapping.mjs';
 import { describe, encode, open, request } from './check/messages.mjs';
 import { Model } from './check/model.mjs';
 
+// Node 20's quick calls of WASI end the process by a fault of memory after some seconds; without them it is slower and safe.
+v8.setFlagsFromString('--no-turbo-fast-api-calls');
+// Node calls its WASI experimental, each time; nothing here depends on what may change.
 process.removeAllListeners('warning');
-process.on('warning', (it) => it.name === 'ExperimentalWarning' || console.error(it));
+const { WASI } = await import('node:wasi');
 
 /** A module that runs on a directory: `ask` sends one message and gives the answer's status and body. */
 class Reactor {
