@@ -10,6 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"kvsim/adapter"
+	_ "kvsim/adapter/hostmap" // for the overlay
 )
 
 var bucket = []byte("kv")
