@@ -9,10 +9,8 @@ var message, answer []byte
 
 //go:wasmexport kv_buffer
 func buffer(length int32) unsafe.Pointer {
-	if int(length) > cap(message) || message == nil {
-		message = make([]byte, length, length+4096)
-	}
-	message = message[:cap(message)]
+	// A new one for each message: an engine may keep the slices that it gets.
+	message = make([]byte, max(length, 1))
 	return unsafe.Pointer(unsafe.SliceData(message))
 }
 
