@@ -21,7 +21,7 @@ const { WASI } = await import('node:wasi');
 /** A module that runs on a directory: `ask` sends one message and gives the answer's status and body. */
 class Reactor {
   constructor(module, directory, errors) {
-    const wasi = new WASI({ version: 'preview1', preopens: { '/db': directory }, stderr: errors, args: ['engine'], returnOnExit: true });
+    const wasi = new WASI({ version: 'preview1', preopens: { '/db': directory, '/': directory }, stderr: errors, args: ['engine'], returnOnExit: true });
     const memory = () => new Uint8Array(this.instance.exports.memory.buffer);
     const { wasi_snapshot_preview1, kvsim } = mappings(wasi.wasiImport, memory);
     this.instance = new WebAssembly.Instance(module, { wasi_snapshot_preview1, kvsim });
@@ -47,7 +47,7 @@ function command(module, directory, errors, messages) {
   const length = (bytes) => { const four = Buffer.alloc(4); four.writeUInt32LE(bytes.length); return four; };
   fs.writeFileSync(input, Buffer.concat(messages.flatMap((it) => [length(it), it])));
   const [stdin, stdout] = [fs.openSync(input, 'r'), fs.openSync(output, 'w')];
-  const wasi = new WASI({ version: 'preview1', preopens: { '/db': directory }, stdin, stdout, stderr: errors, args: ['engine'], returnOnExit: true });
+  const wasi = new WASI({ version: 'preview1', preopens: { '/db': directory, '/': directory }, stdin, stdout, stderr: errors, args: ['engine'], returnOnExit: true });
   let instance = null;
   const { wasi_snapshot_preview1, kvsim } = mappings(wasi.wasiImport, () => new Uint8Array(instance.exports.memory.buffer));
   instance = new WebAssembly.Instance(module, { wasi_snapshot_preview1, kvsim });
