@@ -78,7 +78,7 @@ pub(crate) enum Command {
     /// Work on a real disk, record every write and flush, and crash the recording at every point
     #[command(after_help = examples::CRASH_DISK)]
     CrashDisk(CrashDiskArgs),
-    /// Write an engine in Rust, C or Zig that builds, passes, and has three mistakes to switch on
+    /// Write an engine in Rust, Go, C or Zig that builds, passes, and has mistakes to switch on
     #[command(after_help = examples::NEW_GUEST)]
     NewGuest(NewGuestArgs),
     /// Check a module against every rule of the guest ABI, before anything is crashed
@@ -434,6 +434,9 @@ pub(crate) struct NewGuestArgs {
     /// The language
     #[arg(long, value_enum)]
     pub(crate) lang: LanguageArg,
+    /// An engine that uses files, built for WASI, in place of one on a block device
+    #[arg(long)]
+    pub(crate) files: bool,
     /// The directory, which must not be there yet or be empty
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,

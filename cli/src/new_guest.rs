@@ -1,7 +1,7 @@
 //! `kvsim new-guest`: writes the template of a language, and says what comes next.
 
 use clap::ValueEnum;
-use kvsim_harness::kit::{self, Language};
+use kvsim_harness::kit::{self, Language, Storage, Template};
 
 use crate::args::NewGuestArgs;
 use crate::exit::Exit;
@@ -12,6 +12,8 @@ use crate::output::{complain, print};
 pub(crate) enum LanguageArg {
     /// Rust, built by cargo
     Rust,
+    /// Go, built by go; with --files only
+    Go,
     /// C, built by clang or Zig
     C,
     /// Zig
@@ -22,19 +24,38 @@ pub(crate) enum LanguageArg {
 pub(crate) fn new_guest(args: &NewGuestArgs) -> Exit {
     let language = match args.lang {
         LanguageArg::Rust => Language::Rust,
+        LanguageArg::Go => Language::Go,
         LanguageArg::C => Language::C,
         LanguageArg::Zig => Language::Zig,
     };
-    if let Err(error) = kit::write(language, &args.dir) {
-        complain(&format!("error: {error}"));
-        return Exit::Usage;
-    }
-    let (dir, module) = (args.dir.display(), language.module());
-    let files: Vec<&str> = language.files().iter().map(|(name, _)| *name).collect();
+    let storage = if args.files {
+        Storage::Files
+    } else {
+        Storage::Device
+    };
+    let written = Template::new(language, storage)
+        .and_then(|template| kit::write(template, &args.dir).map(|()| template));
+    let template = match written {
+        Ok(template) => template,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            return Exit::Usage;
+        }
+    };
+    let (dir, module) = (args.dir.display(), template.module());
+    let next = match storage {
+        Storage::Device => {
+            format!("  kvsim check-guest {module}\n  kvsim suite --guest {module}\n")
+        }
+        Storage::Files => {
+            format!("  kvsim run files --guest {module}\n  kvsim explore files --guest {module}\n")
+        }
+    };
+    let files: Vec<&str> = template.files().iter().map(|(name, _)| *name).collect();
     print(&format!(
-        "wrote {} into {dir}\n\n  cd {dir}\n  {}\n  kvsim check-guest {module}\n  kvsim suite --guest {module}\n",
+        "wrote {} into {dir}\n\n  cd {dir}\n  {}\n{next}",
         files.join(", "),
-        language.build()
+        template.build()
     ));
     Exit::Clean
 }

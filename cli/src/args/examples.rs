@@ -49,7 +49,8 @@ examples! {
         "kvsim crash-disk --states 10000 --clients 16 --json";
     NEW_GUEST:
         "kvsim new-guest --lang rust my-engine           a log engine that builds, passes, and has three mistakes to switch on"
-        "kvsim new-guest --lang c my-engine";
+        "kvsim new-guest --lang c my-engine"
+        "kvsim new-guest --lang go --files my-engine     an engine that uses files";
     CHECK_GUEST:
         "kvsim check-guest engine.wasm"
         "kvsim check-guest engine.wasm --quiet           only the rules that do not hold"

@@ -1,14 +1,18 @@
-//! What a guest of one's own begins with: a small engine in three languages, and the ABI's declarations.
+//! What a guest of one's own begins with: a small engine in a language, on a device or on files, and what it needs to speak to kvsim.
 
 use std::path::Path;
 
 use kvsim_sim::abi;
+
+mod files;
 
 /// A language that a guest can begin in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
     /// Rust, built by cargo.
     Rust,
+    /// Go; on files only.
+    Go,
     /// C, built by clang or Zig.
     C,
     /// Zig.
@@ -16,7 +20,7 @@ pub enum Language {
 }
 
 /// A file of a template: its place in the new directory, and what it holds.
-type File = (&'static str, &'static str);
+pub type File = (&'static str, &'static str);
 
 const RUST: [File; 5] = [
     ("Cargo.toml", include_str!("../rust/Cargo.toml")),
@@ -39,45 +43,105 @@ const ZIG: [File; 3] = [
     ("kvsim.zig", abi::ZIG),
 ];
 
-impl Language {
-    /// The files of its template.
+/// What the engine of a template keeps its data on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// A block device, through the guest ABI's imports.
+    Device,
+    /// Files, through WASI preview 1.
+    Files,
+}
+
+/// A template: an engine in a language on a kind of storage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Template {
+    language: Language,
+    storage: Storage,
+}
+
+impl Template {
+    /// The template for this pair.
+    ///
+    /// # Errors
+    /// There is none: in Go an engine on a device cannot be written, since Go's runtime needs WASI.
+    pub fn new(language: Language, storage: Storage) -> Result<Self, String> {
+        if language == Language::Go && storage == Storage::Device {
+            return Err(
+                "Go's runtime needs WASI, so there is no template in Go for an engine on a block device\n  = help: add --files, for an engine that uses files"
+                    .to_owned(),
+            );
+        }
+        Ok(Template { language, storage })
+    }
+
+    /// Its files.
+    ///
+    /// # Panics
+    /// Never: [`Template::new`] makes no template in Go on a device.
     #[must_use]
     pub fn files(self) -> &'static [File] {
-        match self {
-            Language::Rust => &RUST,
-            Language::C => &C,
-            Language::Zig => &ZIG,
+        match (self.storage, self.language) {
+            (Storage::Files, language) => files::files(language),
+            (Storage::Device, Language::Rust) => &RUST,
+            (Storage::Device, Language::C) => &C,
+            (Storage::Device, Language::Zig) => &ZIG,
+            (Storage::Device, Language::Go) => unreachable!("no such template is made"),
         }
     }
 
     /// The command that builds it, in its directory.
+    ///
+    /// # Panics
+    /// Never, as [`Template::files`].
     #[must_use]
     pub fn build(self) -> &'static str {
-        match self {
-            Language::Rust => "cargo build --release --target wasm32-unknown-unknown",
-            Language::C => {
+        match (self.storage, self.language) {
+            (Storage::Files, language) => files::build(language),
+            (Storage::Device, Language::Rust) => {
+                "cargo build --release --target wasm32-unknown-unknown"
+            }
+            (Storage::Device, Language::C) => {
                 "clang --target=wasm32 -O2 -nostdlib -Wl,--no-entry -o guest.wasm guest.c"
             }
-            Language::Zig => {
+            (Storage::Device, Language::Zig) => {
                 "zig build-exe -target wasm32-freestanding -O ReleaseSafe -fno-entry -rdynamic -femit-bin=guest.wasm guest.zig"
             }
+            (Storage::Device, Language::Go) => unreachable!("no such template is made"),
         }
     }
 
     /// Where the build puts the module, in its directory.
     #[must_use]
     pub fn module(self) -> &'static str {
-        match self {
-            Language::Rust => "target/wasm32-unknown-unknown/release/guest.wasm",
-            Language::C | Language::Zig => "guest.wasm",
+        match (self.storage, self.language) {
+            (Storage::Files, language) => files::module(language),
+            (Storage::Device, Language::Rust) => "target/wasm32-unknown-unknown/release/guest.wasm",
+            (Storage::Device, _) => "guest.wasm",
+        }
+    }
+
+    /// The mistakes that an option of it switches on.
+    #[must_use]
+    pub fn bugs(self) -> &'static [&'static str] {
+        match self.storage {
+            Storage::Device => &BUGS,
+            Storage::Files => &FILE_BUGS,
         }
     }
 }
 
-/// The mistakes that an option of the template switches on.
-pub const BUGS: [&str; 3] = [
+/// The mistakes that an option of a template on a device switches on.
+const BUGS: [&str; 3] = [
     "ack_before_flush",
     "tail_not_fenced",
+    "checksum_not_checked",
+];
+
+/// The same of a template on files.
+const FILE_BUGS: [&str; 4] = [
+    "no_directory_sync",
+    "ack_before_sync",
+    "tail_not_cut",
     "checksum_not_checked",
 ];
 
@@ -85,7 +149,7 @@ pub const BUGS: [&str; 3] = [
 ///
 /// # Errors
 /// What stands in the way, and what to do.
-pub fn write(language: Language, directory: &Path) -> Result<(), String> {
+pub fn write(template: Template, directory: &Path) -> Result<(), String> {
     let place = directory.display();
     let cannot = |error: &dyn std::fmt::Display| format!("cannot write into {place}: {error}");
     match std::fs::read_dir(directory) {
@@ -99,7 +163,7 @@ pub fn write(language: Language, directory: &Path) -> Result<(), String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(cannot(&error)),
     }
-    for (name, text) in language.files() {
+    for (name, text) in template.files() {
         let file = directory.join(name);
         let folder = file.parent().unwrap_or(directory);
         let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&file, text));
@@ -127,26 +191,48 @@ mod tests {
         }
     }
 
-    /// Goal: a template's README shows the command that builds it, and every bug of it.
+    /// Every template that there is.
+    fn all() -> Vec<Template> {
+        let languages = [Language::Rust, Language::Go, Language::C, Language::Zig];
+        let pairs = languages.iter().flat_map(|language| {
+            [Storage::Device, Storage::Files].map(|storage| Template::new(*language, storage))
+        });
+        let all: Vec<_> = pairs.filter_map(Result::ok).collect();
+        assert_eq!(all.len(), 7);
+        all
+    }
+
+    /// Goal: a template's README shows the command that builds it, and every bug of it, and its engine has them.
     #[test]
     fn each_readme_has_the_build_and_the_bugs() {
-        for language in [Language::Rust, Language::C, Language::Zig] {
-            let files = language.files();
-            let (_, readme) = files
-                .iter()
-                .find(|(name, _)| *name == "README.md")
-                .expect("one");
-            assert!(readme.contains(language.build()), "{language:?}");
-            assert!(readme.contains(language.module()), "{language:?}");
-            for bug in BUGS {
-                assert!(readme.contains(bug), "{language:?} {bug}");
-                let engine = files
+        for template in all() {
+            let text = |wanted: &dyn Fn(&str) -> bool| {
+                let (_, text) = template
+                    .files()
                     .iter()
-                    .find(|(name, _)| name.starts_with("guest.") || *name == "src/lib.rs");
-                let (_, engine) = engine.expect("an engine");
-                assert!(engine.contains(bug), "{language:?} {bug}");
+                    .find(|(name, _)| wanted(name))
+                    .expect("one");
+                *text
+            };
+            let readme = text(&|name| name == "README.md");
+            let engines = ["src/lib.rs", "main.go"];
+            let engine = text(&|name| {
+                name.starts_with("guest.") || name.starts_with("engine.") || engines.contains(&name)
+            });
+            assert!(readme.contains(template.build()), "{template:?}");
+            assert!(readme.contains(template.module()), "{template:?}");
+            for bug in template.bugs() {
+                assert!(readme.contains(bug), "{template:?} {bug}");
+                assert!(engine.contains(bug), "{template:?} {bug}");
             }
         }
+    }
+
+    /// Goal: what there is no template for is said, with what to do.
+    #[test]
+    fn go_on_a_device_is_refused() {
+        let error = Template::new(Language::Go, Storage::Device).expect_err("Go needs WASI");
+        assert!(error.contains("--files"), "{error}");
     }
 
     /// Goal: nobody's files are overwritten. Method: write twice into one directory.
@@ -154,15 +240,16 @@ mod tests {
     fn a_directory_with_files_is_left_as_it_is() {
         let directory = tempfile::tempdir().expect("a directory");
         let inner = directory.path().join("new/guest");
-        write(Language::C, &inner).expect("a new directory");
+        let c = Template::new(Language::C, Storage::Device).expect("one");
+        write(c, &inner).expect("a new directory");
         std::fs::write(inner.join("guest.c"), "mine").expect("it can be written");
-        let error = write(Language::C, &inner).expect_err("it is not empty");
+        let error = write(c, &inner).expect_err("it is not empty");
         assert!(
             error.contains("is not empty") && error.contains("help"),
             "{error}"
         );
         let kept = std::fs::read_to_string(inner.join("guest.c")).expect("it is there");
         assert_eq!(kept, "mine");
-        write(Language::Rust, &inner.join("guest.c")).expect_err("a file is no directory");
+        write(c, &inner.join("guest.c")).expect_err("a file is no directory");
     }
 }

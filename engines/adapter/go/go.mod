@@ -1,0 +1,3 @@
+module kvsim/adapter
+
+go 1.24

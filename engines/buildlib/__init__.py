@@ -1,0 +1,1 @@
+"""The recipes of `engines/build`, one module for each language."""

@@ -1,0 +1,50 @@
+"""Rust: each engine is a package of its own with its own lock file, which pins the engine by a checksum."""
+
+import os
+
+from .common import ENGINES, WORK, Skip, digest_of, is_fresh, run, seal, version_of
+
+TARGET = "wasm32-wasip1"
+
+
+def clean_environment():
+    """Without what a surrounding cargo or a user's settings for the host would put into the module."""
+    dropped = ("CARGO_TARGET_DIR", "CARGO_ENCODED_RUSTFLAGS", "RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET")
+    return {name: value for name, value in os.environ.items() if name not in dropped and not name.startswith("CARGO_PROFILE")}
+
+
+def has_target():
+    libraries = run(["rustc", "--print", "sysroot"]).strip() + f"/lib/rustlib/{TARGET}/lib"
+    return os.path.isdir(libraries)
+
+
+def compiler():
+    """The version of the compiler; the target is added where rustup is there."""
+    version = version_of(["rustc", "--version"], "Rust is not there: see https://rustup.rs")
+    if not has_target():
+        version_of(["rustup", "target", "add", TARGET], f"Rust has no target {TARGET}: rustup target add {TARGET}")
+        if not has_target():
+            raise Skip(f"Rust has no target {TARGET}: rustup target add {TARGET}")
+    return version
+
+
+def build(name, entry, version, output):
+    """Builds one module; False if nothing had changed."""
+    folder = ENGINES / entry["folder"]
+    package = folder if version == entry["default"] else folder / "versions" / version
+    features = entry.get("features", [])
+    inputs = [folder, ENGINES / "adapter/rust", ENGINES / "buildlib"]
+    digest = digest_of(inputs, {"compiler": compiler(), "entry": entry, "version": version})
+    if is_fresh(output, digest):
+        return False
+    target = WORK / "rust"
+    cargo_home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
+    environment = clean_environment()
+    environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join([f"--remap-path-prefix={ENGINES}=engines", f"--remap-path-prefix={cargo_home}=cargo"])
+    if version != entry["default"]:
+        environment |= entry.get("versions_environment", {})
+    command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--target-dir", str(target), "--manifest-path", str(package / "Cargo.toml")]
+    member = entry.get("package", folder.name + "-engine")
+    run([*command, "-p", member, *(["--features", ",".join(features)] if features else [])], cwd=folder, env=environment)
+    seal(target / TARGET / "release" / f"{member.replace('-', '_')}.wasm", output, digest)
+    return True

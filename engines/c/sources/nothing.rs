@@ -1,0 +1,1 @@
+//! Only the dependencies count here.

@@ -1,0 +1,4 @@
+package rawalloc
+
+// The same bound as for other machines whose memory ends at 4 GiB.
+const maxArrayLen = 1<<31 - 1
