@@ -20,6 +20,7 @@ mod harm;
 mod image;
 mod inject;
 mod medium;
+mod met;
 mod op;
 mod order;
 mod persistence;
