@@ -70,6 +70,7 @@ shipped! {
     powercut: ["run.seeds=1..5", "run.crashes=60"];
     process_crash: ["run.seeds=1..3", "run.crashes=60"];
     relaxed_window: ["run.seeds=1..5", "run.crashes=20"];
+    reopened: ["run.seeds=1..5", "run.crashes=20"];
     reorder: ["run.seeds=1..3", "run.crashes=60"];
     segments_astray: ["run.seeds=6..8", "run.crashes=30"];
     segments_lost: ["run.seeds=116..118"];

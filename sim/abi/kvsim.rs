@@ -128,6 +128,7 @@ pub const POLICY_MAX_KEY_BYTES: &str = "max_key_bytes";
 pub const POLICY_MAX_VALUE_BYTES: &str = "max_value_bytes";
 pub const POLICY_DATA_PERCENT: &str = "data_percent";
 pub const POLICY_USABLE_PERCENT: &str = "usable_percent";
+pub const POLICY_OPENS_WHEN_FULL: &str = "opens_when_full";
 
 /// The number at `at`, little-endian.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {

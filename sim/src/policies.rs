@@ -1,7 +1,7 @@
 //! What a guest promises, where correct engines differ: the policies that it states by `kv_policies`.
 //!
 //! Invariant: [`GuestPolicies::default`] is the strict contract of the ABI page, and a guest that states nothing is held to it. Every
-//! other value allows more, except `relaxed_window_ns`, which promises more.
+//! other value allows more, except `relaxed_window_ns` and `opens_when_full`, which promise more.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -89,6 +89,8 @@ pub struct GuestPolicies {
     pub data_percent: StatedNumber,
     /// `usable_percent`: the share of that which live data may fill before the guest may answer that there is no space.
     pub usable_percent: StatedNumber,
+    /// `opens_when_full`: whether a device can be opened however full the guest has made it, unless a fault strikes the opening.
+    pub opens_when_full: bool,
 }
 
 impl Default for GuestPolicies {
@@ -110,13 +112,14 @@ impl Default for GuestPolicies {
                 number: 50,
                 by_option: false,
             },
+            opens_when_full: false,
         }
     }
 }
 
 impl GuestPolicies {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 10] = [
+    pub const NAMES: [&'static str; 11] = [
         "commit_order",
         "reads",
         "recovery_survives",
@@ -127,6 +130,7 @@ impl GuestPolicies {
         "max_value_bytes",
         "data_percent",
         "usable_percent",
+        "opens_when_full",
     ];
 
     /// Reads lines `name=value`; what no line states keeps its default.
@@ -180,6 +184,7 @@ impl GuestPolicies {
             "max_value_bytes" => self.max_value_bytes = limit(name, value)?,
             "data_percent" => self.data_percent = percent(name, value)?,
             "usable_percent" => self.usable_percent = percent(name, value)?,
+            "opens_when_full" => self.opens_when_full = one_of(name, value, &BOOLEAN)?,
             _ => {
                 let names = Self::NAMES.join(", ");
                 return Err(format!("there is no policy `{name}`; there are {names}"));
@@ -223,6 +228,7 @@ impl GuestPolicies {
                 number(of.max_value_bytes),
                 number(Some(of.data_percent)),
                 number(Some(of.usable_percent)),
+                of.opens_when_full.to_string(),
             ]
         };
         let both = values(self).into_iter().zip(values(&usual));
@@ -339,7 +345,7 @@ mod tests {
     fn what_is_stated_is_read_and_the_rest_is_strict() {
         let text = "commit_order=arrival\nreads=committed\nrecovery_survives=power_cut\nempty_commit_covers=false\n\
                     relaxed_survives_kill=false\nrelaxed_window_ns=option:50\nmax_key_bytes=100\nmax_value_bytes=200\n\
-                    data_percent=10\nusable_percent=option:75\n";
+                    data_percent=10\nusable_percent=option:75\nopens_when_full=true\n";
         let number = |number| StatedNumber {
             number,
             by_option: false,
@@ -365,6 +371,7 @@ mod tests {
                     by_option: true,
                     ..number(75)
                 },
+                opens_when_full: true,
             }
         );
         assert!(

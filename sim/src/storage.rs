@@ -101,6 +101,7 @@ impl Storage {
             Storage::Device(device) => device.failures(),
             Storage::Files(files) => Failures {
                 reads: files.stats().failed_reads,
+                torn_reads: 0,
                 writes: 0,
                 flushes: files.stats().failed_syncs,
             },
@@ -123,6 +124,34 @@ impl Storage {
             Storage::Device(device) => device.damaged_sectors(),
             // Nobody knows what of it was written anew since.
             Storage::Files(files) => files.counts().lies(),
+        }
+    }
+
+    /// Reads that met damage, or were answered with a lie. In a file system that has lied once, every read may be one.
+    #[must_use]
+    pub fn damaged_reads(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.damaged_reads(),
+            Storage::Files(files) if files.counts().lies() > 0 => files.stats().reads,
+            Storage::Files(_) => 0,
+        }
+    }
+
+    /// Sectors of which a read has failed in this process run, and that were not read since. A file system fails single reads only.
+    #[must_use]
+    pub fn failing_sectors(&self) -> u64 {
+        match self {
+            Storage::Device(device) => device.failing_sectors(),
+            Storage::Files(_) => 0,
+        }
+    }
+
+    /// Whether it is smaller than it said, since a growth that was durable is gone.
+    #[must_use]
+    pub fn is_cut_short(&self) -> bool {
+        match self {
+            Storage::Device(device) => device.is_cut_short(),
+            Storage::Files(_) => false,
         }
     }
 

@@ -42,10 +42,25 @@ pub struct WorldConfig {
     pub fuel_ps: u64,
     /// The guest's own options.
     pub options: BTreeMap<String, String>,
+    /// What the second opening and every later one is given on top of them, one table after the other in turn. Empty: the same options each time.
+    pub reopen: Vec<BTreeMap<String, String>>,
     /// Identity of a database that is created.
     pub db_id: [u8; 16],
     /// What is kept of the trace.
     pub trace: TraceMode,
+}
+
+impl WorldConfig {
+    /// The options of the n-th opening, counted from 1.
+    fn options_of(&self, opening: u64) -> BTreeMap<String, String> {
+        let mut options = self.options.clone();
+        let tables = self.reopen.len() as u64;
+        if let Some(at) = opening.checked_sub(2).and_then(|n| n.checked_rem(tables)) {
+            let table = &self.reopen[usize::try_from(at).expect("below the number of tables")];
+            options.extend(table.clone());
+        }
+        options
+    }
 }
 
 /// A request on its way.
@@ -374,7 +389,7 @@ impl World {
             device: self.storage.info(),
             memory_bytes_max: self.config.limits.memory_bytes_max,
             db_id: self.config.db_id,
-            options: self.config.options.clone(),
+            options: self.config.options_of(self.incarnation),
         };
         Ok(self.call(Call::Open(&open))?)
     }

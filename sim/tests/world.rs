@@ -25,8 +25,8 @@ fn engine() -> Arc<dyn Program> {
     Arc::clone(engine) as Arc<dyn Program>
 }
 
-fn world(seed: u64, trace: TraceMode) -> World {
-    let config = WorldConfig {
+fn config(seed: u64, trace: TraceMode) -> WorldConfig {
+    WorldConfig {
         seed,
         device: DeviceConfig::default(),
         faults: FaultConfig::default(),
@@ -38,10 +38,14 @@ fn world(seed: u64, trace: TraceMode) -> World {
         },
         fuel_ps: 250,
         options: BTreeMap::new(),
+        reopen: Vec::new(),
         db_id: [3; 16],
         trace,
-    };
-    let mut world = World::new(engine(), config).expect("a world");
+    }
+}
+
+fn world(seed: u64, trace: TraceMode) -> World {
+    let mut world = World::new(engine(), config(seed, trace)).expect("a world");
     world.open().expect("the engine starts");
     until_reply(&mut world, 0);
     world
@@ -179,4 +183,31 @@ fn fuel_is_time() {
         took >= burnt * 250 / 1000,
         "{took} ns for {burnt} units of fuel"
     );
+}
+
+/// Goal: each opening after the first has the next table of options on top of its own, in turn, and a fork has the same as its origin. Method: tables of which the
+/// second has an option that the engine refuses; three rounds of them.
+#[test]
+fn each_opening_has_the_next_options() {
+    let options = |value: &str| BTreeMap::from([("commit".to_owned(), value.to_owned())]);
+    let config = WorldConfig {
+        reopen: vec![options("flush"), options("nonsense")],
+        ..config(5, TraceMode::Hash)
+    };
+    let mut world = World::new(engine(), config).expect("a world");
+    let open = |world: &mut World| {
+        world.open().expect("the engine starts");
+        until_reply(world, 0).0
+    };
+    assert_eq!(open(&mut world), Status::Ok);
+    for _ in 0..3 {
+        world.crash(CrashKind::Power);
+        let mut fork = world.fork();
+        assert_eq!(open(&mut world), Status::Ok);
+        assert_eq!(open(&mut fork), Status::Ok);
+        world.crash(CrashKind::Power);
+        let mut fork = world.fork();
+        assert_eq!(open(&mut world), Status::Invalid);
+        assert_eq!(open(&mut fork), Status::Invalid);
+    }
 }

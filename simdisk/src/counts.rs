@@ -196,6 +196,8 @@ impl FaultCounts {
 pub struct Failures {
     /// Reads.
     pub reads: u64,
+    /// Of these, reads that failed only because a power cut had torn a sector and made it unreadable.
+    pub torn_reads: u64,
     /// Writes.
     pub writes: u64,
     /// Flushes.

@@ -68,18 +68,32 @@ impl Damage {
         sectors: Range<u64>,
         sector_bytes: u64,
     ) -> bool {
-        let bad = |sector: &u64| {
+        self.met(content, sectors, sector_bytes).next().is_some()
+    }
+
+    /// Those of these sectors that are damaged on the medium with nothing in the cache over them.
+    pub(crate) fn met<'a>(
+        &'a self,
+        content: &'a Persistence,
+        sectors: Range<u64>,
+        sector_bytes: u64,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let bad = move |sector: &u64| {
             !self.rewritten.contains(sector)
                 || content.is_at_rest(sector * sector_bytes, sector_bytes)
         };
-        self.sectors.range(sectors).any(bad)
+        self.sectors.range(sectors).copied().filter(bad)
+    }
+
+    pub(crate) fn contains(&self, sector: u64) -> bool {
+        self.sectors.contains(&sector)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.sectors.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u64> + '_ {
         self.sectors.iter().copied()
     }
 

@@ -16,6 +16,7 @@ use kvsim_crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survi
 use crate::crash;
 use crate::inject::Injector;
 use crate::medium::Medium;
+use crate::met::Met;
 use crate::op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 use crate::persistence::{Mark, PendingWrite, Persistence};
 use crate::rng::happens;
@@ -38,6 +39,8 @@ struct InFlight {
 #[derive(Debug, Clone)]
 enum Effect {
     Nothing,
+    /// A read that fails at these sectors; at none of them if only torn sectors are in its way.
+    Fail(Vec<u64>),
     /// What it submitted is complete, and durable if so said.
     Complete {
         durable: bool,
@@ -100,6 +103,7 @@ pub struct Device {
     seed: u64,
     persistence: Persistence,
     medium: Medium,
+    met: Met,
     timing: Timing,
     inject: Injector,
     in_flight: UnderWay,
@@ -163,6 +167,7 @@ impl Device {
             seed,
             persistence: Persistence::with_image(config.sector_bytes, image),
             medium: Medium::new(config.sector_bytes),
+            met: Met::default(),
             timing: Timing::new(&config.timing, config.queue_depth, seed),
             inject: Injector::new(config, faults, seed),
             in_flight: UnderWay::default(),
@@ -292,10 +297,31 @@ impl Device {
     }
 
     /// How many sectors do not hold what the device said that they hold, or cannot be read. A sector counts until something new that was written to it
-    /// is durable. What a flush left out that was acknowledged counts too, for a power cut may take it away.
+    /// is durable. What a flush left out that was acknowledged counts too, for a power cut may take it away. A sector that a power cut has torn and
+    /// made unreadable does not count: nothing durable lay there.
     #[must_use]
     pub fn damaged_sectors(&self) -> u64 {
         self.medium.damaged_sectors()
+    }
+
+    /// Reads since the device was made that met a damaged sector or were answered with a lie. Those of a process run are the only ones from which its
+    /// guest can know of damage.
+    #[must_use]
+    pub fn damaged_reads(&self) -> u64 {
+        self.met.damage
+    }
+
+    /// Whether the device is smaller than it said: a growth that was acknowledged as durable is gone.
+    #[must_use]
+    pub fn is_cut_short(&self) -> bool {
+        let end = self.persistence.visible().len_bytes();
+        self.medium.is_wrong_beyond(end)
+    }
+
+    /// Sectors of which a read has failed in this process run, without one of them that was read since. Torn sectors do not count.
+    #[must_use]
+    pub fn failing_sectors(&self) -> u64 {
+        self.met.failing()
     }
 
     /// Operations of which the host was told that they failed.
@@ -535,13 +561,18 @@ impl Device {
         if op.result.is_ok() && op.effect.says_durable() {
             self.made_durable_at = Some(at);
         }
-        self.changes += u64::from(!matches!(op.effect, Effect::Nothing));
+        let changes_nothing = matches!(op.effect, Effect::Nothing | Effect::Fail(_));
+        self.changes += u64::from(!changes_nothing);
         self.contents += u64::from(matches!(
             op.effect,
             Effect::Flush(_) | Effect::Drop { .. } | Effect::Complete { durable: true }
         ));
         match op.effect {
             Effect::Nothing | Effect::FlushInVain | Effect::WriteInVain => {}
+            Effect::Fail(sectors) => {
+                self.failures.torn_reads += u64::from(sectors.is_empty());
+                self.met.failed(&sectors);
+            }
             Effect::Complete { durable } => {
                 self.persistence.complete(id, durable);
             }
@@ -639,6 +670,7 @@ impl Device {
         if kind == CrashKind::Process {
             self.now = self.now.max(now);
             while self.complete_next().is_some() {}
+            self.met.stopped();
             self.left_out = None;
             let pending = self.pending().len() as u64;
             let state = CrashState::default();
@@ -671,6 +703,7 @@ impl Device {
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
         self.in_flight.clear();
+        self.met.stopped();
         self.left_out = None;
         self.timing.reset(self.now);
         Ok(CrashReport {

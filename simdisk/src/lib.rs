@@ -20,6 +20,7 @@ mod effects;
 mod harm;
 mod inject;
 mod medium;
+mod met;
 mod op;
 mod order;
 mod persistence;

@@ -21,6 +21,8 @@ pub(crate) struct Medium {
     sector_bytes: u64,
     /// Sectors that cannot be read.
     unreadable: Damage,
+    /// Those of them that a power cut has torn, and that hold nothing that was durable.
+    torn: BTreeSet<u64>,
     /// Sectors that do not hold what the device said that they hold.
     wrong: Damage,
     unwritable: BTreeSet<u64>,
@@ -39,6 +41,7 @@ impl Medium {
         Medium {
             sector_bytes: u64::from(sector_bytes),
             unreadable: Damage::default(),
+            torn: BTreeSet::new(),
             wrong: Damage::default(),
             unwritable: BTreeSet::new(),
             before: Image::default(),
@@ -48,7 +51,7 @@ impl Medium {
         }
     }
 
-    fn sectors(&self, offset: u64, len_bytes: u64) -> Range<u64> {
+    pub(crate) fn sectors(&self, offset: u64, len_bytes: u64) -> Range<u64> {
         offset / self.sector_bytes..(offset + len_bytes).div_ceil(self.sector_bytes)
     }
 
@@ -63,6 +66,40 @@ impl Medium {
         self.unreadable.is_met(content, sectors, self.sector_bytes)
     }
 
+    /// The sectors on which a read of this fails, torn ones left out; `None` if it does not fail.
+    pub(crate) fn bad_sectors(
+        &self,
+        content: &Persistence,
+        offset: u64,
+        len_bytes: u64,
+    ) -> Option<Vec<u64>> {
+        if !self.is_unreadable(content, offset, len_bytes) {
+            return None;
+        }
+        let sectors = self.sectors(offset, len_bytes);
+        let met = self.unreadable.met(content, sectors, self.sector_bytes);
+        Some(met.filter(|sector| !self.torn.contains(sector)).collect())
+    }
+
+    /// Whether a read of this meets damage: a sector that does not hold what it should, or one that cannot be read and is not merely torn.
+    pub(crate) fn is_met(&self, content: &Persistence, offset: u64, len_bytes: u64) -> bool {
+        if self.wrong.is_empty() && self.unreadable.is_empty() {
+            return false;
+        }
+        let sectors = self.sectors(offset, len_bytes);
+        let bad = self.bad_sectors(content, offset, len_bytes);
+        self.wrong.is_met(content, sectors, self.sector_bytes)
+            || bad.is_some_and(|bad| !bad.is_empty())
+    }
+
+    /// Whether a sector beyond this end does not hold what it should: it is not there.
+    pub(crate) fn is_wrong_beyond(&self, end_bytes: u64) -> bool {
+        self.wrong
+            .iter()
+            .next_back()
+            .is_some_and(|last| last * self.sector_bytes >= end_bytes)
+    }
+
     pub(crate) fn is_unwritable(&self, offset: u64, len_bytes: u64) -> bool {
         self.unwritable
             .range(self.sectors(offset, len_bytes))
@@ -72,6 +109,7 @@ impl Medium {
 
     pub(crate) fn make_unreadable(&mut self, byte: u64) {
         let sector = byte / self.sector_bytes;
+        self.torn.remove(&sector);
         self.unreadable.add(sector..sector + 1);
     }
 
@@ -91,9 +129,9 @@ impl Medium {
             .add_unless_rewritten(self.sectors(offset, len_bytes));
     }
 
-    /// Sectors that cannot be read, or do not hold what the device said that they hold.
+    /// Sectors that cannot be read, or do not hold what the device said that they hold; torn ones left out.
     pub(crate) fn damaged_sectors(&self) -> u64 {
-        self.unreadable.len() + self.wrong.len()
+        self.unreadable.len() - self.torn.len() as u64 + self.wrong.len()
     }
 
     pub(crate) fn make_unwritable(&mut self, byte: u64) {
@@ -111,6 +149,15 @@ impl Medium {
     pub(crate) fn heal(&mut self, content: &Persistence) {
         self.unreadable.heal(content, self.sector_bytes);
         self.wrong.heal(content, self.sector_bytes);
+        self.forget_torn();
+    }
+
+    /// Torn sectors that can be read again are torn no more.
+    fn forget_torn(&mut self) {
+        if !self.torn.is_empty() {
+            let unreadable = &self.unreadable;
+            self.torn.retain(|sector| unreadable.contains(*sector));
+        }
     }
 
     /// The power is cut, and of what was pending `state` survives: that repairs what it lies over, and makes unreadable what it says.
@@ -119,8 +166,12 @@ impl Medium {
         let sector_bytes = self.sector_bytes;
         self.unreadable.power_cycle(content, state, sector_bytes);
         self.wrong.power_cycle(content, state, sector_bytes);
+        self.forget_torn();
         if state.has_unreadable() {
             for sector in content.unreadable_after(state) {
+                if !self.unreadable.contains(sector) {
+                    self.torn.insert(sector);
+                }
                 self.unreadable.add(sector..sector + 1);
             }
         }
@@ -241,7 +292,8 @@ impl Medium {
             return None;
         }
         let unwritable: Vec<u64> = self.unwritable.iter().copied().collect();
-        let sets = [self.unreadable.iter().collect(), unwritable].map(|sectors| {
+        let torn: Vec<u64> = self.torn.iter().copied().collect();
+        let sets = [self.unreadable.iter().collect(), unwritable, torn].map(|sectors| {
             let bytes: Vec<u8> = sectors.iter().flat_map(|it| it.to_le_bytes()).collect();
             xxh3_64_with_seed(&bytes, sectors.len() as u64)
         });

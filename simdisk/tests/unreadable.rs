@@ -230,3 +230,41 @@ fn a_lost_growth_takes_its_unreadable_sector_with_it() {
     assert_eq!(rig.read(SECTORS), Ok(0));
     assert_eq!(rig.read(SECTORS + 1), Err(DiskError::Read));
 }
+
+/// Goal: a sector that is merely torn is no damage, and a read that fails only there counts as such; one that goes bad at rest there is damage. Method: a torn
+/// write whose sector is read alone and with its neighbours, and an error that stays.
+#[test]
+fn a_torn_sector_is_no_damage() {
+    let mut rig = rig(&config(), &faults());
+    rig.cut(&torn(0));
+    assert_eq!(rig.device.damaged_sectors(), 0);
+    assert_eq!(rig.read(0), Err(DiskError::Read));
+    assert!(rig.run(common::read(0, 3)).is_err());
+    let failures = rig.device.failures();
+    assert_eq!((failures.reads, failures.torn_reads), (2, 2));
+    assert_eq!((rig.device.failing_sectors(), rig.device.damaged_reads()), (0, 0));
+    rig.write(0, 1, 5);
+    rig.flush();
+    assert_eq!(rig.read(0), Ok(5));
+
+    let mut worn = Rig::new(
+        &config(),
+        &FaultConfig {
+            read_error: 1.0,
+            persistent: 1.0,
+            ..faults()
+        },
+        1,
+    );
+    worn.write(0, 3, 9);
+    worn.flush();
+    for (fill, (first, count)) in (1..).zip(WRITES) {
+        worn.submit_write(first, count, fill);
+    }
+    worn.cut(&torn(0));
+    assert_eq!(worn.device.damaged_sectors(), 0);
+    assert_eq!(worn.read(0), Err(DiskError::Read));
+    assert_eq!(worn.device.damaged_sectors(), 1, "it went bad once more");
+    assert_eq!(worn.device.failures().torn_reads, 0);
+    assert_eq!(worn.device.failing_sectors(), 1);
+}

@@ -104,6 +104,7 @@ impl Machine {
             },
             fuel_ps: 250,
             options: BTreeMap::new(),
+            reopen: Vec::new(),
             db_id: [7; 16],
             trace: TraceMode::Hash,
         };

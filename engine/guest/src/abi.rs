@@ -134,9 +134,9 @@ extern "C" fn kv_marks() -> i64 {
 /// What this engine promises: it commits in the order of arrival and so on by default; relaxed writes are in memory until a group is
 /// written, and durable within their window.
 /// Of the device, a twenty-fifth is for live data at least, of which `usable_percent` may be used: as many segments again are kept for cleaning, for
-/// checkpoints and for what a recovery writes anew, and the smallest device has few of them.
+/// checkpoints and for what a recovery writes anew, and the smallest device has few of them. Room for a recovery is kept back, so that a full device opens.
 const POLICIES: &str = "relaxed_survives_kill=false\nrelaxed_window_ns=option:50000000\nmax_key_bytes=1024\n\
-                        max_value_bytes=option:16777216\ndata_percent=4\nusable_percent=option:75\n";
+                        max_value_bytes=option:16777216\ndata_percent=4\nusable_percent=option:75\nopens_when_full=true\n";
 
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]

@@ -2,6 +2,9 @@
 
 #[cfg(test)]
 mod fail_stop;
+#[cfg(test)]
+mod pressure;
+mod writing;
 
 use std::future::Future;
 use std::path::Path;
@@ -21,6 +24,7 @@ use crate::lock::lock;
 use crate::scan::widened;
 use crate::sync::leader::{Beside, Counts, Shared};
 use crate::sync::waiter::{Answer, Ticket};
+use writing::Writing;
 
 /// Memory that the engine is given; its own cache and buffers are shares of it.
 pub const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
@@ -262,7 +266,9 @@ impl Database {
         self.0.shared.call(request, &Beside::default())
     }
 
-    /// Sets a key, for a task that is not to block. The write is handed in by this call, not by the first poll.
+    /// Sets a key, for a task that is not to block. The write is handed in by this call, not by the first poll, as long as tasks have no more than 16,384 writes
+    /// and 64 MiB under way. A write beyond that is copied, and handed in when it is polled and those that waited before it are in; dropped before, it is never
+    /// written. So whoever makes writes faster than the disk takes them has to await some of them.
     pub fn put_async(
         &self,
         key: &[u8],
@@ -272,12 +278,17 @@ impl Database {
         self.write_async(&[Mutation::Put { key, value }], durability)
     }
 
-    /// Writes all or nothing, for a task that is not to block.
+    /// Writes all or nothing, for a task that is not to block. When it is handed in: see [`Database::put_async`].
     pub fn write_async(
         &self,
         batch: &[Mutation<'_>],
         durability: Durability,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        Writing::new(self, batch, durability)
+    }
+
+    /// Hands in a write of a task that the gate has let in.
+    fn hand_in(&self, batch: &[Mutation<'_>], durability: Durability, bytes: usize) -> Answer {
         let request = Request::Write {
             mutations: batch,
             durability,
@@ -287,8 +298,9 @@ impl Database {
             draft: Some(&draft),
             ..Beside::default()
         };
-        let answer = self.send(request, &beside);
-        async { done(answer.await) }
+        let ticket = Arc::new(Ticket::of_write(&self.0.shared.gate, bytes));
+        self.0.shared.send(request, &beside, Arc::clone(&ticket));
+        Answer(ticket)
     }
 
     /// Reads a key, for a task that is not to block.

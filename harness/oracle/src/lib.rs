@@ -20,9 +20,7 @@ mod truth;
 mod violation;
 mod words;
 
-pub use answers::limits::{
-    BATCH_BYTES_SURE, KEY_BYTES_SURE, Limits, MUTATION_BYTES, VALUE_BYTES_SURE,
-};
+pub use answers::limits::Limits;
 pub use config::CheckConfig;
 pub use oracle::{Counts, Ending, Oracle, OracleConfig};
 pub use property::Property;

@@ -8,8 +8,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunFaults {
-    /// Reads of which the guest was told that they failed.
+    /// Reads of which the guest was told that they failed. Those that failed only at sectors that a power cut has torn are none: nothing durable lies
+    /// there, so every guest has to do without them.
     pub read_failures: u64,
+    /// Reads that failed only at such sectors.
+    pub torn_reads: u64,
+    /// Reads that met a damaged sector, or that the device answered with a lie.
+    pub damaged_reads: u64,
     /// Writes of which the guest was told that they failed.
     pub write_failures: u64,
     /// Flushes of which the guest was told that they failed.
@@ -26,7 +31,9 @@ impl RunFaults {
     pub fn of(storage: &Storage) -> RunFaults {
         let failures = storage.failures();
         RunFaults {
-            read_failures: failures.reads,
+            read_failures: failures.reads - failures.torn_reads,
+            torn_reads: failures.torn_reads,
+            damaged_reads: storage.damaged_reads(),
             write_failures: failures.writes,
             flush_failures: failures.flushes,
             no_space: storage.fired(FaultKind::NoSpace),
@@ -38,6 +45,8 @@ impl RunFaults {
     fn since(self, start: RunFaults) -> RunFaults {
         RunFaults {
             read_failures: self.read_failures - start.read_failures,
+            torn_reads: self.torn_reads - start.torn_reads,
+            damaged_reads: self.damaged_reads - start.damaged_reads,
             write_failures: self.write_failures - start.write_failures,
             flush_failures: self.flush_failures - start.flush_failures,
             no_space: self.no_space - start.no_space,
@@ -48,7 +57,8 @@ impl RunFaults {
 
 /// How often each fault has fired since the world began, which of the last writes lies have harmed, and the last moment that made anything durable.
 ///
-/// The counts are cumulative: the oracle remembers what they were at the last recovery. What excuses an error is in `this_run` and `damaged_sectors`.
+/// The counts are cumulative: the oracle remembers what they were at the last recovery. What excuses an error is in `this_run`, `failing_sectors` and
+/// `cut_short`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceTruth {
@@ -83,8 +93,12 @@ pub struct DeviceTruth {
     pub failures: u64,
     /// What has happened in this process run.
     pub this_run: RunFaults,
-    /// Sectors that do not hold what the device said that they hold, or cannot be read.
+    /// Sectors that do not hold what the device said that they hold, or cannot be read. Torn ones that cannot be read are none.
     pub damaged_sectors: u64,
+    /// Sectors of which a read has failed in this process run, and that were not read since. Torn ones are none.
+    pub failing_sectors: u64,
+    /// The device is smaller than it said, since a growth that was durable is gone.
+    pub cut_short: bool,
     /// The present size of the device; 0 where nobody knows.
     pub capacity_bytes: u64,
     /// The longest that an operation has taken, queueing included: what is granted on top of a window of time.
@@ -114,6 +128,8 @@ impl DeviceTruth {
             failures: RunFaults::of(storage).failures(),
             this_run: RunFaults::of(storage).since(start),
             damaged_sectors: storage.damaged_sectors(),
+            failing_sectors: storage.failing_sectors(),
+            cut_short: storage.is_cut_short(),
             capacity_bytes: storage.capacity_bytes(),
             last_flush_completed_ns: storage.made_durable_at(),
             slowest_ns: storage.slowest_ns(),
@@ -132,10 +148,18 @@ impl DeviceTruth {
             + self.latent_errors
     }
 
-    /// Whether damage may be reported: the device lied in this process run, or the medium is damaged still.
+    /// Whether the guest can know of damage, and so report it: what it has read in this process run was damaged, or it sees that the device is too small.
     #[must_use]
-    pub fn may_be_damaged(&self) -> bool {
-        self.this_run.lies > 0 || self.damaged_sectors > 0
+    pub fn has_shown_damage(&self) -> bool {
+        self.this_run.damaged_reads > 0 || self.cut_short
+    }
+
+    /// Why the guest cannot know of damage.
+    pub(crate) fn no_damage(&self) -> &'static str {
+        if self.lies() + self.damaged_sectors == 0 {
+            return "no fault has damaged what was durable";
+        }
+        "nothing that it has read since it was started is damaged"
     }
 
     /// Lies of any kind.

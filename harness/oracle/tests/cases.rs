@@ -143,9 +143,12 @@ fn damage_after_it_was_overwritten() -> Judged {
     lab.done(put("a", 1));
     lab.truth.bit_rot = 1;
     lab.truth.damaged_sectors = 1;
+    lab.truth.this_run.damaged_reads = 1;
     let id = lab.ask(get("a"));
     lab.answer(id, Status::Corruption, Body::Empty)?;
     lab.truth.damaged_sectors = 0;
+    lab.truth.this_run = RunFaults::default();
+    lab.recover(&state(&[("a", 1)]));
     let id = lab.ask(get("a"));
     lab.answer(id, Status::Corruption, Body::Empty)
 }

@@ -180,6 +180,7 @@ fn reports_with_a_reason_are_accepted() {
     lab.done(put("a", 1));
     lab.truth.bit_rot = 1;
     lab.truth.damaged_sectors = 1;
+    lab.truth.this_run.damaged_reads = 1;
     let damage = |id| Reply {
         id,
         status: Status::Corruption,
@@ -196,6 +197,7 @@ fn reports_with_a_reason_are_accepted() {
     );
     lab.truth.read_errors = 1;
     lab.truth.this_run.read_failures = 1;
+    lab.truth.failing_sectors = 1;
     let error = Reply {
         id: 0,
         status: Status::IoError,
@@ -439,8 +441,11 @@ fn refusals_with_a_reason_are_accepted() {
     answered(&mut failed, Request::Sync, Status::IoError);
     let mut damaged = lab.clone();
     damaged.truth.damaged_sectors = 1;
-    answered(&mut damaged, put("a", 1), Status::NoSpace);
+    damaged.truth.this_run.damaged_reads = 1;
     answered(&mut damaged, get("a"), Status::Corruption);
+    // Nothing of it can be given back.
+    (0..200).for_each(|number| damaged.done(put("a", number)));
+    answered(&mut damaged, put("a", 1), Status::NoSpace);
     lab.done(Request::Close);
     answered(&mut lab, put("a", 1), Status::Closed);
     answered(&mut lab, get("a"), Status::Closed);

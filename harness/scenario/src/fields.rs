@@ -174,6 +174,15 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     ("guest.options_for.*.*", "the guest's own"),
     (
+        "guest.reopen_for",
+        "passed only to the guest of that name when it is opened anew, on top",
+    ),
+    (
+        "guest.reopen_for.*",
+        "tables of options: each opening after the first takes the next one",
+    ),
+    ("guest.reopen_for.*.*", "the guest's own"),
+    (
         "guest.policies",
         "what the guest is held to, in place of what it states itself",
     ),

@@ -138,6 +138,8 @@ pub struct GuestConfig {
     pub options: BTreeMap<String, OptionText>,
     /// Passed only to the guest of this name.
     pub options_for: BTreeMap<String, BTreeMap<String, OptionText>>,
+    /// Passed only to the guest of this name, from its second opening on, on top of the other options: one table after the other in turn.
+    pub reopen_for: BTreeMap<String, Vec<BTreeMap<String, OptionText>>>,
     /// Policies in place of those that the guest states.
     pub policies: BTreeMap<String, OptionText>,
 }
@@ -151,6 +153,11 @@ impl GuestConfig {
         options
             .map(|(name, text)| (name.clone(), text.clone()))
             .collect()
+    }
+
+    /// What the guest of this name is told beside that when it is opened anew, one table after the other.
+    pub fn reopen_of(&self, guest: &str) -> impl Iterator<Item = &BTreeMap<String, OptionText>> {
+        self.reopen_for.get(guest).into_iter().flatten()
     }
 
     /// What a guest that states `stated` is held to.
@@ -177,6 +184,7 @@ impl Default for GuestConfig {
             client_turn: LatencyConfig::fixed(0),
             options: BTreeMap::new(),
             options_for: BTreeMap::new(),
+            reopen_for: BTreeMap::new(),
             policies: BTreeMap::new(),
         }
     }

@@ -170,7 +170,8 @@ impl Scenario {
     #[must_use]
     pub fn may_set_option(&self, name: &str) -> bool {
         let sources = self.sources.as_deref();
-        let mut tables = self.guest.options_for.values();
+        let reopened = self.guest.reopen_for.values().flatten();
+        let mut tables = self.guest.options_for.values().chain(reopened);
         self.guest.options.contains_key(name)
             || tables.any(|options| options.contains_key(name))
             || sources.is_some_and(|sources| sources.may_set_option(name))
@@ -207,9 +208,10 @@ pub fn set_paths() -> Vec<(String, &'static str)> {
         let inner = format!("{path}.");
         known.iter().any(|known| known.starts_with(&inner))
     };
-    const OPEN: [&str; 4] = [
+    const OPEN: [&str; 5] = [
         "guest.options",
         "guest.options_for",
+        "guest.reopen_for",
         "guest.policies",
         "host.options",
     ];

@@ -30,6 +30,16 @@ pub fn world_config(
             .into_iter()
             .map(|(name, text)| (name, text.0))
             .collect(),
+        reopen: scenario
+            .guest
+            .reopen_of(program.options_name())
+            .map(|table| {
+                let options = table.iter();
+                options
+                    .map(|(name, text)| (name.clone(), text.0.clone()))
+                    .collect()
+            })
+            .collect(),
         db_id: database_id(seed),
         trace,
     }

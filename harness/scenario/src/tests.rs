@@ -278,3 +278,21 @@ fn moments_are_read_as_they_are_printed() {
         assert!(kvsim_api::units::parse_moment(text).is_err(), "{text}");
     }
 }
+
+/// Goal: what is judged by one value for the whole run cannot change when a guest is opened anew, and other options can. Method: one of each, and what the world gets.
+#[test]
+fn what_is_judged_by_does_not_change_at_reopening() {
+    let table = |option: &str| {
+        format!("[guest.reopen_for]\nmine = [{{}}, {{ cache_bytes = 0 }}, {{ {option} }}]\n")
+    };
+    for option in ["max_value_bytes", "usable_percent", "relaxed_window_ns"] {
+        let shown = mistake(&table(&format!("{option} = 1")));
+        let expected = format!("`guest.reopen_for.mine` changes the option `{option}`");
+        assert!(shown.contains(&expected), "{shown}");
+    }
+    let sound = scenario(&table("commit = \"flush\""), &[]).unwrap();
+    assert_eq!(sound.guest.reopen_of("mine").count(), 3);
+    assert_eq!(sound.guest.reopen_of("another").count(), 0);
+    let last = sound.guest.reopen_of("mine").last().unwrap();
+    assert_eq!(last["commit"], OptionText("flush".to_owned()));
+}

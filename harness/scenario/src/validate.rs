@@ -166,8 +166,34 @@ fn guest(scenario: &Scenario) -> Checked {
     for (name, options) in &guest.options_for {
         names(&format!("guest.options_for.{name}"), options)?;
     }
+    for (name, tables) in &guest.reopen_for {
+        let field = format!("guest.reopen_for.{name}");
+        for options in tables {
+            names(&field, options)?;
+            let limit = options
+                .keys()
+                .find(|option| JUDGED_BY.contains(&option.as_str()));
+            if let Some(limit) = limit {
+                let help = "what a guest must hold, take or keep is judged by one value for the whole run; set it in `[guest.options_for]`";
+                return problem(
+                    &[&field],
+                    format!("`{field}` changes the option `{limit}`"),
+                    Some(help),
+                );
+            }
+        }
+    }
     names("guest.options", &guest.options)
 }
+
+/// Options that a policy of the guest may name, so that what is right depends on them.
+const JUDGED_BY: [&str; 5] = [
+    "max_key_bytes",
+    "max_value_bytes",
+    "data_percent",
+    "usable_percent",
+    "relaxed_window_ns",
+];
 
 fn host(scenario: &Scenario) -> Checked {
     let host = &scenario.host;

@@ -38,8 +38,9 @@ pub const STEPS: &[Step] = steps! {
     "powercut" Run 3;
     "kitchen_sink" Run 6;
     "limits" Run 7;
-    "swarm" Run 9;
-    "explore_small" Explore 4;
+    "swarm" Run 8;
+    "reopened" Run 2;
+    "explore_small" Explore 3;
     "disk_full" Run 3;
     "space_returns" Run 4;
     "space" Run 2;

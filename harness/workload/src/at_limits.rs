@@ -4,44 +4,33 @@
 //! Invariant: as edge cases, they have random streams and value numbers of their own, so that they move no other draw.
 
 use kvsim_sim::api::{Direction, Durability, Mutation, Request, Scan};
-use kvsim_simdisk::rng::{Purpose, Rng};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::aside::{Aside, VALUE_BYTES};
 use crate::config::{KEY_BYTES_MAX, WorkloadConfig};
 use crate::maker::Shared;
 use crate::step::ClientId;
 use crate::zipf::unit;
-use kvsim_api::limits::KnownLimits;
-use kvsim_api::value::{self, Stamp};
+use kvsim_api::limits::{
+    BATCH_BYTES_SURE, KEY_BYTES_SURE, KnownLimits, MUTATION_BYTES, VALUE_BYTES_SURE,
+};
 
 /// Keeps these draws apart from those of the other requests.
 const LABEL: &[u8] = b"at limits";
 /// Numbers of values begin here.
 const NUMBERS_FROM: u64 = 1 << 41;
-/// What every guest takes, by the ABI page: values and batches of so many bytes.
-const VALUE_BYTES_SURE: u64 = 64 << 10;
-const BATCH_BYTES_SURE: usize = 8 << 10;
-/// What each mutation of a batch counts beside its key and its value.
-const MUTATION_BYTES: usize = 64;
-const VALUE_BYTES: usize = 64;
+const MUTATION: usize = MUTATION_BYTES as usize;
 
 /// What each client may send beside its operations.
 #[derive(Debug, Clone)]
 pub(crate) struct AtLimits {
-    rngs: Vec<Rng>,
-    next_number: u64,
+    aside: Aside,
     pub(crate) limits: KnownLimits,
 }
 
 impl AtLimits {
     pub(crate) fn new(clients: u32, seed: u64) -> AtLimits {
-        let stream = |client: ClientId| {
-            let label = [LABEL, &client.to_le_bytes()].concat();
-            Rng::new(xxh3_64_with_seed(&label, seed), Purpose::Workload)
-        };
         AtLimits {
-            rngs: (0..clients).map(stream).collect(),
-            next_number: NUMBERS_FROM,
+            aside: Aside::new(LABEL, NUMBERS_FROM, clients, seed),
             limits: KnownLimits::default(),
         }
     }
@@ -53,28 +42,25 @@ impl AtLimits {
         config: &WorkloadConfig,
         shared: &Shared,
     ) -> Option<Request> {
-        let rng = &mut self.rngs[client as usize];
+        let rng = self.aside.rng(client);
         if config.at_limits == 0.0 || unit(rng) >= config.at_limits {
             return None;
         }
         let (form, number) = (rng.below(12), rng.below(config.keys));
-        let durability = match rng.below(2) {
-            0 => Durability::Durable,
-            _ => Durability::Relaxed,
-        };
+        let durability = self.aside.durability(client);
         let key = shared.keys.key(number);
         let longest = self.longest(&key);
         Some(match form {
-            0 | 1 => self.put(client, longest, VALUE_BYTES, durability),
+            0 | 1 => self.aside.put(client, longest, VALUE_BYTES, durability),
             2 => Request::Delete {
                 key: longest,
                 durability,
             },
-            3 => self.put(client, vec![key[key.len() - 1]], VALUE_BYTES, durability),
+            3 => self.aside.put(client, vec![key[key.len() - 1]], VALUE_BYTES, durability),
             4 => {
                 let bytes = self.limits.value_bytes_max.unwrap_or(VALUE_BYTES_SURE);
                 let bytes = bytes.min(VALUE_BYTES_SURE);
-                self.put(client, key, usize::try_from(bytes).unwrap_or(0), durability)
+                self.aside.put(client, key, usize::try_from(bytes).unwrap_or(0), durability)
             }
             5 | 6 => self.largest_batch(client, config, shared, durability),
             7 => self.batch_of_one_key(client, key, durability),
@@ -97,8 +83,8 @@ impl AtLimits {
 
     /// This key, made as long as a key may be.
     fn longest(&self, key: &[u8]) -> Vec<u8> {
-        let sure = KEY_BYTES_MAX as u64;
-        let bytes = self.limits.key_bytes_max.unwrap_or(sure).min(sure);
+        let bytes = self.limits.key_bytes_max.unwrap_or(KEY_BYTES_SURE);
+        let bytes = bytes.min(KEY_BYTES_SURE);
         let mut longest = key.to_vec();
         longest.resize(usize::try_from(bytes).unwrap_or(KEY_BYTES_MAX), b'l');
         longest
@@ -112,20 +98,20 @@ impl AtLimits {
         shared: &Shared,
         durability: Durability,
     ) -> Request {
-        let rng = &mut self.rngs[client as usize];
+        let rng = self.aside.rng(client);
         let members = [1, 2, 7, 40, 100][usize::try_from(rng.below(5)).unwrap_or(0)];
         let numbers: Vec<u64> = (0..members).map(|_| rng.below(config.keys)).collect();
         let value_max = self.limits.value_bytes_max.unwrap_or(VALUE_BYTES_SURE);
         let value_max = usize::try_from(value_max).unwrap_or(usize::MAX);
-        let (mut left, mut mutations) = (BATCH_BYTES_SURE, Vec::new());
+        let (mut left, mut mutations) = (usize::try_from(BATCH_BYTES_SURE).unwrap_or(usize::MAX), Vec::new());
         for (at, number) in numbers.iter().enumerate() {
             let key = shared.keys.key(*number);
-            let Some(room) = left.checked_sub(key.len() + MUTATION_BYTES) else {
+            let Some(room) = left.checked_sub(key.len() + MUTATION) else {
                 break;
             };
             let share = (room / (members - at)).min(value_max);
             left = room - share;
-            let value = self.value(client, &key, share);
+            let value = self.aside.value(client, &key, share);
             mutations.push(Mutation::Put { key, value });
         }
         Request::Batch {
@@ -143,11 +129,11 @@ impl AtLimits {
     ) -> Request {
         let mut put = |key: &[u8]| Mutation::Put {
             key: key.to_vec(),
-            value: self.value(client, key, VALUE_BYTES),
+            value: self.aside.value(client, key, VALUE_BYTES),
         };
         let (first, last) = (put(&key), put(&key));
         let delete = Mutation::Delete { key };
-        let mutations = match self.rngs[client as usize].below(2) {
+        let mutations = match self.aside.rng(client).below(2) {
             0 => vec![first, delete, last],
             _ => vec![first, last, delete],
         };
@@ -155,30 +141,6 @@ impl AtLimits {
             mutations,
             durability,
         }
-    }
-
-    fn put(
-        &mut self,
-        client: ClientId,
-        key: Vec<u8>,
-        value_bytes: usize,
-        durability: Durability,
-    ) -> Request {
-        Request::Put {
-            value: self.value(client, &key, value_bytes),
-            key,
-            durability,
-        }
-    }
-
-    fn value(&mut self, writer: ClientId, key: &[u8], bytes: usize) -> Vec<u8> {
-        let stamp = Stamp {
-            key_hash: value::key_hash(key),
-            writer,
-            number: self.next_number,
-        };
-        self.next_number += 1;
-        value::generate(stamp, bytes, 0)
     }
 }
 

@@ -23,12 +23,12 @@ enum Script {
     Snapshot(SnapshotScript),
 }
 
-/// A snapshot is taken and then, so many times: its range is read, and a key in the range is overwritten or deleted. Each read
-/// must show the same. At last it is released.
+/// A snapshot is taken and then, so many times: its range is read, forward or in reverse, and a key in the range is overwritten or deleted. Each
+/// read must show the same. At last it is released.
 #[derive(Debug, Clone)]
 struct SnapshotScript {
     id: Option<SnapshotId>,
-    /// The number of the key that is written, the first of the range.
+    /// The number of the key that is written, the first that a scan of the range comes to.
     key: u64,
     scan: Scan,
     reads_left: u32,
@@ -117,12 +117,13 @@ impl Client {
             }
             OpKind::Snapshot => {
                 let key = maker.draw_key();
-                let scan = Scan {
-                    direction: Direction::Forward,
-                    start: Some(maker.key(key)),
-                    end: None,
-                    ..scan(maker, key)
+                let scan = scan(maker, key);
+                // The key that is written lies in the range, and comes first.
+                let (start, end) = match scan.direction {
+                    Direction::Forward => (Some(maker.key(key)), None),
+                    Direction::Reverse => (None, Some(successor(maker.key(key)))),
                 };
+                let scan = Scan { start, end, ..scan };
                 let reads_left = maker.count(maker.config.snapshot_reads) + 1;
                 self.script = Script::Snapshot(SnapshotScript {
                     id: None,
@@ -230,6 +231,12 @@ fn scan(maker: &mut Maker<'_>, key: u64) -> Scan {
         limit,
         max_bytes: maker.config.scan_bytes_max,
     }
+}
+
+/// The key right behind this one.
+fn successor(mut key: Vec<u8>) -> Vec<u8> {
+    key.push(0);
+    key
 }
 
 fn batch(maker: &mut Maker<'_>) -> Request {

@@ -3,30 +3,25 @@
 //! Invariant: they have random streams, value numbers and snapshot numbers of their own, so that they move no other draw.
 
 use kvsim_sim::api::{Direction, Durability, Mutation, Request, Scan, SnapshotId, Status};
-use kvsim_simdisk::rng::{Purpose, Rng};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::aside::{Aside, VALUE_BYTES};
 use crate::config::WorkloadConfig;
 use crate::maker::Shared;
 use crate::step::ClientId;
 use crate::zipf::unit;
 use kvsim_api::limits::KnownLimits;
-use kvsim_api::value::{self, Stamp};
 
 /// Keeps these draws apart from those of the other requests.
 const LABEL: &[u8] = b"edge cases";
 /// Numbers of values, and of snapshots that there are not, begin here.
 const NUMBERS_FROM: u64 = 1 << 40;
-/// A value of this length is long enough for its stamp.
-const VALUE_BYTES: usize = 64;
 /// A longer value is not made to be refused: it costs more than it tells.
 const LONG_VALUE_BYTES_MAX: u64 = 1 << 20;
 
 /// What each client may send beside its operations.
 #[derive(Debug, Clone)]
 pub(crate) struct EdgeCases {
-    rngs: Vec<Rng>,
-    next_number: u64,
+    aside: Aside,
     /// By client: the snapshot that it has released last, and the one whose release is not answered.
     released: Vec<Option<SnapshotId>>,
     releasing: Vec<Option<SnapshotId>>,
@@ -38,8 +33,10 @@ pub(crate) struct EdgeCases {
 enum Edge {
     EmptyKey,
     EmptyKeyDeleted,
+    GetOfEmptyKey,
     LongKey(usize),
     LongValue(usize),
+    GetOfLongKey(usize),
     GetOfNoSnapshot,
     ScanOfNoSnapshot,
     ReleaseOfNoSnapshot,
@@ -74,13 +71,8 @@ enum Bad {
 
 impl EdgeCases {
     pub(crate) fn new(clients: u32, seed: u64) -> EdgeCases {
-        let stream = |client: ClientId| {
-            let label = [LABEL, &client.to_le_bytes()].concat();
-            Rng::new(xxh3_64_with_seed(&label, seed), Purpose::Workload)
-        };
         EdgeCases {
-            rngs: (0..clients).map(stream).collect(),
-            next_number: NUMBERS_FROM,
+            aside: Aside::new(LABEL, NUMBERS_FROM, clients, seed),
             released: vec![None; clients as usize],
             releasing: vec![None; clients as usize],
             limits: KnownLimits::default(),
@@ -115,17 +107,15 @@ impl EdgeCases {
         config: &WorkloadConfig,
         shared: &Shared,
     ) -> Option<Request> {
-        if config.edge_cases == 0.0 || unit(&mut self.rngs[client as usize]) >= config.edge_cases {
+        if config.edge_cases == 0.0 || unit(self.aside.rng(client)) >= config.edge_cases {
             return None;
         }
         let all = self.known(client);
-        let rng = &mut self.rngs[client as usize];
+        let rng = self.aside.rng(client);
         let at = usize::try_from(rng.below(all.len() as u64)).expect("an index");
         let number = rng.below(config.keys);
-        let durability = match rng.below(2) {
-            0 => Durability::Durable,
-            _ => Durability::Relaxed,
-        };
+        let durability = self.aside.durability(client);
+        let rng = self.aside.rng(client);
         let key = shared.keys.key(number);
         let (first, reverse) = (rng.below(2) == 0, rng.below(4) == 0);
         let chosen = Chosen {
@@ -143,6 +133,7 @@ impl EdgeCases {
         let mut all = vec![
             Edge::EmptyKey,
             Edge::EmptyKeyDeleted,
+            Edge::GetOfEmptyKey,
             Edge::GetOfNoSnapshot,
             Edge::ScanOfNoSnapshot,
             Edge::ReleaseOfNoSnapshot,
@@ -157,7 +148,11 @@ impl EdgeCases {
         let beyond = |max: Option<u64>| usize::try_from(max? + 1).ok();
         let short = |max: &u64| *max <= LONG_VALUE_BYTES_MAX;
         if let Some(bytes) = beyond(self.limits.key_bytes_max.filter(short)) {
-            all.extend([Edge::LongKey(bytes), Edge::BadMember(Bad::LongKey(bytes))]);
+            all.extend([
+                Edge::LongKey(bytes),
+                Edge::GetOfLongKey(bytes),
+                Edge::BadMember(Bad::LongKey(bytes)),
+            ]);
         }
         if let Some(bytes) = beyond(self.limits.value_bytes_max.filter(short)) {
             all.extend([
@@ -198,17 +193,24 @@ impl EdgeCases {
             })
         };
         match edge {
-            Edge::EmptyKey => self.put(client, Vec::new(), VALUE_BYTES, durability),
+            Edge::EmptyKey => self.aside.put(client, Vec::new(), VALUE_BYTES, durability),
             Edge::EmptyKeyDeleted => Request::Delete {
                 key: Vec::new(),
                 durability,
             },
+            Edge::GetOfEmptyKey => Request::Get {
+                key: Vec::new(),
+                snapshot: 0,
+            },
             Edge::LongKey(bytes) => {
-                let mut long = key;
-                long.resize(bytes, b'x');
-                self.put(client, long, VALUE_BYTES, durability)
+                let long = lengthened(key, bytes);
+                self.aside.put(client, long, VALUE_BYTES, durability)
             }
-            Edge::LongValue(bytes) => self.put(client, key, bytes, durability),
+            Edge::GetOfLongKey(bytes) => Request::Get {
+                key: lengthened(key, bytes),
+                snapshot: 0,
+            },
+            Edge::LongValue(bytes) => self.aside.put(client, key, bytes, durability),
             Edge::GetOfNoSnapshot => Request::Get {
                 key,
                 snapshot: no_snapshot,
@@ -226,7 +228,7 @@ impl EdgeCases {
             },
             Edge::BadMember(bad) => {
                 let good = Mutation::Put {
-                    value: self.value(client, &key, VALUE_BYTES),
+                    value: self.aside.value(client, &key, VALUE_BYTES),
                     key: key.clone(),
                 };
                 let bad = self.bad_member(bad, client, key);
@@ -254,36 +256,17 @@ impl EdgeCases {
         match bad {
             Bad::EmptyKeyDeleted => return Mutation::Delete { key: Vec::new() },
             Bad::EmptyKey => key.clear(),
-            Bad::LongKey(bytes) => key.resize(bytes, b'x'),
+            Bad::LongKey(bytes) => key = lengthened(key, bytes),
             Bad::LongValue(_) => {}
         }
         Mutation::Put {
-            value: self.value(client, &key, bytes),
+            value: self.aside.value(client, &key, bytes),
             key,
         }
     }
+}
 
-    fn put(
-        &mut self,
-        client: ClientId,
-        key: Vec<u8>,
-        value_bytes: usize,
-        durability: Durability,
-    ) -> Request {
-        Request::Put {
-            value: self.value(client, &key, value_bytes),
-            key,
-            durability,
-        }
-    }
-
-    fn value(&mut self, writer: ClientId, key: &[u8], bytes: usize) -> Vec<u8> {
-        let stamp = Stamp {
-            key_hash: value::key_hash(key),
-            writer,
-            number: self.next_number,
-        };
-        self.next_number += 1;
-        value::generate(stamp, bytes, 0)
-    }
+fn lengthened(mut key: Vec<u8>, bytes: usize) -> Vec<u8> {
+    key.resize(bytes, b'x');
+    key
 }

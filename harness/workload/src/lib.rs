@@ -1,5 +1,6 @@
 //! What clients do: streams of requests that follow from a seed, as `[workload]` of a scenario says. Begin with [`Workload`].
 
+mod aside;
 mod at_limits;
 mod client;
 mod config;

@@ -387,6 +387,8 @@ fn edge_cases_move_no_other_draw() {
     some(|it| matches!(it, Request::Put { key, .. } if key.len() == 101));
     some(|it| matches!(it, Request::Put { value, .. } if value.len() == 1_001));
     some(|it| matches!(it, Request::Delete { key, .. } if key.is_empty()));
+    some(|it| matches!(it, Request::Get { key, .. } if key.is_empty()));
+    some(|it| matches!(it, Request::Get { key, .. } if key.len() == 101));
     some(|it| matches!(it, Request::Batch { mutations, .. } if mutations.is_empty()));
     some(|it| matches!(it, Request::Batch { mutations, .. } if mutations.len() == 2));
     some(|it| matches!(it, Request::Get { snapshot, .. } if *snapshot != 0));
@@ -467,4 +469,40 @@ fn requests_at_limits_are_well_formed_and_move_nothing() {
     }
     assert_eq!(longest, 1_024);
     assert_eq!(batches.iter().max(), Some(&(8 << 10)));
+}
+
+/// Goal: snapshots are scanned in both directions, over a range in which the key that is written comes first. Method: many snapshots, and the
+/// writes between their scans.
+#[test]
+fn snapshots_are_scanned_in_both_directions() {
+    let config = WorkloadConfig {
+        clients: 1,
+        ..WorkloadConfig::of_kind(WorkloadKind::ScanMix)
+    };
+    let mut directions = BTreeMap::new();
+    let mut last = None;
+    for (_, request) in run(&config, 3, 4_000, 0) {
+        match request {
+            Request::Scan(scan) if scan.snapshot != 0 => {
+                *directions.entry(scan.direction as u8).or_insert(0) += 1;
+                last = Some(scan);
+            }
+            Request::Put { key, .. } | Request::Delete { key, .. } => {
+                let Some(scan) = &last else { continue };
+                let (start, end) = (scan.start.as_ref(), scan.end.as_ref());
+                let edge = match scan.direction {
+                    Direction::Forward => start.is_some_and(|start| *start == key),
+                    Direction::Reverse => {
+                        end.is_some_and(|end| end.strip_suffix(&[0]) == Some(&key[..]))
+                    }
+                };
+                assert!(edge, "{scan:?} {key:?}");
+            }
+            Request::Release { .. } | Request::Snapshot => last = None,
+            Request::Get { snapshot, .. } if snapshot != 0 => {}
+            _ => last = None,
+        }
+    }
+    assert_eq!(directions.len(), 2, "{directions:?}");
+    assert!(directions.values().all(|count| *count > 50), "{directions:?}");
 }

@@ -19,6 +19,7 @@ fn world(bytes: &[u8], device: DeviceConfig) -> World {
         limits: LIMITS,
         fuel_ps: 1000,
         options: BTreeMap::new(),
+        reopen: Vec::new(),
         db_id: [0; 16],
         trace: TraceMode::Full,
     };

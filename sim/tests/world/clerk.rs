@@ -32,6 +32,7 @@ pub(crate) fn config(seed: u64, fuel_ps: u64, trace: TraceMode) -> WorldConfig {
         },
         fuel_ps,
         options: BTreeMap::new(),
+        reopen: Vec::new(),
         db_id: [0; 16],
         trace,
     }

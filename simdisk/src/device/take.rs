@@ -63,9 +63,15 @@ impl Device {
         if let Some(reads) = &mut self.reads {
             reads.push((offset, len));
         }
-        let mut failed = self.medium.is_unreadable(&self.persistence, offset, len);
+        let bad = self.medium.bad_sectors(&self.persistence, offset, len);
+        let mut failed = bad.is_some();
+        let mut failing = bad.unwrap_or_default();
+        if self.medium.is_met(&self.persistence, offset, len) {
+            self.met.damage += 1;
+        }
         if let Some(strike) = self.inject.strikes(FaultKind::ReadError, id) {
             failed = true;
+            failing = self.medium.sectors(offset, len).collect();
             let mut record = strike.record();
             if let Some(place) = self.stays(&strike, offset, len) {
                 self.medium.make_unreadable(place);
@@ -76,15 +82,16 @@ impl Device {
             }
             self.inject.fired_as(record);
         }
-        let result = if failed {
-            Err(DiskError::Read)
+        let (effect, result) = if failed {
+            (Effect::Fail(failing), Err(DiskError::Read))
         } else {
-            Ok(Some(self.read_or_lie(id, offset, len)))
+            self.met.succeeds(self.medium.sectors(offset, len));
+            (Effect::Nothing, Ok(Some(self.read_or_lie(id, offset, len))))
         };
         Taken {
             kind: Kind::Read,
             len_bytes: len,
-            effect: Effect::Nothing,
+            effect,
             result,
         }
     }
@@ -114,6 +121,7 @@ impl Device {
                     ..strike.record()
                 };
                 self.inject.fired_as(record);
+                self.met.damage += 1;
                 return other;
             }
         }
@@ -124,6 +132,7 @@ impl Device {
             let stale = self.medium.stale(offset, &bytes);
             if stale != bytes {
                 self.inject.fired_as(strike.record());
+                self.met.damage += 1;
                 return Excerpt::from(&stale[..]);
             }
         }

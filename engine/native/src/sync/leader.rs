@@ -75,6 +75,7 @@ impl Shared {
                 taken: Vec::new(),
             }),
             intake: Intake::default(),
+            gate: Arc::default(),
             driver,
             rows,
             began: instant(),
@@ -100,6 +101,17 @@ impl Shared {
             wake_ups: self.wake_ups.load(Ordering::Relaxed),
             turns: self.turns.load(Ordering::Relaxed),
         }
+    }
+
+    /// Requests that are with the engine and not answered.
+    #[cfg(test)]
+    pub(crate) fn unanswered(&self) -> usize {
+        self.lock().effects.pending.iter().flatten().count()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn driver(&self) -> &dyn Driver {
+        &*self.driver
     }
 
     /// Opens the engine; the reply is that of request 0.
@@ -145,8 +157,7 @@ impl Shared {
         if let Some(draft) = beside.draft
             && self.accept(&request, draft)
         {
-            // Nobody waits for it yet.
-            ticket.put(Reply::Done);
+            ticket.put(Reply::Done).for_each(wake);
             return;
         }
         let mut inside = self.lock();
@@ -505,7 +516,7 @@ impl Shared {
 }
 
 /// Wakes a task. What a waker does is the caller's business: if it panics, others are woken all the same, and nobody else's thread ends.
-fn wake(waker: Waker) {
+pub(crate) fn wake(waker: Waker) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
         tracing::error!(target: "kvsim_native", "the waker of a task panicked");
         // To drop it could panic once more.

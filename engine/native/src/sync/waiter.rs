@@ -15,6 +15,7 @@ use std::time::Duration;
 use kvsim_engine::Reply;
 
 use crate::lock::lock;
+use crate::sync::gate::Gate;
 
 /// How often a thread gives way to others before it goes to sleep. On a machine with few processors the others are those that
 /// it waits for, and a turn costs a fraction of a sleep.
@@ -144,6 +145,8 @@ impl Seat {
 #[derive(Default)]
 pub(crate) struct Ticket {
     inside: Mutex<(Option<Reply>, Option<Waker>)>,
+    /// Of a write: the gate that it leaves with its reply, and its bytes.
+    write: Option<(Arc<Gate>, usize)>,
 }
 
 impl Ticket {
@@ -152,11 +155,23 @@ impl Ticket {
         lock(&self.inside).0.is_some()
     }
 
-    /// Puts the reply down and wakes the task.
-    pub(crate) fn put(&self, reply: Reply) -> Option<Waker> {
+    /// That of a write that this gate has let in.
+    pub(crate) fn of_write(gate: &Arc<Gate>, bytes: usize) -> Ticket {
+        Ticket {
+            write: Some((Arc::clone(gate), bytes)),
+            ..Ticket::default()
+        }
+    }
+
+    /// Puts the reply down, once. Gives the task, and a write that may go in now: wake both.
+    pub(crate) fn put(&self, reply: Reply) -> impl Iterator<Item = Waker> + use<> {
+        let next = self
+            .write
+            .as_ref()
+            .and_then(|(gate, bytes)| gate.leave(*bytes));
         let mut inside = lock(&self.inside);
         inside.0 = Some(reply);
-        inside.1.take()
+        [inside.1.take(), next].into_iter().flatten()
     }
 }
 

@@ -263,6 +263,7 @@ fn sandboxed(
         },
         fuel_ps: 0,
         options: options.clone(),
+        reopen: Vec::new(),
         db_id: [1; 16],
         trace: TraceMode::Hash,
     };

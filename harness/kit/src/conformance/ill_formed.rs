@@ -133,7 +133,7 @@ fn long_value(subject: &Subject) -> Result<Outcome> {
     session.expect(&put(b"k", &vec![1; most + 1]), Status::Invalid)?;
     session.shows(b"k", None)?;
     // What is longer than a guest has to take may be refused below its limit too.
-    if most as u64 <= kvsim_oracle::VALUE_BYTES_SURE {
+    if most as u64 <= kvsim_api::limits::VALUE_BYTES_SURE {
         session.ok(&put(b"k", &vec![2; most]))?;
         session.shows(b"k", Some(&vec![2; most]))?;
     }

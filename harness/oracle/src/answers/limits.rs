@@ -1,17 +1,10 @@
 //! Which requests a guest has to take, and which it has to refuse as invalid: by the guest's word, or by the ABI page where the guest says nothing.
 
-use kvsim_api::limits::KnownLimits;
+use kvsim_api::limits::{
+    BATCH_BYTES_SURE, KEY_BYTES_SURE, KnownLimits, MUTATION_BYTES, VALUE_BYTES_SURE,
+};
 use kvsim_sim::GuestPolicies;
 use kvsim_sim::api::{Mutation, Request, Scan, SnapshotId};
-
-/// Keys of 1 to so many bytes are taken, unless the guest states a smaller limit.
-pub const KEY_BYTES_SURE: u64 = 1_024;
-/// Values of so many bytes are taken, unless the guest states a smaller limit.
-pub const VALUE_BYTES_SURE: u64 = 64 << 10;
-/// Batches of so many bytes are taken.
-pub const BATCH_BYTES_SURE: u64 = 8 << 10;
-/// What each mutation of a batch counts beside its key and its value.
-pub const MUTATION_BYTES: u64 = 64;
 
 /// What a guest must be given to judge its refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +101,11 @@ impl Limits {
             Request::Release { snapshot: id } => snapshot(*id),
             Request::Snapshot | Request::Sync | Request::Close => Shape::WellFormed,
         }
+    }
+
+    /// Whether no guest takes this as a key, so that nothing is ever there.
+    pub(crate) fn is_no_key(&self, key: &[u8]) -> bool {
+        key.is_empty() || self.key_bytes_max.is_some_and(|max| key.len() as u64 > max)
     }
 
     fn key_bytes_sure(&self) -> u64 {

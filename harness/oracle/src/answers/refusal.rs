@@ -163,10 +163,7 @@ impl Oracle {
                     "it is well formed",
                 )
             }
-            Status::Corruption => excused(
-                truth.may_be_damaged(),
-                "no fault has damaged what was durable",
-            ),
+            Status::Corruption => excused(truth.has_shown_damage(), truth.no_damage()),
             Status::IoError if asked.writes() => excused(
                 write_failed || (asked == Asked::Close && read_failed),
                 NO_WRITE_FAILED,
@@ -176,9 +173,10 @@ impl Oracle {
                 "no read of the device has failed since it was handed in",
             ),
             Status::ReadOnly => excused(
-                asked.writes() && (write_failed || truth.may_be_damaged()),
+                asked.writes() && (write_failed || truth.has_shown_damage()),
                 NO_WRITE_FAILED,
             ),
+            Status::NoSpace if asked.writes() && run.no_space > met.no_space => Ok(()),
             Status::NoSpace if asked.writes() => self.no_space(truth),
             Status::NoSpace => excused(false, "it takes no space"),
             Status::Closed => excused(
@@ -218,20 +216,32 @@ impl Oracle {
         Violation::new(property, symptom, sentence, facts)
     }
 
-    /// Whether the guest may say that there is no space; if not, why not.
+    /// Whether the guest may say that there is no space, although no fault has said so; if not, why not.
+    ///
+    /// What was damaged may not be given back, and a guest that met an error may not clean. Then all that was ever written may take space.
     pub(crate) fn no_space(&self, truth: &DeviceTruth) -> Result<(), String> {
-        // What was damaged may not be given back, and a guest that met an error may not clean.
-        if truth.this_run.failures() > 0 || truth.may_be_damaged() || truth.capacity_bytes == 0 {
+        if truth.capacity_bytes == 0 {
             return Ok(());
         }
-        let (bytes, usable_bytes) = (self.space.bytes(), self.usable_bytes(truth));
+        let usable_bytes = self.usable_bytes(truth);
+        let capacity_bytes = truth.capacity_bytes;
+        let can_clean = truth.this_run.failures() == 0 && !truth.has_shown_damage();
+        let bytes = match can_clean {
+            true => self.space.bytes(),
+            false => self.space.written_bytes(),
+        };
         if bytes > usable_bytes {
             return Ok(());
         }
-        Err(format!(
-            "although it has to hold {bytes} bytes at most, and can hold {usable_bytes} on this device of {} bytes",
-            truth.capacity_bytes
-        ))
+        Err(match can_clean {
+            true => format!(
+                "although it has to hold {bytes} bytes at most, and can hold {usable_bytes} on this device of {capacity_bytes} bytes"
+            ),
+            false => format!(
+                "although only {bytes} bytes were ever written, and it can hold {usable_bytes} on this device of {capacity_bytes} bytes, \
+                 whatever has failed"
+            ),
+        })
     }
 
     /// Bytes that the guest has to be able to hold on this device.

@@ -84,6 +84,9 @@ impl Oracle {
                 });
                 Kind::Write(self.history.push(origin, *durability, contents))
             }
+            Request::Get { key, .. } if self.config.limits.is_no_key(key) => {
+                Kind::GetOfNoKey(key.clone())
+            }
             Request::Get { key, snapshot } => Kind::Get(
                 self.history.intern(key),
                 *snapshot,
@@ -159,6 +162,7 @@ impl Oracle {
             {
                 Ok(())
             }
+            Kind::GetOfNoKey(key) => self.no_key_replied(op, &key, reply, truth),
             Kind::Get(key, snapshot, place) => {
                 self.get_replied(op, key, snapshot, place, reply, truth)
             }
@@ -284,6 +288,27 @@ impl Oracle {
         self.counts.reads_judged += 1;
         let content = self.judge_read(op, key, place, found, "the get", truth)?;
         self.take_shown(op, snapshot, place, &[(key, content)], "the get")
+    }
+
+    /// A get of a key that no guest takes: nothing can be there, and to refuse the key is right too.
+    fn no_key_replied(
+        &mut self,
+        op: u64,
+        key: &[u8],
+        reply: &Reply,
+        truth: &DeviceTruth,
+    ) -> Result<(), Box<Violation>> {
+        match (reply.status, &reply.body) {
+            (Status::Ok, Body::Value(value)) => {
+                let strange = Strange::new(key, true, value);
+                Err(self.strange_read(op, &strange, "the get", truth))
+            }
+            (Status::Ok, _) => Err(self.wrong_reply(reply, &format!("the get of op {op}"))),
+            _ => {
+                self.counts.reads_judged += 1;
+                Ok(())
+            }
+        }
     }
 
     fn scan_replied(

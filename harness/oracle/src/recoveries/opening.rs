@@ -53,7 +53,10 @@ impl Oracle {
             Err(Violation::new(property, symptom, sentence, self.facts()))
         };
         let run = &truth.this_run;
-        let failures = run.failures();
+        let write_failed = run.write_failures + run.flush_failures + run.no_space > 0;
+        let full_is_no_reason = self.config.policies.opens_when_full
+            && run.failures() == 0
+            && !truth.has_shown_damage();
         // Nothing is on the device yet.
         let is_first = self.crashes == 0 && self.counts.recoveries == 0;
         match reply.status {
@@ -61,18 +64,29 @@ impl Oracle {
             Status::Invalid | Status::NoSpace if is_first && run.no_space == 0 => {
                 return Ok(Opening::Rejected(message(reply)));
             }
-            Status::Corruption if !truth.may_be_damaged() => {
+            Status::Corruption if !truth.has_shown_damage() => {
                 return refusal(
                     Property::AcknowledgedDurable,
                     Symptom::FalseAlarm,
-                    "although no fault has damaged what was durable",
+                    &format!("although {}", truth.no_damage()),
                 );
             }
-            Status::IoError if failures == 0 => {
+            Status::IoError if !write_failed && truth.failing_sectors == 0 => {
+                let although = match run.read_failures {
+                    0 if run.torn_reads > 0 => {
+                        "although no operation of the device has failed since the guest was started, but for reads of sectors that a power cut has torn"
+                    }
+                    0 => "although no operation of the device has failed since the guest was started",
+                    _ => "although every sector of which a read has failed was read since",
+                };
+                return refusal(Property::NoFalseRefusal, Symptom::FalseAlarm, although);
+            }
+            Status::NoSpace if run.no_space > 0 => {}
+            Status::NoSpace if full_is_no_reason => {
                 return refusal(
                     Property::NoFalseRefusal,
-                    Symptom::FalseAlarm,
-                    "although no operation of the device has failed since the guest was started",
+                    Symptom::RefusedToOpen,
+                    "although it states by `opens_when_full` that it needs no more room than it has",
                 );
             }
             Status::NoSpace => {

@@ -374,7 +374,7 @@ impl Oracle {
         for report in &seen.reports {
             let excused = match report.status {
                 Status::IoError => truth.this_run.read_failures > 0,
-                _ => truth.may_be_damaged(),
+                _ => truth.has_shown_damage(),
             };
             if !excused {
                 let what = &report.what;
@@ -382,7 +382,7 @@ impl Oracle {
                     Status::IoError => {
                         "no read of the device has failed since the guest was started"
                     }
-                    _ => "no fault has damaged what was durable",
+                    _ => truth.no_damage(),
                 };
                 let sentence = format!(
                     "{}, {what} was answered `{:?}`: {}, although {although}",

@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     Sync(Pos),
     /// `None`: of a snapshot that there is not.
     Get(KeyId, SnapshotId, Option<Place>),
+    /// A get of this key, which no guest takes.
+    GetOfNoKey(Vec<u8>),
     Scan(Scan, Option<Place>),
     Snapshot(Place),
     Release(SnapshotId),

@@ -13,6 +13,7 @@ use crate::cache::rows::{Rows, Stamp};
 use crate::io::driver::Driver;
 use crate::record::Recorder;
 use crate::sync::effects::{Effects, IoCounts};
+use crate::sync::gate::Gate;
 use crate::sync::intake::Intake;
 use crate::sync::waiter::{Seat, Ticket};
 
@@ -85,6 +86,8 @@ pub(crate) struct Shared {
     pub(super) inside: Mutex<Inside>,
     /// Writes that are accepted and not handed in.
     pub(super) intake: Intake,
+    /// How many writes tasks may have under way.
+    pub(crate) gate: Arc<Gate>,
     pub(super) driver: Arc<dyn Driver>,
     pub(crate) rows: Arc<Rows>,
     pub(super) began: Instant,
