@@ -24,6 +24,7 @@ use kvsim_oracle::Class;
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseLife, CaseRequest};
 use kvsim_workload::ClientId;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Requests of a program at most.
 pub(super) const PROGRAM_REQUESTS_MAX: usize = 5;
@@ -38,6 +39,8 @@ const DEEPER_REQUESTS_MAX: usize = 3;
 const PLACES_MAX: usize = 48;
 /// Requests of a program that has faults at most: there are many places for each.
 const FAULTY_REQUESTS_MAX: usize = 4;
+/// There are no others where so many draws have brought nothing new.
+const STALE_MAX: u32 = 20;
 /// Kinds of requests of most programs.
 const KINDS_AT_ONCE: u64 = 4;
 /// Keys that a program writes.
@@ -96,11 +99,13 @@ impl Shrinking<'_> {
         requests_max: usize,
         work: u64,
     ) -> Option<Case> {
-        let parts = Parts::of(case)?;
+        let parts = Parts::of(case, self.scenario.device.sector_bytes)?;
         let setups = self.program_setups(case);
         let until = self.spent.work.saturating_add(work);
         let wanted = Wanted::of(case, self.class);
-        while self.spent.work < until && !self.is_over() {
+        let mut seen = BTreeSet::new();
+        let mut stale = 0;
+        while stale < STALE_MAX && self.spent.work < until && !self.is_over() {
             let mut rng = self.next_draw();
             let attempts: Vec<Attempt> = (0..DRAWN_AT_ONCE)
                 .filter_map(|at| {
@@ -108,10 +113,12 @@ impl Shrinking<'_> {
                     let program = parts.draw(&mut rng, setup, requests_max);
                     attempt(&mut rng, setup, program?, wanted)
                 })
+                .filter(|attempt| {
+                    let what = (&attempt.scenario, &attempt.wanted, attempt.site);
+                    seen.insert(xxh3_128(format!("{what:?}").as_bytes()))
+                })
                 .collect();
-            if attempts.is_empty() {
-                return None;
-            }
+            stale = if attempts.is_empty() { stale + 1 } else { 0 };
             if let Some(found) = self.first_of(&attempts) {
                 return Some(found);
             }
@@ -136,7 +143,7 @@ impl Shrinking<'_> {
         requests_max: usize,
         work: u64,
     ) -> Option<Case> {
-        let parts = Parts::of(case)?;
+        let parts = Parts::of(case, self.scenario.device.sector_bytes)?;
         let shapes = self.shapes(case);
         let script = std::mem::take(&mut self.scenario.faults.script);
         let setups = self.program_setups(case);
@@ -245,7 +252,7 @@ impl Wanted {
 fn attempt(rng: &mut Rng, setup: &Setup, program: Program, wanted: Wanted) -> Option<Attempt> {
     let count = program.requests.len() - program.filling;
     let is_short = program.requests.len() <= DEEPER_REQUESTS_MAX;
-    let way = rng.below(8);
+    let way = rng.below(16);
     let attempt = |wanted_case: Case, site: Site, quota| Attempt {
         scenario: setup.scenario.clone(),
         wanted: wanted_case,
@@ -257,20 +264,20 @@ fn attempt(rng: &mut Rng, setup: &Setup, program: Program, wanted: Wanted) -> Op
     };
     let uncut = match wanted {
         Wanted::Uncut => true,
-        Wanted::Working => way < 5,
+        Wanted::Working => way < 10,
         Wanted::Cut => false,
     };
     if uncut {
         let case = one_run(program.requests);
         return Some(attempt(case, Site::new(0, Reach::Uncut), 0));
     }
-    if way < 3 || (way == 3 && !is_short) {
-        let case = one_run(program.requests);
-        return Some(attempt(case, Site::new(0, Reach::Recovery), QUOTA));
-    }
-    if way == 3 || count < 2 {
-        let case = one_run(program.requests);
-        return Some(attempt(case, Site::new(0, Reach::Deeper), DEEPER_QUOTA));
+    let is_split = count > 1 && (6..15).contains(&way);
+    if !is_split {
+        let (reach, quota) = match way == 15 && is_short {
+            true => (Reach::Deeper, DEEPER_QUOTA),
+            false => (Reach::Recovery, QUOTA),
+        };
+        return Some(attempt(one_run(program.requests), Site::new(0, reach), quota));
     }
     // Some of them after the crash.
     let first = 1 + usize::try_from(rng.below(count as u64 - 1)).ok()? + program.filling;
@@ -287,7 +294,7 @@ fn attempt(rng: &mut Rng, setup: &Setup, program: Program, wanted: Wanted) -> Op
         asks_again: true,
         ..Site::new(0, Reach::Again)
     };
-    Some(match is_short && way == 7 {
+    Some(match is_short && way >= 12 {
         true => attempt(case, Site::deeper_again(0), DEEPER_QUOTA),
         false => attempt(case, again, QUOTA),
     })
@@ -295,7 +302,7 @@ fn attempt(rng: &mut Rng, setup: &Setup, program: Program, wanted: Wanted) -> Op
 
 impl Parts {
     /// What this case is made of; nothing if nothing is written in it.
-    fn of(case: &Case) -> Option<Parts> {
+    fn of(case: &Case, sector_bytes: u32) -> Option<Parts> {
         let mut kinds = BTreeSet::new();
         let mut relaxed = [false; 2];
         let mut keys: Vec<Vec<u8>> = Vec::new();
@@ -355,6 +362,8 @@ impl Parts {
             FULL_BYTES_MIN,
             length(lengths.len() / 2),
             length(lengths.len() - 1),
+            // So that a write of it can be torn.
+            usize::try_from(sector_bytes).unwrap_or(VALUE_MAX).max(FULL_BYTES_MIN),
         ]);
         let longest = thinks.last().copied().unwrap_or(0);
         let durabilities = [Durability::Durable, Durability::Relaxed];
@@ -376,12 +385,22 @@ impl Parts {
         let most = requests_max.min(PROGRAM_REQUESTS_MAX);
         let count = 1 + usize::try_from(rng.below(most as u64)).ok()?;
         let mut requests: Vec<CaseRequest> = Vec::new();
-        if count > 1 && !setup.fillings.is_empty() && rng.chance(0.35) {
+        if !setup.fillings.is_empty() && rng.chance(0.35) {
             let batches = pick(rng, &setup.fillings);
-            let first = 1 + usize::try_from(rng.below(count as u64 - 1)).ok()?;
+            let first = 1 + usize::try_from(rng.below(count as u64)).ok()?;
             requests.extend(batches.iter().take(first).cloned());
         }
         let filling = requests.len();
+        if filling > 0 && rng.chance(0.5) {
+            // What fills the device is asked as anything else, and may be relaxed.
+            let durability = *pick(rng, &self.durabilities);
+            for request in &mut requests {
+                request.client = 0;
+                if let Request::Batch { durability: own, .. } = &mut request.request {
+                    *own = durability;
+                }
+            }
+        }
         let clients = [1, 1, 2, count as u64];
         let clients = *pick(rng, &clients);
         let keys = 1 + usize::try_from(rng.below(self.keys.len() as u64)).ok()?;
@@ -549,20 +568,20 @@ mod tests {
     #[test]
     fn programs_have_the_kinds_of_the_case() {
         let case = case();
-        let parts = Parts::of(&case).expect("it writes");
+        let parts = Parts::of(&case, 512).expect("it writes");
         let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
         let setup = Setup {
             scenario: Scenario::default(),
             fillings: vec![filling(&all, 3, 400).expect("it writes")],
         };
-        let (mut kinds, mut filled, mut thought) = (BTreeSet::new(), 0, 0);
+        let (mut kinds, mut filled, mut loaded, mut thought) = (BTreeSet::new(), 0, 0, 0);
         for seed in 0..400 {
             let mut rng = Rng::new(seed, Purpose::Explore);
             let program = parts.draw(&mut rng, &setup, 4).expect("one");
             assert!((1..=4).contains(&program.requests.len()));
-            assert!(program.filling < program.requests.len());
+            assert!(program.filling <= program.requests.len());
             let (first, rest) = program.requests.split_at(program.filling);
-            assert!(first.iter().all(|it| it.client == PRELOAD_WRITER));
+            loaded += usize::from(first.iter().any(|it| it.client == PRELOAD_WRITER));
             kinds.extend(rest.iter().map(|it| kind(&it.request)));
             filled += usize::from(program.filling > 0);
             thought += usize::from(rest.iter().any(|it| it.think_ns == 500));
@@ -572,7 +591,8 @@ mod tests {
         use Kind::{Batch, Close, Delete, Put, Release, Snapshot, Sync};
         let expected = BTreeSet::from([Put, Delete, Batch, Snapshot, Release, Sync, Close]);
         assert_eq!(kinds, expected);
-        assert!(filled > 50 && thought > 20, "{filled} {thought}");
+        assert!((30..filled - 30).contains(&loaded), "{loaded} of {filled}");
+        assert!(thought > 20, "{thought}");
     }
 
     /// Goal: what fails without any cut is looked for without one, and what a cut leaves with one. Method: the same requests cut and not.
