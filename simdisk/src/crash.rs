@@ -145,7 +145,7 @@ pub(crate) struct Draw {
     pub(crate) number: u64,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aspect {
     Survivors,
     Order,
@@ -260,6 +260,10 @@ fn choose(chosen: &mut Vec<&PendingWrite>, faults: &FaultConfig, rng: &mut Rng) 
     }
 }
 
+/// Half of the tears within a sector fall into the first so many bytes of a write. What lies there is likely a header, in which each field counts, and few of all bytes
+/// are in one.
+const HEADER_BYTES: u64 = 64;
+
 /// Some sectors but not all, and perhaps one that is damaged.
 fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw: Draw) -> Sectors {
     let sectors = of.sectors;
@@ -285,7 +289,10 @@ fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw
     let mut damaged = |aspect, probability, lowest, highest| {
         let mut rng = draw.stream(aspect, id);
         let hit = of.is_write && rng.chance(probability);
-        let found = (rng.below(sectors), rng.range(lowest, highest));
+        let mut found = (rng.below(sectors), rng.range(lowest, highest));
+        if aspect == Aspect::Bytes && rng.chance(0.5) {
+            found = (0, rng.range(lowest, HEADER_BYTES.min(highest)));
+        }
         hit.then(|| {
             kept.retain(|&sector| sector != found.0);
             found

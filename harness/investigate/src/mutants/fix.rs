@@ -17,12 +17,24 @@ pub enum Fix {
     LaterAnswer,
     /// Space that is used again later, when what no longer needs it is durable.
     LaterReuse,
-    /// Nothing of order: what is written (a frame that states too much, for instance), what is trusted, what is done about an error, or what the running
-    /// engine reads wrong without any cut.
+    /// A recovery that checks what it finds, or else what it trusts durable before what refers to it. From outside nobody can tell which of the two the guest meant
+    /// to do, so blame may say either.
+    Checked,
+    /// Nothing of order: what is written, what is trusted, what is done about an error, or what the running engine does wrong without any cut.
     NoOrder,
 }
 
 impl Fix {
+    /// What blame has to say of a case with so many crashes. Without a crash nothing is lost that order could save, whatever else the mutant does: a guest that never
+    /// answers, for instance, goes on to do so with every write durable at once.
+    #[must_use]
+    pub const fn of_crashes(self, crashes: u64) -> Fix {
+        match crashes {
+            0 => Fix::NoOrder,
+            _ => self,
+        }
+    }
+
     /// What blame has to say, in words.
     #[must_use]
     pub const fn wanted(self) -> &'static str {
@@ -31,6 +43,7 @@ impl Fix {
             Fix::Wait => "a write or an answer held back, a flush or a write-through",
             Fix::LaterAnswer => "a later answer, or a flush before it",
             Fix::LaterReuse => "space used again too early",
+            Fix::Checked => "no ordering bug, or a write or flush before what refers to it",
             Fix::NoOrder => "no ordering bug",
         }
     }
@@ -60,6 +73,10 @@ impl Fix {
                 Missing::WriteThrough,
                 Missing::Flush,
             ]),
+            Fix::Checked => {
+                let decided = !blame.exhausted || !blame.cures.is_empty();
+                decided && !names(&[Missing::LaterAnswer, Missing::LaterReuse])
+            }
             Fix::NoOrder => !blame.is_ordering() && !blame.exhausted,
         }
     }
@@ -70,11 +87,11 @@ impl Fix {
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
         AcknowledgedBeforeFlush, CheckpointBeforeLogFlush, CheckpointPagesNotFlushed,
-        CloseDoesNotFlush, EmptyBatchDoesNotWait, EvacuationNotFlushed, FlushBeforeWriteCompletes,
-        FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart,
+        CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait, EvacuationNotFlushed,
+        ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart,
         LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder,
         PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven, RestatedTooEarly,
         SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
     };
     match mutant {
@@ -86,17 +103,25 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | NewEpochNotFlushed
         | PlainWriteTakenForDurable
         | RelaxedFramesNotFlushed => Fix::Durable,
-        FlushBeforeWriteCompletes
+        // The first and the last but one state as durable what is only submitted: a frame the one before it, a superblock the end of the log. Nothing is wrong with that
+        // once whoever states it waits.
+        DurableStatedTooEarly
+        | FlushBeforeWriteCompletes
         | NewerFrameBeforeOlder
         | PointerBeforeValue
+        | RestatedTooEarly
         | SuperblockBeforePages => Fix::Wait,
+        // A frame does not wait until its large values are durable, which is why recovery checks them. An engine that waited would do without the check.
+        ExtentsNotChecked => Fix::Checked,
         CloseDoesNotFlush
         | EmptyBatchDoesNotWait
         | FlushOnATimer
         | RelaxedDeadlineDropped
         | RelaxedWindowForgotten
         | SyncDoesNotWait => Fix::LaterAnswer,
-        FreedBeforeSuperblock
+        // What is overwritten lies in a segment that the checkpoint in force, and replay, still refer to.
+        ExtentFreedAtOnce
+        | FreedBeforeSuperblock
         | HalfPublishedTrusted
         | LogReusedBeforePagesFlushed
         | RecoveryReclaimsTooEarly

@@ -418,7 +418,8 @@ impl Hunt {
         };
         let case = small.scenario.case.clone().unwrap_or_default();
         let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
-        let (said, fix) = (blame.to_string(), fix::fix(mutant));
+        let fix = fix::fix(mutant).of_crashes(case.crashes());
+        let said = blame.to_string();
         let is_blamed_right = fix.is_named_by(&blame);
         let directory = self.failures.as_deref();
         let report = small.report(self.program.as_ref(), directory, Some(blame));

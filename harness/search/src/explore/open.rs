@@ -16,7 +16,7 @@ use super::meaning::Meaning;
 use super::point::{Lived, Point, Recorder, crash};
 use super::record::{later_clients, loaded};
 use super::toll::work;
-use kvsim_drive::case::{Driven, Incarnation, Source, Stop, drive_mended};
+use kvsim_drive::case::{Driven, Incarnation, Phase, Source, Stop, drive_mended};
 use kvsim_drive::control::Control;
 use kvsim_oracle::{Class, Violation};
 use kvsim_scenario::case::{Case, CaseCrash, CaseRequest};
@@ -125,6 +125,8 @@ pub(crate) enum Extent {
     All,
     /// All points, the last ones first.
     Last,
+    /// All points from where clients begin: an opening of a blank device is the same whatever they ask, and is known.
+    Work,
 }
 
 impl<'a> OpenRun<'a> {
@@ -193,8 +195,11 @@ impl<'a> OpenRun<'a> {
         })
     }
 
-    fn all(&self) -> Range<usize> {
-        0..self.points.len()
+    /// The first point at which clients work.
+    fn first_of_work(&self) -> usize {
+        let mut points = self.points.iter();
+        let first = points.position(|point| point.phase == Phase::Working);
+        first.unwrap_or(self.points.len())
     }
 
     /// A case that fails in this class: at a cut near one that is known first.
@@ -223,12 +228,16 @@ impl<'a> OpenRun<'a> {
         };
         let is_short = self.life.log.len() <= FEW_REQUESTS;
         let mut stretches = near.map_or_else(Vec::new, |near| self.windows(near));
-        if extent == Extent::All && is_short {
-            stretches = vec![self.all()];
+        let first = match extent {
+            Extent::Work => self.first_of_work(),
+            _ => 0,
+        };
+        if matches!(extent, Extent::All | Extent::Work) && is_short {
+            stretches = vec![first..self.points.len()];
         } else if extent != Extent::Near {
             let mut end = self.points.len();
-            while end > 0 {
-                let start = end.saturating_sub(POINTS_FROM_THE_END);
+            while end > first {
+                let start = end.saturating_sub(POINTS_FROM_THE_END).max(first);
                 stretches.push(start..end);
                 end = start;
             }

@@ -13,6 +13,8 @@ use super::find::Quest;
 use super::reshape::by_one_client;
 use super::site::Site;
 use crate::explore::open::{Extent, FEW_REQUESTS, Reach};
+use crate::explore::toll::work;
+use kvsim_drive::case::drive;
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
 use kvsim_workload::PRELOAD_WRITER;
@@ -21,6 +23,8 @@ use kvsim_workload::PRELOAD_WRITER;
 const REQUESTS_MAX: usize = 12;
 /// Work of one search for a fault at one operation: there are many of these.
 const QUOTA: u64 = 100_000_000;
+/// Work of all searches on what clients asked last at most.
+const AIMED_WORK: u64 = 40_000_000_000;
 /// Work of all searches after batches at most.
 const AFTER_BATCHES_WORK: u64 = 80_000_000_000;
 
@@ -34,6 +38,7 @@ impl Shrinking<'_> {
             .filter(|request| is_write(&request.request))
             .collect();
         let shapes = self.shapes(case);
+        let until = self.spent.work.saturating_add(AIMED_WORK);
         let mut count = 1;
         while count <= REQUESTS_MAX.min(all.len()) {
             let asked = last(&all, count);
@@ -47,6 +52,9 @@ impl Shrinking<'_> {
             ];
             for asked in lists.into_iter().filter(|asked| !asked.is_empty()) {
                 for shape in &shapes {
+                    if self.is_over() || self.spent.work > until {
+                        return None;
+                    }
                     if let Some(found) = self.aimed_at_each(&asked, shape) {
                         return Some(found);
                     }
@@ -80,12 +88,31 @@ impl Shrinking<'_> {
     }
 
     fn aimed_at_each(&mut self, asked: &[CaseRequest], shape: &[ScriptedFault]) -> Option<Case> {
-        let operations = self.operations(asked);
+        let scenario = self.scenario.clone();
+        let operations = self.operations_on(&scenario, asked);
+        for script in Self::scripts(&operations, shape) {
+            for reach in [Reach::Recovery, Reach::Again] {
+                let change = |scenario: &mut Scenario| scenario.faults.script.clone_from(&script);
+                let found = self.with(change, |this| this.find_aimed(asked, reach));
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+
+    /// The same faults at each operation that they can befall.
+    pub(super) fn scripts(
+        operations: &[Operation],
+        shape: &[ScriptedFault],
+    ) -> Vec<Vec<ScriptedFault>> {
         let befallen = operations
             .iter()
             .filter(|operation| befalls(shape[0].kind, operation.kind))
             // What is not durable any more after an error is what clients wrote; what reads wrong may be what is read back.
             .filter(|operation| operation.kind == "read" || !operation.is_of_recovery);
+        let mut scripts = Vec::new();
         for operation in befallen {
             let op = operation.id;
             // What goes astray may go to anywhere that was written before.
@@ -102,23 +129,17 @@ impl Shrinking<'_> {
             let places: BTreeSet<u64> = places.map(|other| other.offset).collect();
             let as_it_was = std::iter::once(shape[0].at_bytes);
             for at_bytes in as_it_was.chain(places.into_iter().map(Some)) {
-                let script = shape.iter().map(|fault| ScriptedFault {
+                let moved = shape.iter().map(|fault| ScriptedFault {
                     op,
                     at_bytes,
+                    // What was dropped where it came from has no numbers here.
+                    dropped: None,
                     ..fault.clone()
                 });
-                let script: Vec<ScriptedFault> = script.collect();
-                for reach in [Reach::Recovery, Reach::Again] {
-                    let change =
-                        |scenario: &mut Scenario| scenario.faults.script.clone_from(&script);
-                    let found = self.with(change, |this| this.find_aimed(asked, reach));
-                    if found.is_some() {
-                        return found;
-                    }
-                }
+                scripts.push(moved.collect());
             }
         }
-        None
+        scripts
     }
 
     /// A case of these requests on a blank device, with the fault where it is.
@@ -136,7 +157,7 @@ impl Shrinking<'_> {
     }
 
     /// What befell each operation that anything befell. One alone may do: the others may have led up to it.
-    fn shapes(&self, case: &Case) -> Vec<Vec<ScriptedFault>> {
+    pub(super) fn shapes(&self, case: &Case) -> Vec<Vec<ScriptedFault>> {
         let mut by_op: BTreeMap<OpId, Vec<ScriptedFault>> = BTreeMap::new();
         // Of a file system there are no such shapes.
         let (befallen, _) = split_script(&case.faults);
@@ -180,7 +201,11 @@ impl Shrinking<'_> {
     }
 
     /// The operations of a run of these requests once the guest is open, and those of reading back after a cut at its end.
-    fn operations(&mut self, asked: &[CaseRequest]) -> Vec<Operation> {
+    pub(super) fn operations_on(
+        &mut self,
+        scenario: &Scenario,
+        asked: &[CaseRequest],
+    ) -> Vec<Operation> {
         let case = Case {
             lives: vec![
                 CaseLife {
@@ -196,12 +221,13 @@ impl Shrinking<'_> {
             ],
             faults: Vec::new(),
         };
-        let script = std::mem::take(&mut self.scenario.faults.script);
-        let driven = self.drive(&case, TraceMode::Full);
-        self.scenario.faults.script = script;
-        let Some(driven) = driven else {
+        let mut scenario = scenario.clone();
+        scenario.faults.script.clear();
+        let seed = scenario.run.seeds.start;
+        let Ok(driven) = drive(&scenario, &case, self.program, seed, TraceMode::Full) else {
             return Vec::new();
         };
+        self.pay(work(&driven.world));
         let (mut open, mut cut) = (false, false);
         let mut operations = Vec::new();
         for record in driven.world.trace().events() {
@@ -224,7 +250,7 @@ impl Shrinking<'_> {
 }
 
 /// An operation of the device.
-struct Operation {
+pub(super) struct Operation {
     id: OpId,
     kind: &'static str,
     offset: u64,

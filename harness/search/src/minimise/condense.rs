@@ -100,7 +100,7 @@ impl Shrinking<'_> {
     }
 
     /// The setup as it is; on the smallest device of those tried that the guest works on; and with the smallest sizes among its options that it takes there.
-    fn setups(&mut self, all: &[CaseRequest]) -> Vec<Scenario> {
+    pub(super) fn setups(&mut self, all: &[CaseRequest]) -> Vec<Scenario> {
         let mut setups = vec![self.scenario.clone()];
         let device = &self.scenario.device;
         let block = device.sector_bytes.max(device.physical_block_bytes);
@@ -114,20 +114,26 @@ impl Shrinking<'_> {
         if smallest != self.scenario {
             setups.push(smallest.clone());
         }
-        let options = self.scenario.guest.options.clone();
-        let numbers = options
-            .iter()
-            .filter_map(|(name, text)| Some((name, text.0.parse::<u64>().ok()?)));
-        for (name, number) in numbers.filter(|(_, number)| *number >= SIZE_MIN as u64) {
-            self.smallest(&mut smallest, number, all, &|scenario, smaller| {
-                let text = OptionText(smaller.to_string());
-                scenario.guest.options.insert(name.clone(), text);
-            });
-        }
+        self.smallest_options(&mut smallest, all);
         if setups.last() != Some(&smallest) {
             setups.push(smallest);
         }
         setups
+    }
+
+    /// Makes each size among the options as small as the guest takes it in this setup.
+    pub(super) fn smallest_options(&mut self, setup: &mut Scenario, all: &[CaseRequest]) {
+        let options = self.scenario.guest.options_of(self.program.options_name());
+        let numbers = options
+            .iter()
+            .filter_map(|(name, text)| Some((name.clone(), text.0.parse::<u64>().ok()?)));
+        let sizes = numbers.filter(|(_, number)| *number >= SIZE_MIN as u64);
+        for (name, number) in sizes.collect::<Vec<_>>() {
+            self.smallest(setup, number, all, &|scenario, smaller| {
+                let text = OptionText(smaller.to_string());
+                scenario.guest.options.insert(name.clone(), text);
+            });
+        }
     }
 
     /// Bytes of batches that the guest takes, the most first.
@@ -206,7 +212,7 @@ pub(super) fn condensed_to(
 
 /// Batches of so many bytes, in values as long as those of these requests and to the same keys. Each overwrites a part of what those before it wrote. Nothing
 /// if nothing is put here.
-fn filling(all: &[CaseRequest], batches: usize, bytes: usize) -> Option<Vec<CaseRequest>> {
+pub(super) fn filling(all: &[CaseRequest], batches: usize, bytes: usize) -> Option<Vec<CaseRequest>> {
     let mut names: BTreeSet<&[u8]> = BTreeSet::new();
     let mut lengths = Vec::new();
     for (key, value) in all.iter().flat_map(|request| puts(&request.request)) {

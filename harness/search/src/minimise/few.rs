@@ -6,12 +6,15 @@ use kvsim_sim::TraceMode;
 use kvsim_sim::api::{Durability, Mutation, Request};
 use kvsim_simdisk::rng::{Purpose, Rng};
 
+use super::programs::PROGRAM_REQUESTS_MAX;
 use super::site::busy_of;
 use super::{SMALL_REQUESTS, Shrinking};
 use kvsim_api::units::SeedRange;
 use kvsim_api::value::{self, FULL_BYTES_MIN, Stamp};
 use kvsim_scenario::case::{Case, CaseRequest};
 
+/// Work of searching small programs at most, each time.
+const PROGRAMS_WORK: u64 = 25_000_000_000;
 /// Selections of each size that are tried.
 const SELECTIONS: usize = 24;
 /// Bytes of a batch that stands for many requests.
@@ -40,6 +43,14 @@ impl Shrinking<'_> {
             return best;
         }
         let is_faulty = !self.scenario.script().is_empty() || !best.faults.is_empty();
+        let fewer = PROGRAM_REQUESTS_MAX.min(best.requests() - 1);
+        let found = match is_faulty {
+            true => self.faulty_program(&best, fewer, PROGRAMS_WORK),
+            false => self.small_program(&best, fewer, PROGRAMS_WORK),
+        };
+        if let Some(found) = found.filter(|found| found.requests() < best.requests()) {
+            return found;
+        }
         if !is_faulty
             && let Some(found) = self.condensed(&best)
             && found.requests() < best.requests()

@@ -21,7 +21,7 @@ pub(super) struct Quest {
 }
 
 impl Shrinking<'_> {
-    fn setting<'b>(&'b self) -> Setting<'b> {
+    pub(super) fn setting<'b>(&'b self) -> Setting<'b> {
         Setting {
             scenario: &self.scenario,
             program: self.program,
@@ -94,7 +94,7 @@ impl Shrinking<'_> {
             left: quota.min(self.left),
         };
         let granted = purse.left;
-        let found = self.explore(wanted, site, like, extent, &mut purse);
+        let found = self.explore(self.setting(), wanted, site, like, extent, &mut purse);
         self.pay(granted - purse.left);
         let found = found.filter(|found| self.fails(found));
         tracing::trace!(
@@ -110,15 +110,17 @@ impl Shrinking<'_> {
         found
     }
 
-    fn explore(
+    /// Cuts the prefix of a candidate and searches its open process run, in this setting.
+    pub(super) fn explore(
         &self,
+        setting: Setting<'_>,
         wanted: &Case,
         site: Site,
         like: &[Option<Meaning>],
         extent: Extent,
         purse: &mut Purse,
     ) -> Option<Case> {
-        let (prefix, spent) = relocated(self.setting(), wanted, site.open, like);
+        let (prefix, spent) = relocated(setting, wanted, site.open, like);
         purse.pay(spent);
         let before = match prefix {
             Relocated::Cut(mut before) => {
@@ -136,7 +138,7 @@ impl Shrinking<'_> {
             after: after.filter(|_| site.asks_again).map(|it| &it.requests[..]),
             reach: site.reach,
         };
-        let open = OpenRun::new(self.setting(), plan, &[])?;
+        let open = OpenRun::new(setting, plan, &[])?;
         purse.pay(open.work);
         let near = like.get(site.open).and_then(Option::as_ref);
         if let Some(near) = near

@@ -10,6 +10,8 @@
 //!
 //! A long case is first replaced by a short one that fails in the same class: the last requests or the last process runs on a blank device ([`suffix`]).
 //!
+//! Before that few requests of the same kinds are drawn anew, and each such program is searched on a blank device ([`programs`]).
+//!
 //! Few requests are not only those that are left when others are left out: several become one batch, all come from one client, smaller
 //! options of the guest bring about with two requests what took twenty, and a fault that is placed anew needs no history that leads up to it.
 //!
@@ -17,10 +19,13 @@
 //! by the work of guests and worlds ([`Budget`]) and ended by its [`Control`]; whatever ends it, the smallest case so far is the result.
 
 mod aim;
+mod attempts;
 mod condense;
+mod edits;
 mod few;
 mod find;
 mod noted;
+mod programs;
 mod reshape;
 mod setup;
 mod site;
@@ -83,6 +88,8 @@ pub struct Spent {
 const EXPLORATION_WORK: u64 = 1_200_000_000;
 /// And where there are many requests: there are many such explorations.
 const LONG_EXPLORATION_WORK: u64 = 700_000_000;
+/// The work of changing requests at most, each time.
+const EDITS_WORK: u64 = 15_000_000_000;
 /// A case of at most so many requests is small: what costs much and gains little is left alone then.
 const SMALL_REQUESTS: usize = 4;
 
@@ -138,6 +145,8 @@ struct Shrinking<'a> {
     marks: Option<(Case, Vec<Landmark>)>,
     /// The meanings of the cuts of the case that was asked for last.
     like: Option<(Case, Vec<Option<Meaning>>)>,
+    /// How often small programs were drawn.
+    drawn: u64,
 }
 
 /// Shrinks the case of a scenario.
@@ -183,6 +192,7 @@ pub fn minimise_watched(
         barren: BTreeMap::new(),
         marks: None,
         like: None,
+        drawn: 0,
     };
     shrinking.scenario.failure = None;
     let events_max = shrinking.scenario.run.events_max;
@@ -273,6 +283,11 @@ impl Shrinking<'_> {
             best = self.in_step("shorten values", best, Self::smaller_requests);
             best = self.in_step("let less persist", best, Self::fewer_decisions);
             best = self.in_step("cut earlier", best, Self::earlier_cuts);
+            if best == before && best.requests() > SMALL_REQUESTS {
+                best = self.in_step("change requests", best, |this, best| {
+                    this.edited(best, EDITS_WORK)
+                });
+            }
             if best == before {
                 best = self.in_step("try a few of the requests", best, Self::few_of_them);
             }

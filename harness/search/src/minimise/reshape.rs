@@ -236,7 +236,7 @@ fn key(mutation: &Mutation) -> &[u8] {
 }
 
 /// Values that describe themselves name the client that asks, and are counted anew.
-fn written_anew(requests: &mut [CaseRequest]) {
+pub(super) fn written_anew(requests: &mut [CaseRequest]) {
     let mut number = 0;
     let mut anew = |client: ClientId, key: &[u8], value: &mut Vec<u8>| {
         if let Reading::Whole(_) = value::read(value) {

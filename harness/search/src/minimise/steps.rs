@@ -7,6 +7,7 @@ use kvsim_sim::api::{Mutation, Request};
 use kvsim_simdisk::{Sectors, Survivor};
 
 use super::Shrinking;
+use super::edits::only;
 use super::find::extent;
 use super::site::{busy_of, sites};
 use crate::explore::meaning::Meaning;
@@ -36,8 +37,8 @@ impl Shrinking<'_> {
             let mut wanted = from.clone();
             for (life, run) in wanted.lives.iter_mut().enumerate() {
                 let kept = rest.iter().filter(|(of, _)| *of == life);
-                let requests = kept.map(|(_, at)| from.lives[life].requests[*at].clone());
-                run.requests = requests.collect();
+                let places: Vec<usize> = kept.map(|(_, at)| *at).collect();
+                run.requests = only(&from.lives[life].requests, &places);
             }
             self.takes_fewer(&mut best, &wanted, &like)
         });

@@ -11,6 +11,7 @@ use super::Shrinking;
 use super::condense::{condensed_to, one_run};
 use super::few::{WEIGHTS, heavy};
 use super::find::extent;
+use super::programs::PROGRAM_REQUESTS_MAX;
 use super::reshape::by_one_client;
 use super::site::{DEEPER_REQUESTS_MAX, Site, sites};
 use crate::explore::open::{Extent, Reach};
@@ -18,6 +19,9 @@ use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
 use kvsim_simdisk::CrashKind;
 use kvsim_workload::PRELOAD_WRITER;
 
+/// Work of searching small programs at most, and of those without the faults of the case.
+const PROGRAMS_WORK: u64 = 50_000_000_000;
+const FAULTLESS_WORK: u64 = 15_000_000_000;
 /// Requests that are asked of a blank device at most.
 const REQUESTS_MAX: usize = 256;
 /// Requests that are asked without any crash at most.
@@ -41,7 +45,11 @@ impl Shrinking<'_> {
     /// The same class of failure from few requests or few process runs; the case itself if that comes to nothing.
     pub(super) fn short_case(&mut self, case: Case) -> Case {
         if !self.scenario.script().is_empty() || !case.faults.is_empty() {
-            let found = self.aimed(&case).or_else(|| self.last_runs(&case));
+            let found = self
+                .faultless_program(&case, FAULTLESS_WORK)
+                .or_else(|| self.aimed(&case))
+                .or_else(|| self.faulty_program(&case, PROGRAM_REQUESTS_MAX, PROGRAMS_WORK))
+                .or_else(|| self.last_runs(&case));
             let found = found.or_else(|| self.aimed_after_batches(&case));
             return found.unwrap_or(case);
         }
@@ -56,6 +64,9 @@ impl Shrinking<'_> {
         }
         if case.crashes() <= SHORT.0 && case.requests() <= SHORT.1 {
             return case;
+        }
+        if let Some(found) = self.small_program(&case, PROGRAM_REQUESTS_MAX, PROGRAMS_WORK) {
+            return found;
         }
         if let Some(found) = self.heavy_requests(&case) {
             return found;

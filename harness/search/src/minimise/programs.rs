@@ -1,0 +1,614 @@
+//! Small programs: a few requests of the kinds that a case is made of, drawn anew, on a blank device. Most bugs need no more than that, and of few requests
+//! every crash point can be searched (bounded testing: J. Mohan, A. Martinez, S. Ponnapalli, P. Raju, V. Chidambaram, OSDI 2018).
+//!
+//! What leads to a failure in a long case is often nothing that is left in any few of its requests as they stand: a value as long as a segment, a client that closes while
+//! another writes, a checkpoint. So requests, clients, lengths and pauses are drawn, on the setup as it is and on smaller ones, and where faults befell the device,
+//! with these faults and without any.
+//!
+//! Invariant: what is drawn depends on the case and on how often programs were drawn for it before.
+
+use std::collections::BTreeSet;
+
+use kvsim_sim::api::{Direction, Durability, Mutation, Request, Scan};
+use kvsim_simdisk::ScriptedFault;
+use kvsim_simdisk::rng::{Purpose, Rng};
+
+use super::Shrinking;
+use super::attempts::Attempt;
+use super::condense::{filling, one_run};
+use super::reshape::written_anew;
+use super::site::Site;
+use crate::explore::open::{Extent, Reach};
+use kvsim_api::value::{self, FULL_BYTES_MIN, Stamp};
+use kvsim_oracle::Class;
+use kvsim_scenario::Scenario;
+use kvsim_scenario::case::{Case, CaseLife, CaseRequest};
+use kvsim_workload::ClientId;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Requests of a program at most.
+pub(super) const PROGRAM_REQUESTS_MAX: usize = 5;
+/// Programs that are drawn at once.
+const DRAWN_AT_ONCE: usize = 16;
+/// Work of searching all states of one program at most; of two crashes more.
+const QUOTA: u64 = 150_000_000;
+const DEEPER_QUOTA: u64 = 300_000_000;
+/// Every state of two crashes is looked at of programs of so many requests.
+const DEEPER_REQUESTS_MAX: usize = 3;
+/// Operations of one program that a fault is moved to, at most.
+const PLACES_MAX: usize = 48;
+/// Requests of a program that has faults at most: there are many places for each.
+const FAULTY_REQUESTS_MAX: usize = 4;
+/// There are no others where so many draws have brought nothing new.
+const STALE_MAX: u32 = 20;
+/// Kinds of requests of most programs.
+const KINDS_AT_ONCE: u64 = 4;
+/// Keys that a program writes.
+const KEYS: usize = 3;
+/// Mutations of a batch at most.
+const MUTATIONS_MAX: u64 = 4;
+/// Values are at most so long, and batches of many keys have so many bytes.
+const VALUE_MAX: usize = 60_000;
+
+/// What a request of a program does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Put,
+    Delete,
+    Batch,
+    EmptyBatch,
+    Get,
+    Scan,
+    Snapshot,
+    Release,
+    Sync,
+    Close,
+}
+
+/// What programs are drawn from.
+#[derive(Debug)]
+struct Parts {
+    kinds: Vec<Kind>,
+    durabilities: Vec<Durability>,
+    keys: Vec<Vec<u8>>,
+    /// Lengths of values.
+    lengths: Vec<usize>,
+    /// Pauses between an answer and the next request.
+    thinks: Vec<u64>,
+}
+
+/// A setup, and batches that the guest takes there.
+struct Setup {
+    scenario: Scenario,
+    /// In each list so many batches as may come first.
+    fillings: Vec<Vec<CaseRequest>>,
+}
+
+/// A program that was drawn.
+struct Program {
+    requests: Vec<CaseRequest>,
+    /// Its first so many requests fill the device.
+    filling: usize,
+}
+
+impl Shrinking<'_> {
+    /// A small program that fails in the same way, of so many requests at most, found with so much work.
+    pub(super) fn small_program(
+        &mut self,
+        case: &Case,
+        requests_max: usize,
+        work: u64,
+    ) -> Option<Case> {
+        let parts = Parts::of(case, self.scenario.device.sector_bytes)?;
+        let setups = self.program_setups(case);
+        let until = self.spent.work.saturating_add(work);
+        let wanted = Wanted::of(case, self.class);
+        let mut seen = BTreeSet::new();
+        let mut stale = 0;
+        while stale < STALE_MAX && self.spent.work < until && !self.is_over() {
+            let mut rng = self.next_draw();
+            let attempts: Vec<Attempt> = (0..DRAWN_AT_ONCE)
+                .filter_map(|at| {
+                    let setup = &setups[at % setups.len()];
+                    let program = parts.draw(&mut rng, setup, requests_max);
+                    attempt(&mut rng, setup, program?, wanted)
+                })
+                .filter(|attempt| {
+                    let what = (&attempt.scenario, &attempt.wanted, attempt.site);
+                    seen.insert(xxh3_128(format!("{what:?}").as_bytes()))
+                })
+                .collect();
+            stale = if attempts.is_empty() { stale + 1 } else { 0 };
+            if let Some(found) = self.first_of(&attempts) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// The same without any fault of the device.
+    pub(super) fn faultless_program(&mut self, case: &Case, work: u64) -> Option<Case> {
+        let mut without = case.clone();
+        without.faults.clear();
+        self.with(
+            |scenario| scenario.faults = scenario.faults.scripted(Vec::new()),
+            |this| this.small_program(&without, PROGRAM_REQUESTS_MAX, work),
+        )
+    }
+
+    /// The same with what befell one operation befalling another.
+    pub(super) fn faulty_program(
+        &mut self,
+        case: &Case,
+        requests_max: usize,
+        work: u64,
+    ) -> Option<Case> {
+        let parts = Parts::of(case, self.scenario.device.sector_bytes)?;
+        let shapes = self.shapes(case);
+        let script = std::mem::take(&mut self.scenario.faults.script);
+        let setups = self.program_setups(case);
+        self.scenario.faults.script = script;
+        let until = self.spent.work.saturating_add(work);
+        let requests_max = requests_max.min(FAULTY_REQUESTS_MAX);
+        let mut drawn = 0;
+        while self.spent.work < until && !self.is_over() {
+            let mut rng = self.next_draw();
+            let setup = &setups[drawn % setups.len()];
+            drawn += 1;
+            let program = parts.draw(&mut rng, setup, requests_max)?;
+            let operations = self.operations_on(&setup.scenario, &program.requests);
+            let scripts = shapes
+                .iter()
+                .flat_map(|shape| Self::scripts(&operations, shape));
+            let mut scripts: Vec<Vec<ScriptedFault>> = scripts.collect();
+            while scripts.len() > PLACES_MAX {
+                let at = rng.below(scripts.len() as u64);
+                scripts.swap_remove(usize::try_from(at).unwrap_or(0));
+            }
+            let reach = if rng.chance(0.25) {
+                Reach::Again
+            } else {
+                Reach::Recovery
+            };
+            let attempts = scripts.into_iter().map(|script| {
+                let mut scenario = setup.scenario.clone();
+                scenario.faults.script = script;
+                Attempt {
+                    scenario,
+                    wanted: one_run(program.requests.clone()),
+                    site: Site::new(0, reach),
+                    extent: Extent::Work,
+                    quota: QUOTA,
+                    may_be_uncut: true,
+                    like: Vec::new(),
+                }
+            });
+            let attempts: Vec<Attempt> = attempts.collect();
+            if let Some(found) = self.first_of(&attempts) {
+                return Some(found);
+            }
+        }
+        None
+    }
+
+    /// Numbers for the next draw.
+    pub(super) fn next_draw(&mut self) -> Rng {
+        self.drawn += 1;
+        Rng::new(self.drawn, Purpose::Explore)
+    }
+
+    /// The setup as it is, smaller ones, and the smallest options on the device as it is.
+    fn program_setups(&mut self, case: &Case) -> Vec<Setup> {
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
+        let mut scenarios = self.setups(&all);
+        let mut options = self.scenario.clone();
+        self.smallest_options(&mut options, &all);
+        if !scenarios.contains(&options) {
+            scenarios.push(options);
+        }
+        let mut setups = Vec::new();
+        for scenario in scenarios {
+            let before = std::mem::replace(&mut self.scenario, scenario.clone());
+            let sizes = self.sizes(&all);
+            self.scenario = before;
+            let fillings = sizes
+                .iter()
+                .filter_map(|bytes| filling(&all, PROGRAM_REQUESTS_MAX, *bytes));
+            setups.push(Setup {
+                scenario,
+                fillings: fillings.collect(),
+            });
+        }
+        setups
+    }
+}
+
+/// How a case fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// It has no crash.
+    Uncut,
+    /// While the guest works, after crashes.
+    Working,
+    /// In what a crash leaves.
+    Cut,
+}
+
+impl Wanted {
+    fn of(case: &Case, class: Class) -> Wanted {
+        let last = case.lives.last();
+        let works = last.is_some_and(|last| {
+            !last.requests.is_empty() || last.close_after_event.is_some()
+        });
+        match (case.crashes(), works) {
+            (0, _) => Wanted::Uncut,
+            (_, true) if class != Class::Loss => Wanted::Working,
+            _ => Wanted::Cut,
+        }
+    }
+}
+
+/// How a program is searched.
+fn attempt(rng: &mut Rng, setup: &Setup, program: Program, wanted: Wanted) -> Option<Attempt> {
+    let count = program.requests.len() - program.filling;
+    let is_short = program.requests.len() <= DEEPER_REQUESTS_MAX;
+    let way = rng.below(16);
+    let attempt = |wanted_case: Case, site: Site, quota| Attempt {
+        scenario: setup.scenario.clone(),
+        wanted: wanted_case,
+        site,
+        extent: Extent::Work,
+        quota,
+        may_be_uncut: wanted != Wanted::Cut,
+        like: Vec::new(),
+    };
+    let uncut = match wanted {
+        Wanted::Uncut => true,
+        Wanted::Working => way < 10,
+        Wanted::Cut => false,
+    };
+    if uncut {
+        let case = one_run(program.requests);
+        return Some(attempt(case, Site::new(0, Reach::Uncut), 0));
+    }
+    let is_split = count > 1 && (6..15).contains(&way);
+    if !is_split {
+        let (reach, quota) = match way == 15 && is_short {
+            true => (Reach::Deeper, DEEPER_QUOTA),
+            false => (Reach::Recovery, QUOTA),
+        };
+        return Some(attempt(one_run(program.requests), Site::new(0, reach), quota));
+    }
+    // Some of them after the crash.
+    let first = 1 + usize::try_from(rng.below(count as u64 - 1)).ok()? + program.filling;
+    let run = |requests: &[CaseRequest]| CaseLife {
+        requests: requests.to_vec(),
+        ..CaseLife::default()
+    };
+    let (before, after) = program.requests.split_at(first);
+    let case = Case {
+        lives: vec![run(before), run(after), CaseLife::default()],
+        faults: Vec::new(),
+    };
+    let again = Site {
+        asks_again: true,
+        ..Site::new(0, Reach::Again)
+    };
+    Some(match is_short && way >= 12 {
+        true => attempt(case, Site::deeper_again(0), DEEPER_QUOTA),
+        false => attempt(case, again, QUOTA),
+    })
+}
+
+impl Parts {
+    /// What this case is made of; nothing if nothing is written in it.
+    fn of(case: &Case, sector_bytes: u32) -> Option<Parts> {
+        let mut kinds = BTreeSet::new();
+        let mut relaxed = [false; 2];
+        let mut keys: Vec<Vec<u8>> = Vec::new();
+        let mut lengths = Vec::new();
+        let mut thinks = BTreeSet::from([0]);
+        for request in case.all_requests() {
+            thinks.insert(request.think_ns);
+            kinds.insert(kind(&request.request));
+            match &request.request {
+                Request::Put {
+                    key,
+                    value,
+                    durability,
+                } => {
+                    relaxed[usize::from(*durability == Durability::Relaxed)] = true;
+                    lengths.push(value.len());
+                    if !key.is_empty() && keys.len() < KEYS && !keys.contains(key) {
+                        keys.push(key.clone());
+                    }
+                }
+                Request::Delete { durability, .. } => {
+                    relaxed[usize::from(*durability == Durability::Relaxed)] = true;
+                }
+                Request::Batch {
+                    mutations,
+                    durability,
+                } => {
+                    relaxed[usize::from(*durability == Durability::Relaxed)] = true;
+                    for mutation in mutations {
+                        if let Mutation::Put { key, value } = mutation {
+                            lengths.push(value.len());
+                            if !key.is_empty() && keys.len() < KEYS && !keys.contains(key) {
+                                keys.push(key.clone());
+                            }
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if keys.is_empty() {
+            return None;
+        }
+        if kinds.contains(&Kind::Snapshot) {
+            kinds.insert(Kind::Release);
+        }
+        let is_closed = case.lives.iter().any(|life| life.close_after_event.is_some());
+        if is_closed {
+            kinds.insert(Kind::Close);
+        }
+        // What is written is worth a read where there are any, and is drawn more often.
+        let mut kinds: Vec<Kind> = kinds.into_iter().collect();
+        kinds.extend([Kind::Put, Kind::Put, Kind::Batch]);
+        lengths.sort_unstable();
+        let length = |at: usize| lengths[at].clamp(FULL_BYTES_MIN, VALUE_MAX);
+        let lengths = BTreeSet::from([
+            FULL_BYTES_MIN,
+            length(lengths.len() / 2),
+            length(lengths.len() - 1),
+            // So that a write of it can be torn.
+            usize::try_from(sector_bytes).unwrap_or(VALUE_MAX).max(FULL_BYTES_MIN),
+        ]);
+        let longest = thinks.last().copied().unwrap_or(0);
+        let durabilities = [Durability::Durable, Durability::Relaxed];
+        let durabilities = durabilities
+            .into_iter()
+            .zip(relaxed)
+            .filter_map(|(durability, is_used)| is_used.then_some(durability));
+        Some(Parts {
+            kinds,
+            durabilities: durabilities.collect(),
+            keys,
+            lengths: lengths.into_iter().collect(),
+            thinks: vec![0, longest],
+        })
+    }
+
+    /// A program of so many requests at most; nothing if that is none.
+    fn draw(&self, rng: &mut Rng, setup: &Setup, requests_max: usize) -> Option<Program> {
+        let most = requests_max.min(PROGRAM_REQUESTS_MAX);
+        let count = 1 + usize::try_from(rng.below(most as u64)).ok()?;
+        let mut requests: Vec<CaseRequest> = Vec::new();
+        if !setup.fillings.is_empty() && rng.chance(0.35) {
+            let batches = pick(rng, &setup.fillings);
+            let first = 1 + usize::try_from(rng.below(count as u64)).ok()?;
+            requests.extend(batches.iter().take(first).cloned());
+        }
+        let filling = requests.len();
+        if filling > 0 && rng.chance(0.5) {
+            // What fills the device is asked as anything else, and may be relaxed.
+            let durability = *pick(rng, &self.durabilities);
+            for request in &mut requests {
+                request.client = 0;
+                if let Request::Batch { durability: own, .. } = &mut request.request {
+                    *own = durability;
+                }
+            }
+        }
+        let clients = [1, 1, 2, count as u64];
+        let clients = *pick(rng, &clients);
+        let keys = 1 + usize::try_from(rng.below(self.keys.len() as u64)).ok()?;
+        // Few kinds at a time: what takes three of one kind is not drawn by chance among ten.
+        let some: Vec<Kind> = (0..1 + rng.below(KINDS_AT_ONCE))
+            .map(|_| *pick(rng, &self.kinds))
+            .collect();
+        let draws = Draws {
+            kinds: match rng.chance(0.75) {
+                true => &some,
+                false => &self.kinds,
+            },
+            keys: &self.keys[..keys],
+            durabilities: match rng.chance(0.5) {
+                true => std::slice::from_ref(pick(rng, &self.durabilities)),
+                false => &self.durabilities,
+            },
+            lengths: match rng.chance(0.5) {
+                true => std::slice::from_ref(pick(rng, &self.lengths)),
+                false => &self.lengths,
+            },
+            thinks: match rng.chance(0.75) {
+                true => &self.thinks[..1],
+                false => &self.thinks,
+            },
+        };
+        while requests.len() < count {
+            let client = if clients == count as u64 {
+                requests.len() as u64
+            } else {
+                rng.below(clients)
+            };
+            let kind = *pick(rng, draws.kinds);
+            requests.push(CaseRequest {
+                client: ClientId::try_from(client).ok()?,
+                think_ns: *pick(rng, draws.thinks),
+                request: draws.request(rng, kind),
+            });
+        }
+        written_anew(&mut requests);
+        Some(Program { requests, filling })
+    }
+}
+
+/// What one program is drawn from.
+struct Draws<'a> {
+    kinds: &'a [Kind],
+    keys: &'a [Vec<u8>],
+    durabilities: &'a [Durability],
+    lengths: &'a [usize],
+    thinks: &'a [u64],
+}
+
+impl Draws<'_> {
+    fn request(&self, rng: &mut Rng, kind: Kind) -> Request {
+        let durability = *pick(rng, self.durabilities);
+        let key = pick(rng, self.keys).clone();
+        // Programs take one snapshot or few, and the first of a process run is likely the first of all.
+        let snapshot = u64::from(rng.chance(0.5) && kind != Kind::Release);
+        match kind {
+            Kind::Put => Request::Put {
+                value: self.value(rng, &key),
+                key,
+                durability,
+            },
+            Kind::Delete => Request::Delete { key, durability },
+            Kind::Batch => Request::Batch {
+                mutations: self.mutations(rng),
+                durability,
+            },
+            Kind::EmptyBatch => Request::Batch {
+                mutations: Vec::new(),
+                durability,
+            },
+            Kind::Get => Request::Get { key, snapshot },
+            Kind::Scan => Request::Scan(Scan {
+                snapshot,
+                direction: Direction::Forward,
+                start: None,
+                end: None,
+                limit: 64,
+                max_bytes: 1 << 20,
+            }),
+            Kind::Snapshot => Request::Snapshot,
+            Kind::Release => Request::Release { snapshot: 1 },
+            Kind::Sync => Request::Sync,
+            Kind::Close => Request::Close,
+        }
+    }
+
+    fn value(&self, rng: &mut Rng, key: &[u8]) -> Vec<u8> {
+        let stamp = Stamp {
+            key_hash: value::key_hash(key),
+            writer: 0,
+            number: 1,
+        };
+        value::generate(stamp, *pick(rng, self.lengths), 0)
+    }
+
+    /// Each key once at most.
+    fn mutations(&self, rng: &mut Rng) -> Vec<Mutation> {
+        let count = 1 + rng.below(MUTATIONS_MAX);
+        let mut all: Vec<Mutation> = Vec::new();
+        for nth in 0..count {
+            let mut key = pick(rng, self.keys).clone();
+            let is_there = |mutation: &Mutation| match mutation {
+                Mutation::Put { key: own, .. } | Mutation::Delete { key: own } => *own == key,
+            };
+            if all.iter().any(is_there) {
+                key = format!("~{nth}").into_bytes();
+            }
+            all.push(match rng.chance(0.15) {
+                true => Mutation::Delete { key },
+                false => Mutation::Put {
+                    value: self.value(rng, &key),
+                    key,
+                },
+            });
+        }
+        all
+    }
+}
+
+fn kind(request: &Request) -> Kind {
+    match request {
+        Request::Put { .. } => Kind::Put,
+        Request::Delete { .. } => Kind::Delete,
+        Request::Batch { mutations, .. } if mutations.is_empty() => Kind::EmptyBatch,
+        Request::Batch { .. } => Kind::Batch,
+        Request::Get { .. } => Kind::Get,
+        Request::Scan(_) => Kind::Scan,
+        Request::Snapshot => Kind::Snapshot,
+        Request::Release { .. } => Kind::Release,
+        Request::Sync => Kind::Sync,
+        Request::Close => Kind::Close,
+    }
+}
+
+/// One of these, each as likely; there is one at least.
+fn pick<'a, T>(rng: &mut Rng, from: &'a [T]) -> &'a T {
+    let at = usize::try_from(rng.below(from.len() as u64)).unwrap_or(0);
+    &from[at]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvsim_workload::PRELOAD_WRITER;
+
+    fn case() -> Case {
+        let lines = [
+            "3+500 put aa 1:900",
+            "1 delete aa relaxed",
+            "2 batch put bb 2:40, put cc 3:40",
+            "2 snapshot",
+            "1 sync",
+        ];
+        let requests = lines.iter().map(|line| line.parse().expect("a request"));
+        let mut case = one_run(requests.collect());
+        case.lives[0].close_after_event = Some(9);
+        case
+    }
+
+    /// Goal: a program is made of what the case has and of nothing else. Method: a case without gets, scans and empty batches, many programs.
+    #[test]
+    fn programs_have_the_kinds_of_the_case() {
+        let case = case();
+        let parts = Parts::of(&case, 512).expect("it writes");
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
+        let setup = Setup {
+            scenario: Scenario::default(),
+            fillings: vec![filling(&all, 3, 400).expect("it writes")],
+        };
+        let (mut kinds, mut filled, mut loaded, mut thought) = (BTreeSet::new(), 0, 0, 0);
+        for seed in 0..400 {
+            let mut rng = Rng::new(seed, Purpose::Explore);
+            let program = parts.draw(&mut rng, &setup, 4).expect("one");
+            assert!((1..=4).contains(&program.requests.len()));
+            assert!(program.filling <= program.requests.len());
+            let (first, rest) = program.requests.split_at(program.filling);
+            loaded += usize::from(first.iter().any(|it| it.client == PRELOAD_WRITER));
+            kinds.extend(rest.iter().map(|it| kind(&it.request)));
+            filled += usize::from(program.filling > 0);
+            thought += usize::from(rest.iter().any(|it| it.think_ns == 500));
+            let again = parts.draw(&mut Rng::new(seed, Purpose::Explore), &setup, 4);
+            assert_eq!(again.expect("the same").requests, program.requests);
+        }
+        use Kind::{Batch, Close, Delete, Put, Release, Snapshot, Sync};
+        let expected = BTreeSet::from([Put, Delete, Batch, Snapshot, Release, Sync, Close]);
+        assert_eq!(kinds, expected);
+        assert!((30..filled - 30).contains(&loaded), "{loaded} of {filled}");
+        assert!(thought > 20, "{thought}");
+    }
+
+    /// Goal: what fails without any cut is looked for without one, and what a cut leaves with one. Method: the same requests cut and not.
+    #[test]
+    fn a_case_says_how_it_fails() {
+        let mut case = case();
+        assert_eq!(Wanted::of(&case, Class::Loss), Wanted::Uncut);
+        case.lives[0].crash = Some(kvsim_scenario::case::CaseCrash {
+            after_event: 1,
+            kind: kvsim_simdisk::CrashKind::Power,
+            survivors: Vec::new(),
+        });
+        case.lives.push(CaseLife::default());
+        assert_eq!(Wanted::of(&case, Class::Reading), Wanted::Cut);
+        case.lives[1].requests.push("1 get aa".parse().expect("it"));
+        assert_eq!(Wanted::of(&case, Class::Reading), Wanted::Working);
+        assert_eq!(Wanted::of(&case, Class::Loss), Wanted::Cut);
+    }
+}
