@@ -40,7 +40,7 @@ impl StorageFault {
         Some(ScriptedFileFault::new(op, kind).into())
     }
 
-    /// The number of the operation or call that it befalls, counted over all process runs.
+    /// The number of the operation or call that it affects, counted over all process runs.
     #[must_use]
     pub fn op(&self) -> u64 {
         match self {
@@ -93,7 +93,7 @@ pub(crate) fn file_failure(kind: FaultKind) -> Option<FileFault> {
     }
 }
 
-/// Takes a script apart: what befalls a device, and what befalls a file system.
+/// Takes a script apart: what affects a device, and what affects a file system.
 #[must_use]
 pub fn split_script(script: &[StorageFault]) -> (Vec<ScriptedFault>, Vec<ScriptedFileFault>) {
     let (mut device, mut files) = (Vec::new(), Vec::new());

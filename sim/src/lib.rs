@@ -12,8 +12,8 @@ mod codec;
 mod error;
 mod fault;
 mod guest;
+mod intervention;
 mod killed;
-mod mend;
 mod notes;
 mod offers;
 mod policies;
@@ -31,7 +31,7 @@ pub use guest::{
     Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, Needs, OpenConfig, OutItem,
     Outbox, Program,
 };
-pub use mend::{Effort, Mend, Place};
+pub use intervention::{Effort, Intervention, Place};
 pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
 pub use offers::{Offers, Order};
 pub use policies::{

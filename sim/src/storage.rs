@@ -184,9 +184,9 @@ impl Storage {
 
     /// When those of the last writes were submitted whose data a lie has lost, overwritten or spoilt.
     #[must_use]
-    pub fn harmed(&self) -> &[Nanos] {
+    pub fn damaged(&self) -> &[Nanos] {
         match self {
-            Storage::Device(device) => device.harmed(),
+            Storage::Device(device) => device.damaged(),
             Storage::Files(_) => &[],
         }
     }
@@ -243,7 +243,7 @@ impl Storage {
         }
     }
 
-    /// The faults that befell operations so far, from the one of this place on, in the form that a script takes.
+    /// The faults that affected operations so far, from the one of this place on, in the form that a script takes.
     #[must_use]
     pub fn fired_script(&self, from: usize) -> Vec<StorageFault> {
         match self {
@@ -282,7 +282,7 @@ impl Storage {
         }
     }
 
-    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can befall one.
+    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can affect one.
     #[must_use]
     pub fn is_faultless(&self) -> bool {
         match self {
@@ -345,7 +345,7 @@ impl Storage {
         }
     }
 
-    /// Lets the n-th operation that such a fault can befall fail, counted from 0 and from now.
+    /// Lets the n-th operation that such a fault can affect fail, counted from 0 and from now.
     pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
         match self {
             Storage::Device(device) => device.fail_nth(kind, n),

@@ -15,9 +15,9 @@ mod config;
 mod counts;
 mod crash;
 mod damage;
+mod damaged_writes;
 mod device;
 mod effects;
-mod harm;
 mod inject;
 mod medium;
 mod met;
@@ -34,7 +34,7 @@ pub use counts::{DeviceStats, Failures, FaultCount, FaultCounts, FaultKind};
 pub use device::Device;
 pub use kvsim_crash::{
     CrashError, CrashKind, CrashReport, CrashState, CrashStates, Effect, Effects, Excerpt,
-    FileRole, Image, Nanos, Role, Sectors, Survivor, Tears, rng,
+    FileRole, Image, Nanos, Persisted, Role, Sectors, Tears, rng,
 };
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};

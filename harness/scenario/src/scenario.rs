@@ -53,7 +53,7 @@ pub struct Scenario {
     pub check: CheckConfig,
     /// How far `kvsim explore` goes.
     pub explore: ExploreConfig,
-    /// Which of the guest's marks are to be reached.
+    /// Which of the guest's coverage points are to be reached.
     pub coverage: CoverageConfig,
     /// The file system, of a scenario for engines that use files: device and faults count for nothing then.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -82,7 +82,10 @@ const FUNCTIONS_MAX: usize = 24;
 pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
     let mut frames = Vec::new();
     for frame in backtrace.frames() {
-        let code_offset = frame.func_offset().zip(frame.module_offset()).map(|(_, offset)| offset);
+        let code_offset = frame
+            .func_offset()
+            .zip(frame.module_offset())
+            .map(|(_, offset)| offset);
         let named = frame.func_name().map(readable);
         let function = named.unwrap_or_else(|| format!("function {}", frame.func_index()));
         if frame.symbols().is_empty() {
@@ -110,7 +113,13 @@ pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
 
 /// The names alone, as verdicts carry them.
 pub(crate) fn stack(frames: &[Frame]) -> Stack {
-    Stack(frames.iter().take(FUNCTIONS_MAX).map(ToString::to_string).collect())
+    Stack(
+        frames
+            .iter()
+            .take(FUNCTIONS_MAX)
+            .map(ToString::to_string)
+            .collect(),
+    )
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! Invariants: both clocks never go back within a process run; the monotonic clock begins at the same value in each process run; every
 //! value that the guest was told enters the hash of [`Told`].
 
-use kvsim_crash::rng::{Purpose, Rng};
 use kvsim_crash::Nanos;
+use kvsim_crash::rng::{Purpose, Rng};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// What the real-time clock shows at virtual time 0, in nanoseconds: the first second of 2026, UTC.
@@ -181,7 +181,10 @@ mod tests {
     fn work_moves_the_clocks() {
         let mut clock = Clock::new(500);
         clock.begin_call(1_000);
-        let (wall, steady) = (clock.read(ClockId::RealTime), clock.read(ClockId::Monotonic));
+        let (wall, steady) = (
+            clock.read(ClockId::RealTime),
+            clock.read(ClockId::Monotonic),
+        );
         assert_eq!((wall, steady), (EPOCH_NS + 1_500, 500));
         clock.set_fuel(4_000);
         assert_eq!(clock.read(ClockId::RealTime), wall + 1_000);
@@ -197,9 +200,19 @@ mod tests {
         clock.begin_call(10);
         clock.set_fuel(1 << 20);
         clock.pass(77);
-        let before = [ClockId::RealTime, ClockId::Monotonic, ClockId::ProcessorTime].map(|id| clock.read(id));
+        let before = [
+            ClockId::RealTime,
+            ClockId::Monotonic,
+            ClockId::ProcessorTime,
+        ]
+        .map(|id| clock.read(id));
         clock.begin_call(10);
-        let after = [ClockId::RealTime, ClockId::Monotonic, ClockId::ProcessorTime].map(|id| clock.read(id));
+        let after = [
+            ClockId::RealTime,
+            ClockId::Monotonic,
+            ClockId::ProcessorTime,
+        ]
+        .map(|id| clock.read(id));
         assert_eq!(before, after);
     }
 
@@ -208,7 +221,9 @@ mod tests {
     fn what_was_told_has_an_order() {
         let told = |values: &[u64]| {
             let mut told = Told::default();
-            values.iter().for_each(|&value| told.clock(ClockId::Monotonic, value));
+            values
+                .iter()
+                .for_each(|&value| told.clock(ClockId::Monotonic, value));
             told.hash
         };
         assert_ne!(told(&[1, 2]), told(&[2, 1]));

@@ -126,14 +126,18 @@ impl Command {
             self.run = Some(Box::pin(start(store, program, now)));
         }
         let Some(run) = &mut self.run else {
-            return nothing(GuestError::Abi("it has ended, and cannot be called again".to_owned()));
+            return nothing(GuestError::Abi(
+                "it has ended, and cannot be called again".to_owned(),
+            ));
         };
         let polled = run.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         let mut ended = match polled {
             Poll::Pending => {
                 let ended = self.line.with(|it| it.ended.take());
                 let Some(mut ended) = ended else {
-                    return nothing(GuestError::Host("a command waits for something unknown".to_owned()));
+                    return nothing(GuestError::Host(
+                        "a command waits for something unknown".to_owned(),
+                    ));
                 };
                 ended.answer = match self.line.mailbox.take_answer() {
                     Ok(Some(answer)) => Ok(answer),
@@ -188,7 +192,11 @@ async fn start(
     (result, store)
 }
 
-async fn run(store: &mut Store<Host>, program: &InstancePre<Host>, now: Nanos) -> Result<(), Error> {
+async fn run(
+    store: &mut Store<Host>,
+    program: &InstancePre<Host>,
+    now: Nanos,
+) -> Result<(), Error> {
     let host = store.data_mut();
     host.begin_call();
     host.clock.begin_call(now);

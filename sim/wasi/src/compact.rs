@@ -37,7 +37,11 @@ pub(crate) fn compact(image: &[u8]) -> Option<Vec<u8>> {
                 let mut pieces: Vec<(usize, &[u8])> = Vec::new();
                 for segment in segments.clone() {
                     let segment = segment.ok()?;
-                    if let DataKind::Active { memory_index: 0, offset_expr } = &segment.kind {
+                    if let DataKind::Active {
+                        memory_index: 0,
+                        offset_expr,
+                    } = &segment.kind
+                    {
                         let mut offset = offset_expr.get_operators_reader();
                         let Operator::I32Const { value } = offset.read().ok()? else {
                             return None;
@@ -95,7 +99,9 @@ mod tests {
                     let DataKind::Active { offset_expr, .. } = segment.kind else {
                         panic!("only active segments");
                     };
-                    let Ok(Operator::I32Const { value }) = offset_expr.get_operators_reader().read() else {
+                    let Ok(Operator::I32Const { value }) =
+                        offset_expr.get_operators_reader().read()
+                    else {
                         panic!("only constants");
                     };
                     found.push((value, segment.data.to_vec()));
@@ -113,8 +119,13 @@ mod tests {
                (func (export \"f\") nop))",
         );
         let compacted = compact(&module.expect("it is right")).expect("no code names data");
-        assert_eq!(segments(&compacted), [(10, b"ab\0\0cd".to_vec()), (60_000, b"z".to_vec())]);
-        wasmparser::Validator::new().validate_all(&compacted).expect("it is valid");
+        assert_eq!(
+            segments(&compacted),
+            [(10, b"ab\0\0cd".to_vec()), (60_000, b"z".to_vec())]
+        );
+        wasmparser::Validator::new()
+            .validate_all(&compacted)
+            .expect("it is valid");
     }
 
     #[test]

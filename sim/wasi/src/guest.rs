@@ -88,12 +88,20 @@ impl Guest for WasiGuest {
         self.told().is_anything()
     }
 
-    fn call(&mut self, now: Nanos, call: Call<'_>, out: &mut Outbox) -> Result<CallEnd, GuestError> {
+    fn call(
+        &mut self,
+        now: Nanos,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<CallEnd, GuestError> {
         let (message, id, expects, is_idle) = match call {
             Call::Open(config) => (message::open(now, config), 0, Expects::Nothing, false),
-            Call::Request { id, request } => {
-                (message::request(id, request), id, Expects::of(request), false)
-            }
+            Call::Request { id, request } => (
+                message::request(id, request),
+                id,
+                Expects::of(request),
+                false,
+            ),
             Call::Tick => (message::idle(now), 0, Expects::Nothing, true),
             Call::Complete { .. } => {
                 let what = "a file engine submits no operations to a device".to_owned();
@@ -103,7 +111,10 @@ impl Guest for WasiGuest {
         let mut ended = self.transport.exchange(now, &message);
         out.append(&mut ended.out);
         let reply = message::answer(id, expects, &ended.answer?).map_err(GuestError::Abi)?;
-        let mut wake_at = Some(now.saturating_add(ended.elapsed_ns).saturating_add(IDLE_AFTER_NS));
+        let mut wake_at = Some(
+            now.saturating_add(ended.elapsed_ns)
+                .saturating_add(IDLE_AFTER_NS),
+        );
         if is_idle {
             // An engine whose background work fails says so when it is asked for something.
             wake_at = None;

@@ -45,7 +45,11 @@ pub(crate) fn instrument(bytes: &[u8]) -> Result<Instrumented<'_>, String> {
 
 impl Instrumented<'_> {
     /// The module of this instance as it is now.
-    pub(crate) fn image(&self, store: &mut Store<Host>, instance: Instance) -> Result<Vec<u8>, String> {
+    pub(crate) fn image(
+        &self,
+        store: &mut Store<Host>,
+        instance: Instance,
+    ) -> Result<Vec<u8>, String> {
         let mut state = State { store, instance };
         let snapshot = pin!(self.wizer.snapshot(&self.context, &mut state));
         // Nothing in it waits: its future is for stores whose calls do.

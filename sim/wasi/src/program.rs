@@ -112,7 +112,10 @@ fn store(module: &Module, begin: Begin) -> Result<Store<Host>, GuestError> {
 }
 
 /// An instance; a module that traps at once is told by its verdict.
-fn instantiate(program: &InstancePre<Host>, store: &mut Store<Host>) -> Result<Instance, GuestError> {
+fn instantiate(
+    program: &InstancePre<Host>,
+    store: &mut Store<Host>,
+) -> Result<Instance, GuestError> {
     let made = program.instantiate(&mut *store);
     made.map_err(|error| verdict(&error, store.data()))
 }
@@ -243,11 +246,20 @@ impl WasiProgram {
     ///
     /// # Errors
     /// If they are no file engine; the error says what is missing.
-    pub fn from_bytes(name: &str, bytes: &[u8], options: LoadOptions) -> Result<Arc<Self>, GuestError> {
+    pub fn from_bytes(
+        name: &str,
+        bytes: &[u8],
+        options: LoadOptions,
+    ) -> Result<Arc<Self>, GuestError> {
         Self::load(name, bytes, None, options)
     }
 
-    fn load(name: &str, bytes: &[u8], file: Option<PathBuf>, options: LoadOptions) -> Result<Arc<Self>, GuestError> {
+    fn load(
+        name: &str,
+        bytes: &[u8],
+        file: Option<PathBuf>,
+        options: LoadOptions,
+    ) -> Result<Arc<Self>, GuestError> {
         let made = if options.reuse_instances {
             // Where no slots can be had, or the module does not fit one, nothing is lost but time.
             make(name, Purpose::Many, bytes, options.use_image)
@@ -270,12 +282,20 @@ impl WasiProgram {
             },
             traced: OnceLock::new(),
         };
-        program.description = program.describe().map_err(|error| during("describe", error))?;
+        program.description = program
+            .describe()
+            .map_err(|error| during("describe", error))?;
         Ok(Arc::new(program))
     }
 
     fn describe(&self) -> Result<Description, GuestError> {
-        let mut guest = self.run(&PROBE, empty_files()?, &self.instance, self.start.clone(), BTreeSet::new())?;
+        let mut guest = self.run(
+            &PROBE,
+            empty_files()?,
+            &self.instance,
+            self.start.clone(),
+            BTreeSet::new(),
+        )?;
         let ended = guest.exchange(0, &message::describe());
         message::description(&ended.answer?).map_err(GuestError::Abi)
     }
@@ -300,8 +320,18 @@ impl WasiProgram {
     ///
     /// # Errors
     /// If the instance cannot be made, or its `_initialize` fails.
-    pub fn start_files(&self, limits: &GuestLimits, files: &FileSystem) -> Result<WasiGuest, GuestError> {
-        self.start_with(limits, files, &self.instance, self.start.clone(), BTreeSet::new())
+    pub fn start_files(
+        &self,
+        limits: &GuestLimits,
+        files: &FileSystem,
+    ) -> Result<WasiGuest, GuestError> {
+        self.start_with(
+            limits,
+            files,
+            &self.instance,
+            self.start.clone(),
+            BTreeSet::new(),
+        )
     }
 
     /// The same, noting for these file-system calls, by the numbers that the file system gives them, where in the engine's own code they were
@@ -316,7 +346,12 @@ impl WasiProgram {
         calls: BTreeSet<u64>,
     ) -> Result<WasiGuest, GuestError> {
         let traced = self.traced.get_or_init(|| {
-            let made = make(&self.name, Purpose::Traced, &self.bytes, self.why_no_image().is_none())?;
+            let made = make(
+                &self.name,
+                Purpose::Traced,
+                &self.bytes,
+                self.why_no_image().is_none(),
+            )?;
             Ok(made.instance)
         });
         let instance = traced.as_ref().map_err(Clone::clone)?;
@@ -404,10 +439,17 @@ impl Program for WasiProgram {
     }
 
     fn start(&self, _limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
-        Err(GuestError::Host(format!("{} needs files, and not a device", self.name)))
+        Err(GuestError::Host(format!(
+            "{} needs files, and not a device",
+            self.name
+        )))
     }
 
-    fn start_on(&self, limits: &GuestLimits, files: &FileSystem) -> Result<Box<dyn Guest>, GuestError> {
+    fn start_on(
+        &self,
+        limits: &GuestLimits,
+        files: &FileSystem,
+    ) -> Result<Box<dyn Guest>, GuestError> {
         Ok(Box::new(self.start_files(limits, files)?))
     }
 }

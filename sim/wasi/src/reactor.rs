@@ -26,7 +26,11 @@ pub(crate) struct Reactor {
 }
 
 /// Finishes the call under way: what it let out, how much fuel it used.
-pub(crate) fn finish(host: &mut Host, fuel_left: u64, answer: Result<Vec<u8>, GuestError>) -> Ended {
+pub(crate) fn finish(
+    host: &mut Host,
+    fuel_left: u64,
+    answer: Result<Vec<u8>, GuestError>,
+) -> Ended {
     host.end_lines();
     host.take_steps();
     let fuel = host.limits.fuel_per_call.saturating_sub(fuel_left);
@@ -93,17 +97,24 @@ impl Reactor {
             });
         }
         let start = place.cast_unsigned() as usize;
-        self.memory.write(&mut self.store, start, message).map_err(|_| {
-            GuestError::Abi(format!("{BUFFER}: {len} bytes at {start} are outside its memory"))
-        })?;
+        self.memory
+            .write(&mut self.store, start, message)
+            .map_err(|_| {
+                GuestError::Abi(format!(
+                    "{BUFFER}: {len} bytes at {start} are outside its memory"
+                ))
+            })?;
         let answer = self.message.call(&mut self.store, len);
         let answer = answer.map_err(|error| verdict(&error, self.store.data()))?;
         let answer = answer.cast_unsigned();
         let (start, len) = (answer >> 32, answer & u64::from(u32::MAX));
         let range = usize::try_from(start).ok().zip(usize::try_from(len).ok());
-        let bytes = range.and_then(|(start, len)| self.memory.data(&self.store).get(start..start + len));
+        let bytes =
+            range.and_then(|(start, len)| self.memory.data(&self.store).get(start..start + len));
         bytes.map(<[u8]>::to_vec).ok_or_else(|| {
-            GuestError::Abi(format!("{MESSAGE}: an answer of {len} bytes at {start} is outside its memory"))
+            GuestError::Abi(format!(
+                "{MESSAGE}: an answer of {len} bytes at {start} is outside its memory"
+            ))
         })
     }
 }

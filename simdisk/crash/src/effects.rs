@@ -1,6 +1,6 @@
 //! Pending effects as those see them who list crash states, compare them and make them smaller: whatever is stored, on a device or in files.
 
-use crate::{CrashError, CrashState, Sectors, Survivor, Tears};
+use crate::{CrashError, CrashState, Persisted, Sectors, Tears};
 
 /// What is known of a pending effect without its contents: enough to find the effect that plays the same part in another run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,17 +107,17 @@ pub trait CrashStates {
 
     /// Lets an effect persist in a state as well, as far as a cut can leave that: with these sectors, or else whole, or else whole with all that it
     /// needs. Says whether it does.
-    fn keep(&self, state: &mut CrashState, survivor: &Survivor) -> bool {
-        for sectors in [survivor.sectors.clone(), Sectors::All] {
-            let id = survivor.id;
-            state.survivors.push(Survivor { id, sectors });
+    fn keep(&self, state: &mut CrashState, persisted_write: &Persisted) -> bool {
+        for sectors in [persisted_write.sectors.clone(), Sectors::All] {
+            let id = persisted_write.id;
+            state.persisted.push(Persisted { id, sectors });
             if self.check_crash(state).is_ok() {
                 return true;
             }
-            state.survivors.pop();
+            state.persisted.pop();
         }
         let mut with_needs = state.clone();
-        self.effects().add(&mut with_needs, survivor.id);
+        self.effects().add(&mut with_needs, persisted_write.id);
         let fits = self.check_crash(&with_needs).is_ok();
         if fits {
             *state = with_needs;
@@ -143,13 +143,15 @@ impl Effects {
             .filter(|at| is_wanted[*at])
             .map(|at| &self.list[at])
         {
-            match state.survivors.iter_mut().find(|it| it.id == effect.id) {
-                Some(survivor) => survivor.sectors = Sectors::All,
-                None => state.survivors.push(Survivor::whole(effect.id)),
+            match state.persisted.iter_mut().find(|it| it.id == effect.id) {
+                Some(persisted_write) => persisted_write.sectors = Sectors::All,
+                None => state.persisted.push(Persisted::whole(effect.id)),
             }
         }
         if self.list.iter().all(|effect| effect.lies_over.is_none()) {
-            state.survivors.sort_by_key(|survivor| survivor.id);
+            state
+                .persisted
+                .sort_by_key(|persisted_write| persisted_write.id);
         }
     }
 }

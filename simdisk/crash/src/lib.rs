@@ -21,7 +21,7 @@ pub use config::{ConfigError, CrashBias};
 pub use effects::{CrashStates, Effect, Effects, FileRole, Role};
 pub use image::{Excerpt, Image};
 pub use report::{CrashError, CrashReport, Tears};
-pub use state::{CrashKind, CrashState, Fate, Sectors, Survivor};
+pub use state::{CrashKind, CrashState, Fate, Persisted, Sectors};
 pub use timing::{LatencyConfig, TimingConfig};
 
 /// Virtual time and durations, in nanoseconds.

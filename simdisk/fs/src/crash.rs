@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use kvsim_crash::rng::{self, Purpose, Rng};
 use kvsim_crash::{
-    CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears,
+    CrashError, CrashKind, CrashReport, CrashState, Nanos, Persisted, Sectors, Tears,
 };
 
 use crate::config::DurableAt;
@@ -50,8 +50,8 @@ impl FileSystem {
         let steps = &self.pending;
         // What is kept of each step, as sectors of its page.
         let mut kept: Vec<Option<(bool, u8)>> = vec![None; steps.len()];
-        for survivor in &state.survivors {
-            let id = survivor.id;
+        for persisted_write in &state.persisted {
+            let id = persisted_write.id;
             let at = position(steps, id).ok_or(CrashError::NotPending(id))?;
             if kept[at].is_some() {
                 return Err(CrashError::NotPending(id));
@@ -59,9 +59,9 @@ impl FileSystem {
             if steps[at].dropped {
                 return Err(CrashError::Dropped(id));
             }
-            self.check_sectors(survivor, &steps[at])?;
-            let whole = survivor.sectors == Sectors::All;
-            kept[at] = Some((whole, steps[at].kept(&survivor.sectors)));
+            self.check_sectors(persisted_write, &steps[at])?;
+            let whole = persisted_write.sectors == Sectors::All;
+            kept[at] = Some((whole, steps[at].kept(&persisted_write.sectors)));
         }
         let all = steps.iter().zip(&kept);
         let lost = all
@@ -116,17 +116,21 @@ impl FileSystem {
         same && self.rules.torn_page && !step.ordered && !base
     }
 
-    fn check_sectors(&self, survivor: &Survivor, step: &PendingStep) -> Result<(), CrashError> {
+    fn check_sectors(
+        &self,
+        persisted_write: &Persisted,
+        step: &PendingStep,
+    ) -> Result<(), CrashError> {
         let Sectors::Torn {
             kept,
             garbage,
             torn_at,
             unreadable,
-        } = &survivor.sectors
+        } = &persisted_write.sectors
         else {
             return Ok(());
         };
-        let id = survivor.id;
+        let id = persisted_write.id;
         let not = |why| Err(CrashError::NotTearable { id, why });
         let Some(tears) = self.tears(step) else {
             return not("the profile writes it whole, or tears are off");
@@ -150,20 +154,21 @@ impl FileSystem {
     /// What a power cut that leaves this would leave: all but what no name reaches.
     fn tree_after(&self, state: &CrashState) -> Tree {
         let mut tree = self.durable.clone();
-        let mut survivors: Vec<&Survivor> = state.survivors.iter().collect();
-        survivors.sort_unstable_by_key(|survivor| survivor.id);
+        let mut persisted: Vec<&Persisted> = state.persisted.iter().collect();
+        persisted.sort_unstable_by_key(|persisted_write| persisted_write.id);
         // Which pages are what they were after a step.
         let mut whole = vec![false; self.pending.len()];
         let mut at = 0;
-        for survivor in survivors {
-            while self.pending[at].id != survivor.id {
+        for persisted_write in persisted {
+            while self.pending[at].id != persisted_write.id {
                 at += 1;
             }
             let step = &self.pending[at];
             let before = step.before.and_then(|id| position(&self.pending, id));
-            let is_whole = survivor.sectors == Sectors::All && before.is_none_or(|at| whole[at]);
+            let is_whole =
+                persisted_write.sectors == Sectors::All && before.is_none_or(|at| whole[at]);
             whole[at] = is_whole;
-            apply(&mut tree, step, &survivor.sectors, is_whole);
+            apply(&mut tree, step, &persisted_write.sectors, is_whole);
         }
         let mut changed: Vec<Ino> = self.pending.iter().map(|step| step.ino).collect();
         changed.dedup();
@@ -230,12 +235,12 @@ impl FileSystem {
         self.power_cuts += 1;
         self.changes += 1;
         self.end_run(now);
-        let is_torn = |survivor: &&Survivor| survivor.sectors != Sectors::All;
+        let is_torn = |persisted_write: &&Persisted| persisted_write.sectors != Sectors::All;
         Ok(CrashReport {
             kind,
             pending,
-            lost: pending - state.survivors.len() as u64,
-            torn: state.survivors.iter().filter(is_torn).count() as u64,
+            lost: pending - state.persisted.len() as u64,
+            torn: state.persisted.iter().filter(is_torn).count() as u64,
             in_flush,
             state: state.clone(),
         })
@@ -256,19 +261,21 @@ impl FileSystem {
         if ids.is_empty() {
             return;
         }
-        let kept = &state.survivors;
+        let kept = &state.persisted;
         let counts = &mut self.inject.counts;
         if self.config.faults.loss {
             counts.count(FileFault::Loss, kept.len() < ids.len());
             if ids.len() > 1 {
-                let last = kept.iter().map(|survivor| survivor.id).max();
+                let last = kept.iter().map(|persisted_write| persisted_write.id).max();
                 let until = |last: u64| ids.partition_point(|&id| id <= last);
                 let hole = last.is_some_and(|last| until(last) > kept.len());
                 counts.count(FileFault::Reorder, hole);
             }
         }
         if self.pending.iter().any(|step| self.tears(step).is_some()) {
-            let torn = kept.iter().any(|survivor| survivor.sectors != Sectors::All);
+            let torn = kept
+                .iter()
+                .any(|persisted_write| persisted_write.sectors != Sectors::All);
             self.inject.counts.count(FileFault::Torn, torn);
         }
     }
@@ -306,12 +313,12 @@ impl FileSystem {
             }
         }
         let kept = steps.iter().enumerate().filter(|(at, _)| set[*at]);
-        let survivors = kept.map(|(at, step)| match torn[at].take() {
-            Some(sectors) => Survivor::torn(step.id, sectors),
-            None => Survivor::whole(step.id),
+        let persisted = kept.map(|(at, step)| match torn[at].take() {
+            Some(sectors) => Persisted::torn(step.id, sectors),
+            None => Persisted::whole(step.id),
         });
         CrashState {
-            survivors: survivors.collect(),
+            persisted: persisted.collect(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whether a fault befalls a call: by chance, by script, or not; counted and recorded.
+//! Whether a fault affects a call: by chance, by script, or not; counted and recorded.
 //!
 //! Invariants: what is drawn for a kind of fault at a call depends on the seed, the kind and the call's number alone; every fault that fires is
 //! counted once and recorded in the form that makes it fire again by script.
@@ -9,7 +9,7 @@ use kvsim_crash::rng::{Purpose, draw, happens, scale};
 
 use crate::{FileFault, FileFaultCounts, FileFaults, ScriptedFileFault};
 
-/// A fault that befalls a call.
+/// A fault that affects a call.
 #[derive(Debug, Clone)]
 pub(crate) struct Strike {
     /// What is known of it, and then recorded.
@@ -75,7 +75,7 @@ impl Injector {
         }
     }
 
-    /// Whether no fault can befall a call from this one on.
+    /// Whether no fault can affect a call from this one on.
     pub(crate) fn is_idle(&self, op: u64) -> bool {
         let by_chance = FileFault::ALL
             .into_iter()

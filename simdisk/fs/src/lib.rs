@@ -50,7 +50,7 @@ pub use descriptors::{Fd, OpenHow, ROOT_FD};
 pub use errno::Errno;
 pub use file_system::FileSystem;
 pub use kvsim_crash::{
-    ConfigError, CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears,
+    ConfigError, CrashError, CrashKind, CrashReport, CrashState, Nanos, Persisted, Sectors, Tears,
 };
 pub use moments::{CallKind, Moment, OpNote, StepNote};
 pub use node::{FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};

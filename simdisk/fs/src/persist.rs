@@ -136,7 +136,7 @@ impl FileSystem {
         self.moment(StepNote::Pending { op, step: id });
         if self.rules.durable_at == DurableAt::Write {
             let all = vec![true; self.pending.len()];
-            self.settle(&all);
+            self.make_durable(&all);
         } else if self.pending.len() > self.config.pending_steps_max as usize {
             self.write_back();
         }
@@ -149,7 +149,7 @@ impl FileSystem {
         let some = self.pending.len() / 8;
         set[..some].fill(true);
         close(&self.pending, &mut set, true);
-        self.settle(&set);
+        self.make_durable(&set);
         // What failed syncs have given up takes room too, and no crash brings it back.
         let most = self.config.pending_steps_max as usize;
         if self.pending.len() > most {
@@ -409,7 +409,7 @@ impl FileSystem {
     }
 
     /// Makes these of the pending steps durable. Says how many.
-    pub(crate) fn settle(&mut self, set: &[bool]) -> u64 {
+    pub(crate) fn make_durable(&mut self, set: &[bool]) -> u64 {
         if !set.contains(&true) {
             return 0;
         }

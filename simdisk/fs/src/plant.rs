@@ -59,7 +59,7 @@ impl FileSystem {
             return 0;
         }
         let set = self.covered(ino, Cover::All);
-        self.settle(&set)
+        self.make_durable(&set)
     }
 
     /// Makes one pending step durable now, with what it needs. Says how many became durable.
@@ -71,7 +71,7 @@ impl FileSystem {
         set[at] = true;
         let with_order = self.rules.sync_commits == SyncCommits::WhatIsBefore;
         close(&self.pending, &mut set, with_order);
-        self.settle(&set)
+        self.make_durable(&set)
     }
 
     pub(crate) fn intervene(&mut self, op: u64, before: bool) {

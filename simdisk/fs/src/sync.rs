@@ -124,7 +124,7 @@ impl FileSystem {
         match (kind, self.rules.fsync_reaches) {
             (SyncKind::Barrier, _) => self.put_barrier(set),
             (_, Reach::Medium) => {
-                self.settle(set);
+                self.make_durable(set);
             }
             (_, Reach::Drive) => self.bring_to_drive(set),
         }
@@ -274,7 +274,7 @@ impl FileSystem {
             let rest: Vec<bool> = rest
                 .map(|(step, covered)| *covered && !step.dropped)
                 .collect();
-            self.settle(&rest);
+            self.make_durable(&rest);
         }
     }
 

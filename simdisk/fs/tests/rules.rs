@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{create, durable, outcomes, put, read, rules, settle, sync, with_rules};
+use common::{create, durable, make_durable, outcomes, put, read, rules, sync, with_rules};
 use kvsim_fs::{
     CallOrder, DurableAt, FileSystem, OpenHow, Profile, ROOT_FD, Reach, Rules, SyncCommits,
 };
@@ -153,7 +153,7 @@ const CASES: [Case; 17] = [
         run: |files| {
             let fd = durable(files, "f", b"");
             files.set_size(fd, 4096).expect("it is open");
-            settle(files);
+            make_durable(files);
             put(files, fd, 0, &A);
         },
         is_bad: |files| {
@@ -166,7 +166,7 @@ const CASES: [Case; 17] = [
         run: |files| {
             let fd = durable(files, "f", b"");
             files.set_size(fd, 4096).expect("it is open");
-            settle(files);
+            make_durable(files);
             put(files, fd, 0, &A);
         },
         is_bad: |files| {
@@ -203,7 +203,7 @@ const CASES: [Case; 17] = [
         run: |files| {
             files.create_directory(ROOT_FD, b"d").expect("it is free");
             files.create_directory(ROOT_FD, b"e").expect("it is free");
-            settle(files);
+            make_durable(files);
             rename(files, "d", "e/d");
         },
         is_bad: |files| {

@@ -65,12 +65,14 @@ impl Waiting {
             return None;
         };
         self.place = None;
-        let lent = self.batch.iter().map(|(key, value)| match value {
+        let borrowed = self.batch.iter().map(|(key, value)| match value {
             Some(value) => Mutation::Put { key, value },
             None => Mutation::Delete { key },
         });
-        let lent: Vec<Mutation<'_>> = lent.collect();
-        let answer = self.database.hand_in(&lent, self.durability, self.bytes);
+        let borrowed: Vec<Mutation<'_>> = borrowed.collect();
+        let answer = self
+            .database
+            .hand_in(&borrowed, self.durability, self.bytes);
         next.into_iter().for_each(wake);
         Some(answer)
     }

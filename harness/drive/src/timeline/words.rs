@@ -143,7 +143,7 @@ pub(super) fn status(status: Status) -> &'static str {
     }
 }
 
-/// What a fault does to the operation that it befalls: its kind, and what follows from it.
+/// What a fault does to the operation that it affects: its kind, and what follows from it.
 pub fn strike(fault: &StorageFault) -> String {
     match fault {
         StorageFault::Device(fault) => device_strike(fault),

@@ -1,4 +1,4 @@
-//! What mends each mutant, read off its site in the engine: the answers that blame is held against.
+//! What fixes each mutant, read off its site in the engine: the answers that blame is held against.
 //!
 //! A mutant is one of *order* if it leaves out or misplaces a flush, a write-through or a wait for one. Then blame has to name something that becomes durable
 //! too late, or an answer that is given too early. For every other one it must not.
@@ -6,7 +6,7 @@
 use super::Mutant;
 use kvsim_findings::blame::{Blame, Missing};
 
-/// What mends a mutant.
+/// What fixes a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fix {
     /// A flush, a write-through, or waiting for one, at a place where what is written is not durable yet.
@@ -52,7 +52,7 @@ impl Fix {
     #[must_use]
     pub fn is_named_by(self, blame: &Blame) -> bool {
         let names = |kinds: &[Missing]| {
-            let mut named = blame.cures.iter().map(|cure| cure.missing);
+            let mut named = blame.fixes.iter().map(|fix| fix.missing);
             named.any(|missing| kinds.contains(&missing))
         };
         match self {
@@ -74,7 +74,7 @@ impl Fix {
                 Missing::Flush,
             ]),
             Fix::Checked => {
-                let decided = !blame.exhausted || !blame.cures.is_empty();
+                let decided = !blame.exhausted || !blame.fixes.is_empty();
                 decided && !names(&[Missing::LaterAnswer, Missing::LaterReuse])
             }
             Fix::NoOrder => !blame.is_ordering() && !blame.exhausted,
@@ -82,23 +82,24 @@ impl Fix {
     }
 }
 
-/// What mends this one.
+/// What fixes this one.
 #[must_use]
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
         AcknowledgedBeforeFlush, CheckpointBeforeLogFlush, CheckpointPagesNotFlushed,
-        CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait, EvacuationNotFlushed,
-        ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart,
-        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder,
-        PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven, RestatedTooEarly,
-        SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
+        CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
+        ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock,
+        HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven, LogReusedBeforePagesFlushed,
+        NewEpochNotFlushed, NewerFrameBeforeOlder, PlainWriteTakenForDurable, PointerBeforeValue,
+        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
+        RelaxedWindowForgotten, RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait,
+        TailRewriteNotFlushed, VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
         | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
-        | EvacuationNotFlushed
+        | TailRewriteNotFlushed
         | HalvesNotFlushedApart
         | NewEpochNotFlushed
         | PlainWriteTakenForDurable
@@ -109,7 +110,7 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | FlushBeforeWriteCompletes
         | NewerFrameBeforeOlder
         | PointerBeforeValue
-        | RestatedTooEarly
+        | RepublishedTooEarly
         | SuperblockBeforePages => Fix::Wait,
         // A frame does not wait until its large values are durable, which is why recovery checks them. An engine that waited would do without the check.
         ExtentsNotChecked => Fix::Checked,
@@ -125,7 +126,7 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | HalfPublishedTrusted
         | LogReusedBeforePagesFlushed
         | RecoveryReclaimsTooEarly
-        | ReleasedUnproven
+        | LogFreedUnproven
         | VictimFreedAtOnce => Fix::LaterReuse,
         _ => Fix::NoOrder,
     }

@@ -240,7 +240,7 @@ impl Session {
     }
 
     /// Goes on until all requests are answered.
-    pub(super) fn settle(&mut self) -> Result<()> {
+    pub(super) fn run_until_idle(&mut self) -> Result<()> {
         let mut calls = 0;
         while !self.waiting.is_empty() {
             calls += 1;
@@ -288,7 +288,7 @@ impl Session {
     }
 
     pub(super) fn opening(&mut self) -> Result<Reply> {
-        self.settle()?;
+        self.run_until_idle()?;
         self.taken(0)
     }
 
@@ -307,7 +307,7 @@ impl Session {
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply> {
         let id = self.send(request)?;
-        self.settle()?;
+        self.run_until_idle()?;
         self.taken(id)
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Invariants: a recovery does only for states of the same bytes in every block that it read, on a device of the same size and with the
 //! same number of operations before it (on which the time of each depends), or of the same answers to all that it asked of the files, at the same
-//! time if it has asked for that; and where no fault can befall an operation. What is owed is judged
+//! time if it has asked for that; and where no fault can affect an operation. What must survive is judged
 //! for each state by itself, and a state of which that does not say that all is well is recovered by itself.
 
 use kvsim_fs::{FileSystem, Observation};

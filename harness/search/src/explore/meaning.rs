@@ -6,7 +6,7 @@
 //!
 //! Nothing is known of the guest: a [`Role`] is the kind, the place and the length of an operation, and whether it had completed.
 
-use kvsim_simdisk::{CrashKind, CrashState, CrashStates, Role, Sectors, Survivor};
+use kvsim_simdisk::{CrashKind, CrashState, CrashStates, Persisted, Role, Sectors};
 
 use super::point::Point;
 use kvsim_drive::case::Phase;
@@ -37,16 +37,18 @@ impl Meaning {
         state: &CrashState,
     ) -> Meaning {
         let pending = storage.roles(COMPARED_MAX);
-        let place = |survivor: &Survivor| {
-            let at = pending.iter().position(|(id, _)| *id == survivor.id)?;
-            Some((at, survivor.sectors.clone()))
+        let place = |persisted_write: &Persisted| {
+            let at = pending
+                .iter()
+                .position(|(id, _)| *id == persisted_write.id)?;
+            Some((at, persisted_write.sectors.clone()))
         };
         Meaning {
             kind,
             is_recovering: phase == Phase::Recovering,
             is_flushing: storage.is_syncing(),
             unsent,
-            persisted: state.survivors.iter().filter_map(place).collect(),
+            persisted: state.persisted.iter().filter_map(place).collect(),
             pending: pending.into_iter().map(|(_, role)| role).collect(),
         }
     }
@@ -85,7 +87,7 @@ impl Meaning {
             };
             let id = pending[*other].0;
             let sectors = sectors.clone();
-            storage.keep(&mut state, &Survivor { id, sectors });
+            storage.keep(&mut state, &Persisted { id, sectors });
         }
         if storage.check_crash(&state).is_err() {
             return super::states::least(storage);
@@ -160,8 +162,8 @@ mod tests {
     }
 
     fn all_of(device: &Device, ids: &[u64]) -> CrashState {
-        let survivors = ids.iter().map(|id| Survivor::whole(*id)).collect();
-        let state = CrashState { survivors };
+        let persisted = ids.iter().map(|id| Persisted::whole(*id)).collect();
+        let state = CrashState { persisted };
         device.check_crash(&state).unwrap();
         state
     }

@@ -10,7 +10,7 @@
 
 use hashbrown::HashSet;
 use kvsim_simdisk::rng::{Purpose, Rng};
-use kvsim_simdisk::{CrashState, CrashStates, Effects, Sectors, Survivor};
+use kvsim_simdisk::{CrashState, CrashStates, Effects, Persisted, Sectors};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::tears::{Tearing, tearing};
@@ -23,7 +23,7 @@ use kvsim_scenario::ExploreConfig;
 pub(crate) struct LeftOut {
     /// Subsets of the pending operations.
     pub(crate) subsets: bool,
-    /// Orders of survivors that overlap.
+    /// Orders of persisted writes that overlap.
     pub(crate) orders: bool,
     /// Tears of a long write.
     pub(crate) tears: bool,
@@ -73,7 +73,7 @@ impl States {
 
 /// Subsets are listed one by one up to so many; of more, some are drawn.
 const SUBSETS_LISTED_MAX: u64 = 1 << 18;
-/// As many survivors at most are taken in every order if they overlap.
+/// As many persisted writes at most are taken in every order if they overlap.
 const ORDERS_OF: usize = 4;
 
 /// What a power cut now can leave of this storage.
@@ -86,12 +86,15 @@ pub(crate) fn states(storage: &impl CrashStates, bounds: &ExploreConfig, seed: u
 /// The cut that keeps the least.
 pub(crate) fn least(storage: &impl CrashStates) -> CrashState {
     let effects = storage.effects();
-    let survivors = effects.list.iter().map(|effect| Survivor::whole(effect.id));
+    let persisted = effects
+        .list
+        .iter()
+        .map(|effect| Persisted::whole(effect.id));
     CrashState {
-        survivors: if effects.loss {
+        persisted: if effects.loss {
             Vec::new()
         } else {
-            survivors.collect()
+            persisted.collect()
         },
     }
 }
@@ -220,19 +223,19 @@ impl<'a> Cuts<'a> {
     }
 
     fn state(&self, order: &[usize], torn: &[(usize, Sectors)]) -> CrashState {
-        let survivor = |&at: &usize| {
+        let persisted_write = |&at: &usize| {
             let sectors = torn.iter().find(|(other, _)| *other == at);
-            Survivor {
+            Persisted {
                 id: self.effects.list[at].id,
                 sectors: sectors.map_or(Sectors::All, |(_, sectors)| sectors.clone()),
             }
         };
         CrashState {
-            survivors: order.iter().map(survivor).collect(),
+            persisted: order.iter().map(persisted_write).collect(),
         }
     }
 
-    /// Where order is kept only the last survivor can be torn.
+    /// Where order is kept only the last persisted write can be torn.
     fn first_tearable(&self, order: &[usize]) -> usize {
         if self.effects.reorder {
             0
@@ -241,10 +244,10 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// In how many ways survivors can be torn.
+    /// In how many ways persisted writes can be torn.
     fn torn_together(&self, order: &[usize], left_out: &mut LeftOut) -> TornTogether<'_> {
-        let survivors = order.iter().skip(self.first_tearable(order));
-        let tearable = survivors.filter(|at| self.is_tearable(**at, order));
+        let persisted = order.iter().skip(self.first_tearable(order));
+        let tearable = persisted.filter(|at| self.is_tearable(**at, order));
         left_out.tears |= tearable.clone().any(|at| !self.tearing[*at].is_all());
         let tearable = tearable.filter(|at| self.tearing[**at].count() > 0);
         let tearings: Vec<(usize, &Tearing)> =
@@ -400,7 +403,7 @@ impl<'a> Cuts<'a> {
         !self.is_ordered() || !pairs.any(|(at, later)| self.follows(at, later))
     }
 
-    /// Whether this one of the survivors can be torn: none of the others needs it.
+    /// Whether this one of the persisted writes can be torn: none of the others needs it.
     fn is_tearable(&self, at: usize, subset: &[usize]) -> bool {
         !self.is_ordered() || !subset.iter().any(|other| self.follows(*other, at))
     }
@@ -421,7 +424,7 @@ impl<'a> Cuts<'a> {
         states.fold(0, u64::saturating_add)
     }
 
-    /// The orders in which these survivors may have reached the medium, as far as that makes a difference: every order of those that overlap
+    /// The orders in which these persisted writes may have reached the medium, as far as that makes a difference: every order of those that overlap
     /// each other. Groups that do not touch leave the same bytes whichever comes first.
     fn orders(&self, subset: &[usize], left_out: &mut LeftOut) -> Vec<Vec<usize>> {
         let mut orders = vec![subset.to_vec()];
@@ -454,7 +457,7 @@ impl<'a> Cuts<'a> {
         orders
     }
 
-    /// The places in `subset` of survivors that overlap, one with the next, in groups.
+    /// The places in `subset` of persisted writes that overlap, one with the next, in groups.
     fn groups(&self, subset: &[usize]) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (place, &at) in subset.iter().enumerate() {

@@ -10,9 +10,9 @@ use kvsim_sim::TraceMode;
 
 use super::Shrinking;
 use super::site::Site;
+use crate::explore::cost::work;
 use crate::explore::meaning::Meaning;
-use crate::explore::open::{Extent, Purse, Reach, Setting};
-use crate::explore::toll::work;
+use crate::explore::open::{Extent, Reach, Setting, WorkBudget};
 use crate::parallel::map;
 use kvsim_drive::case::{Stop, drive};
 use kvsim_scenario::Scenario;
@@ -49,7 +49,7 @@ impl Shrinking<'_> {
             self.spent.explorations += group.len() as u64;
             self.show();
             let tried = map(self.jobs, 1, group, |attempt| self.attempt(attempt));
-            self.pay(tried.iter().map(|(_, work)| work).sum());
+            self.charge(tried.iter().map(|(_, work)| work).sum());
             for (attempt, (found, _)) in group.iter().zip(tried) {
                 let Some(found) = found else { continue };
                 let set = |scenario: &mut Scenario| scenario.clone_from(&attempt.scenario);
@@ -71,7 +71,8 @@ impl Shrinking<'_> {
             let Ok(driven) = drive(scenario, case, program, seed, TraceMode::Off) else {
                 return (None, 0);
             };
-            let fails = matches!(&driven.end, Err(Stop::Violation(violation)) if self.is_same(violation));
+            let fails =
+                matches!(&driven.end, Err(Stop::Violation(violation)) if self.is_same(violation));
             return (fails.then(|| case.clone()), work(&driven.world));
         }
         let setting = Setting {
@@ -80,13 +81,13 @@ impl Shrinking<'_> {
             jobs: NonZeroUsize::MIN,
             control: self.control,
         };
-        let mut purse = Purse {
+        let mut budget = WorkBudget {
             left: attempt.quota,
         };
         let (wanted, site, extent) = (&attempt.wanted, attempt.site, attempt.extent);
-        let found = self.explore(setting, wanted, site, &attempt.like, extent, &mut purse);
+        let found = self.explore(setting, wanted, site, &attempt.like, extent, &mut budget);
         let found = found.filter(|found| attempt.may_be_uncut || found.crashes() > 0);
-        let work = attempt.quota - purse.left;
+        let work = attempt.quota - budget.left;
         tracing::trace!(
             requests = wanted.requests(),
             ?site,

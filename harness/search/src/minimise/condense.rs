@@ -12,7 +12,7 @@ use super::setup::DIVISORS;
 use super::site::Site;
 use crate::explore::open::{Extent, Reach};
 use kvsim_api::value::{self, FULL_BYTES_MIN, Stamp};
-use kvsim_scenario::case::{Case, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseRequest, CaseRun};
 use kvsim_scenario::{OptionText, Scenario};
 use kvsim_workload::PRELOAD_WRITER;
 
@@ -189,9 +189,9 @@ impl Shrinking<'_> {
 /// A case of one process run.
 pub(super) fn one_run(requests: Vec<CaseRequest>) -> Case {
     Case {
-        lives: vec![CaseLife {
+        process_runs: vec![CaseRun {
             requests,
-            ..CaseLife::default()
+            ..CaseRun::default()
         }],
         faults: Vec::new(),
     }
@@ -212,7 +212,11 @@ pub(super) fn condensed_to(
 
 /// Batches of so many bytes, in values as long as those of these requests and to the same keys. Each overwrites a part of what those before it wrote. Nothing
 /// if nothing is put here.
-pub(super) fn filling(all: &[CaseRequest], batches: usize, bytes: usize) -> Option<Vec<CaseRequest>> {
+pub(super) fn filling(
+    all: &[CaseRequest],
+    batches: usize,
+    bytes: usize,
+) -> Option<Vec<CaseRequest>> {
     let mut names: BTreeSet<&[u8]> = BTreeSet::new();
     let mut lengths = Vec::new();
     for (key, value) in all.iter().flat_map(|request| puts(&request.request)) {

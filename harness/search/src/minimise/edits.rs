@@ -43,7 +43,7 @@ impl Shrinking<'_> {
                 let Some(site) = all.get(at).copied() else {
                     continue;
                 };
-                let asked = wanted.lives[site.open].requests.len();
+                let asked = wanted.process_runs[site.open].requests.len();
                 attempts.push(Attempt {
                     scenario: self.scenario.clone(),
                     wanted,
@@ -69,9 +69,9 @@ impl Shrinking<'_> {
 /// The case with fewer requests and some of them changed.
 fn edit(rng: &mut Rng, case: &Case) -> Case {
     let mut edited = case.clone();
-    let lives = edited.lives.iter().enumerate();
-    let all: Vec<(usize, usize)> = lives
-        .flat_map(|(life, run)| (0..run.requests.len()).map(move |at| (life, at)))
+    let process_runs = edited.process_runs.iter().enumerate();
+    let all: Vec<(usize, usize)> = process_runs
+        .flat_map(|(process_run, run)| (0..run.requests.len()).map(move |at| (process_run, at)))
         .collect();
     let most = LEFT_OUT_MAX.min(all.len() as u64);
     let count = 1 + rng.below(most);
@@ -81,24 +81,24 @@ fn edit(rng: &mut Rng, case: &Case) -> Case {
             kept.remove(index(rng, kept.len()));
         }
     }
-    for (life, run) in edited.lives.iter_mut().enumerate() {
-        let here = kept.iter().filter(|(of, _)| *of == life);
+    for (process_run, run) in edited.process_runs.iter_mut().enumerate() {
+        let here = kept.iter().filter(|(of, _)| *of == process_run);
         let places: Vec<usize> = here.map(|(_, at)| *at).collect();
-        run.requests = only(&case.lives[life].requests, &places);
+        run.requests = only(&case.process_runs[process_run].requests, &places);
     }
     for _ in 0..rng.below(CHANGES_MAX + 1) {
-        let life = index(rng, edited.lives.len());
-        change(rng, &mut edited.lives[life].requests);
+        let process_run = index(rng, edited.process_runs.len());
+        change(rng, &mut edited.process_runs[process_run].requests);
     }
     let mut requests: Vec<CaseRequest> = Vec::new();
-    for life in &edited.lives {
-        requests.extend_from_slice(&life.requests);
+    for process_run in &edited.process_runs {
+        requests.extend_from_slice(&process_run.requests);
     }
     written_anew(&mut requests);
     let mut rest = requests.into_iter();
-    for life in &mut edited.lives {
-        let count = life.requests.len();
-        life.requests = rest.by_ref().take(count).collect();
+    for process_run in &mut edited.process_runs {
+        let count = process_run.requests.len();
+        process_run.requests = rest.by_ref().take(count).collect();
     }
     edited
 }
@@ -126,9 +126,10 @@ fn change(rng: &mut Rng, requests: &mut [CaseRequest]) {
             }
         }
         4 => {
-            if let (Some(key), Some(from)) =
-                (key(&mut requests[at].request), key(&mut other.request.clone()))
-            {
+            if let (Some(key), Some(from)) = (
+                key(&mut requests[at].request),
+                key(&mut other.request.clone()),
+            ) {
                 key.clone_from(from);
             }
         }
@@ -176,7 +177,12 @@ pub(super) fn only(all: &[CaseRequest], places: &[usize]) -> Vec<CaseRequest> {
             return id;
         };
         match places.contains(at) {
-            true => 1 + taken.iter().filter(|it| *it < at && places.contains(it)).count() as u64,
+            true => {
+                1 + taken
+                    .iter()
+                    .filter(|it| *it < at && places.contains(it))
+                    .count() as u64
+            }
             false => id,
         }
     };
@@ -224,9 +230,17 @@ mod tests {
         };
         assert_eq!(
             said(&[1, 2, 4, 5]),
-            ["0 snapshot", "1 snapshot", "0 scan forward - - 1 64 @1", "0 release 2"]
+            [
+                "0 snapshot",
+                "1 snapshot",
+                "0 scan forward - - 1 64 @1",
+                "0 release 2"
+            ]
         );
-        assert_eq!(said(&[2, 3, 5]), ["1 snapshot", "0 get a @1", "0 release 1"]);
+        assert_eq!(
+            said(&[2, 3, 5]),
+            ["1 snapshot", "0 get a @1", "0 release 1"]
+        );
     }
 
     /// Goal: an edited case has fewer requests, and each kind of change is made. Method: many edits of four requests.

@@ -2,7 +2,7 @@
 //! every crash point can be searched (bounded testing: J. Mohan, A. Martinez, S. Ponnapalli, P. Raju, V. Chidambaram, OSDI 2018).
 //!
 //! What leads to a failure in a long case is often nothing that is left in any few of its requests as they stand: a value as long as a segment, a client that closes while
-//! another writes, a checkpoint. So requests, clients, lengths and pauses are drawn, on the setup as it is and on smaller ones, and where faults befell the device,
+//! another writes, a checkpoint. So requests, clients, lengths and pauses are drawn, on the setup as it is and on smaller ones, and where faults affected the device,
 //! with these faults and without any.
 //!
 //! Invariant: what is drawn depends on the case and on how often programs were drawn for it before.
@@ -22,7 +22,7 @@ use crate::explore::open::{Extent, Reach};
 use kvsim_api::value::{self, FULL_BYTES_MIN, Stamp};
 use kvsim_oracle::Class;
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::{Case, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseRequest, CaseRun};
 use kvsim_workload::ClientId;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -136,7 +136,7 @@ impl Shrinking<'_> {
         )
     }
 
-    /// The same with what befell one operation befalling another.
+    /// The same with what affected one operation affecting another.
     pub(super) fn faulty_program(
         &mut self,
         case: &Case,
@@ -236,10 +236,9 @@ enum Wanted {
 
 impl Wanted {
     fn of(case: &Case, class: Class) -> Wanted {
-        let last = case.lives.last();
-        let works = last.is_some_and(|last| {
-            !last.requests.is_empty() || last.close_after_event.is_some()
-        });
+        let last = case.process_runs.last();
+        let works =
+            last.is_some_and(|last| !last.requests.is_empty() || last.close_after_event.is_some());
         match (case.crashes(), works) {
             (0, _) => Wanted::Uncut,
             (_, true) if class != Class::Loss => Wanted::Working,
@@ -277,17 +276,21 @@ fn attempt(rng: &mut Rng, setup: &Setup, program: Program, wanted: Wanted) -> Op
             true => (Reach::Deeper, DEEPER_QUOTA),
             false => (Reach::Recovery, QUOTA),
         };
-        return Some(attempt(one_run(program.requests), Site::new(0, reach), quota));
+        return Some(attempt(
+            one_run(program.requests),
+            Site::new(0, reach),
+            quota,
+        ));
     }
     // Some of them after the crash.
     let first = 1 + usize::try_from(rng.below(count as u64 - 1)).ok()? + program.filling;
-    let run = |requests: &[CaseRequest]| CaseLife {
+    let run = |requests: &[CaseRequest]| CaseRun {
         requests: requests.to_vec(),
-        ..CaseLife::default()
+        ..CaseRun::default()
     };
     let (before, after) = program.requests.split_at(first);
     let case = Case {
-        lives: vec![run(before), run(after), CaseLife::default()],
+        process_runs: vec![run(before), run(after), CaseRun::default()],
         faults: Vec::new(),
     };
     let again = Site {
@@ -349,7 +352,10 @@ impl Parts {
         if kinds.contains(&Kind::Snapshot) {
             kinds.insert(Kind::Release);
         }
-        let is_closed = case.lives.iter().any(|life| life.close_after_event.is_some());
+        let is_closed = case
+            .process_runs
+            .iter()
+            .any(|process_run| process_run.close_after_event.is_some());
         if is_closed {
             kinds.insert(Kind::Close);
         }
@@ -363,7 +369,9 @@ impl Parts {
             length(lengths.len() / 2),
             length(lengths.len() - 1),
             // So that a write of it can be torn.
-            usize::try_from(sector_bytes).unwrap_or(VALUE_MAX).max(FULL_BYTES_MIN),
+            usize::try_from(sector_bytes)
+                .unwrap_or(VALUE_MAX)
+                .max(FULL_BYTES_MIN),
         ]);
         let longest = thinks.last().copied().unwrap_or(0);
         let durabilities = [Durability::Durable, Durability::Relaxed];
@@ -396,7 +404,10 @@ impl Parts {
             let durability = *pick(rng, &self.durabilities);
             for request in &mut requests {
                 request.client = 0;
-                if let Request::Batch { durability: own, .. } = &mut request.request {
+                if let Request::Batch {
+                    durability: own, ..
+                } = &mut request.request
+                {
                     *own = durability;
                 }
             }
@@ -560,7 +571,7 @@ mod tests {
         ];
         let requests = lines.iter().map(|line| line.parse().expect("a request"));
         let mut case = one_run(requests.collect());
-        case.lives[0].close_after_event = Some(9);
+        case.process_runs[0].close_after_event = Some(9);
         case
     }
 
@@ -600,14 +611,16 @@ mod tests {
     fn a_case_says_how_it_fails() {
         let mut case = case();
         assert_eq!(Wanted::of(&case, Class::Loss), Wanted::Uncut);
-        case.lives[0].crash = Some(kvsim_scenario::case::CaseCrash {
+        case.process_runs[0].crash = Some(kvsim_scenario::case::CaseCrash {
             after_event: 1,
             kind: kvsim_simdisk::CrashKind::Power,
-            survivors: Vec::new(),
+            persisted: Vec::new(),
         });
-        case.lives.push(CaseLife::default());
+        case.process_runs.push(CaseRun::default());
         assert_eq!(Wanted::of(&case, Class::Reading), Wanted::Cut);
-        case.lives[1].requests.push("1 get aa".parse().expect("it"));
+        case.process_runs[1]
+            .requests
+            .push("1 get aa".parse().expect("it"));
         assert_eq!(Wanted::of(&case, Class::Reading), Wanted::Working);
         assert_eq!(Wanted::of(&case, Class::Loss), Wanted::Cut);
     }

@@ -65,7 +65,12 @@ pub(super) fn clock_res_get(view: &mut View<'_>, clock: i32, result: i32) -> Ans
     view.write_u64(result, 1)
 }
 
-pub(super) fn clock_time_get(view: &mut View<'_>, clock: i32, _precision: i64, result: i32) -> Answer {
+pub(super) fn clock_time_get(
+    view: &mut View<'_>,
+    clock: i32,
+    _precision: i64,
+    result: i32,
+) -> Answer {
     let clock = ClockId::of(clock).ok_or(Code::INVALID)?;
     view.check(result, 8)?;
     view.host.take_steps();

@@ -12,7 +12,7 @@ use crate::FileFault;
 pub struct ScriptedFileFault {
     /// The number of the call, from 0, counted over all process runs.
     pub op: u64,
-    /// What befalls it.
+    /// What affects it.
     pub kind: FileFault,
     /// For short reads and writes: how many bytes are moved. For bit rot: which byte of all bytes on the medium. Absent: drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use kvsim_fs::{
-    CrashKind, CrashState, Fd, FileConfig, FileSystem, OpenHow, PendingStep, Profile, ROOT_FD,
-    Rules, Sectors, StaleBlocks, Survivor, SyncKind,
+    CrashKind, CrashState, Fd, FileConfig, FileSystem, OpenHow, PendingStep, Persisted, Profile,
+    ROOT_FD, Rules, Sectors, StaleBlocks, SyncKind,
 };
 
 /// A file system of this profile, with torn pages where the profile allows them.
@@ -46,12 +46,12 @@ pub(crate) fn put(files: &mut FileSystem, fd: Fd, offset: u64, bytes: &[u8]) {
 pub(crate) fn durable(files: &mut FileSystem, path: &str, bytes: &[u8]) -> Fd {
     let fd = create(files, path);
     put(files, fd, 0, bytes);
-    settle(files);
+    make_durable(files);
     fd
 }
 
 /// Makes all that is pending durable, whatever a sync of the profile reaches.
-pub(crate) fn settle(files: &mut FileSystem) {
+pub(crate) fn make_durable(files: &mut FileSystem) {
     while let Some(step) = files.pending().iter().find(|step| !step.dropped) {
         let id = step.id;
         assert!(files.harden_step(id) > 0);
@@ -86,7 +86,7 @@ fn ways(files: &FileSystem, step: &PendingStep, tears_max: u64) -> Vec<Option<Se
             let kept = (0..tears.sectors)
                 .filter(|at| bits >> at & 1 == 1)
                 .collect();
-            ways.push(Some(Survivor::torn(step.id, kept).sectors));
+            ways.push(Some(Persisted::torn(step.id, kept).sectors));
         }
     }
     ways
@@ -106,19 +106,19 @@ pub(crate) fn states(files: &FileSystem, tears_max: u64) -> Vec<CrashState> {
     );
     let mut found = Vec::new();
     for mut number in 0..count {
-        let mut survivors = Vec::new();
+        let mut persisted = Vec::new();
         for (step, ways) in steps.iter().zip(&ways) {
             let way = &ways[number % ways.len()];
             number /= ways.len();
             if let Some(sectors) = way {
                 let sectors = sectors.clone();
-                survivors.push(Survivor {
+                persisted.push(Persisted {
                     id: step.id,
                     sectors,
                 });
             }
         }
-        let state = CrashState { survivors };
+        let state = CrashState { persisted };
         if files.check_crash(&state).is_ok() {
             found.push(state);
         }

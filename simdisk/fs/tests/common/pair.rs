@@ -9,8 +9,8 @@ use std::path::Path;
 
 use kvsim_crash::rng::{Purpose, Rng};
 use kvsim_fs::{
-    CrashKind, CrashState, Errno, Fd, FileConfig, FileKind, FileSystem, OpenHow, ROOT_FD, Survivor,
-    SyncKind,
+    CrashKind, CrashState, Errno, Fd, FileConfig, FileKind, FileSystem, OpenHow, Persisted,
+    ROOT_FD, SyncKind,
 };
 use rustix::fs::{self as real, AtFlags, FileType, Mode, OFlags, ResolveFlags};
 
@@ -589,11 +589,11 @@ impl Pair {
     /// What must hold of the model alone: if all pending steps persist, a crash leaves what callers see; a drawn state is possible.
     fn check_model(&mut self) {
         let all = CrashState {
-            survivors: self
+            persisted: self
                 .model
                 .pending()
                 .iter()
-                .map(|step| Survivor::whole(step.id))
+                .map(|step| Persisted::whole(step.id))
                 .collect(),
         };
         let after = self.model.image_hash_after(&all);
