@@ -71,10 +71,13 @@ impl Cut {
                 op.survived = Some(Sectors::All);
             }
         }
-        for survivor in &report.state.survivors {
-            let op = self.pending.iter_mut().find(|op| op.op == survivor.id);
+        for persisted_write in &report.state.persisted {
+            let op = self
+                .pending
+                .iter_mut()
+                .find(|op| op.op == persisted_write.id);
             if let Some(op) = op {
-                op.survived = Some(survivor.sectors.clone());
+                op.survived = Some(persisted_write.sectors.clone());
             }
         }
         self

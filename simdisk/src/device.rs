@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use kvsim_crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
+use kvsim_crash::{CrashError, CrashKind, CrashReport, CrashState, Persisted, Sectors, Tears};
 
 use crate::crash;
 use crate::inject::Injector;
@@ -289,8 +289,8 @@ impl Device {
     /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten or spoilt, in the order in which that happened.
     /// A write can be there more than once.
     #[must_use]
-    pub fn harmed(&self) -> &[Nanos] {
-        self.medium.harm.harmed()
+    pub fn damaged(&self) -> &[Nanos] {
+        self.medium.damaged_writes.damaged()
     }
 
     /// How many sectors do not hold what the device said that they hold, or cannot be read. A sector counts until something new that was written to it
@@ -433,8 +433,8 @@ impl Device {
 
     /// Makes durable, at once and without anybody being told, what has completed; with `submitted` also what is under way: what
     /// a host asks that tries where a flush is missing.
-    pub fn settle_now(&mut self, submitted: bool) {
-        self.contents += u64::from(self.persistence.settle_now(submitted));
+    pub fn make_durable_now(&mut self, submitted: bool) {
+        self.contents += u64::from(self.persistence.make_durable_now(submitted));
         self.medium.heal(&self.persistence);
     }
 
@@ -626,7 +626,7 @@ impl Device {
         Ok(self.persistence.image_after(state))
     }
 
-    /// Ends the incarnation. A process crash lets the device finish what was submitted and keeps its cache, whatever `state`
+    /// Ends the process run. A process crash lets the device finish what was submitted and keeps its cache, whatever `state`
     /// says; a power cut leaves what `state` says.
     ///
     /// # Errors
@@ -664,10 +664,10 @@ impl Device {
             &mut self.inject.counts,
         );
         self.inject.counts.count(FaultKind::CutInFlush, in_flush);
-        let is_torn = |survivor: &&Survivor| survivor.sectors != Sectors::All;
-        let torn = state.survivors.iter().filter(is_torn).count() as u64;
+        let is_torn = |persisted_write: &&Persisted| persisted_write.sectors != Sectors::All;
+        let torn = state.persisted.iter().filter(is_torn).count() as u64;
         let pending = pending.len() as u64;
-        let lost = pending - state.survivors.len() as u64;
+        let lost = pending - state.persisted.len() as u64;
         self.contents += 1;
         self.power_cuts += 1;
         self.medium.power_cycle(&self.persistence, state);

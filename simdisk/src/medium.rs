@@ -9,7 +9,7 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::damage::Damage;
-use crate::harm::Harm;
+use crate::damaged_writes::DamagedWrites;
 use crate::inject::{Injector, Strike};
 use crate::persistence::{PendingKind, PendingWrite, Persistence};
 use crate::{FaultKind, Image, OpId};
@@ -31,7 +31,7 @@ pub(crate) struct Medium {
     /// No flush succeeds until the power is cycled.
     pub(crate) flush_is_broken: bool,
     /// What lies have done to the last writes.
-    pub(crate) harm: Harm,
+    pub(crate) damaged_writes: DamagedWrites,
 }
 
 impl Medium {
@@ -44,7 +44,7 @@ impl Medium {
             before: Image::default(),
             overwritten: Image::default(),
             flush_is_broken: false,
-            harm: Harm::default(),
+            damaged_writes: DamagedWrites::default(),
         }
     }
 
@@ -230,7 +230,7 @@ impl Medium {
                 self.make_unreadable(sector);
                 record.at_bytes = Some(sector);
             }
-            self.harm.hit(sector, self.sector_bytes);
+            self.damaged_writes.hit(sector, self.sector_bytes);
             inject.fired_as(record);
         }
     }

@@ -257,7 +257,7 @@ impl Persistence {
             let write = self.pending.remove(at);
             mask_older(&mut self.pending, at, &write, self.sector_bytes);
             let latest = is_latest(&write, &self.pending);
-            self.settle(&write, latest);
+            self.make_durable(&write, latest);
         } else {
             self.pending[at].completed = true;
             self.pending[at].completed_at = completed_at;
@@ -276,8 +276,8 @@ impl Persistence {
 
     /// Makes durable what completed first, until no more than so many bytes are pending that have completed. Says whether there was anything.
     pub fn write_back(&mut self, most_bytes: u64) -> bool {
-        let settled = |write: &&PendingWrite| write.completed && !write.dropped;
-        let waiting = self.pending.iter().filter(settled);
+        let completed = |write: &&PendingWrite| write.completed && !write.dropped;
+        let waiting = self.pending.iter().filter(completed);
         let mut waiting: Vec<(u64, u64)> = waiting
             .map(|write| (write.completed_at, write.range().1))
             .collect();
@@ -314,7 +314,7 @@ impl Persistence {
             if write.is_covered(mark) {
                 let older = rest.len();
                 mask_older(&mut rest, older, &write, self.sector_bytes);
-                self.settle(&write, latest.get(at).copied().unwrap_or(false));
+                self.make_durable(&write, latest.get(at).copied().unwrap_or(false));
             } else {
                 rest.push(write);
             }
@@ -325,7 +325,7 @@ impl Persistence {
 
     /// Makes durable at once what has completed; with `submitted` also what is still under way, growths aside. What was dropped
     /// stays so. Says whether there was anything.
-    pub fn settle_now(&mut self, submitted: bool) -> bool {
+    pub fn make_durable_now(&mut self, submitted: bool) -> bool {
         for write in &mut self.pending {
             let is_growth = matches!(write.kind, PendingKind::Grow { .. });
             write.completed |= submitted && !is_growth;
@@ -427,7 +427,7 @@ impl Persistence {
         }
     }
 
-    /// What the medium holds after a power cut that leaves `state`: survivors in their order over what is durable, growths
+    /// What the medium holds after a power cut that leaves `state`: persisted writes in their order over what is durable, growths
     /// first. What lies beyond the end (the growth that it needs was lost) is lost too.
     #[must_use]
     pub fn image_after(&self, state: &CrashState) -> Image {
@@ -436,7 +436,7 @@ impl Persistence {
         image
     }
 
-    /// A power cut: the survivors reach the medium; all else that was pending is gone.
+    /// A power cut: the persisted writes reach the medium; all else that was pending is gone.
     pub fn cut(&mut self, state: &CrashState) {
         let mut durable = std::mem::take(&mut self.durable);
         self.apply_state(&mut durable, state);
@@ -447,10 +447,10 @@ impl Persistence {
         self.visible = self.durable.clone();
     }
 
-    /// Whether one of the survivors brings new content to the whole of this sector.
+    /// Whether one of the persisted writes brings new content to the whole of this sector.
     pub(crate) fn is_rewritten_by(&self, state: &CrashState, sector_start: u64) -> bool {
-        state.survivors.iter().any(|survivor| {
-            let Some(at) = self.position(survivor.id) else {
+        state.persisted.iter().any(|persisted_write| {
+            let Some(at) = self.position(persisted_write.id) else {
                 return false;
             };
             let write = &self.pending[at];
@@ -460,21 +460,26 @@ impl Persistence {
             }
             let index = (sector_start - offset) / self.sector_bytes;
             !write.is_masked(index)
-                && matches!(survivor.sectors.fate(index), Fate::New | Fate::Garbage(_))
+                && matches!(
+                    persisted_write.sectors.fate(index),
+                    Fate::New | Fate::Garbage(_)
+                )
         })
     }
 
     fn apply_state(&self, image: &mut Image, state: &CrashState) {
-        let survivors = || {
+        let persisted = || {
             let found = state
-                .survivors
+                .persisted
                 .iter()
-                .map(|survivor| (survivor, self.position(survivor.id)));
-            found.filter_map(|(survivor, at)| Some((survivor, &self.pending[at?])))
+                .map(|persisted_write| (persisted_write, self.position(persisted_write.id)));
+            found.filter_map(|(persisted_write, at)| Some((persisted_write, &self.pending[at?])))
         };
         let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
         for growths in [true, false] {
-            for (survivor, write) in survivors().filter(|(_, write)| is_growth(write) == growths) {
+            for (persisted_write, write) in
+                persisted().filter(|(_, write)| is_growth(write) == growths)
+            {
                 if let PendingKind::Grow { new_bytes } = write.kind {
                     grow(image, new_bytes, self.beyond.as_ref());
                     continue;
@@ -482,7 +487,7 @@ impl Persistence {
                 let latest = is_latest(write, &self.pending).then_some(&self.visible);
                 let survived = Applied {
                     kind: &write.kind,
-                    sectors: &survivor.sectors,
+                    sectors: &persisted_write.sectors,
                     masked: &write.masked,
                     latest,
                 };
@@ -494,7 +499,7 @@ impl Persistence {
         }
     }
 
-    fn settle(&mut self, write: &PendingWrite, is_latest: bool) {
+    fn make_durable(&mut self, write: &PendingWrite, is_latest: bool) {
         if let PendingKind::Grow { new_bytes } = write.kind {
             grow(&mut self.durable, new_bytes, self.beyond.as_ref());
             let end = self.durable.len_bytes();
@@ -528,8 +533,8 @@ impl Persistence {
     pub(crate) fn unreadable_after(&self, state: &CrashState) -> BTreeSet<u64> {
         let mut unreadable = BTreeSet::new();
         let end = self.image_after(state).len_bytes() / self.sector_bytes;
-        for survivor in &state.survivors {
-            let Some(at) = self.position(survivor.id) else {
+        for persisted_write in &state.persisted {
+            let Some(at) = self.position(persisted_write.id) else {
                 continue;
             };
             let write = &self.pending[at];
@@ -539,7 +544,7 @@ impl Persistence {
                 if write.is_masked(index) {
                     continue;
                 }
-                match survivor.sectors.fate(index) {
+                match persisted_write.sectors.fate(index) {
                     Fate::Unreadable if sector < end => drop(unreadable.insert(sector)),
                     Fate::New | Fate::Garbage(_) => drop(unreadable.remove(&sector)),
                     Fate::Unreadable | Fate::Old | Fate::TornAt(_) => {}

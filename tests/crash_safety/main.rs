@@ -246,6 +246,6 @@ fn damage_reported() {
 /// Goal: the engine answers whatever it is asked, and neither traps nor hangs. Method: cases as they come, with killed
 /// processes and cuts at any event.
 #[test]
-fn sane_guest() {
-    check("sane_guest", Property::SaneGuest, |case| case);
+fn guest_behaves() {
+    check("guest_behaves", Property::GuestBehaves, |case| case);
 }

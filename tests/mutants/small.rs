@@ -47,7 +47,7 @@ fn a_bug_of_checkpoints_takes_two_requests_at_most() {
 fn several_writes_become_a_batch() {
     let (small, saved) = small(Mutant::BadFrameSkipped);
     let case = saved.case.expect("its steps");
-    let lines: Vec<String> = case.lives[0]
+    let lines: Vec<String> = case.process_runs[0]
         .requests
         .iter()
         .map(ToString::to_string)
@@ -72,7 +72,7 @@ fn a_fault_is_placed_anew() {
     );
 }
 
-/// Goal: an answer that is given before anything is written has no flush that would mend it, and is named itself. Method: writes that are acknowledged at once.
+/// Goal: an answer that is given before anything is written has no flush that would fix it, and is named itself. Method: writes that are acknowledged at once.
 #[test]
 fn an_answer_before_the_write_is_named() {
     let (small, _) = small(Mutant::FlushOnATimer);
@@ -112,7 +112,7 @@ fn whatever_is_misplaced_is_named() {
     }
 }
 
-/// Goal: a close in good order that makes nothing durable comes down to a write and the close, whose answer is named. Method: relaxed writes and then a close, over and over.
+/// Goal: a clean close that makes nothing durable comes down to a write and the close, whose answer is named. Method: relaxed writes and then a close, over and over.
 #[test]
 fn a_close_that_makes_nothing_durable_is_named() {
     let (small, _) = small(Mutant::CloseDoesNotFlush);

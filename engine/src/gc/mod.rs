@@ -2,8 +2,8 @@
 
 pub(crate) mod collect;
 pub(crate) mod live_records;
+pub(crate) mod log_free;
 pub(crate) mod move_chunks;
-pub(crate) mod release;
 pub(crate) mod state;
 pub(crate) mod stop;
 pub(crate) mod window;

@@ -7,8 +7,8 @@
 //! Invariant: a sector counts as unreadable only after many failed reads of that sector alone, on a device that still reads a superblock.
 
 use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::format::superblock::{COPIES, copy_offset};
 use crate::format::{round_up, to_usize};
 use crate::runtime::handle::Handle;
@@ -58,7 +58,7 @@ pub(crate) async fn salvage(handle: &Handle, offset: u64, len: u64) -> Result<Sa
         }
     }
     if !unreadable.is_empty() {
-        handle.with(|core| core.mark(Mark::SectorUnreadable));
+        handle.with(|core| core.reached(CoveragePoint::SectorUnreadable));
     }
     Ok(Salvaged { bytes, unreadable })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Extents {
     /// The segment being filled.
     pub(super) current: Option<u32>,
-    /// Segments that cleaning writes to; the pointers to there are still to come.
+    /// Segments that garbage collection writes to; the pointers to there are still to come.
     pub(super) awaited: Vec<u32>,
     /// Grows with every change of these two.
     pub(super) changes: u64,

@@ -89,7 +89,7 @@ pub struct DeviceTruth {
     /// The longest that an operation has taken, queueing included: what is granted on top of a window of time.
     pub slowest_ns: Nanos,
     /// When those of the last writes were submitted that damage has struck. For the ambiguity of the tail.
-    pub harmed_ns: Vec<Nanos>,
+    pub damaged_ns: Vec<Nanos>,
 }
 
 impl DeviceTruth {
@@ -116,7 +116,7 @@ impl DeviceTruth {
             capacity_bytes: device.image().len_bytes(),
             last_flush_completed_ns: device.made_durable_at(),
             slowest_ns: device.slowest_ns(),
-            harmed_ns: device.harmed().to_vec(),
+            damaged_ns: device.damaged().to_vec(),
         }
     }
 

@@ -16,7 +16,7 @@ use kvsim_simdisk::Image;
 use super::replay::NOTHING_BYTES;
 use kvsim_oracle::{
     CheckConfig, DeviceTruth, Facts, GuestFault, Observation, Oracle, Property, Symptom,
-    Verification, Violation, insane,
+    Verification, Violation, misbehaved,
 };
 
 /// What the driver makes of a file's length, and by how much it grows.
@@ -57,7 +57,7 @@ pub(crate) fn recover(
         let message = text.unwrap_or_else(|| "it said nothing".to_owned());
         let stack = Vec::new();
         let fault = GuestFault::Panic { message, stack };
-        Err(insane(&fault, 1, "recovering"))
+        Err(misbehaved(&fault, 1, "recovering"))
     })
 }
 
@@ -188,7 +188,7 @@ impl Instance {
             }
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(insane(
+                return Err(misbehaved(
                     &GuestFault::OutOfFuel { stack: Vec::new() },
                     1,
                     "recovering",
@@ -214,7 +214,7 @@ impl Instance {
 }
 
 fn stalled() -> Box<Violation> {
-    insane(&GuestFault::Stalled { unanswered: 1 }, 1, "recovering")
+    misbehaved(&GuestFault::Stalled { unanswered: 1 }, 1, "recovering")
 }
 
 fn execute(

@@ -10,7 +10,7 @@ use super::session::Calls;
 use super::take_out::{Kind, TakenOut};
 use kvsim_api::units::{bytes, thousands};
 
-const SCHEMA: &str = "kvsim.crash-disk/1";
+const SCHEMA: &str = "kvsim.crash-disk/2";
 
 impl Proof {
     /// Of the recordings with a call left out, how many were caught.
@@ -55,7 +55,7 @@ impl Proof {
             thousands(calls.allocations),
             thousands(calls.reads),
             thousands(self.checkpoints),
-            thousands(self.cleaned_segments),
+            thousands(self.collected_segments),
         );
         let _ = writeln!(
             text,
@@ -76,7 +76,7 @@ impl Proof {
                     "VIOLATION in session {}, after event {}, where the cut kept {} pending writes:\n  {}",
                     found.session,
                     found.event,
-                    found.state.survivors.len(),
+                    found.state.persisted.len(),
                     found.violation,
                 );
             }
@@ -127,7 +127,7 @@ pub struct Document {
     sessions: Vec<(&'static str, u64)>,
     calls: Calls,
     checkpoints: u64,
-    cleaned_segments: u64,
+    collected_segments: u64,
     tally: Tally,
     complete: bool,
     violation: Option<FoundJson>,
@@ -173,7 +173,7 @@ pub fn document(proof: &Proof) -> Document {
         sessions: proof.sessions.clone(),
         calls: proof.calls,
         checkpoints: proof.checkpoints,
-        cleaned_segments: proof.cleaned_segments,
+        collected_segments: proof.collected_segments,
         tally: proof.tally,
         complete: proof.is_complete(),
         violation: proof.found.as_ref().map(found),

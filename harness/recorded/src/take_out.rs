@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// The call on which the acknowledgement of one durable put rests, if these things happen in between.
-    fn rests(between: Vec<What>) -> Option<(CallId, Kind)> {
+    fn depends_on(between: Vec<What>) -> Option<(CallId, Kind)> {
         let changes = vec![Change {
             key: (*b"key").into(),
             value: Some(VALUE.into()),
@@ -197,14 +197,14 @@ mod tests {
     #[test]
     fn the_one_call_is_found() {
         let through = vec![write(1, true), ended(1)];
-        assert_eq!(rests(through), Some((1, Kind::WriteThrough)));
+        assert_eq!(depends_on(through), Some((1, Kind::WriteThrough)));
         let flushed = vec![write(1, false), ended(1), flush(2), ended(2)];
-        assert_eq!(rests(flushed), Some((2, Kind::Flush)));
+        assert_eq!(depends_on(flushed), Some((2, Kind::Flush)));
         let early = vec![write(1, false), flush(2), ended(1), ended(2)];
-        assert_eq!(rests(early), None);
+        assert_eq!(depends_on(early), None);
         let both = vec![write(1, true), ended(1), flush(2), ended(2)];
-        assert_eq!(rests(both), None);
+        assert_eq!(depends_on(both), None);
         let elsewhere = vec![flush(2), ended(2)];
-        assert_eq!(rests(elsewhere), None);
+        assert_eq!(depends_on(elsewhere), None);
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct WasmGuest {
     open: TypedFunc<(i64, i32, i32), i64>,
     request: TypedFunc<(i64, i64, i32, i32), i64>,
     complete: TypedFunc<(i64, i64, i32, i32), i64>,
-    /// Looked up when it is first called: many lives end before.
+    /// Looked up when it is first called: many process runs end before.
     tick: Option<TypedFunc<i64, i64>>,
     /// Payloads are encoded here, and the allocation kept.
     payload: Vec<u8>,

@@ -71,7 +71,7 @@ impl Device {
                 self.medium.make_unreadable(place);
                 // It can be told from a torn sector no more than one that went bad at rest.
                 let sector = self.config.sector_bytes.into();
-                self.medium.harm.hit(place, sector);
+                self.medium.damaged_writes.hit(place, sector);
                 (record.persistent, record.at_bytes) = (Some(true), Some(place));
             }
             self.inject.fired_as(record);
@@ -173,7 +173,7 @@ impl Device {
             return taken(effect, Err(DiskError::Write));
         }
         if self.inject.fires(FaultKind::LostWrite, id) {
-            self.medium.harm.lost(self.now);
+            self.medium.damaged_writes.lost(self.now);
             self.medium.make_wrong(offset, len);
             let effect = if durable {
                 Effect::WriteInVain
@@ -194,10 +194,10 @@ impl Device {
                 ..strike.record()
             };
             self.inject.fired_as(record);
-            self.medium.harm.lost(self.now);
-            self.medium.harm.hit(place, len);
+            self.medium.damaged_writes.lost(self.now);
+            self.medium.damaged_writes.hit(place, len);
         } else if self.inject.spoils() {
-            self.medium.harm.wrote(self.now, offset, len);
+            self.medium.damaged_writes.wrote(self.now, offset, len);
         }
         self.put(id, place, data);
         if place != offset {

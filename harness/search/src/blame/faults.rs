@@ -32,7 +32,7 @@ pub(super) fn needed(
     };
     // Of what a cut is to keep, there may be less.
     let course = Course {
-        mends: &[],
+        interventions: &[],
         landmarks: Some(&driven.landmarks),
     };
     let seed = scenario.run.seeds.start;

@@ -14,7 +14,7 @@ use super::reshape::by_one_client;
 use super::site::Site;
 use crate::explore::open::{Extent, FEW_REQUESTS, Reach};
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_workload::PRELOAD_WRITER;
 
 /// Requests that are asked while the fault is moved, at most.
@@ -180,17 +180,17 @@ impl Shrinking<'_> {
     /// The operations of a run of these requests once the guest is open, and those of reading back after a cut at its end.
     fn operations(&mut self, asked: &[CaseRequest]) -> Vec<Operation> {
         let case = Case {
-            lives: vec![
-                CaseLife {
+            process_runs: vec![
+                CaseRun {
                     requests: asked.to_vec(),
                     crash: Some(CaseCrash {
                         after_event: u64::MAX,
                         kind: CrashKind::Power,
-                        survivors: Vec::new(),
+                        persisted: Vec::new(),
                     }),
-                    ..CaseLife::default()
+                    ..CaseRun::default()
                 },
-                CaseLife::default(),
+                CaseRun::default(),
             ],
             faults: Vec::new(),
         };

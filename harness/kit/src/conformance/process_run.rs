@@ -268,7 +268,7 @@ fn after_close(subject: &Subject) -> Result<Outcome> {
     let snapshot = snapshot(&mut session)?;
     let close = session.send(&Request::Close)?;
     let late = session.send(&put(b"a", b"2"))?;
-    session.settle()?;
+    session.run_until_idle()?;
     super::session::expected(&Request::Close, &session.taken(close)?, Status::Ok)?;
     super::session::expected(&put(b"a", b"2"), &session.taken(late)?, Status::Closed)?;
     for request in [
