@@ -101,12 +101,12 @@ fn lost(write: &PendingWrite) -> CutOp {
     }
 }
 
-/// A fault that affected an operation when it was submitted.
+/// A fault that befell an operation when it was submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiredFault {
     /// The number of the event that submitted the operation.
     pub event: u64,
-    /// What affected it.
+    /// What befell it.
     pub fault: ScriptedFault,
 }
 

@@ -71,7 +71,7 @@ pub enum TraceEvent {
         error: Option<DiskError>,
         hash: u64,
     },
-    /// The guest's wake-up was due.
+    /// The guest was woken as it wished.
     Tick,
     /// The guest answered.
     Reply {

@@ -480,11 +480,10 @@ fn a_flush_error_in_a_recovery_is_not_to_be_ignored() {
         let file = wrong.failures[0].file.as_deref().expect("it is saved");
         let saved = load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
         let case = saved.case.clone().expect("its steps");
-        let affected = || case.faults.iter().chain(&saved.faults.script);
+        let befell = || case.faults.iter().chain(&saved.faults.script);
         let is_error = |fault: &ScriptedFault| fault.kind == FaultKind::FlushError;
-        assert!(affected().any(is_error), "{flaw:?}: {:?}", saved.faults);
-        let is_one =
-            affected().all(|fault| Some(fault.op) == affected().next().map(|first| first.op));
+        assert!(befell().any(is_error), "{flaw:?}: {:?}", saved.faults);
+        let is_one = befell().all(|fault| Some(fault.op) == befell().next().map(|first| first.op));
         assert!(is_one, "{flaw:?}: {:?}", saved.faults);
         assert_eq!(case.process_runs[0].requests.len(), 1, "{flaw:?}");
         is_whole(&saved, file);

@@ -185,14 +185,14 @@ impl Guest for WasmGuest {
         let now = now.cast_signed();
         let ended = self.dispatch(now, call);
         std::mem::swap(&mut self.store.data_mut().out, out);
-        let wake_at = ended?;
+        let wish = ended?;
         let left = self
             .store
             .get_fuel()
             .map_err(|error| GuestError::Host(error.to_string()))?;
         Ok(CallEnd {
             fuel: fuel - left,
-            wake_at: u64::try_from(wake_at).ok(),
+            wake_at: u64::try_from(wish).ok(),
         })
     }
 

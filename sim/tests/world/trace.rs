@@ -28,7 +28,7 @@ fn kind(event: &TraceEvent) -> &'static str {
         TraceEvent::Complete { .. } => "complete",
         TraceEvent::Tick => "tick",
         TraceEvent::Reply { .. } => "reply",
-        TraceEvent::CoveragePoint { .. } => "coverage point",
+        TraceEvent::CoveragePoint { .. } => "mark",
         TraceEvent::Log { .. } => "log",
         TraceEvent::Fault { .. } => "fault",
         TraceEvent::Crash(_) => "crash",

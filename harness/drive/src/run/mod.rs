@@ -59,7 +59,7 @@ pub struct Steps {
     pub case: Case,
     /// The seed of that device, if it was not the first.
     pub seed: u64,
-    /// The faults that affected it.
+    /// The faults that befell it.
     pub script: Vec<ScriptedFault>,
 }
 

@@ -21,7 +21,7 @@ pub use text::CaseRequest;
 pub struct Case {
     /// One after the other, on one device; the first finds it blank.
     pub process_runs: Vec<CaseRun>,
-    /// Faults that affect the device, beside those of `[faults]`.
+    /// Faults that befall the device, beside those of `[faults]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<ScriptedFault>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct SeenRun {
     pub(crate) nothing_pending: bool,
     /// Crashes before it.
     pub(crate) crashes: u64,
-    /// What was made to affect the device in the process run that is recorded.
+    /// What was made to befall the device in the process run that is recorded.
     pub(crate) faults: Vec<ScriptedFault>,
 }
 
