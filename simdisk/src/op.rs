@@ -103,7 +103,7 @@ pub enum DiskError {
 pub struct OpNote {
     /// Its number.
     pub id: OpId,
-    /// What may affect it.
+    /// What may befall it.
     pub fault: FaultKind,
     /// Sectors that it reads or writes; 0 for a flush.
     pub sectors: u64,

@@ -312,7 +312,7 @@ fn decay_by_chance_strikes_what_was_written() {
     );
 }
 
-/// Goal: it is known which writes came to harm, by when they were submitted. Method: one is lost, one is misdirected over another, a bit of a third rots;
+/// Goal: it is known which writes came to harm, by when they were submitted. Method: one is lost, one goes astray over another, a bit of a third rots;
 /// each at a time of its own, beside one that is only read wrongly.
 #[test]
 fn the_damaged_writes_are_known() {

@@ -26,7 +26,7 @@ pub(crate) enum Action {
     Snapshot,
     /// Reads a snapshot that was taken, if there is one.
     ReadSnapshot(u8),
-    /// Closes cleanly and opens again.
+    /// Clean closes and opens again.
     Reopen,
     Cut(Cut),
 }

@@ -43,7 +43,7 @@ impl Core {
         let mut keys = BTreeSet::new();
         for (mutation, form) in mutations.iter().zip(forms).rev() {
             let key = mutation.key();
-            // Of several of one key the last is what is live.
+            // Of several of one key the last is what lives.
             if !keys.insert(key) {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Promises: a driver whose clients write faster than one of them can be at work in the engine acknowledges small relaxed writes before the engine has them,
 //! and hands them in later, many at a time.
 //!
-//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what is live on the device as large as it is now, and nothing waits for room, so they do
+//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what lives on the device as large as it is now, and nothing waits for room, so they do
 //! not wait behind anything either. Room to append to may be short when they come. Then they wait like others, and everything that comes later behind them.
 //!
 //! Invariants:

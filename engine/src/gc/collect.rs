@@ -1,4 +1,4 @@
-//! Garbage collection: what is still live in the emptiest segments is appended to the log again (or, chunks, written to other
+//! Garbage collection: what still lives in the emptiest segments is appended to the log again (or, chunks, written to other
 //! extents), so that the next checkpoint can free them.
 //!
 //! How live records are found and moved is in `live_records.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
@@ -9,7 +9,7 @@
 //!   valid checksum; a segment in which damage is met is left as it is, and reported;
 //! - moving is conditional at both ends: here the index must still point to the old place at the very moment of appending, and
 //!   in replay the version must still be the key's newest, so a move never overwrites anything newer;
-//! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it is live.
+//! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it lives.
 
 use std::iter::Peekable;
 
@@ -260,7 +260,7 @@ impl Core {
     }
 }
 
-/// Moves what is live in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
+/// Moves what lives in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
 async fn collect_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     // What that mutant moves is dead, and only a walk meets it.
     let only_walks = mutant(Mutant::MoveOverwritesNewer);
@@ -282,7 +282,7 @@ async fn collect_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     nothing_left(handle, victim, device)
 }
 
-/// Moves what is live in a log segment by walking its frames, as far as there is anything.
+/// Moves what lives in a log segment by walking its frames, as far as there is anything.
 async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), Stop> {
     let (geometry, id) = handle.with(|core| (core.geometry, core.id));
     let logical = handle.with(|core| core.segments.get(victim).logical);

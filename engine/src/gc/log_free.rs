@@ -1,4 +1,4 @@
-//! Release: a log segment in which nothing is live any more is given back between checkpoints, by a record that says so. A checkpoint
+//! Release: a log segment in which nothing lives any more is given back between checkpoints, by a record that says so. A checkpoint
 //! frees such segments too, but writes the whole index to do it.
 //!
 //! Invariants:

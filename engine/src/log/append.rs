@@ -108,7 +108,7 @@ pub(crate) struct Log {
     frame_bytes: u64,
     pub(crate) epoch: u64,
     /// Where this epoch starts, until its first frame stands there. What lies there may be a whole frame that recovery cut off
-    /// (its extents were missing, or it held no commit and was not proven): were the epoch's first frame to go elsewhere, that one would be valid again.
+    /// (its extents were missing, or it held no commit and was not proven): were the epoch's first frame to go elsewhere, that one would come back to life.
     fence: Option<u64>,
     /// Where the next frame goes when none is open; at a segment's start, that segment has yet to be entered.
     tail: u64,

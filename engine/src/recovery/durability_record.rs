@@ -150,7 +150,7 @@ impl Replay<'_> {
     }
 
     /// The highest durable position that any header of the current epoch states in these bytes of a segment, wherever it was meant
-    /// to be: A misdirected write is no part of the log, but what it says was so.
+    /// to be: a write that went astray is no part of the log, but what it says was so.
     fn stated_in(&self, segment: &Loaded) -> Option<u64> {
         let sectors = (0..segment.len()).step_by(to_usize(self.geometry.sector_bytes));
         let headers =

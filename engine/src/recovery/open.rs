@@ -166,7 +166,7 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
     restore(handle, superblock).await
 }
 
-/// Loads the checkpoint, replays the log, and counts what is live.
+/// Loads the checkpoint, replays the log, and counts what lives.
 async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     handle.with(|core| start_anew(core, superblock));
     load_checkpoint(handle, superblock).await?;
@@ -286,7 +286,7 @@ fn bad_table(found: u64) -> Mismatch {
     }
 }
 
-/// Everything is known: counts what is live where.
+/// Everything is known: counts what lives where.
 fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
     let versions: Vec<(Box<[u8]>, Version)> = core
         .index

@@ -143,12 +143,12 @@ impl Core {
     }
 }
 
-/// Writes the value of a record anew if it is still live.
+/// Writes the value of a record anew if it still lives.
 fn rewrite_record(core: &mut Core, record: &Record<'_>, offset: u64) -> Result<(), Error> {
-    let is_live = core
+    let lives = core
         .is_alive(record)
         .map_err(|mismatch| mismatch.at(offset))?;
-    if !is_live {
+    if !lives {
         return Ok(());
     }
     let bytes = record_bytes(record.key.len(), record.value.len());
@@ -160,7 +160,7 @@ fn rewrite_record(core: &mut Core, record: &Record<'_>, offset: u64) -> Result<(
     Ok(())
 }
 
-/// Writes a large value anew if it is still live; the writes are only begun.
+/// Writes a large value anew if it still lives; the writes are only begun.
 async fn rewrite_extent(
     handle: &Handle,
     record: &Record<'_>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoverageConfig {
-    /// Coverage points that this scenario cannot reach, so that nobody waits for them.
+    /// Marks that this scenario cannot reach, so that nobody waits for them.
     pub unreachable: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl CoverageCounts {
     }
 }
 
-/// A coverage point and how often it was reached.
+/// A mark and how often it was reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoveragePoint {
     /// Its name.

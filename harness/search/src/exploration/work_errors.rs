@@ -94,7 +94,7 @@ fn walk_all(
     Ok(())
 }
 
-/// What affects the device in each run.
+/// What befalls the device in each run.
 fn scripts(
     exploration: &Exploration,
     recording: &Recording,
