@@ -75,7 +75,7 @@ impl Storage {
 
     /// Whether a power cut can lose nothing.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
+    pub fn nothing_pending(&self) -> bool {
         self.pending_count() == 0
     }
 

@@ -185,7 +185,7 @@ impl Guest for WasmGuest {
         let now = now.cast_signed();
         let ended = self.dispatch(now, call);
         std::mem::swap(&mut self.store.data_mut().out, out);
-        let wish = ended?;
+        let wake_at = ended?;
         let left = self
             .store
             .get_fuel()
