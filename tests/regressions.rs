@@ -7,7 +7,7 @@
 use kvsim_harness::summary::Verdict;
 use kvsim_tests::{all_cores, builtin_guest, run, scenario, toml_files};
 
-/// Goal: what was mended stays mended. Method: every saved case, on today's engine.
+/// Goal: what was fixed stays fixed. Method: every saved case, on today's engine.
 #[test]
 fn what_once_failed_passes() {
     let engine = builtin_guest();

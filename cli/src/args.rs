@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// Put the results of the shards of a run or an exploration together
     #[command(after_help = examples::MERGE)]
     Merge(MergeArgs),
-    /// Plant bugs in the engine, one at a time, and say whether each is caught
+    /// Switch on mutants of the engine, one at a time, and say whether each is caught
     #[command(after_help = examples::MUTANTS)]
     Mutants(MutantsArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
@@ -134,7 +134,7 @@ pub(crate) struct RunArgs {
     pub(crate) common: CommonArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Exit 3 if a fault that was asked for never fired, or a mark of the guest was never reached
+    /// Exit 3 if a fault that was asked for never fired, or a coverage point of the guest was never reached
     #[arg(long, help_heading = RESULTS)]
     pub(crate) strict: bool,
     /// Where failing cases are saved
@@ -162,10 +162,10 @@ pub(crate) struct ExploreArgs {
     /// Write the results as a page for a browser: the time line of each failure, the device at the cut, states by crash point
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath, help_heading = RESULTS)]
     pub(crate) report: Option<PathBuf>,
-    /// Exit 3 if a crash point had more states than are taken of one, or a mark of the guest was never reached
+    /// Exit 3 if a crash point had more states than are taken of one, or a coverage point of the guest was never reached
     #[arg(long, help_heading = RESULTS)]
     pub(crate) strict: bool,
-    /// Make each failure small, save that too, and say which single flush, write-through or later acknowledgement would mend it
+    /// Make each failure small, save that too, and say which single flush, write-through or later acknowledgement would fix it
     #[arg(long, visible_alias = "minimize", help_heading = RESULTS)]
     pub(crate) minimise: bool,
     /// End each scenario after so long, with what was seen by then: 60s, 5m, 1h30m
@@ -229,7 +229,7 @@ pub(crate) struct MergeArgs {
     /// Print the results as JSON and nothing else
     #[arg(long)]
     pub(crate) json: bool,
-    /// Exit 3 if a mark of the guest was reached by none of the parts, or a fault that was asked for fired in none
+    /// Exit 3 if a coverage point of the guest was reached by none of the parts, or a fault that was asked for fired in none
     #[arg(long)]
     pub(crate) strict: bool,
 }
@@ -330,7 +330,7 @@ pub(crate) struct BenchArgs {
     /// Memory for the caches of each engine, in MiB
     #[arg(long, value_name = "MIB", default_value = "512", value_parser = whole::<u64>, help_heading = PLACE)]
     pub(crate) cache_mib: u64,
-    /// The file that kvsim begins with, in percent of the data: the less room, the more cleaning. It grows if it must
+    /// The file that kvsim begins with, in percent of the data: the less room, the more garbage collection. It grows if it must
     #[arg(long, value_name = "PERCENT", requires = "real_disk", default_value_t = SPACE_PERCENT, value_parser = clap::value_parser!(u64).range(100..=2000), help_heading = PLACE)]
     pub(crate) space: u64,
     /// Take my word that the drive's cache survives a power cut; every figure will say so

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use kvsim_harness::campaign::CampaignError;
 
-/// What the caller of `kvsim` is told. When several scenarios ran, the gravest counts.
+/// What the caller of `kvsim` is told. When several scenarios ran, the most severe counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -21,7 +21,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    fn gravity(self) -> u8 {
+    fn severity(self) -> u8 {
         match self {
             Exit::Clean => 0,
             Exit::Inconclusive => 1,
@@ -31,9 +31,9 @@ impl Exit {
         }
     }
 
-    /// The graver of the two.
+    /// The more severe of the two.
     pub(crate) fn and(self, other: Exit) -> Exit {
-        if other.gravity() > self.gravity() {
+        if other.severity() > self.severity() {
             other
         } else {
             self
@@ -61,9 +61,9 @@ impl From<&CampaignError> for Exit {
 mod tests {
     use super::Exit::{Clean, Inconclusive, Internal, Usage, Violation};
 
-    /// The gravest end wins, in the order of the book's page, which is not the order of the numbers.
+    /// The most severe end wins, in the order of the book's page, which is not the order of the numbers.
     #[test]
-    fn the_gravest_end_counts() {
+    fn the_most_severe_end_counts() {
         for (one, other, both) in [
             (Clean, Clean, Clean),
             (Clean, Inconclusive, Inconclusive),

@@ -1,4 +1,4 @@
-//! `kvsim mutants`: hunts planted bugs one after the other, each on all cores.
+//! `kvsim mutants`: hunts mutants one after the other, each on all cores.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;

@@ -291,7 +291,7 @@ pub(crate) fn show(report: &RunReport, quiet: bool) {
     }
 }
 
-/// What has to be said beside a report, and how grave that is.
+/// What has to be said beside a report, and how severe that is.
 fn remark(scenario: &Scenario, report: &RunReport) -> Exit {
     if scenario.failure.is_some() && report.failure.is_none() {
         complain(&format!(

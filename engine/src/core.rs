@@ -1,4 +1,4 @@
-//! The state of one incarnation, and what leaves the engine.
+//! The state of one process run, and what leaves the engine.
 //!
 //! It holds the state of every folder. What works on it is above, as further `impl Core` in those folders. What leaves the engine is
 //! collected in order and handed to the port at the end of the call.
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use crate::api::buffer::IoBuf;
 use crate::api::cached_values::CachedValues;
 use crate::api::config::Settings;
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::api::port::{
     DiskError, DiskOp, Level, Nanos, PROMISED, Port, Reply, RequestId, SnapshotId, Status,
 };
@@ -39,7 +39,7 @@ enum Out {
     Submit(u64, DiskOp),
     Reply(RequestId, Reply),
     Log(Level, String),
-    Mark(Mark),
+    CoveragePoint(CoveragePoint),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,8 +188,8 @@ impl Core {
     }
 
     /// Says that a named point was reached.
-    pub(crate) fn mark(&mut self, mark: Mark) {
-        self.out.push(Out::Mark(mark));
+    pub(crate) fn reached(&mut self, point: CoveragePoint) {
+        self.out.push(Out::CoveragePoint(point));
     }
 
     /// Hands everything collected to the port.
@@ -199,7 +199,7 @@ impl Core {
                 Out::Submit(tag, op) => port.submit(tag, op),
                 Out::Reply(id, reply) => port.reply(id, reply),
                 Out::Log(level, text) => port.log(level, &text),
-                Out::Mark(mark) => port.mark(mark),
+                Out::CoveragePoint(point) => port.reached(point),
             }
         }
     }
@@ -217,7 +217,7 @@ impl Core {
         }
         self.poisoned = Some(error);
         self.activity += 1;
-        self.mark(Mark::Poisoned);
+        self.reached(CoveragePoint::Poisoned);
         self.log_line(Level::Error, format!("read-only from here on: {error}"));
         let status = if mutant(Mutant::FailedCommitReportedUndone) {
             Status::ReadOnly
@@ -338,7 +338,7 @@ impl Core {
     }
 }
 
-/// What a record of the log weighs as long as it lives.
+/// What a record of the log weighs as long as it is live.
 fn live_bytes(key: &[u8], value_bytes: u32) -> u64 {
     crate::format::record::record_bytes(key.len(), value_bytes as usize) as u64
 }

@@ -1,7 +1,7 @@
-//! The engine as its driver sees it: four calls in, effects out through the port, and a wish to be woken.
+//! The engine as its driver sees it: four calls in, effects out through the port, and the next wake-up.
 //!
 //! Invariants: a call ends when there is nothing more to do; effects leave in the order in which they were decided; without
-//! requests, operations in flight or a wish, nothing ever happens.
+//! requests, operations in flight or a next wake-up, nothing ever happens.
 
 mod close;
 mod complete;
@@ -26,7 +26,7 @@ use crate::recovery::open::open;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 
-/// One incarnation of a database: from an opening to its close, or to the end of the process.
+/// One process run of a database: from an opening to its close, or to the end of the process.
 pub struct Engine {
     core: Rc<RefCell<Core>>,
     executor: Executor,
@@ -62,8 +62,8 @@ impl Engine {
         let mut executor = Executor::default();
         executor.spawn(open(Handle::new(core.clone())));
         let mut engine = Engine { core, executor };
-        let wish = engine.run(port);
-        (Some(engine), wish)
+        let wake_at = engine.run(port);
+        (Some(engine), wake_at)
     }
 
     /// Tells the engine of values in memory that it may take instead of reading them.
@@ -96,7 +96,7 @@ impl Engine {
         self.run(port)
     }
 
-    /// The time that was wished for has come.
+    /// The next wake-up is due.
     pub fn tick(&mut self, now: Nanos, port: &mut impl Port) -> Option<Nanos> {
         drop(self.core_at(now));
         self.run(port)
@@ -184,7 +184,7 @@ impl Engine {
             }
             core.maintain(&mut self.executor, &handle);
             core.mark_if_idle();
-            core.hurry_release();
+            core.hurry_log_free();
             core.pump();
             if let Some(id) = core.closing.take() {
                 self.executor.spawn(close(handle.clone(), id));
@@ -199,7 +199,7 @@ impl Engine {
             core.serve_queue();
         }
         core.drain(port);
-        core.group_wish()
+        core.group_wake_at()
     }
 }
 

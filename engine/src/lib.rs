@@ -42,8 +42,8 @@ mod segments;
 pub use api::buffer::{ALIGN_BYTES, IoBuf, Shared};
 pub use api::cached_values::CachedValues;
 pub use api::config::{CommitMode, Config, DeviceInfo, Options};
+pub use api::coverage::CoveragePoint;
 pub use api::error::Error;
-pub use api::marks::Mark;
 pub use api::option_help::{OPTIONS, OptionHelp};
 pub use api::port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,

@@ -1,15 +1,15 @@
-//! Planted bugs: each a mechanism by which some real engine once lost data, put into this one, so that whoever crashes it can
+//! Mutants: each a mechanism by which some real engine once lost data, put into this one, so that whoever crashes it can
 //! be asked whether he notices.
 //!
 //! The table below is all there is in an ordinary build: no site can be switched on, the compiler drops them, and the option
 //! `mutant` does not exist. With the feature `mutants` the option names one of them, for as long as the engine is open.
 //! A mutant takes away one mechanism; where two guard the same thing, it takes both, or nothing would be planted.
 //!
-//! The numbers are those of the list of historic crash bugs in the book's chapter "Planted bugs".
+//! The numbers are those of the list of historic crash bugs in the book's chapter "Mutants".
 
 macro_rules! mutants {
     ($($(#[doc = $sentence:literal])+ $mutant:ident = $name:literal [$($bug:literal),*];)*) => {
-        /// A planted bug.
+        /// A mutant.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Mutant {
@@ -120,11 +120,11 @@ mutants! {
     OldNeighbourTaken = "old_neighbour_taken" [36];
     /// 37: replay drops a delete whose key it has seen no put of, though an older version is in the checkpoint.
     TombstoneDropped = "tombstone_dropped" [37];
-    /// 38: a released segment is used again before the log is known to say that it is free.
-    ReleasedUnproven = "released_unproven" [38];
-    /// 38: cleaning frees a victim when its survivors are appended elsewhere, before that is durable.
+    /// 38: a segment freed through the log is used again before the log is known to say that it is free.
+    LogFreedUnproven = "log_freed_unproven" [38];
+    /// 38: garbage collection frees a victim when its live records are appended elsewhere, before that is durable.
     VictimFreedAtOnce = "victim_freed_at_once" [38];
-    /// 39: cleaning moves what was overwritten meanwhile, and replay applies the move over the newer value.
+    /// 39: garbage collection moves what was overwritten meanwhile, and replay applies the move over the newer value.
     MoveOverwritesNewer = "move_overwrites_newer" [39];
     /// 40: a batch is split over two frames.
     BatchSplitOverFrames = "batch_split_over_frames" [40];
@@ -137,14 +137,14 @@ mutants! {
     /// A frame states itself as durable when it is written.
     DurableStatedTooEarly = "durable_stated_too_early" [];
     /// The superblock is published once more and states what was handed in and not what is durable.
-    RestatedTooEarly = "restated_too_early" [];
+    RepublishedTooEarly = "republished_too_early" [];
     /// Replay starts where the log is when a checkpoint is done, not where it was when it began.
     ReplayStartsTooLate = "replay_starts_too_late" [];
     /// The checkpoint's table of log segments lacks the last one.
     TableIncomplete = "table_incomplete" [];
     /// A sync is answered without waiting.
     SyncDoesNotWait = "sync_does_not_wait" [];
-    /// A close in good order does not make the log durable.
+    /// A clean close does not make the log durable.
     CloseDoesNotFlush = "close_does_not_flush" [];
     /// Relaxed writes are flushed when somebody asks for it, and not within their window.
     RelaxedWindowForgotten = "relaxed_window_forgotten" [];
@@ -160,8 +160,8 @@ mutants! {
     AbsorbedIntoSealedFrame = "absorbed_into_sealed_frame" [];
     /// A value that was absorbed stays in the cache in its older form.
     AbsorbedValueCached = "absorbed_value_cached" [];
-    /// What an evacuation has written is not flushed before the new epoch refers to it.
-    EvacuationNotFlushed = "evacuation_not_flushed" [];
+    /// What an rewrite of the tail has written is not flushed before the new epoch refers to it.
+    TailRewriteNotFlushed = "tail_rewrite_not_flushed" [];
     /// Flushes of checkpoints and commits are under way at once, and one counts although another has failed.
     OthersFailureIgnored = "others_failure_ignored" [];
     /// Deletes are left out of what replay applies.

@@ -66,7 +66,7 @@ fn a_snapshot_keeps_what_would_be_overwritten() {
 /// Goal: a checkpoint that runs while records are overwritten in place does not spoil them. Method: hot keys on a device that
 /// takes a checkpoint every few frames, a power cut, and every value must be there.
 #[test]
-fn checkpoints_in_between_do_no_harm() {
+fn checkpoints_in_between_change_nothing() {
     let options = "checkpoint_bytes=8192\nsegment_bytes=32768\ncache_bytes=0";
     let mut world = World::new(Disk::new(device(2 << 20), FAST, 3), options);
     world.open().expect("opens");

@@ -111,13 +111,13 @@ fn write_through_is_used_where_it_is_faster() {
 
 /// Goal: an idle engine asks for nothing. Method: settle after work; then nothing may ever happen again.
 #[test]
-fn an_idle_engine_rests() {
+fn an_idle_engine_asks_for_nothing() {
     let mut world = world(4 << 20, "");
     world.open().expect("opens");
     world.put_relaxed(b"a", b"1");
     world.put(b"b", b"2");
     world.put_relaxed(b"c", b"3");
-    world.settle();
+    world.run_until_idle();
     assert!(world.step().is_none());
     world.disk.power_cut();
     world.kill();
@@ -202,7 +202,7 @@ fn an_error_makes_the_database_read_only() {
         assert_eq!(world.get(b"after"), None);
         world.get(b"during");
         let (writes, flushes) = (world.disk.writes, world.disk.flushes);
-        world.settle();
+        world.run_until_idle();
         assert_eq!(
             (writes, flushes),
             (world.disk.writes, world.disk.flushes),
@@ -304,7 +304,7 @@ fn a_flipped_bit_is_reported_or_harmless() {
         if close {
             assert!(matches!(world.call(Request::Close), Reply::Done));
         }
-        world.settle();
+        world.run_until_idle();
         world.disk.process_crash();
         world.disk.keep_all();
         let (refused, reported, harmless) = flip_bits(&mut world, &model, 1_600);
@@ -315,10 +315,10 @@ fn a_flipped_bit_is_reported_or_harmless() {
     }
 }
 
-/// Goal: cleaning neither loses nor launders damage. Method: damage a value in the middle of a log that is cleaned over and
+/// Goal: garbage collection neither loses nor launders damage. Method: damage a value in the middle of a log that is collected over and
 /// over by overwriting; every later read of it says so, also after reopening, and everything else stays right.
 #[test]
-fn damage_met_while_cleaning_is_neither_lost_nor_laundered() {
+fn damage_met_by_gc_is_neither_lost_nor_laundered() {
     let mut world = world(2 << 20, "cache_bytes=0");
     world.open().expect("opens");
     let victim = bytes(777, 1000);
@@ -344,7 +344,7 @@ fn damage_met_while_cleaning_is_neither_lost_nor_laundered() {
             Reply::Done
         ));
     }
-    assert!(world.engine().stats().cleaned_segments > 0);
+    assert!(world.engine().stats().collected_segments > 0);
     for reopen in [false, true] {
         if reopen {
             assert!(matches!(world.call(Request::Close), Reply::Done));
@@ -380,7 +380,7 @@ fn damage_of_the_last_commit_is_no_torn_tail() {
     let before = world.disk.durable.clone();
     world.put(b"last", &bytes(2, 1000));
     let after = world.disk.durable.clone();
-    world.settle();
+    world.run_until_idle();
     world.kill();
     world.disk.process_crash();
     let at = (0..after.len())

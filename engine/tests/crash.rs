@@ -13,13 +13,13 @@ use common::{Case, Disk, FAST, Rng, device};
 #[derive(Debug, Default)]
 struct Totals {
     cuts: u64,
-    evacuations: u64,
+    tail_rewrites: u64,
     checkpoints: u64,
-    cleaned: u64,
+    collected: u64,
     relocated: u64,
     /// Of that, from memory.
     from_cache: u64,
-    released: u64,
+    log_freed: u64,
     stalls: u64,
     /// Writes refused for want of space.
     full: u64,
@@ -59,25 +59,25 @@ fn run(
         case.check_snapshots();
         let stats = case.world.engine().stats();
         totals.checkpoints += stats.checkpoints;
-        totals.cleaned += stats.cleaned_segments;
+        totals.collected += stats.collected_segments;
         totals.relocated += stats.relocated_bytes;
         totals.from_cache += stats.relocated_from_cache_bytes;
-        totals.released += stats.released_segments;
+        totals.log_freed += stats.log_freed_segments;
         totals.stalls += stats.stalls;
         case.crash();
         let stats = case.recover();
         totals.cuts += u64::from(stats.cut_tail);
-        totals.evacuations += u64::from(stats.evacuated);
+        totals.tail_rewrites += u64::from(stats.tail_rewritten);
     }
     totals.full = case.full;
     totals
 }
 
 /// Goal: nothing acknowledged is lost, whatever the device keeps. Method: the brute force above over seeds, on devices with a
-/// volatile cache, with write-through, and without a cache; small enough that cleaning and checkpoints are always at work.
-/// Seed 67 once had a client wait for space for ever, with cleaning waiting for clients to write.
+/// volatile cache, with write-through, and without a cache; small enough that garbage collection and checkpoints are always at work.
+/// Seed 67 once had a client wait for space for ever, with garbage collection waiting for clients to write.
 #[test]
-fn what_comes_back_is_a_prefix_with_everything_owed() {
+fn what_comes_back_is_a_prefix_with_everything_that_must_survive() {
     let seeds: u64 = std::env::var("KVSIM_ENGINE_SEEDS")
         .ok()
         .and_then(|n| n.parse().ok())
@@ -118,12 +118,12 @@ fn what_comes_back_is_a_prefix_with_everything_owed() {
             Ok(totals) => {
                 sum.cuts += totals.cuts;
                 sum.checkpoints += totals.checkpoints;
-                sum.cleaned += totals.cleaned;
+                sum.collected += totals.collected;
                 sum.relocated += totals.relocated;
                 sum.from_cache += totals.from_cache;
-                sum.released += totals.released;
+                sum.log_freed += totals.log_freed;
                 sum.stalls += totals.stalls;
-                sum.evacuations += totals.evacuations;
+                sum.tail_rewrites += totals.tail_rewrites;
                 sum.full += totals.full;
             }
             Err(panic) => {
@@ -136,15 +136,15 @@ fn what_comes_back_is_a_prefix_with_everything_owed() {
     }
     println!("{sum:?}");
     assert!(
-        sum.cuts > 0 && sum.checkpoints > 0 && sum.evacuations > 0,
+        sum.cuts > 0 && sum.checkpoints > 0 && sum.tail_rewrites > 0,
         "the test tests something: {sum:?}"
     );
     assert!(
-        seeds < 100 || sum.cleaned > 0 && sum.released > 0 && sum.full > 0,
-        "cleaning was at work, segments were released, and devices were full: {sum:?}"
+        seeds < 100 || sum.collected > 0 && sum.log_freed > 0 && sum.full > 0,
+        "garbage collection was at work, segments were released, and devices were full: {sum:?}"
     );
     assert!(
         seeds < 100 || (1..sum.relocated).contains(&sum.from_cache),
-        "survivors came from memory and from the device: {sum:?}"
+        "live records came from memory and from the device: {sum:?}"
     );
 }

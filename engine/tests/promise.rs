@@ -22,7 +22,7 @@ fn keep(world: &mut World, n: u64, value: &[u8]) {
     }]);
 }
 
-/// Goal: what was promised takes effect before whatever is handed in later, waiting for room or not, no keys are lent as long as one of it waits, and a sync makes it durable. Method: far more of it than
+/// Goal: what was promised takes effect before whatever is handed in later, waiting for room or not, no keys are handed out as long as one of it waits, and a sync makes it durable. Method: far more of it than
 /// the write buffer takes, without a step of the device in between, so that some of it has to wait; then a get, a batch, a sync, and a power cut.
 #[test]
 fn promised_writes_come_before_what_is_handed_in_later() {
@@ -93,7 +93,7 @@ fn there_is_room_for_what_is_promised() {
             keep(&mut world, n, &numbered(n));
             n += 1;
         }
-        world.settle();
+        world.run_until_idle();
     }
     assert!(n > 3000, "{n} are half of the device");
     assert!(
@@ -138,7 +138,7 @@ fn what_a_growth_would_bring_is_not_promised() {
     }
     assert!(n > 1000 && n < 2600, "{n} kilobytes");
     assert!(world.disk.growths > 0, "it was asked to grow");
-    world.settle();
+    world.run_until_idle();
     let broken = world.log().iter().find(|it| it.contains("cannot be kept"));
     assert!(broken.is_none(), "{broken:?}");
     for n in 0..n {
@@ -188,10 +188,10 @@ fn what_was_promised_before_a_failure_is_read() {
     );
 }
 
-/// Goal: a device that is fuller than what cleaning wants free is left alone once cleaning gains nothing, and cleaned again when a client changes something. Method: as much
+/// Goal: a device that is fuller than what garbage collection wants free is left alone once garbage collection gains nothing, and collected again when a client changes something. Method: as much
 /// handed in as nobody promised, on devices of several timings, until nothing happens any more; then half of it is removed and there is a promise again.
 #[test]
-fn cleaning_that_gains_nothing_rests() {
+fn gc_that_gains_nothing_stops() {
     for seed in 0..8 {
         let disk = Disk::new(device(4 << 20), FAST, seed);
         let mut world = World::new(disk, OPTIONS);
@@ -199,14 +199,14 @@ fn cleaning_that_gains_nothing_rests() {
         for n in 0..2880 {
             keep(&mut world, n, &numbered(n));
             if n % 64 == 63 {
-                world.settle();
+                world.run_until_idle();
             }
         }
         assert!(world.engine().promise(ROOM).is_none(), "{seed}");
         for n in 0..1440 {
             assert!(matches!(world.delete(&key(n)), Reply::Done), "{seed}");
         }
-        world.settle();
+        world.run_until_idle();
         assert!(world.engine().promise(ROOM).is_some(), "{seed}");
     }
 }
@@ -223,7 +223,7 @@ fn a_promise_that_cannot_be_kept_is_a_failure() {
         keep(&mut world, n, &numbered(n));
         n += 1;
         if n % 64 == 0 {
-            world.settle();
+            world.run_until_idle();
         }
     }
     assert!(

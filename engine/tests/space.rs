@@ -187,10 +187,10 @@ fn on_a_full_device_an_overwrite_counts_what_it_frees_once() {
     assert_eq!(world.get(key).as_deref(), Some(&bytes(5, 1000)[..]));
 }
 
-/// Goal: a client gets its turn however busy cleaning is. Method: batches of more than the write buffer holds, on a device that cleaning wants emptier, by eight clients of
+/// Goal: a client gets its turn however busy garbage collection is. Method: batches of more than the write buffer holds, on a device that garbage collection wants emptier, by eight clients of
 /// which each goes on when it is answered; none of them for a few thousand events is a client that starves.
 #[test]
-fn cleaning_starves_nobody() {
+fn gc_starves_nobody() {
     let mut info = device(2 << 20);
     info.physical_block_bytes = 16 << 10;
     let options = "segment_bytes=65536\nwrite_buffer_bytes=8192\ncheckpoint_bytes=32768\nlarge_value_bytes=2000\nframe_bytes=4096";

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Case, Disk, FAST, World, device, numbered};
-use kvsim_engine::{Mark, Mutation, Reply, Request, Status};
+use kvsim_engine::{CoveragePoint, Mutation, Reply, Request, Status};
 
 const HEADER_BYTES: usize = 256 << 10;
 
@@ -109,7 +109,11 @@ fn an_unreadable_sector_that_nothing_states_as_durable_is_cut_off() {
     let sector = place_of(&world, 7) / 512;
     world.disk.unreadable.insert(sector);
     world.open().expect("opens");
-    assert!(world.marks().contains(&Mark::SectorUnreadable));
+    assert!(
+        world
+            .coverage_points()
+            .contains(&CoveragePoint::SectorUnreadable)
+    );
     assert_eq!(world.get(&[7]), None);
     for n in 0..7 {
         assert_eq!(world.get(&[n]).as_deref(), Some(&numbered(n.into())[..]));

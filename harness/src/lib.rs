@@ -11,7 +11,7 @@
 //! - `findings/`: [`summary`]: what came of it, for people and for machines
 //! - `search/`: [`explore`]: one run, and every state that a crash at any moment of it can leave; [`minimise`]: a failure made small;
 //!   [`blame`]: what is missing in the guest, if it is a flush
-//! - `investigate/`: [`campaign`]: many seeds side by side; [`mutants`]: planted bugs
+//! - `investigate/`: [`campaign`]: many seeds side by side; [`mutants`]: mutants
 //!
 //! And apart from these:
 //!
@@ -35,7 +35,7 @@ pub use kvsim_workload::{self as workload, zipf};
 
 /// What is missing in a guest that fails.
 pub mod blame {
-    pub use kvsim_findings::blame::{Blame, BlameVerdict, Cure, Missing, Said};
+    pub use kvsim_findings::blame::{Blame, BlameVerdict, Fix, Missing, Said};
     pub use kvsim_search::blame::{blame, replay};
 }
 
@@ -72,7 +72,7 @@ pub mod summary {
     };
 }
 
-/// Planted bugs: does what crashes engines find the bug in an engine that has one?
+/// Mutants: does what crashes engines find the bug in an engine that has one?
 pub mod mutants {
     pub use kvsim_investigate::mutants::*;
     pub use kvsim_pages::report::mutants as page;

@@ -205,7 +205,7 @@ pub fn log(level: u32, text: &str) {
     unsafe { import::log(level, text.as_ptr(), text.len()) }
 }
 
-/// A named point was reached. A guest with marks exports `kv_marks` itself.
+/// A named point was reached. A guest with coverage points exports `kv_marks` itself.
 pub fn mark(number: u32) {
     // SAFETY: it takes a number.
     unsafe { import::mark(number) }

@@ -7,10 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Names one request of one incarnation of a guest. Never reused within a world; 0 is the opening itself.
+/// Names one request of one process run of a guest. Never reused within a world; 0 is the opening itself.
 pub type RequestId = u64;
 
-/// Names a snapshot within one incarnation. 0 stands for "no snapshot: the latest state".
+/// Names a snapshot within one process run. 0 stands for "no snapshot: the latest state".
 pub type SnapshotId = u64;
 
 /// When a write may be acknowledged.
@@ -111,7 +111,7 @@ pub enum Request {
     },
     /// Acknowledged once everything accepted before it is durable.
     Sync,
-    /// Makes everything durable and ends the incarnation in good order.
+    /// Makes everything durable and ends the process run cleanly.
     Close,
 }
 
@@ -134,7 +134,7 @@ pub enum Status {
     ReadOnly = 5,
     /// The request itself is wrong (empty key, too large, unknown snapshot); nothing was written.
     Invalid = 6,
-    /// The incarnation is closed or not open yet; nothing was written.
+    /// The process run is closed or not open yet; nothing was written.
     Closed = 7,
 }
 

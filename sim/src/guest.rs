@@ -67,7 +67,7 @@ pub trait Program: Send + Sync {
         None
     }
     /// The names of the points that it may say it has reached; their places are their numbers.
-    fn marks(&self) -> &[String] {
+    fn coverage_points(&self) -> &[String] {
         &[]
     }
     /// What it promises, where correct engines differ.
@@ -90,7 +90,7 @@ pub trait Guest: Send {
     fn call(&mut self, now: Nanos, call: Call<'_>, out: &mut Outbox)
     -> Result<CallEnd, GuestError>;
 
-    /// The numbers of the marks that the last call reached, in order; each is one of its program's.
+    /// The numbers of the coverage points that the last call reached, in order; each is one of its program's.
     fn reached(&self) -> &[u32] {
         &[]
     }
@@ -115,7 +115,7 @@ pub enum Call<'a> {
         /// A read's bytes, nothing for the others, or the error.
         result: Result<Option<&'a Excerpt>, DiskError>,
     },
-    /// The wished-for time has come.
+    /// The next wake-up is due.
     Tick,
 }
 
@@ -124,14 +124,14 @@ pub enum Call<'a> {
 pub struct CallEnd {
     /// Work done.
     pub fuel: u64,
-    /// When the guest wishes to be woken; replaces its last wish.
+    /// The guest's next wake-up; replaces the one before.
     pub wake_at: Option<Nanos>,
 }
 
 /// What a guest let out, in order.
 pub type Outbox = Vec<OutItem>;
 
-/// How loud a log line is.
+/// The severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the usual levels")]
@@ -157,7 +157,7 @@ pub enum OutItem {
     Reply(Reply),
     /// A line for people.
     Log {
-        /// How loud.
+        /// The severity.
         level: LogLevel,
         /// What.
         text: String,

@@ -11,7 +11,7 @@ pub mod api;
 mod codec;
 mod error;
 mod guest;
-mod mend;
+mod intervention;
 mod notes;
 mod policies;
 mod stack;
@@ -24,7 +24,7 @@ pub use guest::{
     Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, OpenConfig, OutItem,
     Outbox, Program,
 };
-pub use mend::{Effort, Mend, Place};
+pub use intervention::{Effort, Intervention, Place};
 pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
 pub use policies::{
     CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,

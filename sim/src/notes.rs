@@ -71,10 +71,13 @@ impl Cut {
                 op.survived = Some(Sectors::All);
             }
         }
-        for survivor in &report.state.survivors {
-            let op = self.pending.iter_mut().find(|op| op.op == survivor.id);
+        for persisted_write in &report.state.persisted {
+            let op = self
+                .pending
+                .iter_mut()
+                .find(|op| op.op == persisted_write.id);
             if let Some(op) = op {
-                op.survived = Some(survivor.sectors.clone());
+                op.survived = Some(persisted_write.sectors.clone());
             }
         }
         self
@@ -98,12 +101,12 @@ fn lost(write: &PendingWrite) -> CutOp {
     }
 }
 
-/// A fault that befell an operation when it was submitted.
+/// A fault that affected an operation when it was submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiredFault {
     /// The number of the event that submitted the operation.
     pub event: u64,
-    /// What befell it.
+    /// What affected it.
     pub fault: ScriptedFault,
 }
 

@@ -46,7 +46,7 @@ pub enum TraceMode {
 )]
 pub enum TraceEvent {
     /// A fresh instance was asked to open.
-    Open { incarnation: u64 },
+    Open { process_run: u64 },
     /// A request reached the guest.
     Request {
         id: RequestId,
@@ -71,7 +71,7 @@ pub enum TraceEvent {
         error: Option<DiskError>,
         hash: u64,
     },
-    /// The guest was woken as it wished.
+    /// The guest's wake-up was due.
     Tick,
     /// The guest answered.
     Reply {
@@ -80,12 +80,12 @@ pub enum TraceEvent {
         hash: u64,
     },
     /// The guest reached a named point.
-    Mark { name: String },
+    CoveragePoint { name: String },
     /// The guest logged a line.
     Log { level: LogLevel, text: String },
     /// The guest did what no guest may.
     Fault { verdict: String },
-    /// The incarnation ended.
+    /// The process run ended.
     Crash(CrashReport),
 }
 
@@ -114,7 +114,7 @@ impl fmt::Display for TraceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.head())?;
         match &self.event {
-            TraceEvent::Open { incarnation } => write!(f, "open      incarnation {incarnation}"),
+            TraceEvent::Open { process_run } => write!(f, "open      process run {process_run}"),
             TraceEvent::Request { id, op, .. } => write!(f, "request   {id} {op}"),
             TraceEvent::Returned {
                 fuel,
@@ -143,7 +143,7 @@ impl fmt::Display for TraceRecord {
             } => write!(f, "complete  op {op} with a {error:?} error"),
             TraceEvent::Tick => write!(f, "tick"),
             TraceEvent::Reply { id, status, .. } => write!(f, "reply     {id} {status:?}"),
-            TraceEvent::Mark { name } => write!(f, "mark      {name}"),
+            TraceEvent::CoveragePoint { name } => write!(f, "reached   {name}"),
             TraceEvent::Log { level, text } => write!(f, "log       {level:?}: {text}"),
             TraceEvent::Fault { verdict } => write!(f, "fault     {verdict}"),
             TraceEvent::Crash(report) => {
@@ -261,7 +261,7 @@ impl Trace {
     fn absorb(&mut self, at_ns: Nanos, event: &TraceEvent) {
         let text = |text: &str| xxh3_64(text.as_bytes());
         let [code, a, b, c, d, e] = match event {
-            TraceEvent::Open { incarnation } => [1, *incarnation, 0, 0, 0, 0],
+            TraceEvent::Open { process_run } => [1, *process_run, 0, 0, 0, 0],
             TraceEvent::Request { id, op, hash } => [2, *id, text(op), *hash, 0, 0],
             TraceEvent::Returned { fuel, wake_at } => {
                 [3, *fuel, wake_at.map_or(u64::MAX, |at| at), 0, 0, 0]
@@ -291,7 +291,7 @@ impl Trace {
             TraceEvent::Reply { id, status, hash } => [7, *id, *status as u64, *hash, 0, 0],
             TraceEvent::Log { level, text: line } => [8, *level as u64, text(line), 0, 0, 0],
             TraceEvent::Fault { verdict } => [9, text(verdict), 0, 0, 0, 0],
-            TraceEvent::Mark { name } => [11, text(name), 0, 0, 0, 0],
+            TraceEvent::CoveragePoint { name } => [11, text(name), 0, 0, 0, 0],
             TraceEvent::Crash(report) => [
                 10,
                 report.kind as u64,
@@ -309,14 +309,14 @@ impl Trace {
 
 fn hash_state(report: &CrashReport) -> u64 {
     let mut words = Vec::new();
-    for survivor in &report.state.survivors {
-        words.push(survivor.id);
+    for persisted_write in &report.state.persisted {
+        words.push(persisted_write.id);
         if let Sectors::Torn {
             kept,
             garbage,
             torn_at,
             unreadable,
-        } = &survivor.sectors
+        } = &persisted_write.sectors
         {
             words.push(kept.len() as u64);
             words.extend_from_slice(kept);

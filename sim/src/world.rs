@@ -4,7 +4,7 @@
 //! - the earliest event goes first; at equal times a completion, then a request, then a wake-up, each in order of creation;
 //! - a call starts when the processor is free and takes its fuel's time; what it lets out takes effect at its end, one item
 //!   an event, so that a cut can fall between two submissions of one call;
-//! - after a crash nothing of the incarnation is left but the device.
+//! - after a crash nothing of the process run is left but the device.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
-use crate::mend::{Effort, Mend, Place};
+use crate::intervention::{Effort, Intervention, Place};
 use crate::notes::{Asked, Cut, FiredFault};
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
@@ -72,7 +72,7 @@ pub struct World {
     arrivals: BTreeMap<(Nanos, RequestId), Arrival>,
     outbox: VecDeque<OutItem>,
     wake_at: Option<Nanos>,
-    /// The incarnation has answered its opening; requests wait for that.
+    /// The process run has answered its opening; requests wait for that.
     opened: bool,
     next_request: RequestId,
     outstanding: u64,
@@ -82,12 +82,12 @@ pub struct World {
     handed_in: VecDeque<(RequestId, u64)>,
     unanswered: BTreeSet<RequestId>,
     fuel: u64,
-    incarnation: u64,
-    /// How often each mark of the guest was reached.
-    marks: Vec<u64>,
+    process_run: u64,
+    /// How often each coverage point of the guest was reached.
+    coverage_points: Vec<u64>,
     trace: Trace,
     /// What the host does for the guest; nothing as a rule.
-    mends: Vec<Mend>,
+    interventions: Vec<Intervention>,
     /// Operations that have completed and that answers wait for.
     awaited: BTreeSet<OpId>,
 }
@@ -97,13 +97,13 @@ impl std::fmt::Debug for World {
         let World {
             now,
             events,
-            incarnation,
+            process_run,
             trace,
             ..
         } = self;
         write!(
             f,
-            "World(incarnation {incarnation}, event {events}, {now} ns, {trace:?})"
+            "World(process run {process_run}, event {events}, {now} ns, {trace:?})"
         )
     }
 }
@@ -118,7 +118,7 @@ pub struct Moment {
     next_request: RequestId,
     events: u64,
     fuel: u64,
-    incarnation: u64,
+    process_run: u64,
 }
 
 impl std::fmt::Debug for Moment {
@@ -165,17 +165,17 @@ impl Moment {
             handed_in: VecDeque::new(),
             unanswered: BTreeSet::new(),
             fuel: self.fuel,
-            incarnation: self.incarnation,
-            marks: Vec::new(),
+            process_run: self.process_run,
+            coverage_points: Vec::new(),
             trace: Trace::new(TraceMode::Off),
-            mends: Vec::new(),
+            interventions: Vec::new(),
             awaited: BTreeSet::new(),
         })
     }
 }
 
 impl World {
-    /// A world with a blank device and no incarnation yet.
+    /// A world with a blank device and no process run yet.
     ///
     /// # Errors
     /// If device or faults are impossible.
@@ -199,15 +199,15 @@ impl World {
             handed_in: VecDeque::new(),
             unanswered: BTreeSet::new(),
             fuel: 0,
-            incarnation: 0,
-            marks: Vec::new(),
+            process_run: 0,
+            coverage_points: Vec::new(),
             trace,
-            mends: Vec::new(),
+            interventions: Vec::new(),
             awaited: BTreeSet::new(),
         })
     }
 
-    /// Lets the n-th operation that such a fault can befall fail, counted from 0 and from now.
+    /// Lets the n-th operation that such a fault can affect fail, counted from 0 and from now.
     pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
         self.device.fail_nth(kind, n);
     }
@@ -222,23 +222,25 @@ impl World {
         self.device.note_ops();
     }
 
-    /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Twins and
+    /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Reference recoveries and
     /// [moments](Moment) know nothing of it.
-    pub fn mend(&mut self, mends: &[Mend]) {
-        self.mends = mends.to_vec();
+    pub fn intervene(&mut self, interventions: &[Intervention]) {
+        self.interventions = interventions.to_vec();
     }
 
     /// Whether this answer counts as given only later, by something done for the guest ([`Effort::Later`]).
     #[must_use]
     pub fn holds(&self, answer: RequestId) -> bool {
-        self.mends.iter().any(|mend| match mend.effort {
-            Effort::Later(op) => {
-                mend.incarnation == self.incarnation
-                    && mend.place == Place::Replying(answer)
-                    && !self.awaited.contains(&op)
-            }
-            _ => false,
-        })
+        self.interventions
+            .iter()
+            .any(|intervene| match intervene.effort {
+                Effort::Later(op) => {
+                    intervene.process_run == self.process_run
+                        && intervene.place == Place::Replying(answer)
+                        && !self.awaited.contains(&op)
+                }
+                _ => false,
+            })
     }
 
     /// Virtual time.
@@ -247,13 +249,13 @@ impl World {
         self.now
     }
 
-    /// Events so far, over all incarnations: the clock that crashes go by.
+    /// Events so far, over all process runs: the clock that crashes go by.
     #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Fuel burnt so far, over all incarnations.
+    /// Fuel burnt so far, over all process runs.
     #[must_use]
     pub fn fuel(&self) -> u64 {
         self.fuel
@@ -289,17 +291,17 @@ impl World {
         &self.trace
     }
 
-    /// How often the guest has reached each of its marks, by their numbers, over all incarnations of this world. Marks beyond the
+    /// How often the guest has reached each of its coverage points, by their numbers, over all process runs of this world. Coverage points beyond the
     /// end were never reached.
     #[must_use]
-    pub fn marks(&self) -> &[u64] {
-        &self.marks
+    pub fn coverage_points(&self) -> &[u64] {
+        &self.coverage_points
     }
 
-    /// Which incarnation this is, from 1; 0 before the first.
+    /// Which process run this is, from 1; 0 before the first.
     #[must_use]
-    pub fn incarnation(&self) -> u64 {
-        self.incarnation
+    pub fn process_run(&self) -> u64 {
+        self.process_run
     }
 
     /// Starts a fresh instance and asks it to open; the answer is the reply to request 0.
@@ -308,14 +310,14 @@ impl World {
     /// If the instance cannot be made, or fails in the call.
     ///
     /// # Panics
-    /// If an incarnation is under way; crash it first.
+    /// If a process run is under way; crash it first.
     pub fn open(&mut self) -> Result<(), WorldError> {
-        assert!(self.guest.is_none(), "an incarnation is under way");
-        self.incarnation += 1;
+        assert!(self.guest.is_none(), "a process run is under way");
+        self.process_run += 1;
         self.trace.push(
             self.now,
             TraceEvent::Open {
-                incarnation: self.incarnation,
+                process_run: self.process_run,
             },
         );
         let started = self.program.start(&self.config.limits);
@@ -377,7 +379,7 @@ impl World {
     /// Lets the next thing happen.
     ///
     /// # Errors
-    /// What the guest did wrong. The incarnation is over then: only a crash and an opening go on.
+    /// What the guest did wrong. The process run is over then: only a crash and an opening go on.
     pub fn step(&mut self) -> Result<Step, GuestError> {
         if self.guest.is_none() {
             return Ok(Step::Quiet);
@@ -447,7 +449,7 @@ impl World {
         Ok(())
     }
 
-    /// Ends the incarnation; a power cut leaves what the device draws.
+    /// Ends the process run; a power cut leaves what the device draws.
     pub fn crash(&mut self, kind: CrashKind) -> CrashReport {
         let state = if kind == CrashKind::Power {
             self.device.draw_crash()
@@ -458,10 +460,10 @@ impl World {
             .expect("the device draws what it accepts")
     }
 
-    /// Ends the incarnation; a power cut leaves exactly `state`.
+    /// Ends the process run; a power cut leaves exactly `state`.
     ///
     /// # Errors
-    /// If the device could not have left this. The incarnation goes on then.
+    /// If the device could not have left this. The process run goes on then.
     pub fn crash_with(
         &mut self,
         kind: CrashKind,
@@ -487,10 +489,10 @@ impl World {
         Ok(report)
     }
 
-    /// A twin with a copy of the device, to try something on. Its trace begins empty and keeps nothing.
+    /// A copy with a copy of the device, to try something on. Its trace begins empty and keeps nothing.
     ///
     /// # Panics
-    /// If an incarnation is under way: a running guest cannot be copied.
+    /// If a process run is under way: a running guest cannot be copied.
     #[must_use]
     pub fn fork(&self) -> World {
         assert!(self.guest.is_none(), "a running guest cannot be copied");
@@ -501,9 +503,9 @@ impl World {
             guest: None,
             arrivals: BTreeMap::new(),
             outbox: VecDeque::new(),
-            marks: Vec::new(),
+            coverage_points: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
-            mends: Vec::new(),
+            interventions: Vec::new(),
             awaited: BTreeSet::new(),
             handed_in: VecDeque::new(),
             unanswered: BTreeSet::new(),
@@ -522,7 +524,7 @@ impl World {
             next_request: self.next_request,
             events: self.events,
             fuel: self.fuel,
-            incarnation: self.incarnation,
+            process_run: self.process_run,
         }
     }
 
@@ -530,7 +532,7 @@ impl World {
         match item {
             OutItem::Submit { tag, op } => {
                 let (kind, offset, len_bytes, hash) = describe(&op, self.trace.is_on());
-                self.mend_at(Place::Submitting(self.device.next_op()));
+                self.intervene_at(Place::Submitting(self.device.next_op()));
                 match self.device.submit(self.now, tag, op) {
                     Ok(op) => {
                         let submit = TraceEvent::Submit {
@@ -543,7 +545,7 @@ impl World {
                         };
                         self.trace.push(self.now, submit);
                         self.note_faults();
-                        self.mend_at(Place::Submitted(op));
+                        self.intervene_at(Place::Submitted(op));
                     }
                     Err(error) => {
                         let verdict =
@@ -553,7 +555,7 @@ impl World {
                 }
             }
             OutItem::Reply(reply) => {
-                self.mend_at(Place::Replying(reply.id));
+                self.intervene_at(Place::Replying(reply.id));
                 if self.trace.is_on() {
                     let hash = hash_body(&reply);
                     self.trace.push(
@@ -578,7 +580,7 @@ impl World {
         Ok(Step::Event)
     }
 
-    /// Notes what has befallen the operation just submitted, if events are kept.
+    /// Notes what has affected the operation just submitted, if events are kept.
     fn note_faults(&mut self) {
         let event = self.trace.len().saturating_sub(1);
         if let Some(notes) = self.trace.notes_mut() {
@@ -593,18 +595,22 @@ impl World {
     }
 
     /// Does for the guest what it is to be done for here.
-    fn mend_at(&mut self, place: Place) {
-        for mend in &self.mends {
-            if mend.incarnation == self.incarnation && mend.place == place {
-                mend.apply(&mut self.device);
+    fn intervene_at(&mut self, place: Place) {
+        for intervene in &self.interventions {
+            if intervene.process_run == self.process_run && intervene.place == place {
+                intervene.apply(&mut self.device);
             }
         }
     }
 
     fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
-        self.mend_at(Place::Completed(completion.id));
+        self.intervene_at(Place::Completed(completion.id));
         let effort = Effort::Later(completion.id);
-        if self.mends.iter().any(|mend| mend.effort == effort) {
+        if self
+            .interventions
+            .iter()
+            .any(|intervene| intervene.effort == effort)
+        {
             self.awaited.insert(completion.id);
         }
         let hash = match &completion.result {
@@ -631,19 +637,25 @@ impl World {
     }
 
     fn call(&mut self, call: Call<'_>) -> Result<(), GuestError> {
-        let guest = self.guest.as_mut().expect("an incarnation is under way");
+        let guest = self.guest.as_mut().expect("a process run is under way");
         let mut out = Outbox::from(std::mem::take(&mut self.outbox));
         let ended = guest.call(self.now, call, &mut out);
         self.outbox = out.into();
-        for &mark in guest.reached() {
-            let mark = mark as usize;
-            if self.marks.len() <= mark {
-                self.marks.resize(mark + 1, 0);
+        for &point in guest.reached() {
+            let point = point as usize;
+            if self.coverage_points.len() <= point {
+                self.coverage_points.resize(point + 1, 0);
             }
-            self.marks[mark] += 1;
+            self.coverage_points[point] += 1;
             if self.trace.is_on() {
-                let name = self.program.marks().get(mark).cloned().unwrap_or_default();
-                self.trace.push(self.now, TraceEvent::Mark { name });
+                let name = self
+                    .program
+                    .coverage_points()
+                    .get(point)
+                    .cloned()
+                    .unwrap_or_default();
+                self.trace
+                    .push(self.now, TraceEvent::CoveragePoint { name });
             }
         }
         match ended {

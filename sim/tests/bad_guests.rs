@@ -2,6 +2,8 @@
 //! survives all of them. Here is what the parts share; each is about one way of being bad.
 #![allow(missing_docs, reason = "a test")]
 
+#[path = "bad_guests/coverage.rs"]
+mod coverage;
 #[path = "bad_guests/device.rs"]
 mod device;
 #[path = "bad_guests/imports.rs"]
@@ -10,8 +12,6 @@ mod imports;
 mod limits;
 #[path = "bad_guests/load.rs"]
 mod load;
-#[path = "bad_guests/marks.rs"]
-mod marks;
 #[path = "bad_guests/policies.rs"]
 mod policies;
 #[path = "bad_guests/replies.rs"]

@@ -5,8 +5,8 @@
 mod builtin;
 #[path = "world/clerk.rs"]
 mod clerk;
-#[path = "world/lives.rs"]
-mod lives;
+#[path = "world/process_runs.rs"]
+mod process_runs;
 #[path = "world/time.rs"]
 mod time;
 #[path = "world/trace.rs"]
@@ -50,7 +50,7 @@ fn world(seed: u64, trace: TraceMode) -> World {
 fn until_reply(world: &mut World, id: u64) -> (Status, Body) {
     loop {
         let before = world.now();
-        match world.step().expect("the engine is sane") {
+        match world.step().expect("the engine behaves") {
             Step::Reply(reply) if reply.id == id => return (reply.status, reply.body),
             Step::Quiet => panic!("request {id} is never answered"),
             Step::Reply(_) | Step::Event => {}
@@ -85,7 +85,7 @@ fn get(world: &mut World, n: u8) -> Option<Vec<u8>> {
 }
 
 /// Work, a power cut, a recovery, and more work.
-fn life(seed: u64, trace: TraceMode) -> World {
+fn process_run(seed: u64, trace: TraceMode) -> World {
     let mut world = world(seed, trace);
     (0..20).for_each(|n| put(&mut world, n));
     world.crash(CrashKind::Power);
@@ -98,18 +98,18 @@ fn life(seed: u64, trace: TraceMode) -> World {
 /// Goal: a seed is a history. Method: the same twice, another once, and with every event kept.
 #[test]
 fn the_same_seed_has_the_same_trace() {
-    let hash = |seed, mode| life(seed, mode).trace().hash();
+    let hash = |seed, mode| process_run(seed, mode).trace().hash();
     let once = hash(1, TraceMode::Hash);
     assert_eq!(hash(1, TraceMode::Hash), once);
     assert_eq!(hash(1, TraceMode::Full), once, "looking changes nothing");
     assert_ne!(hash(2, TraceMode::Hash), once);
 }
 
-/// Goal: a crash ends the instance and nothing that was acknowledged. Method: read everything back, in a later incarnation.
+/// Goal: a crash ends the instance and nothing that was acknowledged. Method: read everything back, in a later process run.
 #[test]
 fn a_crash_takes_the_memory_and_leaves_what_is_durable() {
-    let mut world = life(3, TraceMode::Hash);
-    assert_eq!(world.incarnation(), 2);
+    let mut world = process_run(3, TraceMode::Hash);
+    assert_eq!(world.process_run(), 2);
     for n in 0..30 {
         assert_eq!(get(&mut world, n), Some(vec![n; 100]), "{n}");
     }
@@ -149,7 +149,7 @@ fn a_recovery_can_be_cut_anywhere() {
         world.open().expect("the engine starts");
         let until = world.events() + events;
         while world.events() < until {
-            if world.step().expect("the engine is sane") == Step::Quiet {
+            if world.step().expect("the engine behaves") == Step::Quiet {
                 break;
             }
         }

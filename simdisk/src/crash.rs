@@ -4,14 +4,14 @@
 //! aspect of a state (what survives, in which order, which are torn and how) is drawn from a stream of its own, so that switching one off
 //! does not move the others.
 
-use kvsim_crash::{CrashError, CrashState, Sectors, Survivor};
+use kvsim_crash::{CrashError, CrashState, Persisted, Sectors};
 
 use crate::order;
 use crate::persistence::{PendingKind, PendingWrite, position};
 use crate::rng::{self, Purpose, Rng};
 use crate::{DeviceConfig, FaultConfig, FaultCounts, FaultKind};
 
-/// What may befall the sectors of a pending operation.
+/// What may affect the sectors of a pending operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tearable {
     /// How many sectors it has.
@@ -55,8 +55,8 @@ pub(crate) fn check(
     faults: &FaultConfig,
 ) -> Result<(), CrashError> {
     let mut seen = vec![false; pending.len()];
-    for survivor in &state.survivors {
-        let id = survivor.id;
+    for persisted_write in &state.persisted {
+        let id = persisted_write.id;
         let at = position(pending, id).ok_or(CrashError::NotPending(id))?;
         if std::mem::replace(&mut seen[at], true) {
             return Err(CrashError::NotPending(id));
@@ -64,18 +64,18 @@ pub(crate) fn check(
         if pending[at].dropped {
             return Err(CrashError::Dropped(id));
         }
-        check_sectors(survivor, &pending[at], device, faults)?;
+        check_sectors(persisted_write, &pending[at], device, faults)?;
     }
     let keepable: Vec<u64> = keepable(pending).map(|write| write.id).collect();
-    if !faults.loss && state.survivors.len() < keepable.len() {
+    if !faults.loss && state.persisted.len() < keepable.len() {
         return Err(CrashError::NothingIsLost);
     }
     if !faults.reorder {
-        for (place, survivor) in state.survivors.iter().enumerate() {
+        for (place, persisted_write) in state.persisted.iter().enumerate() {
             let torn_before_last =
-                survivor.sectors != Sectors::All && place + 1 < state.survivors.len();
-            if keepable[place] != survivor.id || torn_before_last {
-                return Err(CrashError::OutOfOrder(survivor.id));
+                persisted_write.sectors != Sectors::All && place + 1 < state.persisted.len();
+            if keepable[place] != persisted_write.id || torn_before_last {
+                return Err(CrashError::OutOfOrder(persisted_write.id));
             }
         }
     }
@@ -87,7 +87,7 @@ fn keepable(pending: &[PendingWrite]) -> impl Iterator<Item = &PendingWrite> {
 }
 
 fn check_sectors(
-    survivor: &Survivor,
+    persisted_write: &Persisted,
     write: &PendingWrite,
     device: &DeviceConfig,
     faults: &FaultConfig,
@@ -97,11 +97,11 @@ fn check_sectors(
         garbage,
         torn_at,
         unreadable,
-    } = &survivor.sectors
+    } = &persisted_write.sectors
     else {
         return Ok(());
     };
-    let id = survivor.id;
+    let id = persisted_write.id;
     let not = |why| Err(CrashError::NotTearable { id, why });
     let Some(Tearable { sectors, is_write }) = tearable(write, device, faults) else {
         return not("it is atomic on this device, or tears are off");
@@ -147,7 +147,7 @@ pub(crate) struct Draw {
 
 #[derive(Debug, Clone, Copy)]
 enum Aspect {
-    Survivors,
+    Persisted,
     Order,
     WhichTorn,
     Sectors,
@@ -181,7 +181,7 @@ pub(crate) fn draw(
 ) -> CrashState {
     let mut chosen: Vec<&PendingWrite> = keepable(pending).collect();
     if faults.loss && !chosen.is_empty() {
-        choose(&mut chosen, faults, &mut draw.stream(Aspect::Survivors, 0));
+        choose(&mut chosen, faults, &mut draw.stream(Aspect::Persisted, 0));
     }
     let is_ordered = order::is_ordered(pending);
     if is_ordered && faults.loss && faults.reorder {
@@ -198,8 +198,8 @@ pub(crate) fn draw(
             order::sort(&mut chosen);
         }
     }
-    let whole = chosen.iter().map(|write| Survivor::whole(write.id));
-    let mut survivors: Vec<Survivor> = whole.collect();
+    let whole = chosen.iter().map(|write| Persisted::whole(write.id));
+    let mut persisted: Vec<Persisted> = whole.collect();
     let mut which = draw.stream(Aspect::WhichTorn, 0);
     if which.chance(faults.torn) {
         let first = if faults.reorder {
@@ -220,11 +220,11 @@ pub(crate) fn draw(
             };
             if it {
                 let tearable = tearable(chosen[at], device, faults).expect("asked before");
-                survivors[at].sectors = tear(chosen[at].id, tearable, device, faults, draw);
+                persisted[at].sectors = tear(chosen[at].id, tearable, device, faults, draw);
             }
         }
     }
-    CrashState { survivors }
+    CrashState { persisted }
 }
 
 /// Takes out of `chosen` what is lost.
@@ -335,9 +335,9 @@ pub(crate) fn count(
             .expect("checked before")
     };
     let order: Vec<usize> = state
-        .survivors
+        .persisted
         .iter()
-        .map(|survivor| rank(survivor.id))
+        .map(|persisted_write| rank(persisted_write.id))
         .collect();
     if faults.loss {
         counts.count(FaultKind::Loss, order.len() < keepable.len());
@@ -354,8 +354,12 @@ pub(crate) fn count(
             .iter()
             .filter_map(|write| tearable(write, device, faults))
     };
-    let any =
-        |of: fn(&Sectors) -> bool| state.survivors.iter().any(|survivor| of(&survivor.sectors));
+    let any = |of: fn(&Sectors) -> bool| {
+        state
+            .persisted
+            .iter()
+            .any(|persisted_write| of(&persisted_write.sectors))
+    };
     if able().next().is_some() {
         counts.count(FaultKind::Torn, any(|sectors| *sectors != Sectors::All));
     }

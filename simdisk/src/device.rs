@@ -1,6 +1,6 @@
 //! The device as a host sees it: operations go in, completions come out, the power may go.
 //!
-//! Invariants: operations are numbered from 0 over the life of the device; whether a fault befalls an operation depends on the
+//! Invariants: operations are numbered from 0 over the life of the device; whether a fault affects an operation depends on the
 //! seed, the kind of fault and that number alone; an operation takes effect on what is durable no earlier than its completion.
 
 mod fail;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use kvsim_crash::{CrashError, CrashKind, CrashReport, CrashState, Sectors, Survivor, Tears};
+use kvsim_crash::{CrashError, CrashKind, CrashReport, CrashState, Persisted, Sectors, Tears};
 
 use crate::crash;
 use crate::inject::Injector;
 use crate::medium::Medium;
 use crate::op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
-use crate::persistence::{Mark, PendingWrite, Persistence};
+use crate::persistence::{Cutoff, PendingWrite, Persistence};
 use crate::rng::happens;
 use crate::timing::{Kind, Timing};
 use crate::{
@@ -42,16 +42,16 @@ enum Effect {
     Complete {
         durable: bool,
     },
-    /// What the mark covers is durable.
-    Flush(Mark),
-    /// What the mark covers comes before what is submitted from now on. With `as_flush` the host has asked for a flush.
+    /// What the cutoff covers is durable.
+    Flush(Cutoff),
+    /// What the cutoff covers comes before what is submitted from now on. With `as_flush` the host has asked for a flush.
     Order {
-        mark: Mark,
+        cutoff: Cutoff,
         as_flush: bool,
     },
-    /// What the mark covers is forgotten, all of it or some.
+    /// What the cutoff covers is forgotten, all of it or some.
     Drop {
-        mark: Mark,
+        cutoff: Cutoff,
         which: Dropped,
     },
     /// A flush that does nothing.
@@ -244,7 +244,7 @@ impl Device {
         &self.stats
     }
 
-    /// The faults that befell operations so far, in the form that a script takes.
+    /// The faults that affected operations so far, in the form that a script takes.
     #[must_use]
     pub fn fired_script(&self) -> &[ScriptedFault] {
         self.inject.fired()
@@ -289,8 +289,8 @@ impl Device {
     /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten or spoilt, in the order in which that happened.
     /// A write can be there more than once.
     #[must_use]
-    pub fn harmed(&self) -> &[Nanos] {
-        self.medium.harm.harmed()
+    pub fn damaged(&self) -> &[Nanos] {
+        self.medium.damaged_writes.damaged()
     }
 
     /// How many sectors do not hold what the device said that they hold, or cannot be read. A sector counts until something new that was written to it
@@ -370,7 +370,7 @@ impl Device {
         }
     }
 
-    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can befall one.
+    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can affect one.
     #[must_use]
     pub fn is_faultless(&self) -> bool {
         self.inject.is_idle(self.ops) && self.medium.hash().is_none() && self.left_out.is_none()
@@ -433,8 +433,8 @@ impl Device {
 
     /// Makes durable, at once and without anybody being told, what has completed; with `submitted` also what is under way: what
     /// a host asks that tries where a flush is missing.
-    pub fn settle_now(&mut self, submitted: bool) {
-        self.contents += u64::from(self.persistence.settle_now(submitted));
+    pub fn make_durable_now(&mut self, submitted: bool) {
+        self.contents += u64::from(self.persistence.make_durable_now(submitted));
         self.medium.heal(&self.persistence);
     }
 
@@ -547,11 +547,11 @@ impl Device {
             Effect::Complete { durable } => {
                 self.persistence.complete(id, durable);
             }
-            Effect::Flush(mark) => {
-                self.persistence.flush(mark);
+            Effect::Flush(cutoff) => {
+                self.persistence.flush(cutoff);
             }
-            Effect::Order { mark, .. } => self.persistence.barrier(mark),
-            Effect::Drop { mark, which } => self.forget(mark, &which),
+            Effect::Order { cutoff, .. } => self.persistence.barrier(cutoff),
+            Effect::Drop { cutoff, which } => self.forget(cutoff, &which),
         }
         let cache_bytes = self.config.cache_bytes;
         if cache_bytes > 0 {
@@ -574,7 +574,7 @@ impl Device {
     }
 
     /// After a failed flush: what it covered is forgotten, or some of it.
-    fn forget(&mut self, mark: Mark, which: &Dropped) {
+    fn forget(&mut self, cutoff: Cutoff, which: &Dropped) {
         let coin = |by: u64, id: OpId| {
             happens(
                 crate::rng::draw(by, crate::rng::Purpose::Faults, 0, id, 0),
@@ -583,14 +583,15 @@ impl Device {
         };
         let count = match which {
             Dropped::All => 0,
-            Dropped::SomeBy(by) => self.persistence.drop_dirty(mark, |id| coin(*by, id)),
+            Dropped::SomeBy(by) => self.persistence.drop_dirty(cutoff, |id| coin(*by, id)),
             Dropped::These(these) => {
-                self.persistence.drop_dirty(mark, |id| these.contains(&id));
+                self.persistence
+                    .drop_dirty(cutoff, |id| these.contains(&id));
                 return;
             }
         };
         if count == 0 {
-            self.persistence.drop_dirty(mark, |_| true);
+            self.persistence.drop_dirty(cutoff, |_| true);
         }
     }
 
@@ -626,7 +627,7 @@ impl Device {
         Ok(self.persistence.image_after(state))
     }
 
-    /// Ends the incarnation. A process crash lets the device finish what was submitted and keeps its cache, whatever `state`
+    /// Ends the process run. A process crash lets the device finish what was submitted and keeps its cache, whatever `state`
     /// says; a power cut leaves what `state` says.
     ///
     /// # Errors
@@ -664,10 +665,10 @@ impl Device {
             &mut self.inject.counts,
         );
         self.inject.counts.count(FaultKind::CutInFlush, in_flush);
-        let is_torn = |survivor: &&Survivor| survivor.sectors != Sectors::All;
-        let torn = state.survivors.iter().filter(is_torn).count() as u64;
+        let is_torn = |persisted_write: &&Persisted| persisted_write.sectors != Sectors::All;
+        let torn = state.persisted.iter().filter(is_torn).count() as u64;
         let pending = pending.len() as u64;
-        let lost = pending - state.survivors.len() as u64;
+        let lost = pending - state.persisted.len() as u64;
         self.contents += 1;
         self.power_cuts += 1;
         self.medium.power_cycle(&self.persistence, state);

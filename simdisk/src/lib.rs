@@ -15,8 +15,8 @@ mod config;
 mod counts;
 mod crash;
 mod damage;
+mod damaged_writes;
 mod device;
-mod harm;
 mod image;
 mod inject;
 mod medium;
@@ -33,7 +33,7 @@ pub use counts::{DeviceStats, Failures, FaultCount, FaultCounts, FaultKind};
 pub use device::Device;
 pub use image::{Excerpt, Image};
 pub use kvsim_crash::{
-    CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears, rng,
+    CrashError, CrashKind, CrashReport, CrashState, Nanos, Persisted, Sectors, Tears, rng,
 };
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};

@@ -9,7 +9,7 @@ use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::damage::Damage;
-use crate::harm::Harm;
+use crate::damaged_writes::DamagedWrites;
 use crate::inject::{Injector, Strike};
 use crate::persistence::{PendingKind, PendingWrite, Persistence};
 use crate::{FaultKind, Image, OpId};
@@ -31,7 +31,7 @@ pub(crate) struct Medium {
     /// No flush succeeds until the power is cycled.
     pub(crate) flush_is_broken: bool,
     /// What lies have done to the last writes.
-    pub(crate) harm: Harm,
+    pub(crate) damaged_writes: DamagedWrites,
 }
 
 impl Medium {
@@ -44,7 +44,7 @@ impl Medium {
             before: Image::default(),
             overwritten: Image::default(),
             flush_is_broken: false,
-            harm: Harm::default(),
+            damaged_writes: DamagedWrites::default(),
         }
     }
 
@@ -137,20 +137,20 @@ impl Medium {
         image.read(offset, &mut old);
         self.before.write(offset, &old);
         let sectors = self.sectors(offset, len_bytes);
-        let marks = vec![1; to_usize(sectors.end - sectors.start)];
-        self.overwritten.write(sectors.start, &marks);
+        let flags = vec![1; to_usize(sectors.end - sectors.start)];
+        self.overwritten.write(sectors.start, &flags);
     }
 
     /// Which of these sectors were overwritten.
     fn overwritten(&self, offset: u64, len_bytes: u64) -> Vec<bool> {
         let sectors = self.sectors(offset, len_bytes);
         let known = sectors.start..sectors.end.min(self.overwritten.len_bytes());
-        let mut marks = vec![0; to_usize(known.end.saturating_sub(known.start))];
-        if !marks.is_empty() {
-            self.overwritten.read(known.start, &mut marks);
+        let mut flags = vec![0; to_usize(known.end.saturating_sub(known.start))];
+        if !flags.is_empty() {
+            self.overwritten.read(known.start, &mut flags);
         }
-        marks.resize(to_usize(sectors.end - sectors.start), 0);
-        marks.into_iter().map(|mark| mark == 1).collect()
+        flags.resize(to_usize(sectors.end - sectors.start), 0);
+        flags.into_iter().map(|flag| flag == 1).collect()
     }
 
     /// Whether any of these sectors was overwritten.
@@ -230,7 +230,7 @@ impl Medium {
                 self.make_unreadable(sector);
                 record.at_bytes = Some(sector);
             }
-            self.harm.hit(sector, self.sector_bytes);
+            self.damaged_writes.hit(sector, self.sector_bytes);
             inject.fired_as(record);
         }
     }

@@ -3,7 +3,7 @@
 //! A write follows another if a barrier was submitted after the completion of that one and had completed before the submission of this one. As
 //! both are told by moments, so is the whole relation: a write follows all that completed before its `ordered_after`.
 //!
-//! Invariants: the relation is transitive; a set of survivors is *closed* if it holds all that each of them follows.
+//! Invariants: the relation is transitive; a set of persisted writes is *closed* if it holds all that each of them follows.
 
 use kvsim_crash::{CrashError, CrashState, Sectors};
 
@@ -19,15 +19,15 @@ pub(crate) fn is_ordered(pending: &[PendingWrite]) -> bool {
     first.is_some_and(|first| last.is_some_and(|last| first < last))
 }
 
-/// Whether a state respects the barriers: all that a survivor follows survives whole, and before it.
+/// Whether a state respects the barriers: all that a persisted write follows survives whole, and before it.
 pub(crate) fn check(state: &CrashState, pending: &[PendingWrite]) -> Result<(), CrashError> {
     if !is_ordered(pending) {
         return Ok(());
     }
     let mut place = vec![None; pending.len()];
-    for (number, survivor) in state.survivors.iter().enumerate() {
-        if let Some(at) = position(pending, survivor.id) {
-            let whole = survivor.sectors == Sectors::All;
+    for (number, persisted_write) in state.persisted.iter().enumerate() {
+        if let Some(at) = position(pending, persisted_write.id) {
+            let whole = persisted_write.sectors == Sectors::All;
             place[at] = Some((number, whole));
         }
     }

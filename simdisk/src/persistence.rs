@@ -82,8 +82,8 @@ impl PendingWrite {
         other.completed && !other.dropped && other.completed_at < self.ordered_after
     }
 
-    fn is_covered(&self, mark: Mark) -> bool {
-        self.completed && !self.dropped && self.completed_at < mark.0
+    fn is_covered(&self, cutoff: Cutoff) -> bool {
+        self.completed && !self.dropped && self.completed_at < cutoff.0
     }
 
     /// Whether it does not touch the sector of this number.
@@ -105,9 +105,9 @@ impl PendingWrite {
     }
 }
 
-/// A point in the order of events; a flush covers what completed before the mark of its submission.
+/// A point in the order of events; a flush covers what completed before the cutoff of its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(u64);
+pub struct Cutoff(u64);
 
 /// The state of a device's content. See the module.
 #[derive(Debug, Clone)]
@@ -121,7 +121,7 @@ pub struct Persistence {
     /// An empty list whose memory the next flush uses.
     spare: Vec<PendingWrite>,
     events: u64,
-    /// The latest mark of a barrier that has completed.
+    /// The latest cutoff of a barrier that has completed.
     barrier: u64,
     aside: Option<Aside>,
 }
@@ -242,7 +242,7 @@ impl Persistence {
         let Some(at) = self.position(id) else {
             return;
         };
-        let ordered_after = Mark(self.pending[at].ordered_after);
+        let ordered_after = Cutoff(self.pending[at].ordered_after);
         if durable && self.covered(ordered_after) > 0 {
             self.flush(ordered_after);
         }
@@ -257,7 +257,7 @@ impl Persistence {
             let write = self.pending.remove(at);
             mask_older(&mut self.pending, at, &write, self.sector_bytes);
             let latest = is_latest(&write, &self.pending);
-            self.settle(&write, latest);
+            self.make_durable(&write, latest);
         } else {
             self.pending[at].completed = true;
             self.pending[at].completed_at = completed_at;
@@ -265,19 +265,19 @@ impl Persistence {
     }
 
     /// Where a flush that is submitted now stands.
-    pub fn mark(&mut self) -> Mark {
-        Mark(self.event())
+    pub fn cutoff(&mut self) -> Cutoff {
+        Cutoff(self.event())
     }
 
-    /// A barrier has completed: what had completed before its mark reaches the medium before anything that is submitted from now on.
-    pub fn barrier(&mut self, mark: Mark) {
-        self.barrier = self.barrier.max(mark.0);
+    /// A barrier has completed: what had completed before its cutoff reaches the medium before anything that is submitted from now on.
+    pub fn barrier(&mut self, cutoff: Cutoff) {
+        self.barrier = self.barrier.max(cutoff.0);
     }
 
     /// Makes durable what completed first, until no more than so many bytes are pending that have completed. Says whether there was anything.
     pub fn write_back(&mut self, most_bytes: u64) -> bool {
-        let settled = |write: &&PendingWrite| write.completed && !write.dropped;
-        let waiting = self.pending.iter().filter(settled);
+        let completed = |write: &&PendingWrite| write.completed && !write.dropped;
+        let waiting = self.pending.iter().filter(completed);
         let mut waiting: Vec<(u64, u64)> = waiting
             .map(|write| (write.completed_at, write.range().1))
             .collect();
@@ -286,20 +286,20 @@ impl Persistence {
             return false;
         }
         waiting.sort_unstable();
-        let mut mark = 0;
+        let mut cutoff = 0;
         for (completed_at, len_bytes) in waiting {
             if bytes <= most_bytes {
                 break;
             }
             bytes -= len_bytes;
-            mark = completed_at + 1;
+            cutoff = completed_at + 1;
         }
-        self.flush(Mark(mark));
+        self.flush(Cutoff(cutoff));
         true
     }
 
-    /// A flush has completed: what had completed before its mark is durable.
-    pub fn flush(&mut self, mark: Mark) {
+    /// A flush has completed: what had completed before its cutoff is durable.
+    pub fn flush(&mut self, cutoff: Cutoff) {
         let mut before = std::mem::take(&mut self.pending);
         let mut rest = std::mem::take(&mut self.spare);
         // Sharing is for small lists: each is held against each.
@@ -311,10 +311,10 @@ impl Persistence {
             _ => Vec::new(),
         };
         for (at, write) in before.drain(..).enumerate() {
-            if write.is_covered(mark) {
+            if write.is_covered(cutoff) {
                 let older = rest.len();
                 mask_older(&mut rest, older, &write, self.sector_bytes);
-                self.settle(&write, latest.get(at).copied().unwrap_or(false));
+                self.make_durable(&write, latest.get(at).copied().unwrap_or(false));
             } else {
                 rest.push(write);
             }
@@ -325,14 +325,14 @@ impl Persistence {
 
     /// Makes durable at once what has completed; with `submitted` also what is still under way, growths aside. What was dropped
     /// stays so. Says whether there was anything.
-    pub fn settle_now(&mut self, submitted: bool) -> bool {
+    pub fn make_durable_now(&mut self, submitted: bool) -> bool {
         for write in &mut self.pending {
             let is_growth = matches!(write.kind, PendingKind::Grow { .. });
             write.completed |= submitted && !is_growth;
         }
-        let mark = self.mark();
-        let any = self.covered(mark) > 0;
-        self.flush(mark);
+        let cutoff = self.cutoff();
+        let any = self.covered(cutoff) > 0;
+        self.flush(cutoff);
         any
     }
 
@@ -372,31 +372,31 @@ impl Persistence {
         covered.map(|write| write.id)
     }
 
-    /// How many operations a flush of this mark covers.
+    /// How many operations a flush of this cutoff covers.
     #[must_use]
-    pub fn covered(&self, mark: Mark) -> usize {
+    pub fn covered(&self, cutoff: Cutoff) -> usize {
         self.pending
             .iter()
-            .filter(|write| write.is_covered(mark))
+            .filter(|write| write.is_covered(cutoff))
             .count()
     }
 
-    /// What a flush of this mark covers, in the order of submission.
-    pub(crate) fn covered_by(&self, mark: Mark) -> impl Iterator<Item = &PendingWrite> {
+    /// What a flush of this cutoff covers, in the order of submission.
+    pub(crate) fn covered_by(&self, cutoff: Cutoff) -> impl Iterator<Item = &PendingWrite> {
         self.pending
             .iter()
-            .filter(move |write| write.is_covered(mark))
+            .filter(move |write| write.is_covered(cutoff))
     }
 
     /// A flush has failed, and of what it covered the device forgets those for which `forget` holds: reads still see them, no
     /// flush will save them. What an earlier barrier has ordered is kept: others may rely on it. Says how many.
-    pub fn drop_dirty(&mut self, mark: Mark, mut forget: impl FnMut(u64) -> bool) -> usize {
+    pub fn drop_dirty(&mut self, cutoff: Cutoff, mut forget: impl FnMut(u64) -> bool) -> usize {
         let mut count = 0;
         let ordered = self.barrier;
         let covered = self
             .pending
             .iter_mut()
-            .filter(|write| write.is_covered(mark));
+            .filter(|write| write.is_covered(cutoff));
         for write in covered.filter(|write| write.completed_at >= ordered) {
             write.dropped = forget(write.id);
             count += usize::from(write.dropped);
@@ -427,7 +427,7 @@ impl Persistence {
         }
     }
 
-    /// What the medium holds after a power cut that leaves `state`: survivors in their order over what is durable, growths
+    /// What the medium holds after a power cut that leaves `state`: persisted writes in their order over what is durable, growths
     /// first. What lies beyond the end (the growth that it needs was lost) is lost too.
     #[must_use]
     pub fn image_after(&self, state: &CrashState) -> Image {
@@ -436,7 +436,7 @@ impl Persistence {
         image
     }
 
-    /// A power cut: the survivors reach the medium; all else that was pending is gone.
+    /// A power cut: the persisted writes reach the medium; all else that was pending is gone.
     pub fn cut(&mut self, state: &CrashState) {
         let mut durable = std::mem::take(&mut self.durable);
         self.apply_state(&mut durable, state);
@@ -447,10 +447,10 @@ impl Persistence {
         self.visible = self.durable.clone();
     }
 
-    /// Whether one of the survivors brings new content to the whole of this sector.
+    /// Whether one of the persisted writes brings new content to the whole of this sector.
     pub(crate) fn is_rewritten_by(&self, state: &CrashState, sector_start: u64) -> bool {
-        state.survivors.iter().any(|survivor| {
-            let Some(at) = self.position(survivor.id) else {
+        state.persisted.iter().any(|persisted_write| {
+            let Some(at) = self.position(persisted_write.id) else {
                 return false;
             };
             let write = &self.pending[at];
@@ -460,21 +460,26 @@ impl Persistence {
             }
             let index = (sector_start - offset) / self.sector_bytes;
             !write.is_masked(index)
-                && matches!(survivor.sectors.fate(index), Fate::New | Fate::Garbage(_))
+                && matches!(
+                    persisted_write.sectors.fate(index),
+                    Fate::New | Fate::Garbage(_)
+                )
         })
     }
 
     fn apply_state(&self, image: &mut Image, state: &CrashState) {
-        let survivors = || {
+        let persisted = || {
             let found = state
-                .survivors
+                .persisted
                 .iter()
-                .map(|survivor| (survivor, self.position(survivor.id)));
-            found.filter_map(|(survivor, at)| Some((survivor, &self.pending[at?])))
+                .map(|persisted_write| (persisted_write, self.position(persisted_write.id)));
+            found.filter_map(|(persisted_write, at)| Some((persisted_write, &self.pending[at?])))
         };
         let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
         for growths in [true, false] {
-            for (survivor, write) in survivors().filter(|(_, write)| is_growth(write) == growths) {
+            for (persisted_write, write) in
+                persisted().filter(|(_, write)| is_growth(write) == growths)
+            {
                 if let PendingKind::Grow { new_bytes } = write.kind {
                     grow(image, new_bytes, self.beyond.as_ref());
                     continue;
@@ -482,7 +487,7 @@ impl Persistence {
                 let latest = is_latest(write, &self.pending).then_some(&self.visible);
                 let survived = Applied {
                     kind: &write.kind,
-                    sectors: &survivor.sectors,
+                    sectors: &persisted_write.sectors,
                     masked: &write.masked,
                     latest,
                 };
@@ -494,7 +499,7 @@ impl Persistence {
         }
     }
 
-    fn settle(&mut self, write: &PendingWrite, is_latest: bool) {
+    fn make_durable(&mut self, write: &PendingWrite, is_latest: bool) {
         if let PendingKind::Grow { new_bytes } = write.kind {
             grow(&mut self.durable, new_bytes, self.beyond.as_ref());
             let end = self.durable.len_bytes();
@@ -528,8 +533,8 @@ impl Persistence {
     pub(crate) fn unreadable_after(&self, state: &CrashState) -> BTreeSet<u64> {
         let mut unreadable = BTreeSet::new();
         let end = self.image_after(state).len_bytes() / self.sector_bytes;
-        for survivor in &state.survivors {
-            let Some(at) = self.position(survivor.id) else {
+        for persisted_write in &state.persisted {
+            let Some(at) = self.position(persisted_write.id) else {
                 continue;
             };
             let write = &self.pending[at];
@@ -539,7 +544,7 @@ impl Persistence {
                 if write.is_masked(index) {
                     continue;
                 }
-                match survivor.sectors.fate(index) {
+                match persisted_write.sectors.fate(index) {
                     Fate::Unreadable if sector < end => drop(unreadable.insert(sector)),
                     Fate::New | Fate::Garbage(_) => drop(unreadable.remove(&sector)),
                     Fate::Unreadable | Fate::Old | Fate::TornAt(_) => {}

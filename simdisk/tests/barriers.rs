@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use common::{Rig, SECTOR, config, write};
 use kvsim_simdisk::{
-    CrashState, DeviceConfig, FaultConfig, FaultKind, FlushKind, Op, ScriptedFault, Sectors,
-    SubmitError, Survivor,
+    CrashState, DeviceConfig, FaultConfig, FaultKind, FlushKind, Op, Persisted, ScriptedFault,
+    Sectors, SubmitError,
 };
 
 /// What the host does.
@@ -76,9 +76,9 @@ impl Model {
     fn is_legal(&self, state: &CrashState) -> bool {
         let place = |id: u64| {
             state
-                .survivors
+                .persisted
                 .iter()
-                .position(|survivor| survivor.id == id)
+                .position(|persisted_write| persisted_write.id == id)
         };
         let durable = self.durable();
         self.writes().all(|later| {
@@ -89,7 +89,7 @@ impl Model {
                 .filter(|earlier| self.follows(later, earlier))
                 .all(|earlier| {
                     let there = place(earlier.id).is_some_and(|before| {
-                        before < at && state.survivors[before].sectors == Sectors::All
+                        before < at && state.persisted[before].sectors == Sectors::All
                     });
                     there || durable.contains(&earlier.id)
                 })
@@ -136,12 +136,16 @@ fn every_state(ids: &[u64]) -> Vec<CrashState> {
     let mut at = 0;
     while at < all.len() {
         for &id in ids {
-            if all[at].survivors.iter().any(|survivor| survivor.id == id) {
+            if all[at]
+                .persisted
+                .iter()
+                .any(|persisted_write| persisted_write.id == id)
+            {
                 continue;
             }
-            for fate in [Survivor::whole(id), Survivor::torn(id, vec![0])] {
+            for fate in [Persisted::whole(id), Persisted::torn(id, vec![0])] {
                 let mut longer = all[at].clone();
-                longer.survivors.push(fate);
+                longer.persisted.push(fate);
                 all.push(longer);
             }
         }
@@ -201,8 +205,8 @@ fn every_short_run_leaves_what_its_barriers_allow() {
     assert!(states > 100_000 && refused > 5_000, "{states} {refused}");
 }
 
-/// Goal: drawing comes to every set of survivors that barriers allow and to no other, torn ones too. Method: six writes in three epochs and one that
-/// overlaps a barrier; for every way to choose survivors and order.
+/// Goal: drawing comes to every set of persisted writes that barriers allow and to no other, torn ones too. Method: six writes in three epochs and one that
+/// overlaps a barrier; for every way to choose persisted writes and order.
 #[test]
 fn drawn_states_respect_barriers_and_come_to_all() {
     use Step::{Barrier, Complete};
@@ -229,11 +233,11 @@ fn drawn_states_respect_barriers_and_come_to_all() {
         let (rig, model) = run(&steps, &faults).unwrap();
         let ids: Vec<u64> = model.writes().map(|op| op.id).collect();
         let kept = |state: &CrashState| -> BTreeSet<(u64, bool)> {
-            let torn = |survivor: &Survivor| survivor.sectors != Sectors::All;
+            let torn = |persisted_write: &Persisted| persisted_write.sectors != Sectors::All;
             state
-                .survivors
+                .persisted
                 .iter()
-                .map(|survivor| (survivor.id, torn(survivor)))
+                .map(|persisted_write| (persisted_write.id, torn(persisted_write)))
                 .collect()
         };
         let legal = |state: &CrashState| rig.device.check_crash(state).is_ok();
@@ -277,7 +281,7 @@ fn a_flush_that_is_a_barrier_makes_nothing_durable() {
             "the host asked for it"
         );
         let only_second = CrashState {
-            survivors: vec![Survivor::whole(2)],
+            persisted: vec![Persisted::whole(2)],
         };
         assert_eq!(
             rig.device.check_crash(&only_second).is_ok(),

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Rig, config, discard};
 use kvsim_simdisk::{
-    CrashBias, CrashState, DeviceConfig, FaultConfig, FaultKind, Sectors, Survivor,
+    CrashBias, CrashState, DeviceConfig, FaultConfig, FaultKind, Persisted, Sectors,
 };
 
 const NO_BIAS: CrashBias = CrashBias {
@@ -26,7 +26,11 @@ fn pending(device: &DeviceConfig, faults: &FaultConfig, seed: u64, writes: &[(u6
 }
 
 fn ids(state: &CrashState) -> Vec<u64> {
-    state.survivors.iter().map(|survivor| survivor.id).collect()
+    state
+        .persisted
+        .iter()
+        .map(|persisted_write| persisted_write.id)
+        .collect()
 }
 
 /// Draws many states for five single-sector writes, none torn.
@@ -66,7 +70,7 @@ fn loss_loses_and_its_absence_does_not() {
     assert!(
         drawn(&faults)
             .iter()
-            .all(|state| state.survivors.len() == 5)
+            .all(|state| state.persisted.len() == 5)
     );
     let rig = pending(&config(), &faults, 1, &[(0, 1)]);
     assert!(rig.device.check_crash(&CrashState::default()).is_err());
@@ -77,7 +81,7 @@ fn loss_loses_and_its_absence_does_not() {
 fn reorder_leaves_holes_and_its_absence_prefixes() {
     let mut rig = pending(&config(), &FaultConfig::default(), 1, &[(0, 1), (0, 1)]);
     rig.cut(&CrashState {
-        survivors: vec![Survivor::whole(1), Survivor::whole(0)],
+        persisted: vec![Persisted::whole(1), Persisted::whole(0)],
     });
     assert_eq!(rig.read(0), Ok(1), "the older reached the medium last");
     assert_eq!(rig.fired(FaultKind::Reorder), 1);
@@ -96,9 +100,9 @@ fn reorder_leaves_holes_and_its_absence_prefixes() {
         ids(state)
             .iter()
             .copied()
-            .eq(0..state.survivors.len() as u64)
+            .eq(0..state.persisted.len() as u64)
     }));
-    let lengths: std::collections::BTreeSet<_> = states.iter().map(|s| s.survivors.len()).collect();
+    let lengths: std::collections::BTreeSet<_> = states.iter().map(|s| s.persisted.len()).collect();
     assert_eq!(lengths, (0..=5).collect(), "and every prefix");
 }
 
@@ -108,7 +112,7 @@ fn each_bias_gives_its_shape() {
     let sizes = |bias| {
         biased(bias)
             .iter()
-            .map(|s| s.survivors.len())
+            .map(|s| s.persisted.len())
             .collect::<Vec<_>>()
     };
     assert!(
@@ -165,8 +169,8 @@ fn torn_is_a_share_of_power_cuts() {
         ..FaultConfig::default()
     };
     let mut rig = pending(&config(), &faults, 1, &[(0, 8)]);
-    let torn = (0..4000).filter(|_| rig.device.draw_crash().survivors[0].sectors != Sectors::All);
-    // One survivor, or (as often) each with the toss of a coin: three quarters of 0.4.
+    let torn = (0..4000).filter(|_| rig.device.draw_crash().persisted[0].sectors != Sectors::All);
+    // One persisted write, or (as often) each with the toss of a coin: three quarters of 0.4.
     let share = torn.count();
     assert!((1080..1320).contains(&share), "{share}");
 }
@@ -184,7 +188,7 @@ fn a_single_sector_is_never_torn_by_an_honest_device() {
         assert!(
             rig.device
                 .draw_crash()
-                .survivors
+                .persisted
                 .iter()
                 .all(|s| s.sectors == Sectors::All)
         );

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Rig, SECTOR, config, fills};
-use kvsim_simdisk::{CrashState, DeviceConfig, FaultConfig, Sectors, Survivor};
+use kvsim_simdisk::{CrashState, DeviceConfig, FaultConfig, Persisted, Sectors};
 
 /// First sector and count of each of the pending writes, over sectors that hold 9. Number `i` fills with `i + 1`.
 const WRITES: [(u64, u64); 3] = [(0, 2), (1, 2), (0, 3)];
@@ -56,15 +56,15 @@ fn every_state() -> Vec<CrashState> {
         let mut partial = vec![Vec::new()];
         for number in sequence {
             let id = FIRST_ID + number as u64;
-            let mut choices = vec![Survivor::whole(id)];
+            let mut choices = vec![Persisted::whole(id)];
             choices.extend(
                 subsets(WRITES[number].1)
                     .into_iter()
-                    .map(|kept| Survivor::torn(id, kept)),
+                    .map(|kept| Persisted::torn(id, kept)),
             );
             partial = partial
                 .into_iter()
-                .flat_map(|so_far: Vec<Survivor>| {
+                .flat_map(|so_far: Vec<Persisted>| {
                     choices
                         .iter()
                         .map(move |choice| [so_far.clone(), vec![choice.clone()]].concat())
@@ -74,7 +74,7 @@ fn every_state() -> Vec<CrashState> {
         states.extend(
             partial
                 .into_iter()
-                .map(|survivors| CrashState { survivors }),
+                .map(|persisted| CrashState { persisted }),
         );
     }
     states
@@ -83,41 +83,40 @@ fn every_state() -> Vec<CrashState> {
 /// The model, said once more and plainly.
 fn is_legal(state: &CrashState, faults: &FaultConfig, atomic: &[usize]) -> bool {
     let numbers: Vec<usize> = state
-        .survivors
+        .persisted
         .iter()
         .map(|s| usize::try_from(s.id - FIRST_ID).unwrap())
         .collect();
-    let torn = |survivor: &Survivor| survivor.sectors != Sectors::All;
-    let tears = state
-        .survivors
-        .iter()
-        .zip(&numbers)
-        .all(|(survivor, number)| match &survivor.sectors {
-            Sectors::All => true,
-            Sectors::Torn { kept, .. } => {
-                faults.torn > 0.0 && !kept.is_empty() && !atomic.contains(number)
-            }
-        });
+    let torn = |persisted_write: &Persisted| persisted_write.sectors != Sectors::All;
+    let tears =
+        state.persisted.iter().zip(&numbers).all(
+            |(persisted_write, number)| match &persisted_write.sectors {
+                Sectors::All => true,
+                Sectors::Torn { kept, .. } => {
+                    faults.torn > 0.0 && !kept.is_empty() && !atomic.contains(number)
+                }
+            },
+        );
     let loses = faults.loss || numbers.len() == WRITES.len();
-    let last = state.survivors.len().saturating_sub(1);
+    let last = state.persisted.len().saturating_sub(1);
     let ordered = faults.reorder
         || (numbers.iter().enumerate().all(|(at, &number)| at == number)
             && state
-                .survivors
+                .persisted
                 .iter()
                 .take(last)
-                .all(|survivor| !torn(survivor)));
+                .all(|persisted_write| !torn(persisted_write)));
     tears && loses && ordered
 }
 
 /// What a state leaves, on a plain array.
 fn picture(state: &CrashState) -> Picture {
     let mut picture = [9; 3];
-    for survivor in &state.survivors {
-        let number = usize::try_from(survivor.id - FIRST_ID).unwrap();
+    for persisted_write in &state.persisted {
+        let number = usize::try_from(persisted_write.id - FIRST_ID).unwrap();
         let (first, count) = WRITES[number];
         for index in 0..count {
-            let kept = match &survivor.sectors {
+            let kept = match &persisted_write.sectors {
                 Sectors::All => true,
                 Sectors::Torn { kept, .. } => kept.contains(&index),
             };
@@ -202,16 +201,16 @@ fn a_cut_leaves_the_image_that_was_announced() {
         let Ok(announced) = whole.device.image_after(&state) else {
             continue;
         };
-        let mut twin = Rig {
+        let mut fork = Rig {
             device: whole.device.clone(),
             now: whole.now,
         };
-        let report = twin.cut(&state);
-        assert_eq!(twin.device.image().hash(), announced.hash());
-        assert_eq!(twin.device.durable().hash(), announced.hash());
-        assert_eq!(report.lost, 3 - state.survivors.len() as u64);
-        assert!(twin.device.pending().is_empty() && twin.device.in_flight() == 0);
-        assert_eq!(twin.reads(), picture(&state));
+        let report = fork.cut(&state);
+        assert_eq!(fork.device.image().hash(), announced.hash());
+        assert_eq!(fork.device.durable().hash(), announced.hash());
+        assert_eq!(report.lost, 3 - state.persisted.len() as u64);
+        assert!(fork.device.pending().is_empty() && fork.device.in_flight() == 0);
+        assert_eq!(fork.reads(), picture(&state));
     }
 }
 
@@ -219,13 +218,13 @@ fn a_cut_leaves_the_image_that_was_announced() {
 #[test]
 fn illegal_states_are_refused() {
     let rig = rig(&config(), &FaultConfig::default(), 1);
-    let refused = |survivors: Vec<Survivor>| {
+    let refused = |persisted: Vec<Persisted>| {
         rig.device
-            .check_crash(&CrashState { survivors })
+            .check_crash(&CrashState { persisted })
             .unwrap_err()
             .to_string()
     };
-    let torn = |kept: &[u64], garbage, torn_at| Survivor {
+    let torn = |kept: &[u64], garbage, torn_at| Persisted {
         id: FIRST_ID,
         sectors: Sectors::Torn {
             kept: kept.to_vec(),
@@ -235,11 +234,11 @@ fn illegal_states_are_refused() {
         },
     };
     assert!(
-        refused(vec![Survivor::whole(0)]).contains("not pending"),
+        refused(vec![Persisted::whole(0)]).contains("not pending"),
         "it is durable"
     );
-    assert!(refused(vec![Survivor::whole(99)]).contains("not pending"));
-    let twice = vec![Survivor::whole(FIRST_ID), Survivor::whole(FIRST_ID)];
+    assert!(refused(vec![Persisted::whole(99)]).contains("not pending"));
+    let twice = vec![Persisted::whole(FIRST_ID), Persisted::whole(FIRST_ID)];
     assert!(refused(twice).contains("named twice"));
     assert!(refused(vec![torn(&[0, 2], None, None)]).contains("inside it"));
     assert!(refused(vec![torn(&[1, 0], None, None)]).contains("ascending"));

@@ -4,7 +4,8 @@ mod common;
 
 use common::{Rig, SECTOR, SECTORS, config, discard, fills, read, write};
 use kvsim_simdisk::{
-    Cache, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, ScriptedFault, Survivor,
+    Cache, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, Persisted,
+    ScriptedFault,
 };
 
 fn scripted(script: &[ScriptedFault]) -> FaultConfig {
@@ -39,7 +40,7 @@ fn a_persistent_read_error_stays_until_rewritten() {
         at_bytes: Some(SECTOR),
         ..at(2, FaultKind::ReadError)
     };
-    for mend in [write(1, 1, 9, false), discard(1, 1)] {
+    for repair in [write(1, 1, 9, false), discard(1, 1)] {
         let mut rig = Rig::with_faults(&scripted(std::slice::from_ref(&fault)));
         rig.write(0, 3, 7);
         rig.flush();
@@ -54,12 +55,12 @@ fn a_persistent_read_error_stays_until_rewritten() {
         assert_eq!(rig.read(0), Ok(7));
         assert_eq!(rig.read(1), Err(DiskError::Read));
         assert_eq!(rig.read(2), Ok(7));
-        let expected = if matches!(mend, Op::Discard { .. }) {
+        let expected = if matches!(repair, Op::Discard { .. }) {
             0
         } else {
             9
         };
-        rig.run(mend).unwrap();
+        rig.run(repair).unwrap();
         assert_eq!(rig.read(1), Ok(expected));
     }
 }
@@ -126,7 +127,7 @@ fn chance_leaves_some_failed_writes_in_the_cache() {
 /// Goal: a read error that stays harms what was written there, on a device that never lies too; one that passes harms nothing. Method: one of each, at the second of
 /// two writes.
 #[test]
-fn a_read_error_that_stays_is_harm() {
+fn a_read_error_that_stays_is_damage() {
     for stays in [true, false] {
         let fault = ScriptedFault {
             persistent: Some(stays),
@@ -138,12 +139,12 @@ fn a_read_error_that_stays_is_harm() {
         let second = rig.now;
         rig.write(1, 1, 8);
         assert_eq!(rig.run(read(0, 2)), Err(DiskError::Read));
-        let harmed = if stays { vec![second] } else { Vec::new() };
-        assert_eq!(rig.device.harmed(), harmed);
+        let damaged = if stays { vec![second] } else { Vec::new() };
+        assert_eq!(rig.device.damaged(), damaged);
     }
 }
 
-/// Goal: a persistent write error never heals and befalls its sector alone. Method: write it and its neighbours, with a cut
+/// Goal: a persistent write error never heals and affects its sector alone. Method: write it and its neighbours, with a cut
 /// between.
 #[test]
 fn a_persistent_write_error_stays_for_good() {
@@ -194,7 +195,7 @@ fn a_later_flush_does_not_save_what_a_failed_one_dropped() {
     rig.flush();
     assert_eq!(rig.fired(FaultKind::DirtyDropped), 1);
     let keep = CrashState {
-        survivors: vec![Survivor::whole(0)],
+        persisted: vec![Persisted::whole(0)],
     };
     let refusal = rig.device.check_crash(&keep).unwrap_err();
     assert!(refusal.to_string().contains("dropped"), "{refusal}");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{Rig, SECTOR, config, fills, write};
 use kvsim_simdisk::{
-    Cache, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, ScriptedFault, Survivor,
+    Cache, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Persisted, ScriptedFault,
 };
 
 const COUNT: u64 = 4;
@@ -52,7 +52,7 @@ fn scripted(sectors: &[u64]) -> ScriptedFault {
 }
 
 /// Goal: reads see exactly the sectors that were written, a cut leaves any of them and no other, and a flush makes them durable. Method: all sixteen sets,
-/// on devices with and without a volatile cache, and all subsets of each as survivors.
+/// on devices with and without a volatile cache, and all subsets of each as persisted writes.
 #[test]
 fn a_failed_write_leaves_any_of_its_sectors() {
     for cache in [Cache::Volatile, Cache::WriteThrough] {
@@ -64,12 +64,12 @@ fn a_failed_write_leaves_any_of_its_sectors() {
             let mut left = BTreeSet::from([fills::<4>(rig.device.durable())]);
             for kept in sets().into_iter().filter(|_| !written.is_empty()) {
                 let sectors = if kept.len() as u64 == COUNT {
-                    Survivor::whole(2)
+                    Persisted::whole(2)
                 } else {
-                    Survivor::torn(2, kept.clone())
+                    Persisted::torn(2, kept.clone())
                 };
                 let state = CrashState {
-                    survivors: vec![sectors],
+                    persisted: vec![sectors],
                 };
                 let image = rig.device.image_after(&state);
                 assert_eq!(image.is_ok(), !kept.is_empty(), "{kept:?}");

@@ -1,9 +1,9 @@
-//! Growths, and writes through the cache beyond them, against brute force: every short run, every set of survivors.
+//! Growths, and writes through the cache beyond them, against brute force: every short run, every set of persisted writes.
 
 mod common;
 
 use common::{Rig, SECTOR, config, honest, write};
-use kvsim_simdisk::{CrashState, DeviceConfig, Op, Survivor};
+use kvsim_simdisk::{CrashState, DeviceConfig, Op, Persisted};
 
 /// The device has two sectors and can have four.
 const OLD: u64 = 2;
@@ -52,9 +52,9 @@ impl Model {
         self.done.push((id, step, durable));
     }
 
-    /// What fills each sector after a cut with these survivors.
-    fn after(&self, survivors: &[u64]) -> Vec<u8> {
-        let kept = |(id, _, durable): &(u64, Step, bool)| *durable || survivors.contains(id);
+    /// What fills each sector after a cut with these persisted writes.
+    fn after(&self, persisted: &[u64]) -> Vec<u8> {
+        let kept = |(id, _, durable): &(u64, Step, bool)| *durable || persisted.contains(id);
         let grown = self
             .done
             .iter()
@@ -105,7 +105,7 @@ fn run(steps: &[Step]) -> Option<(Rig, Model)> {
 }
 
 /// Goal: what was written through beyond a growth is there exactly if the growth is, and nothing makes the growth durable but a flush. Method: all runs of
-/// up to four steps, and all sets of survivors of each, against a list of what was done.
+/// up to four steps, and all sets of persisted writes of each, against a list of what was done.
 #[test]
 fn every_short_run_leaves_what_the_model_says() {
     let mut runs: Vec<Vec<Step>> = vec![Vec::new()];
@@ -127,20 +127,20 @@ fn every_short_run_leaves_what_the_model_says() {
                 let kept = (0..).zip(&pending).filter(|(at, _)| bits >> at & 1 == 1);
                 let kept: Vec<u64> = kept.map(|(_, id)| *id).collect();
                 let state = CrashState {
-                    survivors: kept.iter().copied().map(Survivor::whole).collect(),
+                    persisted: kept.iter().copied().map(Persisted::whole).collect(),
                 };
                 let image = rig.device.image_after(&state).unwrap();
                 let found: Vec<u8> = (0..image.len_bytes() / SECTOR)
                     .map(|sector| image.excerpt(sector * SECTOR, 1).to_vec()[0])
                     .collect();
                 assert_eq!(found, model.after(&kept), "{steps:?}, kept {kept:?}");
-                let mut twin = Rig {
+                let mut fork = Rig {
                     device: rig.device.clone(),
                     now: rig.now,
                 };
-                twin.cut(&state);
-                assert_eq!(twin.device.image().hash(), image.hash());
-                assert_eq!(twin.device.durable().hash(), image.hash());
+                fork.cut(&state);
+                assert_eq!(fork.device.image().hash(), image.hash());
+                assert_eq!(fork.device.durable().hash(), image.hash());
                 states += 1;
                 let is_through = |it: &&(u64, Step, bool)| matches!(it.1, Step::Write { sector, through: true } if sector >= OLD);
                 beyond += u32::from(model.done.iter().any(|it| is_through(&it)));

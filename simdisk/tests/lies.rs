@@ -4,7 +4,8 @@ mod common;
 
 use common::{Rig, SECTOR, config, fills, honest, read, write};
 use kvsim_simdisk::{
-    Cache, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, ScriptedFault, Survivor,
+    Cache, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, Persisted,
+    ScriptedFault,
 };
 
 fn one(fault: ScriptedFault) -> FaultConfig {
@@ -25,12 +26,12 @@ fn a_flush_lie_makes_nothing_durable() {
     rig.write(0, 1, 7);
     rig.flush();
     assert_eq!(rig.fired(FaultKind::FlushLie), 1);
-    let mut twin = Rig {
+    let mut fork = Rig {
         device: rig.device.clone(),
         now: rig.now,
     };
-    twin.cut_all();
-    assert_eq!(twin.read(0), Ok(0));
+    fork.cut_all();
+    assert_eq!(fork.read(0), Ok(0));
     rig.flush();
     rig.cut_all();
     assert_eq!(rig.read(0), Ok(7));
@@ -102,7 +103,7 @@ fn a_misdirected_write_lands_at_the_named_place() {
 
 /// Goal: by chance it lands on what was written before, where it does harm, and never where it was meant.
 #[test]
-fn a_misdirected_write_does_harm() {
+fn a_misdirected_write_damages() {
     let faults = FaultConfig {
         misdirected_write: 1.0,
         after_op: 1,
@@ -268,14 +269,14 @@ fn a_lost_rewrite_heals_nothing() {
     rig.write(0, 1, 2);
     assert_eq!(rig.read(0), Ok(2), "from the cache");
     let id = rig.device.pending().last().unwrap().id;
-    let mut twin = Rig {
+    let mut fork = Rig {
         device: rig.device.clone(),
         now: rig.now,
     };
-    twin.cut(&CrashState {
-        survivors: vec![Survivor::whole(id)],
+    fork.cut(&CrashState {
+        persisted: vec![Persisted::whole(id)],
     });
-    assert_eq!(twin.read(0), Ok(2));
+    assert_eq!(fork.read(0), Ok(2));
     rig.cut_all();
     assert_eq!(rig.read(0), Err(DiskError::Read));
 }
@@ -311,10 +312,10 @@ fn decay_by_chance_strikes_what_was_written() {
     );
 }
 
-/// Goal: it is known which writes came to harm, by when they were submitted. Method: one is lost, one goes astray over another, a bit of a third rots;
+/// Goal: it is known which writes came to harm, by when they were submitted. Method: one is lost, one is misdirected over another, a bit of a third rots;
 /// each at a time of its own, beside one that is only read wrongly.
 #[test]
-fn the_writes_that_come_to_harm_are_known() {
+fn the_damaged_writes_are_known() {
     let at_bytes = |fault: ScriptedFault, place: u64| ScriptedFault {
         at_bytes: Some(place * SECTOR),
         ..fault
@@ -336,6 +337,6 @@ fn the_writes_that_come_to_harm_are_known() {
     rig.flush();
     rig.write(2, 1, 2);
     assert_eq!(rig.read(2), Ok(1));
-    let harmed = [times[3], times[4], times[1], times[0]];
-    assert_eq!(rig.device.harmed(), harmed);
+    let damaged = [times[3], times[4], times[1], times[0]];
+    assert_eq!(rig.device.damaged(), damaged);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Rig, SECTOR, SECTORS, config, discard, fills, honest, write};
 use kvsim_simdisk::{
-    Cache, CrashKind, CrashState, DeviceConfig, DiskError, Op, SubmitError, Survivor,
+    Cache, CrashKind, CrashState, DeviceConfig, DiskError, Op, Persisted, SubmitError,
 };
 
 /// Goal: complete is not durable. Method: cut after the completion of a write, without a flush.
@@ -12,17 +12,17 @@ use kvsim_simdisk::{
 fn a_completed_write_without_a_flush_can_be_lost_or_kept() {
     let mut rig = Rig::with_faults(&honest());
     rig.write(0, 1, 7);
-    let mut twin = Rig {
+    let mut fork = Rig {
         device: rig.device.clone(),
         now: rig.now,
     };
     rig.cut_all();
     assert_eq!(rig.read(0), Ok(0));
-    let id = twin.device.pending()[0].id;
-    twin.cut(&CrashState {
-        survivors: vec![Survivor::whole(id)],
+    let id = fork.device.pending()[0].id;
+    fork.cut(&CrashState {
+        persisted: vec![Persisted::whole(id)],
     });
-    assert_eq!(twin.read(0), Ok(7));
+    assert_eq!(fork.read(0), Ok(7));
 }
 
 /// Goal: a flush covers what had completed before its submission, and only that. Method: three writes around one flush.
@@ -47,14 +47,14 @@ fn a_cut_in_a_flush_may_keep_any_of_what_it_covers() {
     rig.submit(Op::Flush);
     assert_eq!(rig.device.pending().len(), 2);
     for kept in [vec![], vec![0], vec![1], vec![0, 1]] {
-        let mut twin = Rig {
+        let mut fork = Rig {
             device: rig.device.clone(),
             now: rig.now,
         };
-        let survivors = kept.iter().map(|&id| Survivor::whole(id)).collect();
-        assert!(twin.cut(&CrashState { survivors }).in_flush);
+        let persisted = kept.iter().map(|&id| Persisted::whole(id)).collect();
+        assert!(fork.cut(&CrashState { persisted }).in_flush);
         let expected = [u8::from(kept.contains(&0)), 2 * u8::from(kept.contains(&1))];
-        assert_eq!(twin.reads(), expected);
+        assert_eq!(fork.reads(), expected);
     }
 }
 
@@ -98,7 +98,7 @@ fn an_older_write_never_comes_back_over_a_durable_newer_one() {
     rig.drain();
     assert_eq!(fills(rig.device.durable()), [0, 2, 0]);
     let state = CrashState {
-        survivors: vec![Survivor::whole(0)],
+        persisted: vec![Persisted::whole(0)],
     };
     assert_eq!(fills(&rig.device.image_after(&state).unwrap()), [1, 2, 1]);
     rig.flush();
@@ -141,14 +141,14 @@ fn a_discard_is_as_pending_as_a_write() {
     rig.flush();
     rig.run(discard(0, 2)).unwrap();
     assert_eq!(rig.reads(), [0, 0]);
-    let mut twin = Rig {
+    let mut fork = Rig {
         device: rig.device.clone(),
         now: rig.now,
     };
-    twin.cut(&CrashState {
-        survivors: vec![Survivor::torn(2, vec![1])],
+    fork.cut(&CrashState {
+        persisted: vec![Persisted::torn(2, vec![1])],
     });
-    assert_eq!(twin.reads(), [9, 0]);
+    assert_eq!(fork.reads(), [9, 0]);
     rig.cut_all();
     assert_eq!(rig.reads(), [9, 9]);
     rig.run(discard(0, 2)).unwrap();
@@ -176,8 +176,8 @@ fn a_growth_is_as_pending_as_a_write() {
     rig.write(SECTORS, 1, 5);
     let written = rig.device.pending()[1].id;
     let after = |kept: &[u64]| {
-        let survivors = kept.iter().map(|&id| Survivor::whole(id)).collect();
-        rig.device.image_after(&CrashState { survivors }).unwrap()
+        let persisted = kept.iter().map(|&id| Persisted::whole(id)).collect();
+        rig.device.image_after(&CrashState { persisted }).unwrap()
     };
     assert_eq!(after(&[]).len_bytes(), old);
     assert_eq!(
@@ -227,7 +227,7 @@ fn a_write_through_write_is_durable_together_with_its_growth() {
         now: rig.now,
     };
     kept.cut(&CrashState {
-        survivors: vec![Survivor::whole(growth)],
+        persisted: vec![Persisted::whole(growth)],
     });
     assert_eq!(kept.read(SECTORS), Ok(5));
     rig.flush();

@@ -1,4 +1,4 @@
-//! Any sequence of operations: the same seed gives the same run, its script replays it, a fork goes on as its twin.
+//! Any sequence of operations: the same seed gives the same run, its script replays it, a fork goes on as the original.
 
 mod common;
 
@@ -139,7 +139,7 @@ fn a_run_replays_from_its_script() {
     });
 }
 
-/// Goal: a fork goes on as its twin. Method: clone in the middle.
+/// Goal: a fork goes on as the original. Method: clone in the middle.
 #[test]
 fn a_clone_goes_on_alike_and_apart() {
     let mut one = Device::new(&varied(), &all_faults(), 3).unwrap();

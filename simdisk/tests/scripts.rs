@@ -157,9 +157,9 @@ fn one_fault_does_not_move_another() {
         let order = |_| {
             let state = rig.device.draw_crash();
             state
-                .survivors
+                .persisted
                 .iter()
-                .map(|survivor| survivor.id)
+                .map(|persisted_write| persisted_write.id)
                 .collect::<Vec<_>>()
         };
         (0..100).map(order).collect::<Vec<_>>()

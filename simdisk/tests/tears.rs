@@ -4,7 +4,7 @@ mod common;
 
 use common::{Rig, SECTOR, config, discard};
 use kvsim_simdisk::{
-    CrashError, CrashState, DeviceConfig, FaultConfig, FaultKind, Sectors, Survivor,
+    CrashError, CrashState, DeviceConfig, FaultConfig, FaultKind, Persisted, Sectors,
 };
 
 fn torn(kept: &[u64], garbage: Option<(u64, u64)>, torn_at: Option<(u64, u64)>) -> CrashState {
@@ -15,7 +15,7 @@ fn torn(kept: &[u64], garbage: Option<(u64, u64)>, torn_at: Option<(u64, u64)>) 
         unreadable: None,
     };
     CrashState {
-        survivors: vec![Survivor { id: 2, sectors }],
+        persisted: vec![Persisted { id: 2, sectors }],
     }
 }
 
@@ -60,15 +60,15 @@ fn a_torn_write_keeps_the_named_sectors_only() {
 fn garbage_fills_one_sector_being_written() {
     let whole = rig(&config(), &all(), 0, 4);
     let after = |number| {
-        let mut twin = Rig {
+        let mut fork = Rig {
             device: whole.device.clone(),
             now: whole.now,
         };
-        twin.cut(&torn(&[0], Some((1, number)), None));
-        assert_eq!(twin.fired(FaultKind::Garbage), 1);
-        let others = [0, 2, 3, 4].map(|sector| common::uniform(&bytes(&twin, sector)));
+        fork.cut(&torn(&[0], Some((1, number)), None));
+        assert_eq!(fork.fired(FaultKind::Garbage), 1);
+        let others = [0, 2, 3, 4].map(|sector| common::uniform(&bytes(&fork, sector)));
         assert_eq!(others, [7, 9, 9, 9]);
-        bytes(&twin, 1)
+        bytes(&fork, 1)
     };
     assert_eq!(after(0), [0; 512]);
     assert_eq!(after(1), [0xFF; 512]);
@@ -141,9 +141,9 @@ fn an_atomic_write_is_never_torn() {
         assert_eq!(refused, atomic, "{count} sectors from {first}");
         let is_torn = |state: CrashState| {
             state
-                .survivors
+                .persisted
                 .iter()
-                .any(|survivor| survivor.sectors != Sectors::All)
+                .any(|persisted_write| persisted_write.sectors != Sectors::All)
         };
         let drawn = (0..200).any(|_| is_torn(rig.device.draw_crash()));
         assert_eq!(drawn, !atomic, "{count} sectors from {first}");
@@ -208,14 +208,14 @@ fn every_kind_of_tear_is_drawn() {
     let mut fired = [0; 3];
     for _ in 0..300 {
         let state = drawer.draw_crash();
-        let mut twin = Rig {
+        let mut fork = Rig {
             device: whole.device.clone(),
             now: whole.now,
         };
-        twin.cut(&state);
+        fork.cut(&state);
         let kinds = [FaultKind::Torn, FaultKind::Garbage, FaultKind::ByteTear];
         for (sum, kind) in fired.iter_mut().zip(kinds) {
-            *sum += twin.fired(kind);
+            *sum += fork.fired(kind);
         }
     }
     assert!(fired.iter().all(|&count| count > 20), "{fired:?}");
@@ -238,6 +238,6 @@ fn a_crash_state_survives_a_file() {
             "{text}"
         );
     }
-    let backwards = "survivors = [{ id = 1, sectors = { torn = { kept = [[3, 1]] } } }]";
+    let backwards = "persisted = [{ id = 1, sectors = { torn = { kept = [[3, 1]] } } }]";
     assert!(toml::from_str::<CrashState>(backwards).is_err());
 }

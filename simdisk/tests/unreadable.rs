@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{Rig, SECTOR, SECTORS, config, write};
 use kvsim_simdisk::{
-    CrashKind, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, Sectors, Survivor,
+    CrashKind, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, Persisted, Sectors,
 };
 
 /// First sector and count of each of the pending writes, over sectors that hold 9. Number `i` fills with `i + 1`.
@@ -34,8 +34,8 @@ fn rig(device: &DeviceConfig, faults: &FaultConfig) -> Rig {
 }
 
 /// Every way in which a write of so many sectors can be written down to survive, sense or nonsense.
-fn fates(id: u64, count: u64) -> Vec<Survivor> {
-    let mut all = vec![Survivor::whole(id)];
+fn fates(id: u64, count: u64) -> Vec<Persisted> {
+    let mut all = vec![Persisted::whole(id)];
     for bits in 0..1_u64 << count {
         let kept: Vec<u64> = (0..count).filter(|at| bits >> at & 1 == 1).collect();
         for unreadable in std::iter::once(None).chain((0..=count).map(Some)) {
@@ -45,7 +45,7 @@ fn fates(id: u64, count: u64) -> Vec<Survivor> {
                 torn_at: None,
                 unreadable,
             };
-            all.push(Survivor { id, sectors });
+            all.push(Persisted { id, sectors });
         }
     }
     all
@@ -57,12 +57,16 @@ fn every_state() -> Vec<CrashState> {
     let mut at = 0;
     while at < all.len() {
         for (id, (_, count)) in (FIRST_ID..).zip(WRITES) {
-            if all[at].survivors.iter().any(|survivor| survivor.id == id) {
+            if all[at]
+                .persisted
+                .iter()
+                .any(|persisted_write| persisted_write.id == id)
+            {
                 continue;
             }
             for fate in fates(id, count) {
                 let mut longer = all[at].clone();
-                longer.survivors.push(fate);
+                longer.persisted.push(fate);
                 all.push(longer);
             }
         }
@@ -74,14 +78,14 @@ fn every_state() -> Vec<CrashState> {
 /// The model, said once more and plainly.
 fn is_legal(state: &CrashState, allowed: bool) -> bool {
     state
-        .survivors
+        .persisted
         .iter()
-        .all(|survivor| match &survivor.sectors {
+        .all(|persisted_write| match &persisted_write.sectors {
             Sectors::All => true,
             Sectors::Torn {
                 kept, unreadable, ..
             } => {
-                let number = usize::try_from(survivor.id - FIRST_ID).unwrap();
+                let number = usize::try_from(persisted_write.id - FIRST_ID).unwrap();
                 let count = WRITES[number].1;
                 let bad = |at: &u64| allowed && *at < count && !kept.contains(at);
                 let can_tear = count > 1 || allowed;
@@ -93,13 +97,13 @@ fn is_legal(state: &CrashState, allowed: bool) -> bool {
 
 fn picture(state: &CrashState) -> Picture {
     let mut picture = [Some(9); 3];
-    for survivor in &state.survivors {
-        let number = usize::try_from(survivor.id - FIRST_ID).unwrap();
+    for persisted_write in &state.persisted {
+        let number = usize::try_from(persisted_write.id - FIRST_ID).unwrap();
         let (first, count) = WRITES[number];
         for index in 0..count {
             let fill = Some(u8::try_from(number + 1).unwrap());
             let place = &mut picture[usize::try_from(first + index).unwrap()];
-            match &survivor.sectors {
+            match &persisted_write.sectors {
                 Sectors::All => *place = fill,
                 Sectors::Torn {
                     unreadable: Some(at),
@@ -141,14 +145,14 @@ fn drawn_accepted_and_modelled_states_agree() {
             if !legal {
                 continue;
             }
-            let mut twin = Rig {
+            let mut fork = Rig {
                 device: whole.device.clone(),
                 now: whole.now,
             };
-            let announced = twin.device.image_hash_after(&state);
-            twin.cut(&state);
-            assert_eq!(announced, Ok(twin.device.image_hash()));
-            let found = reads(&mut twin);
+            let announced = fork.device.image_hash_after(&state);
+            fork.cut(&state);
+            assert_eq!(announced, Ok(fork.device.image_hash()));
+            let found = reads(&mut fork);
             assert_eq!(found, picture(&state), "{state:?}");
             reachable.insert(found);
         }
@@ -171,7 +175,7 @@ fn torn(unreadable: u64) -> CrashState {
         unreadable: Some(unreadable),
     };
     CrashState {
-        survivors: vec![Survivor {
+        persisted: vec![Persisted {
             id: FIRST_ID,
             sectors,
         }],
@@ -223,9 +227,9 @@ fn a_lost_growth_takes_its_unreadable_sector_with_it() {
     let id = rig.submit(write(SECTORS, 2, 1, false));
     let clean = Rig::with_faults(&faults()).device.image_hash();
     let mut state = torn(1);
-    state.survivors[0].id = id;
+    state.persisted[0].id = id;
     assert_eq!(rig.device.image_hash_after(&state), Ok(clean));
-    state.survivors.push(Survivor::whole(growth));
+    state.persisted.push(Persisted::whole(growth));
     rig.cut(&state);
     assert_eq!(rig.read(SECTORS), Ok(0));
     assert_eq!(rig.read(SECTORS + 1), Err(DiskError::Read));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use kvsim_engine::{Mark, OPTIONS};
+use kvsim_engine::{CoveragePoint, OPTIONS};
 use kvsim_tests::root;
 
 /// Set it to write the tables into the book in place of comparing them.
@@ -55,9 +55,14 @@ fn the_table_of_options_is_that_of_the_code() {
 #[test]
 fn the_table_of_coverage_points_is_that_of_the_code() {
     let mut table = String::from("| coverage point | reached when |\n| --- | --- |\n");
-    for mark in Mark::ALL {
-        writeln!(table, "| `{}` | {} |", mark.name(), mark.meaning().trim())
-            .expect("it is a string");
+    for coverage_point in CoveragePoint::ALL {
+        writeln!(
+            table,
+            "| `{}` | {} |",
+            coverage_point.name(),
+            coverage_point.meaning().trim()
+        )
+        .expect("it is a string");
     }
     hold("engine-options.md", "coverage points", &table);
 }

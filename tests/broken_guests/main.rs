@@ -93,9 +93,9 @@ broken! {
     recovery_idempotent violates recovery_idempotent in recovery_idempotent;
     work_after_recovery violates work_after_recovery in work_after_recovery;
     damage_reported violates damage_reported in damage_reported;
-    sane_guest_panic violates sane_guest in sane_guest;
-    sane_guest_hang violates sane_guest in sane_guest;
-    sane_guest_memory violates sane_guest in sane_guest;
+    guest_panics violates guest_behaves in guest_behaves;
+    guest_hangs violates guest_behaves in guest_behaves;
+    guest_outgrows_memory violates guest_behaves in guest_behaves;
     refuses_invalid violates no_false_refusal in no_false_refusal;
     refuses_no_space violates no_false_refusal in no_false_refusal;
     refuses_read_only violates no_false_refusal in no_false_refusal;

@@ -96,7 +96,7 @@ fn json_holds_every_round() {
     arguments.push("--json");
     let ended = ends(&arguments, 0, &[]);
     let document: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
-    assert_eq!(document["schema"], "kvsim.bench/1");
+    assert_eq!(document["schema"], "kvsim.bench/2");
     let engine = &document["tables"][0]["engines"][0];
     assert_eq!(engine["name"], "kvsim");
     let rounds = engine["rounds"].as_array().expect("rounds");

@@ -311,7 +311,7 @@ fn a_failure_is_readable_in_a_browser() {
     }
 }
 
-/// Goal: a torn write is drawn as such, and told. Method: planted bug 10, which applies half of a batch whose frame is torn.
+/// Goal: a torn write is drawn as such, and told. Method: mutant 10, which applies half of a batch whose frame is torn.
 #[test]
 fn a_torn_write_is_readable_in_a_browser() {
     let Some(browser) = Browser::find() else {

@@ -31,7 +31,7 @@ fn the_native_path_is_judged() {
     json.push("--json");
     let ended = ends(&json, 0, &[]);
     let document: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
-    assert_eq!(document["schema"], "kvsim.crash-disk/1");
+    assert_eq!(document["schema"], "kvsim.crash-disk/2");
     assert_eq!(document["complete"], true);
     assert!(document["tally"]["judged"].as_u64() >= Some(300));
     let taken_out = document["taken_out"].as_array().expect("a list");

@@ -59,7 +59,7 @@ fn shards_are_merged_from_files() {
         assert_eq!(of(&merged, field), of(&whole, field), "{field}");
     }
     ends(&["merge", &files[0]], 2, &["shard 1/2 is missing"]);
-    ends(&["merge", "README.md"], 2, &["kvsim.explore/1"]);
+    ends(&["merge", "README.md"], 2, &["kvsim.explore/2"]);
 }
 
 /// Goal: a shard that cannot be is a wrong usage. Method: one past the last, none at all, nonsense.
@@ -90,31 +90,35 @@ fn a_bound_out_of_range_is_shown() {
 #[test]
 fn what_was_never_reached_is_said() {
     let ended = ends(&arguments(&explore(&["--json"])), 0, &[]);
-    let marks = json(&ended.stdout)["explorations"][0]["marks"].clone();
+    let coverage_points = json(&ended.stdout)["explorations"][0]["coverage_points"].clone();
     let of = |name: &str| {
-        let marks = marks.as_array().expect("a list");
-        let found = marks.iter().find(|mark| mark["name"] == name);
+        let coverage_points = coverage_points.as_array().expect("a list");
+        let found = coverage_points
+            .iter()
+            .find(|coverage_point| coverage_point["name"] == name);
         found.unwrap_or_else(|| panic!("no {name}")).clone()
     };
     assert!(of("recovery.epoch_made")["reached"].as_u64() > Some(0));
     assert_eq!(of("create.blank")["recorded"], 1);
-    assert_eq!(of("recovery.evacuated_extent")["reached"], 0);
-    let missed = "recovery.evacuated_extent";
+    assert_eq!(of("recovery.tail_rewritten_extent")["reached"], 0);
+    let missed = "recovery.tail_rewritten_extent";
     let unlisted = ["--set", "coverage.unreachable=[]"];
     let lax = explore(&unlisted);
-    ends(&arguments(&lax), 0, &["marks reached", missed]);
+    ends(&arguments(&lax), 0, &["coverage points", missed]);
     let strict = explore(&[&unlisted[..], &["--strict"]].concat());
     ends(
         &arguments(&strict),
         3,
         &["INCONCLUSIVE", "never reached: ", missed],
     );
-    let never: Vec<String> = marks
+    let never: Vec<String> = coverage_points
         .as_array()
         .expect("a list")
         .iter()
-        .filter(|mark| mark["reached"] == 0 && mark["recorded"].is_null())
-        .map(|mark| mark["name"].to_string())
+        .filter(|coverage_point| {
+            coverage_point["reached"] == 0 && coverage_point["recorded"].is_null()
+        })
+        .map(|coverage_point| coverage_point["name"].to_string())
         .collect();
     let told = format!("coverage.unreachable=[{}]", never.join(","));
     ends(

@@ -87,23 +87,23 @@ fn what_is_no_guest_is_refused() {
     run(&gone, 2, &["no/such/guest.wasm"]);
 }
 
-/// Goal: a guest that misbehaves violates `sane_guest`, and how it did is said. Method: it traps, never returns, grows without
+/// Goal: a guest that misbehaves violates `guest_behaves`, and how it did is said. Method: it traps, never returns, grows without
 /// end, recurses without end, never answers, submits from beyond its memory, answers a request that nobody made.
 #[test]
 fn a_guest_that_misbehaves_is_a_violation() {
     let open = |body: &str| IDLE.replace("OPEN", body);
-    let sane = |guest: &Guest, part| run(guest, 1, &["sane_guest", part]);
-    sane(&module("", &open("unreachable")), "trapped");
-    sane(&module("", &open("(loop br 0)")), "hangs");
+    let misbehaves = |guest: &Guest, part| run(guest, 1, &["guest_behaves", part]);
+    misbehaves(&module("", &open("unreachable")), "trapped");
+    misbehaves(&module("", &open("(loop br 0)")), "hangs");
     let grow = "(loop (br_if 0 (i32.ne (memory.grow (i32.const 16)) (i32.const -1))) unreachable)";
-    sane(&module("", &open(grow)), "memory");
+    misbehaves(&module("", &open(grow)), "memory");
     let recursive = format!("{} (func $deeper call $deeper)", open("call $deeper"));
-    sane(&module("", &recursive), "guest");
-    sane(&module("", &open("")), "guest");
+    misbehaves(&module("", &recursive), "guest");
+    misbehaves(&module("", &open("")), "guest");
     let submit = r#"(import "kvsim" "disk_submit" (func $submit (param i64 i32 i64 i32 i32)))"#;
     let beyond = "(call $submit (i64.const 1) (i32.const 1) (i64.const 0) (i32.const 131000) (i32.const 4096))";
-    sane(&module(submit, &open(beyond)), "memory");
+    misbehaves(&module(submit, &open(beyond)), "memory");
     let reply = r#"(import "kvsim" "reply" (func $reply (param i64 i32 i32 i32)))"#;
     let unasked = "(call $reply (i64.const 77) (i32.const 0) (i32.const 0) (i32.const 0))";
-    sane(&module(reply, &open(unasked)), "77");
+    misbehaves(&module(reply, &open(unasked)), "77");
 }

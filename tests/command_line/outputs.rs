@@ -47,7 +47,7 @@ fn json_is_all_that_is_printed() {
     };
     let clean = ends(&short(&["scenarios/powercut.toml", "--json"]), 0, &[]);
     let document = parse(&clean.stdout);
-    assert_eq!(document["schema"], "kvsim.run/1");
+    assert_eq!(document["schema"], "kvsim.run/2");
     assert_eq!(document["exit_code"], 0);
     assert_eq!(document["runs"][0]["crashes"]["total"], 10);
     let hash = document["runs"][0]["trace_hash"]
@@ -180,9 +180,9 @@ fn every_fault_is_a_line_of_the_trace() {
     assert!(of_cuts(" lost") > 0, "{text}");
 }
 
-/// Goal: of several scenarios all are run, and the gravest end counts. Method: a clean one, and one that violates something.
+/// Goal: of several scenarios all are run, and the most severe end counts. Method: a clean one, and one that violates something.
 #[test]
-fn the_gravest_end_counts() {
+fn the_most_severe_end_counts() {
     let directory = tempfile::tempdir().expect("a directory");
     let failures = directory.path().to_string_lossy();
     let guest = kvsim_tests::naive_guest().to_string_lossy();

@@ -98,7 +98,7 @@ fn what_went_well_is_shown() {
     for part in [
         "PASS",
         "Faults",
-        "Marks of the guest",
+        "Coverage points of the guest",
         "recovery",
         "polyline",
     ] {

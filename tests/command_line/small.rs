@@ -52,18 +52,21 @@ fn a_failing_run_is_made_small_and_blamed() {
     ];
     let ended = ends(&minimise, 1, &[]);
     let said: Value = serde_json::from_str(&ended.stdout).expect("JSON");
-    assert_eq!(said["schema"], "kvsim.failure/1");
+    assert_eq!(said["schema"], "kvsim.failure/2");
     let blame = &said["failure"]["blame"];
     let sentence = blame["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("a flush between"), "{sentence}");
-    assert_eq!(blame["cures"][0]["missing"], "write_through", "{blame}");
+    assert_eq!(blame["fixes"][0]["missing"], "write_through", "{blame}");
     let small = file(directory.path(), ending, true);
     let small = small.to_string_lossy();
     ends(&["replay", &small], 1, &["Reproduced exactly"]);
     let text = std::fs::read_to_string(&*small).expect("a saved case");
     let place = |table: &str| text.find(table).unwrap_or_else(|| panic!("no {table}"));
-    assert!(place("[failure]") < place("[[case.lives]]"), "{text}");
-    assert!(place("[[case.lives]]") < place("[run]"), "{text}");
+    assert!(
+        place("[failure]") < place("[[case.process_runs]]"),
+        "{text}"
+    );
+    assert!(place("[[case.process_runs]]") < place("[run]"), "{text}");
     assert!(!text.contains("guest_file = \"/"), "{text}");
     a_folder_is_replayed_as_a_table(&failures);
     ends(&["replay", &small, "--blame"], 1, &["blame:", sentence]);
@@ -91,7 +94,7 @@ fn an_exploration_makes_small_and_blames_at_once() {
     ends(&explore, 1, &["blame:", "a flush between", "-small-"]);
 }
 
-/// Goal: all cases of a folder are replayed at once, and the gravest end counts. Method: the two cases, then with an engine that passes one of them.
+/// Goal: all cases of a folder are replayed at once, and the most severe end counts. Method: the two cases, then with an engine that passes one of them.
 fn a_folder_is_replayed_as_a_table(folder: &str) {
     std::fs::copy(
         "../scenarios/powercut.toml",

@@ -56,7 +56,7 @@ fn text(export: &str, text: &str) -> String {
 /// Goal: each rule about a module is broken by a module, alone, and the rules about a running guest are not reached then.
 #[test]
 fn each_rule_about_a_module_is_broken_by_one() {
-    let marks = text("kv_marks", "one\none\n");
+    let coverage_points = text("kv_marks", "one\none\n");
     let policies = text("kv_policies", "reads=sometimes\n");
     let cases: [(&str, &[(&str, &str)]); 8] = [
         (
@@ -86,7 +86,7 @@ fn each_rule_about_a_module_is_broken_by_one() {
                 r#"(func (export "kv_abi_version") (result i32) i32.const 2)"#,
             )],
         ),
-        ("marks", &[("more", &marks)]),
+        ("coverage_points", &[("more", &coverage_points)]),
         ("policies", &[("more", &policies)]),
     ];
     for (rule, anew) in cases {

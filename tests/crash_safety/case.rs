@@ -26,7 +26,7 @@ pub(crate) enum Action {
     Snapshot,
     /// Reads a snapshot that was taken, if there is one.
     ReadSnapshot(u8),
-    /// Closes in good order and opens again.
+    /// Closes cleanly and opens again.
     Reopen,
     Cut(Cut),
 }
@@ -39,7 +39,7 @@ pub(crate) struct Cut {
     pub(crate) survive: u64,
     /// The same: whether only every other one of its sectors does.
     pub(crate) torn: u64,
-    /// The survivors reached the medium in the reverse of their order.
+    /// The persisted writes reached the medium in the reverse of their order.
     pub(crate) reversed: bool,
     /// The recovery is itself cut after so many events, and nothing pending survives that.
     pub(crate) again_after: Option<u8>,
@@ -204,7 +204,7 @@ impl Arbitrary for Step {
 
     fn shrink(&self) -> Box<dyn Iterator<Item = Step>> {
         let (events, action) = (self.events, self.action.clone());
-        let patient = events.map(|_| Step {
+        let at_last = events.map(|_| Step {
             events: None,
             action: action.clone(),
         });
@@ -216,7 +216,7 @@ impl Arbitrary for Step {
             .action
             .shrink()
             .map(move |action| Step { action, events });
-        Box::new(patient.into_iter().chain(at_once).chain(simpler))
+        Box::new(at_last.into_iter().chain(at_once).chain(simpler))
     }
 }
 

@@ -8,13 +8,13 @@ use kvsim_sim::api::{
     Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, Status,
 };
 use kvsim_sim::{GuestLimits, Program, Step as Happened, TraceMode, World, WorldConfig};
-use kvsim_simdisk::{CrashKind, CrashState, DeviceConfig, FaultConfig, PendingKind, Survivor};
+use kvsim_simdisk::{CrashKind, CrashState, DeviceConfig, FaultConfig, PendingKind, Persisted};
 
 use crate::case::{Action, Case, Cut, KEYS, Step, VALUE_BYTES};
 use crate::model::{Finding, Model, State, Write};
 
 /// Events after which a guest that has not answered counts as hung.
-const PATIENCE: u64 = 200_000;
+const EVENT_LIMIT: u64 = 200_000;
 
 fn engine() -> Arc<dyn Program> {
     static ENGINE: OnceLock<Arc<dyn Program>> = OnceLock::new();
@@ -32,7 +32,7 @@ enum Asked {
     Snapshot(State),
 }
 
-/// A world, and what is owed in it.
+/// A world, and what must survive in it.
 pub(crate) struct Machine {
     world: World,
     model: Model,
@@ -58,8 +58,8 @@ pub(crate) fn run(case: &Case, faults: FaultConfig) -> Result<(), Finding> {
     machine.finish()
 }
 
-fn insane(what: impl ToString) -> Finding {
-    (Property::SaneGuest, what.to_string())
+fn misbehaved(what: impl ToString) -> Finding {
+    (Property::GuestBehaves, what.to_string())
 }
 
 fn key(key: u8) -> Vec<u8> {
@@ -157,23 +157,23 @@ impl Machine {
 
     /// Lets so many events happen, or all until everything is answered.
     fn go_on(&mut self, events: Option<u64>) -> Result<(), Finding> {
-        for _ in 0..events.unwrap_or(PATIENCE) {
+        for _ in 0..events.unwrap_or(EVENT_LIMIT) {
             if self.ended || (events.is_none() && self.asked.is_empty()) {
                 return Ok(());
             }
-            match self.world.step().map_err(insane)? {
+            match self.world.step().map_err(misbehaved)? {
                 Happened::Reply(reply) => self.replied(&reply)?,
                 Happened::Event => {}
                 Happened::Quiet if self.asked.is_empty() => return Ok(()),
                 Happened::Quiet => {
-                    return Err(insane(
+                    return Err(misbehaved(
                         "requests are unanswered, and nothing will ever happen",
                     ));
                 }
             }
         }
         if events.is_none() {
-            Err(insane(format!("no answer after {PATIENCE} events")))
+            Err(misbehaved(format!("no answer after {EVENT_LIMIT} events")))
         } else {
             Ok(())
         }
@@ -240,7 +240,7 @@ impl Machine {
 
     fn replied(&mut self, reply: &Reply) -> Result<(), Finding> {
         let Some(asked) = self.asked.remove(&reply.id) else {
-            return Err(insane(format!("an answer to nothing: {reply:?}")));
+            return Err(misbehaved(format!("an answer to nothing: {reply:?}")));
         };
         if self.lies
             && matches!(
@@ -277,7 +277,7 @@ impl Machine {
                 return Err((Property::AcknowledgedDurable, what));
             }
             _ => {
-                return Err(insane(format!(
+                return Err(misbehaved(format!(
                     "not the answer to what was asked: {reply:?}"
                 )));
             }
@@ -366,7 +366,7 @@ impl Machine {
     fn left_by(&self, cut: &Cut) -> CrashState {
         let device = self.world.device();
         let sector_bytes = u64::from(device.capabilities().sector_bytes);
-        let mut survivors = Vec::new();
+        let mut persisted = Vec::new();
         for (at, write) in device.pending().iter().enumerate() {
             let bit = |mask: u64| mask & (1 << (at % 64)) != 0;
             let sectors = write.range().1 / sector_bytes;
@@ -376,18 +376,18 @@ impl Machine {
             let torn =
                 bit(cut.torn) && sectors > 1 && matches!(write.kind, PendingKind::Write { .. });
             let parity = u64::from(at % 2 == 1);
-            survivors.push(match torn {
-                true => Survivor::torn(
+            persisted.push(match torn {
+                true => Persisted::torn(
                     write.id,
                     (0..sectors).filter(|sector| sector % 2 == parity).collect(),
                 ),
-                false => Survivor::whole(write.id),
+                false => Persisted::whole(write.id),
             });
         }
         if cut.reversed {
-            survivors.reverse();
+            persisted.reverse();
         }
-        let state = CrashState { survivors };
+        let state = CrashState { persisted };
         if device.check_crash(&state).is_ok() {
             state
         } else {
@@ -397,18 +397,18 @@ impl Machine {
 
     /// Opens, perhaps cut once while doing so, and holds what is there against the model and against a second recovery.
     fn open(&mut self, cut_after: Option<u8>) -> Result<(), Finding> {
-        let mut twin = self.world.fork();
+        let mut reference = self.world.fork();
         // What a killed process left in the cache may be seen by one recovery and lost by a cut before the next.
-        let at_rest = cut_after.is_none() || twin.device().pending().is_empty();
+        let at_rest = cut_after.is_none() || reference.device().pending().is_empty();
         let first = if self.crashes > 0 && !self.lies && at_rest {
-            Some(self.look(&mut twin)?)
+            Some(self.look(&mut reference)?)
         } else {
             None
         };
         if let Some(events) = cut_after {
-            self.world.open().map_err(insane)?;
+            self.world.open().map_err(misbehaved)?;
             for _ in 0..events {
-                self.world.step().map_err(insane)?;
+                self.world.step().map_err(misbehaved)?;
             }
             self.stop(CrashKind::Power, &CrashState::default());
         }
@@ -435,7 +435,7 @@ impl Machine {
 
     /// Opens a world and reads everything back, three ways; nothing if damage is reported.
     fn look(&self, world: &mut World) -> Result<Option<State>, Finding> {
-        world.open().map_err(insane)?;
+        world.open().map_err(misbehaved)?;
         let opened = answer(world, 0)?;
         if self.lies && matches!(opened.status, Status::Corruption | Status::IoError) {
             return Ok(None);
@@ -511,16 +511,18 @@ impl Machine {
 
 /// Steps until this request is answered.
 fn answer(world: &mut World, id: RequestId) -> Result<Reply, Finding> {
-    for _ in 0..PATIENCE {
-        match world.step().map_err(insane)? {
+    for _ in 0..EVENT_LIMIT {
+        match world.step().map_err(misbehaved)? {
             Happened::Reply(reply) if reply.id == id => return Ok(reply),
             Happened::Reply(_) | Happened::Event => {}
             Happened::Quiet => {
-                return Err(insane("it does not answer, and nothing will ever happen"));
+                return Err(misbehaved(
+                    "it does not answer, and nothing will ever happen",
+                ));
             }
         }
     }
-    Err(insane(format!("no answer after {PATIENCE} events")))
+    Err(misbehaved(format!("no answer after {EVENT_LIMIT} events")))
 }
 
 fn scan_of(snapshot: u64, reverse: bool, limit: u32) -> Scan {

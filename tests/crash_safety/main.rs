@@ -226,7 +226,7 @@ fn work_after_recovery() {
     });
 }
 
-/// Goal: damaged data is never returned as a value. Method: bits rot, writes are lost and go astray, reads come from elsewhere.
+/// Goal: damaged data is never returned as a value. Method: bits rot, writes are lost and are misdirected, reads come from elsewhere.
 #[test]
 fn damage_reported() {
     let faults = FaultConfig {
@@ -246,6 +246,6 @@ fn damage_reported() {
 /// Goal: the engine answers whatever it is asked, and neither traps nor hangs. Method: cases as they come, with killed
 /// processes and cuts at any event.
 #[test]
-fn sane_guest() {
-    check("sane_guest", Property::SaneGuest, |case| case);
+fn guest_behaves() {
+    check("guest_behaves", Property::GuestBehaves, |case| case);
 }

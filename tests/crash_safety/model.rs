@@ -1,4 +1,4 @@
-//! What is owed: an independent, plain second opinion beside the harness's oracle, by trying every prefix of the writes.
+//! What must survive: an independent, plain second opinion beside the harness's oracle, by trying every prefix of the writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(crate) struct Model {
     base: State,
     pub(crate) since: Vec<Write>,
     /// So many of `since` must be there, by a sync, a close or a later durable write.
-    owed: usize,
+    must_survive: usize,
     /// Values that no recovery may show again.
     dead: BTreeSet<u32>,
 }
@@ -54,17 +54,17 @@ impl Model {
     pub(crate) fn acknowledged(&mut self, write: usize) {
         self.since[write].acknowledged = true;
         if self.since[write].durable {
-            self.owed = self.owed.max(write + 1);
+            self.must_survive = self.must_survive.max(write + 1);
         }
     }
 
     pub(crate) fn synced(&mut self, count: usize) {
-        self.owed = self.owed.max(count);
+        self.must_survive = self.must_survive.max(count);
     }
 
-    /// Holds what a recovery shows against what is owed, and makes it the new base.
+    /// Holds what a recovery shows against what must survive, and makes it the new base.
     pub(crate) fn recovered(&mut self, seen: &State) -> Result<(), Finding> {
-        let legal = (self.owed..=self.since.len()).any(|count| self.state(count) == *seen);
+        let legal = (self.must_survive..=self.since.len()).any(|count| self.state(count) == *seen);
         if !legal {
             return Err(self.explain(seen));
         }
@@ -86,11 +86,11 @@ impl Model {
 
     /// Which property an illegal state breaks: the first of these that explains it.
     fn explain(&self, seen: &State) -> Finding {
-        let owed = &self.since[..self.owed];
+        let must_survive = &self.since[..self.must_survive];
         let text = |what: String| {
             format!(
                 "{what}: shown {seen:?}, base {:?}, owed {} of {:?}",
-                self.base, self.owed, self.since
+                self.base, self.must_survive, self.since
             )
         };
         for (key, number) in seen {
@@ -118,11 +118,11 @@ impl Model {
                 return (Property::AtomicWrites, text(what));
             }
         }
-        if let Some(count) = (0..self.owed)
+        if let Some(count) = (0..self.must_survive)
             .rev()
             .find(|&count| self.state(count) == *seen)
         {
-            let later = owed[count..].iter().any(|write| write.after_crash);
+            let later = must_survive[count..].iter().any(|write| write.after_crash);
             let property = if later {
                 Property::WorkAfterRecovery
             } else {
@@ -134,12 +134,12 @@ impl Model {
             );
         }
         for key in 0..KEYS {
-            let last = owed
+            let last = must_survive
                 .iter()
                 .rposition(|write| write.writes.iter().any(|(other, _)| *other == key));
             let possible = |count: usize| self.state(count).get(&key) == seen.get(&key);
             if last.is_some_and(|last| !(last + 1..=self.since.len()).any(possible)) {
-                let property = if owed.iter().any(|write| write.after_crash) {
+                let property = if must_survive.iter().any(|write| write.after_crash) {
                     Property::WorkAfterRecovery
                 } else {
                     Property::AcknowledgedDurable
@@ -182,7 +182,7 @@ fn numbers(write: &Write) -> impl Iterator<Item = u32> {
 mod tests {
     use super::*;
 
-    fn model(writes: &[&[(u8, Option<u32>)]], owed: usize, after_crash: bool) -> Model {
+    fn model(writes: &[&[(u8, Option<u32>)]], must_survive: usize, after_crash: bool) -> Model {
         let write = |writes: &&[(u8, Option<u32>)]| Write {
             writes: writes.to_vec(),
             durable: true,
@@ -191,7 +191,7 @@ mod tests {
         };
         Model {
             since: writes.iter().map(write).collect(),
-            owed,
+            must_survive,
             ..Model::default()
         }
     }
@@ -201,8 +201,8 @@ mod tests {
     fn each_kind_of_wrong_state_is_named() {
         let batch: &[(u8, Option<u32>)] = &[(1, Some(2)), (2, Some(3))];
         let writes: [&[(u8, Option<u32>)]; 3] = [&[(0, Some(1))], batch, &[(3, Some(4))]];
-        let verdict = |owed, after_crash, seen: &[(u8, u32)]| {
-            model(&writes, owed, after_crash)
+        let verdict = |must_survive, after_crash, seen: &[(u8, u32)]| {
+            model(&writes, must_survive, after_crash)
                 .recovered(&seen.iter().copied().collect())
                 .map_err(|(property, _)| property)
         };

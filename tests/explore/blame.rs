@@ -40,11 +40,11 @@ fn an_early_answer_misses_a_flush_before_it() {
     let program = slate(Flaw::AcknowledgesEarly);
     let (_, saved, blame) = blamed(slate_scenario(&["explore.operations=20"]), &program);
     let case = saved.case.expect("its steps");
-    let [request] = &case.lives[0].requests[..] else {
+    let [request] = &case.process_runs[0].requests[..] else {
         panic!("{case:#?}")
     };
     let write = "operation 1 (the write of 1,024 bytes at offset 0)";
-    let kinds: Vec<Missing> = blame.cures.iter().map(|cure| cure.missing).collect();
+    let kinds: Vec<Missing> = blame.fixes.iter().map(|fix| fix.missing).collect();
     assert_eq!(kinds, [Missing::WriteThrough, Missing::Flush], "{blame}");
     assert_eq!(
         blame.to_string(),
@@ -56,12 +56,12 @@ fn an_early_answer_misses_a_flush_before_it() {
     assert_eq!(blame.verdict(), BlameVerdict::Ordering);
 }
 
-/// Goal: what no flush mends is not blamed on one. Method: a guest that forgets its last record however durable it is.
+/// Goal: what no flush fixes is not blamed on one. Method: a guest that forgets its last record however durable it is.
 #[test]
 fn what_is_forgotten_is_no_ordering_bug() {
     let program = slate(Flaw::ForgetsLast);
     let (_, _, blame) = blamed(slate_scenario(&["explore.operations=20"]), &program);
-    assert_eq!(blame.cures, [], "{blame}");
+    assert_eq!(blame.fixes, [], "{blame}");
     assert!(blame.to_string().starts_with("no ordering bug"), "{blame}");
     assert_eq!(blame.verdict(), BlameVerdict::NotOrdering);
     assert!(blame.tried > 0);
@@ -70,12 +70,12 @@ fn what_is_forgotten_is_no_ordering_bug() {
 /// Goal: a recovery that does without what is lost, and not without a part of it, is not told to flush, though a flush before the next write would hide
 /// what is wrong with it. Method: a guest that believes a torn record if what it wrote after that is there.
 #[test]
-fn a_tear_that_is_not_endured_is_no_missing_flush() {
+fn a_tear_that_is_not_handled_is_no_missing_flush() {
     let program = slate(Flaw::TrustsSeal);
     let (_, saved, blame) = blamed(slate_scenario(&["explore.operations=20"]), &program);
     let case = saved.case.expect("its steps");
-    let crash = case.lives[0].crash.as_ref().expect("it is cut");
-    let [torn, seal] = &crash.survivors[..] else {
+    let crash = case.process_runs[0].crash.as_ref().expect("it is cut");
+    let [torn, seal] = &crash.persisted[..] else {
         panic!("{case:#?}")
     };
     assert!(torn.sectors != Sectors::All && seal.sectors == Sectors::All);
@@ -105,12 +105,13 @@ fn naive_blame(property: &str, flaw: &str) -> (Scenario, Blame) {
 fn the_naive_guest_misses_its_flush() {
     let (saved, blame) = naive_blame("acknowledged_durable", "acknowledged_durable");
     let case = saved.case.expect("its steps");
-    let requests: usize = case.lives.iter().map(|life| life.requests.len()).sum();
-    assert!(requests <= 5, "{case:#?}");
-    let flush = blame
-        .cures
+    let requests: usize = case
+        .process_runs
         .iter()
-        .find(|cure| cure.missing == Missing::Flush);
+        .map(|process_run| process_run.requests.len())
+        .sum();
+    assert!(requests <= 5, "{case:#?}");
+    let flush = blame.fixes.iter().find(|fix| fix.missing == Missing::Flush);
     let flush = flush.unwrap_or_else(|| panic!("{blame:?}"));
     assert!(
         flush.sentence.contains("the write of")
@@ -122,6 +123,6 @@ fn the_naive_guest_misses_its_flush() {
 /// Goal: a guest that loses its mind over a torn record does so whatever is flushed when. Method: the one that panics.
 #[test]
 fn a_panic_is_no_ordering_bug() {
-    let (_, blame) = naive_blame("sane_guest", "sane_guest_panic");
+    let (_, blame) = naive_blame("guest_behaves", "guest_panics");
     assert!(blame.to_string().starts_with("no ordering bug"), "{blame}");
 }

@@ -84,7 +84,7 @@ fn slate_scenario(sets: &[&str]) -> Scenario {
 /// the blank device was opened, with two states.
 ///
 /// New are, of the first put: the four states of the cut, and the killed process with the write still in the cache. (Once its
-/// flush is under way, a killed process leaves the write whole, as a cut has done before.) After the answer more is owed, so
+/// flush is under way, a killed process leaves the write whole, as a cut has done before.) After the answer more must survive, so
 /// the same bytes are new once. Of the second put the state without it is not new, for its request was already there when the first
 /// was answered.
 #[test]
@@ -125,9 +125,9 @@ fn an_early_answer_is_found_at_once() {
     let saved = load(failure.file.as_deref().expect("it is saved"), &[]).expect("it loads");
     let case = saved.case.as_ref().expect("it has its steps");
     assert_eq!(case.crashes(), 1);
-    let crash = case.lives[0].crash.as_ref().expect("a crash");
-    assert!(crash.survivors.is_empty(), "the write is lost");
-    assert!(case.lives[1].requests.is_empty());
+    let crash = case.process_runs[0].crash.as_ref().expect("a crash");
+    assert!(crash.persisted.is_empty(), "the write is lost");
+    assert!(case.process_runs[1].requests.is_empty());
     replays_exactly(saved, &program);
 }
 
@@ -258,7 +258,7 @@ fn what_a_killed_process_leaves_in_the_cache_may_be_taken_back() {
 /// Goal: what the guest says it reached is counted once for each recovery, whoever ran it, and what it never reached is a doubt for the
 /// strict. Method: the slate, which opens blank or with records and never otherwise, on one thread and on several.
 #[test]
-fn marks_are_counted_and_what_is_never_reached_is_said() {
+fn coverage_points_are_counted_and_what_is_never_reached_is_said() {
     let program = slate(Flaw::Nothing);
     let of = |jobs: usize, sets: &[&str]| {
         explore(&Exploration {
@@ -268,7 +268,7 @@ fn marks_are_counted_and_what_is_never_reached_is_said() {
         })
     };
     let report = of(1, &["explore.operations=12"]);
-    let [blank, records, impossible] = &report.coverage.marks[..] else {
+    let [blank, records, impossible] = &report.coverage.coverage_points[..] else {
         panic!("{:?}", report.coverage)
     };
     assert_eq!((blank.recorded, records.recorded), (1, 0));
@@ -373,8 +373,8 @@ caught! {
     prefix: prefix [FEW];
     recovery_idempotent: recovery_idempotent ["explore.operations=4", "explore.depth=2", "explore.work=0"];
     work_after_recovery: work_after_recovery ["explore.operations=6", "explore.again_every=1"];
-    sane_guest_panic: sane_guest [FEW];
-    sane_guest_memory: sane_guest [FEW];
+    guest_panics: guest_behaves [FEW];
+    guest_outgrows_memory: guest_behaves [FEW];
 }
 
 /// Goal: a failure becomes small, and stays the same failure. Method: a guest that loses what it has answered, after many puts; one
@@ -384,8 +384,8 @@ fn a_failure_is_made_small() {
     let program = slate(Flaw::AcknowledgesEarly);
     let directory = tempfile::tempdir().expect("a directory");
     let case = kvsim_harness::case::Case {
-        lives: vec![
-            kvsim_harness::case::CaseLife {
+        process_runs: vec![
+            kvsim_harness::case::CaseRun {
                 requests: (1..=9)
                     .map(|number| {
                         format!("0 put k{number} {number}:600")
@@ -396,11 +396,11 @@ fn a_failure_is_made_small() {
                 crash: Some(kvsim_harness::case::CaseCrash {
                     after_event: 1_000,
                     kind: kvsim_simdisk::CrashKind::Power,
-                    survivors: Vec::new(),
+                    persisted: Vec::new(),
                 }),
-                ..kvsim_harness::case::CaseLife::default()
+                ..kvsim_harness::case::CaseRun::default()
             },
-            kvsim_harness::case::CaseLife::default(),
+            kvsim_harness::case::CaseRun::default(),
         ],
         faults: Vec::new(),
     };
@@ -415,7 +415,7 @@ fn a_failure_is_made_small() {
     )
     .unwrap_or_else(|error| panic!("{error}"));
     let case = small.scenario.case.clone().expect("its steps");
-    assert_eq!(case.lives[0].requests.len(), 1, "{case:#?}");
+    assert_eq!(case.process_runs[0].requests.len(), 1, "{case:#?}");
     assert_eq!(case.crashes(), 1);
     assert!(!small.exhausted);
     let said = small.size();
@@ -453,7 +453,7 @@ fn a_flush_error_in_a_recovery_is_not_to_be_ignored() {
     ];
     let right = explore(&exploration(
         slate_scenario(&sets),
-        &slate(Flaw::SettlesFirst),
+        &slate(Flaw::HardensFirst),
     ));
     assert_eq!(right.verdict, Verdict::Pass, "{:?}", right.failures);
     let errors = right.total().errors;
@@ -461,7 +461,7 @@ fn a_flush_error_in_a_recovery_is_not_to_be_ignored() {
     assert_eq!(errors.tried, right.total().checked);
     assert_eq!((errors.refused, errors.opened), (errors.tried, 0));
     // One flush fails, and may drop what it covered.
-    for flaw in [Flaw::SettlesBlindly, Flaw::SettlesAgain] {
+    for flaw in [Flaw::HardensBlindly, Flaw::HardensAgain] {
         let program = slate(flaw);
         let directory = tempfile::tempdir().expect("a directory");
         let mut wrong = exploration(slate_scenario(&sets), &program);
@@ -480,12 +480,13 @@ fn a_flush_error_in_a_recovery_is_not_to_be_ignored() {
         let file = wrong.failures[0].file.as_deref().expect("it is saved");
         let saved = load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
         let case = saved.case.clone().expect("its steps");
-        let befell = || case.faults.iter().chain(&saved.faults.script);
+        let affected = || case.faults.iter().chain(&saved.faults.script);
         let is_error = |fault: &ScriptedFault| fault.kind == FaultKind::FlushError;
-        assert!(befell().any(is_error), "{flaw:?}: {:?}", saved.faults);
-        let is_one = befell().all(|fault| Some(fault.op) == befell().next().map(|first| first.op));
+        assert!(affected().any(is_error), "{flaw:?}: {:?}", saved.faults);
+        let is_one =
+            affected().all(|fault| Some(fault.op) == affected().next().map(|first| first.op));
         assert!(is_one, "{flaw:?}: {:?}", saved.faults);
-        assert_eq!(case.lives[0].requests.len(), 1, "{flaw:?}");
+        assert_eq!(case.process_runs[0].requests.len(), 1, "{flaw:?}");
         is_whole(&saved, file);
         replays_exactly(saved, &program);
     }
@@ -498,7 +499,7 @@ fn passing_over_what_was_seen_hides_nothing() {
     let program = naive();
     for (property, flaw) in [
         ("prefix", "prefix"),
-        ("sane_guest", "sane_guest_panic"),
+        ("guest_behaves", "guest_panics"),
         ("prefix", ""),
     ] {
         let kinds = |skip_seen| {

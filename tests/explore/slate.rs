@@ -26,11 +26,11 @@ pub(crate) enum Flaw {
     /// The same, and it shows records that lie behind a missing one.
     Unordered,
     /// As the one before; and it makes durable what it found before it shows it, and refuses to open if that fails: nothing is wrong with it.
-    SettlesFirst,
+    HardensFirst,
     /// The same, but it opens whether that fails or not.
-    SettlesBlindly,
+    HardensBlindly,
     /// The same, but if that fails it tries once more and believes what it is told then.
-    SettlesAgain,
+    HardensAgain,
     /// It forgets the last record when it opens, however durable that is.
     ForgetsLast,
     /// It writes a seal after each record, and flushes both at once. When it opens, a record that is not there is none, sealed or not; but one that is
@@ -42,16 +42,16 @@ pub(crate) enum Flaw {
 pub(crate) fn slate(flaw: Flaw) -> Arc<dyn Program> {
     Arc::new(SlateProgram {
         flaw,
-        marks: MARKS.map(str::to_owned),
+        coverage_points: COVERAGE_POINTS.map(str::to_owned),
     })
 }
 
 /// Opened with nothing there, with a record there, and with more than there can be.
-const MARKS: [&str; 3] = ["open.blank", "open.records", "open.impossible"];
+const COVERAGE_POINTS: [&str; 3] = ["open.blank", "open.records", "open.impossible"];
 
 struct SlateProgram {
     flaw: Flaw,
-    marks: [String; 3],
+    coverage_points: [String; 3],
 }
 
 impl Program for SlateProgram {
@@ -63,8 +63,8 @@ impl Program for SlateProgram {
         GuestHash::of(format!("{:?}", self.flaw).as_bytes())
     }
 
-    fn marks(&self) -> &[String] {
-        &self.marks
+    fn coverage_points(&self) -> &[String] {
+        &self.coverage_points
     }
 
     fn start(&self, _: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
@@ -89,7 +89,7 @@ struct Slate {
 #[derive(Clone, Copy)]
 enum Doing {
     Opening,
-    Settling,
+    Hardening,
     Writing(RequestId),
     Sealing(RequestId),
     Flushing(RequestId),
@@ -178,16 +178,16 @@ impl Guest for Slate {
                 self.reached.push(u32::from(self.records > 0));
                 if matches!(
                     self.flaw,
-                    Flaw::SettlesFirst | Flaw::SettlesBlindly | Flaw::SettlesAgain
+                    Flaw::HardensFirst | Flaw::HardensBlindly | Flaw::HardensAgain
                 ) {
                     submit(Op::Flush);
-                    self.doing = Doing::Settling;
+                    self.doing = Doing::Hardening;
                 } else {
                     self.answer(0, Body::Empty, out);
                 }
             }
-            (Call::Complete { result: Err(_), .. }, Doing::Settling)
-                if self.flaw == Flaw::SettlesFirst =>
+            (Call::Complete { result: Err(_), .. }, Doing::Hardening)
+                if self.flaw == Flaw::HardensFirst =>
             {
                 self.doing = Doing::Nothing;
                 out.push(OutItem::Reply(Reply {
@@ -196,12 +196,12 @@ impl Guest for Slate {
                     body: Body::Message("the flush failed".to_owned()),
                 }));
             }
-            (Call::Complete { result: Err(_), .. }, Doing::Settling)
-                if self.flaw == Flaw::SettlesAgain =>
+            (Call::Complete { result: Err(_), .. }, Doing::Hardening)
+                if self.flaw == Flaw::HardensAgain =>
             {
                 submit(Op::Flush);
             }
-            (Call::Complete { .. }, Doing::Settling) => self.answer(0, Body::Empty, out),
+            (Call::Complete { .. }, Doing::Hardening) => self.answer(0, Body::Empty, out),
             (Call::Complete { result: Err(_), .. }, Doing::Writing(id) | Doing::Flushing(id))
                 if self.minds_errors() =>
             {
@@ -248,7 +248,7 @@ impl Slate {
     fn minds_errors(&self) -> bool {
         matches!(
             self.flaw,
-            Flaw::MindsErrors | Flaw::SettlesFirst | Flaw::SettlesBlindly | Flaw::SettlesAgain
+            Flaw::MindsErrors | Flaw::HardensFirst | Flaw::HardensBlindly | Flaw::HardensAgain
         )
     }
 

@@ -35,11 +35,18 @@ fn becomes_small(property: &str, flaw: &str) {
     let small = minimise(&saved, &program, budget, all_cores(), &control)
         .unwrap_or_else(|error| panic!("{flaw}: {error}"));
     let case = small.scenario.case.as_ref().expect("its steps");
-    let requests: usize = case.lives.iter().map(|life| life.requests.len()).sum();
-    let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
-    let survivors: usize = crashes.map(|crash| crash.survivors.len()).sum();
+    let requests: usize = case
+        .process_runs
+        .iter()
+        .map(|process_run| process_run.requests.len())
+        .sum();
+    let crashes = case
+        .process_runs
+        .iter()
+        .filter_map(|process_run| process_run.crash.as_ref());
+    let persisted: usize = crashes.map(|crash| crash.persisted.len()).sum();
     assert!(requests <= 5, "{flaw}: {case:#?}");
-    assert!(survivors <= 3, "{flaw}: {case:#?}");
+    assert!(persisted <= 3, "{flaw}: {case:#?}");
     let report = small.report(program.as_ref(), Some(directory.path()), None);
     // What is lost may break another property in a smaller case; a panic stays one.
     let is_loss = |property: &str| LOSSES.contains(&property);
@@ -102,8 +109,8 @@ small! {
     a_lost_write_of_a_run: acknowledged_durable acknowledged_durable;
     a_torn_batch_of_a_run: atomic_writes atomic_writes;
     a_hole_of_a_run: prefix prefix;
-    a_panic_of_a_run: sane_guest sane_guest_panic;
+    a_panic_of_a_run: guest_behaves guest_panics;
     a_recovery_of_a_run_that_differs: recovery_idempotent recovery_idempotent;
     work_of_a_run_that_is_lost: work_after_recovery work_after_recovery;
-    a_hang_of_a_run: sane_guest sane_guest_hang;
+    a_hang_of_a_run: guest_behaves guest_hangs;
 }

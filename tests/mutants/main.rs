@@ -1,4 +1,4 @@
-//! Planted bugs: a handful of them, one of each kind of mechanism, is caught; the scenarios are clean without; and no ordinary
+//! Mutants: a handful of them, one of each kind of mechanism, is caught; the scenarios are clean without; and no ordinary
 //! build has any. All of them: `kvsim mutants`, see the book's chapter.
 #![allow(missing_docs, reason = "a test")]
 
@@ -65,14 +65,14 @@ mutants! {
     new_epoch_not_flushed: NewEpochNotFlushed breaks "acknowledged_durable";
     // It depends on what lies in the old segment.
     recycled_segment_replays: RecycledSegmentReplays breaks "no_resurrection" or "atomic_writes";
-    length_trusted_unchecked: LengthTrustedUnchecked breaks "sane_guest";
+    length_trusted_unchecked: LengthTrustedUnchecked breaks "guest_behaves";
     failed_flush_retried: FailedFlushRetried breaks "acknowledged_durable" or "work_after_recovery";
     others_failure_ignored: OthersFailureIgnored breaks "acknowledged_durable";
     half_published_trusted: HalfPublishedTrusted breaks "acknowledged_durable";
     halves_not_flushed_apart: HalvesNotFlushedApart breaks "acknowledged_durable";
     empty_batch_does_not_wait: EmptyBatchDoesNotWait breaks "acknowledged_durable" or "work_after_recovery";
     relaxed_deadline_dropped: RelaxedDeadlineDropped breaks "acknowledged_durable" or "work_after_recovery";
-    pointer_bounds_not_checked: PointerBoundsNotChecked breaks "sane_guest";
+    pointer_bounds_not_checked: PointerBoundsNotChecked breaks "guest_behaves";
 }
 
 /// Goal: it is the mutants that are caught, and not the engine. Method: the explored scenario that most are tried with, without any.
@@ -105,7 +105,7 @@ fn a_flush_that_is_left_out_is_caught_or_covered() {
     assert!(caught > 3, "{report:#?}");
 }
 
-/// Goal: no ordinary build has a planted bug, and one that has says so. Method: the option's name, and those of mutants, looked for
+/// Goal: no ordinary build has a mutant, and one that has says so. Method: the option's name, and those of mutants, looked for
 /// in the bytes of both guests; and the option handed to the ordinary one.
 #[test]
 fn an_ordinary_guest_has_no_trace_of_mutants() {

@@ -47,7 +47,7 @@ fn a_bug_of_checkpoints_takes_two_requests_at_most() {
 fn several_writes_become_a_batch() {
     let (small, saved) = small(Mutant::BadFrameSkipped);
     let case = saved.case.expect("its steps");
-    let lines: Vec<String> = case.lives[0]
+    let lines: Vec<String> = case.process_runs[0]
         .requests
         .iter()
         .map(ToString::to_string)
@@ -72,7 +72,7 @@ fn a_fault_is_placed_anew() {
     );
 }
 
-/// Goal: an answer that is given before anything is written has no flush that would mend it, and is named itself. Method: writes that are acknowledged at once.
+/// Goal: an answer that is given before anything is written has no flush that would fix it, and is named itself. Method: writes that are acknowledged at once.
 #[test]
 fn an_answer_before_the_write_is_named() {
     let (small, _) = small(Mutant::FlushOnATimer);
@@ -112,7 +112,7 @@ fn whatever_is_misplaced_is_named() {
     }
 }
 
-/// Goal: a close in good order that makes nothing durable comes down to a write and the close, whose answer is named. Method: relaxed writes and then a close, over and over.
+/// Goal: a clean close that makes nothing durable comes down to a write and the close, whose answer is named. Method: relaxed writes and then a close, over and over.
 #[test]
 fn a_close_that_makes_nothing_durable_is_named() {
     let (small, _) = small(Mutant::CloseDoesNotFlush);
@@ -124,10 +124,10 @@ fn a_close_that_makes_nothing_durable_is_named() {
     );
 }
 
-/// Goal: a read that goes astray is placed anew with the place that it goes to, on few requests of one key. Method: a bug that shows after many requests, when a read by
+/// Goal: a misdirected read is placed anew with the place that it goes to, on few requests of one key. Method: a bug that shows after many requests, when a read by
 /// chance finds an older value of its own key.
 #[test]
-fn a_read_that_goes_astray_is_placed_anew() {
+fn a_misdirected_read_is_placed_anew() {
     let (small, saved) = small(Mutant::OldNeighbourTaken);
     assert_eq!(saved.faults.script.len(), 1, "{small:#?}");
     assert!(small.blame.contains("misdirected read"), "{}", small.blame);

@@ -16,7 +16,7 @@ use naive::request::{Mutation, Opening, Request};
 
 const BLOCK_BYTES: u64 = 4096;
 
-/// One incarnation over an image; what was submitted happens at once.
+/// One process run over an image; what was submitted happens at once.
 struct Host {
     engine: Naive,
     port: Port,

@@ -1,4 +1,4 @@
-//! Correct engines are not accused, and reads that contradict each other are: each policy has a guest that needs it, and each rule of reads a
+//! Correct engines are not reported, and reads that contradict each other are: each policy has a guest that needs it, and each rule of reads a
 //! guest that breaks it.
 #![allow(missing_docs, reason = "a test")]
 
@@ -19,7 +19,7 @@ fn run(scenario: &str, sets: &[&str]) -> Ended {
     execute(Path::new(PROGRAM), &arguments)
 }
 
-/// The guest of this manner is accused unless this policy is stated.
+/// The guest of this manner is reported unless this policy is stated.
 fn needs(manner: &str, policy: &str) {
     let manner = format!("guest.options.manner={manner}");
     let accused = run("policies", &[&manner]);

@@ -31,7 +31,7 @@ pub fn naive_guest() -> &'static Path {
     Path::new(env!("KVSIM_NAIVE_GUEST"))
 }
 
-/// The module of the engine with planted bugs, which the option `mutant` switches on.
+/// The module of the engine with mutants, which the option `mutant` switches on.
 #[must_use]
 pub fn mutants_guest() -> &'static Path {
     Path::new(env!("KVSIM_MUTANTS_GUEST"))

@@ -14,7 +14,7 @@
 
 use std::cell::RefCell;
 
-use kvsim_engine::Mark;
+use kvsim_engine::CoveragePoint;
 
 use crate::guest::{ABI_VERSION, Guest};
 
@@ -38,7 +38,7 @@ pub(crate) const KIND_GROW: i32 = 5;
 
 thread_local! {
     static GUEST: RefCell<Guest> = RefCell::new(Guest::default());
-    static MARKS: String = Mark::ALL.iter().flat_map(|mark| [mark.name(), "\n"]).collect();
+    static COVERAGE_POINTS: String = CoveragePoint::ALL.iter().flat_map(|point| [point.name(), "\n"]).collect();
     static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn log(level: u32, text: &str) {
     unsafe { import::log(level as i32, ptr, len) }
 }
 
-pub(crate) fn mark(number: u32) {
+pub(crate) fn reached(number: u32) {
     // SAFETY: no memory is passed.
     unsafe { import::mark(number as i32) }
 }
@@ -108,11 +108,11 @@ fn with_payload(len: i32, call: impl FnOnce(&mut Guest, &[u8]) -> Option<u64>) -
         let payload = payload
             .get(..len as usize)
             .expect("the host places no more than it asked room for");
-        wish(GUEST.with_borrow_mut(|guest| call(guest, payload)))
+        wake_at(GUEST.with_borrow_mut(|guest| call(guest, payload)))
     })
 }
 
-fn wish(at: Option<u64>) -> i64 {
+fn wake_at(at: Option<u64>) -> i64 {
     at.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))
 }
 
@@ -125,7 +125,7 @@ extern "C" fn kv_abi_version() -> i32 {
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]
 extern "C" fn kv_marks() -> i64 {
-    MARKS.with(|names| {
+    COVERAGE_POINTS.with(|names| {
         let (ptr, len) = address(names.as_bytes());
         i64::from(ptr) << 32 | i64::from(len)
     })
@@ -133,7 +133,7 @@ extern "C" fn kv_marks() -> i64 {
 
 /// What this engine promises: it commits in the order of arrival and so on by default; relaxed writes are in memory until a group is
 /// written, and durable within their window.
-/// Of the device, a twenty-fifth is for live data at least, of which `usable_percent` may be used: as many segments again are kept for cleaning, for
+/// Of the device, a twenty-fifth is for live data at least, of which `usable_percent` may be used: as many segments again are kept for garbage collection, for
 /// checkpoints and for what a recovery writes anew, and the smallest device has few of them.
 const POLICIES: &str = "relaxed_survives_kill=false\nrelaxed_window_ns=option:50000000\nmax_key_bytes=1024\n\
                         max_value_bytes=option:16777216\ndata_percent=4\nusable_percent=option:75\n";
@@ -179,11 +179,11 @@ extern "C" fn kv_request(now: i64, request: i64, _ptr: i32, len: i32) -> i64 {
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]
 extern "C" fn kv_complete(now: i64, tag: i64, status: i32, _len: i32) -> i64 {
-    wish(GUEST.with_borrow_mut(|guest| guest.complete(now as u64, tag as u64, status)))
+    wake_at(GUEST.with_borrow_mut(|guest| guest.complete(now as u64, tag as u64, status)))
 }
 
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]
 extern "C" fn kv_tick(now: i64) -> i64 {
-    wish(GUEST.with_borrow_mut(|guest| guest.tick(now as u64)))
+    wake_at(GUEST.with_borrow_mut(|guest| guest.tick(now as u64)))
 }

@@ -1,7 +1,7 @@
 //! The one engine of this instance, and its port to the host.
 
 use kvsim_engine::{
-    DiskError, DiskOp, Engine, Entry, IoBuf, Level, Mark, Port, Reply, Request, Status,
+    CoveragePoint, DiskError, DiskOp, Engine, Entry, IoBuf, Level, Port, Reply, Request, Status,
 };
 
 use crate::abi;
@@ -35,9 +35,9 @@ impl Guest {
             );
             return None;
         }
-        let (engine, wish) = Engine::open(now, &config, &mut self.port);
+        let (engine, wake_at) = Engine::open(now, &config, &mut self.port);
         self.engine = engine;
-        wish
+        wake_at
     }
 
     pub(crate) fn request(&mut self, now: u64, id: u64, payload: &[u8]) -> Option<u64> {
@@ -140,8 +140,8 @@ impl Port for HostPort {
         abi::log(level as u32, text);
     }
 
-    fn mark(&mut self, mark: Mark) {
-        abi::mark(mark as u32);
+    fn reached(&mut self, point: CoveragePoint) {
+        abi::reached(point as u32);
     }
 }
 

@@ -12,15 +12,15 @@ use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Stat
 
 use crate::api::error::{Failure, OpenError};
 use crate::api::options::OpenOptions;
+use crate::cache::borrowed::Value;
 use crate::cache::entries::Entries;
-use crate::cache::lent::Value;
 use crate::io::device::DeviceReport;
 use crate::io::driver::{self, Driver};
 use crate::io::file::DataFile;
 use crate::lock::lock;
 use crate::scan::widened;
 use crate::sync::leader::{Beside, Counts, Shared};
-use crate::sync::waiter::{Answer, Ticket};
+use crate::sync::waiter::{Answer, TaskCompletion};
 
 /// Memory that the engine is given; its own cache and buffers are shares of it.
 pub const ENGINE_MEMORY_BYTES: u64 = 512 << 20;
@@ -169,7 +169,7 @@ impl Database {
         done(self.0.shared.call(request, &beside))
     }
 
-    /// Reads a key. What is in memory is lent, not copied.
+    /// Reads a key. What is in memory is borrowed, not copied.
     ///
     /// # Errors
     /// [`Failure`]: the value is there, but cannot be read or is damaged.
@@ -197,7 +197,7 @@ impl Database {
         value(self.call(Request::Get { snapshot, key }))
     }
 
-    /// Reads a range. What is in memory is lent, not copied, and stays there as long as what is returned lives.
+    /// Reads a range. What is in memory is borrowed, not copied, and stays there as long as what is returned is kept.
     ///
     /// # Errors
     /// As for [`Database::get`].
@@ -316,9 +316,9 @@ impl Database {
     }
 
     fn send(&self, request: Request<'_>, beside: &Beside<'_>) -> Answer {
-        let ticket = Arc::new(Ticket::default());
-        self.0.shared.send(request, beside, Arc::clone(&ticket));
-        Answer(ticket)
+        let completion = Arc::new(TaskCompletion::default());
+        self.0.shared.send(request, beside, Arc::clone(&completion));
+        Answer(completion)
     }
 
     #[cfg(test)]

@@ -6,7 +6,7 @@
 //! - `io`: `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises; `driver` carries operations to it: io_uring,
 //!   or a pool of threads;
 //! - `cache` answers most reads without the engine: `rows` by key (`shard`), and ranges of keys in order (`ranges`, `leaf`). `draft` is what a writer makes of
-//!   its rows before it takes any lock, and `entries` is what readers are lent;
+//!   its rows before it takes any lock, and `entries` is what readers borrow;
 //! - `sync`: `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait; `intake` is where small relaxed writes wait,
 //!   acknowledged, for the engine;
 //! - `record`, a feature, notes everything that is asked of the kernel, for those who want to crash it afterwards;
@@ -43,8 +43,8 @@ mod sync;
 
 pub use api::error::{Failure, OpenError};
 pub use api::options::{DriverChoice, Kind, OpenOptions};
+pub use cache::borrowed::Value;
 pub use cache::entries::{Entries, Entry, Iter};
-pub use cache::lent::Value;
 pub use database::{Database, ENGINE_MEMORY_BYTES};
 pub use io::device::DeviceReport;
 pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};

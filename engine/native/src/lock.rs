@@ -1,4 +1,4 @@
-//! Locks as they are taken here. Most are held by whoever runs and for a moment only; the engine's is waited for patiently, since to sleep and be woken takes
+//! Locks as they are taken here. Most are held by whoever runs and for a moment only; the engine's is waited for by spinning first, since to sleep and be woken takes
 //! longer than whoever holds it needs.
 //!
 //! A lock whose holder panicked is taken by the next all the same. All but the engine's guard what no panic leaves half done; what becomes of the
@@ -26,7 +26,7 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 }
 
 /// Takes a lock, and gives way to whoever holds it before it goes to sleep.
-pub(crate) fn lock_patiently<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock_spinning<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     for look in 0..LOOKS + TURNS {
         if let Some(inside) = try_lock(mutex) {
             return inside;

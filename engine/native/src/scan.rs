@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use kvsim_engine::{Direction, Key, ScanRange};
 
+use crate::cache::borrowed::split;
 use crate::cache::entries::Entries;
-use crate::cache::lent::split;
 use crate::cache::rows::Missing;
-use crate::sync::leader::{Settled, Shared};
+use crate::sync::leader::{CaughtUp, Shared};
 
 /// Keys in one piece of memory.
 #[derive(Default)]
@@ -66,18 +66,18 @@ impl Shared {
         let mut keys = Keys::default();
         for last in [false, true] {
             keys.clear();
-            let settled = self.lock_settled();
-            let more = settled.scan_keys(&wide, |key| keys.push(key));
+            let caught_up = self.lock_caught_up();
+            let more = caught_up.scan_keys(&wide, |key| keys.push(key));
             let Some(more) = more else {
                 return Err(Missing::default());
             };
             let before = self.rows.changes();
-            let held = last.then_some(settled);
+            let held = last.then_some(caught_up);
             let mut rows = self.look_up(&keys)?;
             if held.is_some() || self.rows.changes() == before {
-                let settled = held.unwrap_or_else(|| self.lock_settled());
-                self.keep(&settled, before, range, more, &mut rows);
-                drop(settled);
+                let caught_up = held.unwrap_or_else(|| self.lock_caught_up());
+                self.keep(&caught_up, before, range, more, &mut rows);
+                drop(caught_up);
                 let limit = range.limit.max(1) as usize;
                 let beyond = rows.len() > limit;
                 let asked = match range.direction {
@@ -109,7 +109,7 @@ impl Shared {
     /// Gives the ordered cache the rows that a scan found when there had been so many changes, and puts them in the order of their keys.
     fn keep(
         &self,
-        _settled: &Settled<'_>,
+        _caught_up: &CaughtUp<'_>,
         changes: u64,
         range: &ScanRange<'_>,
         more: bool,

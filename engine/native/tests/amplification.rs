@@ -19,7 +19,7 @@ fn engine_bytes(counts: &Counts) -> u64 {
 }
 
 /// Goal: the engine's counters and those of the kernel for this process agree within 2 %. Method: overwrites many times the size of
-/// the data, durable and relaxed, through cleaning, checkpoints and growth, with direct I/O; where the page cache cannot be bypassed, the
+/// the data, durable and relaxed, through garbage collection, checkpoints and growth, with direct I/O; where the page cache cannot be bypassed, the
 /// kernel counts what is written back and not what is written, and there is nothing to compare.
 #[test]
 fn the_engine_and_the_kernel_count_the_same() {
@@ -44,7 +44,7 @@ fn the_engine_and_the_kernel_count_the_same() {
                 scope.spawn(move || {
                     for number in 0..6_000_u64 {
                         // Some keys are written often, so that segments are left with what is not: what lies between two writes of those does not fit
-                        // into the file, so that it has to be cleaned however the threads take turns.
+                        // into the file, so that it has to be collected however the threads take turns.
                         let slot = if number % 4 == 0 {
                             number * 7 % 3_000
                         } else {
@@ -66,7 +66,7 @@ fn the_engine_and_the_kernel_count_the_same() {
         database.sync().expect("a sync");
         let counts = database.counts();
         let (engine, kernel) = (engine_bytes(&counts), kernel_bytes() - before);
-        assert!(counts.engine.cleaned_segments > 0, "{counts:?}");
+        assert!(counts.engine.collected_segments > 0, "{counts:?}");
         assert!(counts.engine.relocated_from_cache_bytes > 0, "{counts:?}");
         assert!(counts.io.grown_bytes >= 8 << 20, "{counts:?}");
         assert!(

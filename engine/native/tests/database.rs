@@ -148,8 +148,8 @@ fn the_engine_gets_writes_in_the_order_in_which_they_are_seen() {
                     0 => Mutation::Delete { key },
                     _ => Mutation::Put { key, value: &value },
                 };
-                let lent = keys.iter().map(|key| &key[..]);
-                let batch: Vec<_> = (0..).zip(lent).map(change).collect();
+                let borrowed = keys.iter().map(|key| &key[..]);
+                let batch: Vec<_> = (0..).zip(borrowed).map(change).collect();
                 let durability = match (thread, n % 10) {
                     (1, 9) => Durability::Durable,
                     _ => Durability::Relaxed,
@@ -411,9 +411,9 @@ fn a_scan_shows_one_moment_while_others_write() {
     const KEYS: u32 = 20;
     for cache_bytes in [0, 64 << 20] {
         let place = place();
-        let mut wish = options(DriverChoice::Auto);
-        wish.cache_bytes = cache_bytes;
-        let database = Database::open(&place.path, &wish).expect("a new database");
+        let mut wanted = options(DriverChoice::Auto);
+        wanted.cache_bytes = cache_bytes;
+        let database = Database::open(&place.path, &wanted).expect("a new database");
         let group_key = |group: u32, n: u32| key(group << 16 | n);
         let write = |database: &Database, group: u32, round: u32| {
             let value = round.to_le_bytes().repeat(60);
@@ -461,9 +461,9 @@ fn reads_and_scans_never_go_back() {
     const KEYS: u32 = 200;
     for cache_bytes in [1 << 18, 64 << 20] {
         let place = place();
-        let mut wish = options(DriverChoice::Auto);
-        wish.cache_bytes = cache_bytes;
-        let database = Database::open(&place.path, &wish).expect("a new database");
+        let mut wanted = options(DriverChoice::Auto);
+        wanted.cache_bytes = cache_bytes;
+        let database = Database::open(&place.path, &wanted).expect("a new database");
         let relaxed = Durability::Relaxed;
         for n in 0..KEYS {
             database.put(&key(n), &[0; 100], relaxed).expect("a put");
@@ -553,9 +553,9 @@ fn a_file_of_something_else_is_refused_and_kept() {
 #[test]
 fn large_values_are_written_beside_small_ones() {
     let place = place();
-    let mut wish = options(DriverChoice::Auto);
-    wish.size_bytes = 64 << 20;
-    let database = Database::open(&place.path, &wish).expect("a new database");
+    let mut wanted = options(DriverChoice::Auto);
+    wanted.size_bytes = 64 << 20;
+    let database = Database::open(&place.path, &wanted).expect("a new database");
     std::thread::scope(|scope| {
         for thread in 0..6_u32 {
             let database = database.clone();

@@ -81,7 +81,7 @@ impl DerefMut for IoBuf {
     }
 }
 
-/// Bytes lent from a buffer that several may hold: what a read returns.
+/// Bytes borrowed from a buffer that several may hold: what a read returns.
 #[derive(Clone)]
 pub struct Shared(Repr);
 

@@ -68,12 +68,12 @@ pub struct Options {
     pub relaxed_window_ns: u64,
     /// The share of the data segments that live data may fill: the one knob of space against write amplification.
     pub usable_percent: u64,
-    /// Live data beyond this share of the present size makes a device grow that can; below, cleaning has to find the room. The
-    /// smaller, the more space and the less cleaning.
+    /// Live data beyond this share of the present size makes a device grow that can; below, garbage collection has to find the room. The
+    /// smaller, the more space and the less garbage collection.
     pub grow_percent: u64,
     /// Whether an idle engine records the durable position of its last group.
     pub durable_mark: bool,
-    /// The planted bug that is on.
+    /// The mutant that is on.
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::Mutant>,
 }
@@ -200,7 +200,7 @@ pub struct Config {
     pub options: String,
 }
 
-/// The settings of one incarnation: options with everything derived, checked against the device.
+/// The settings of one process run: options with everything derived, checked against the device.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) device: DeviceInfo,
@@ -254,11 +254,11 @@ impl Settings {
             let room = device.capacity_bytes.saturating_sub(HEADER_AREA_BYTES);
             let power = 1_u64 << (room / 32).max(1).ilog2();
             let least = SEGMENT_BYTES_MIN.max(4 * u64::from(block.max(sector)));
-            let mut wished = power.clamp(64 << 10, 8 << 20).max(least);
-            while wished > least && room / wished < 24 {
-                wished /= 2;
+            let mut wanted = power.clamp(64 << 10, 8 << 20).max(least);
+            while wanted > least && room / wanted < 24 {
+                wanted /= 2;
             }
-            options.segment_bytes = wished;
+            options.segment_bytes = wanted;
         }
         if options.segment_bytes < 4 * u64::from(block.max(sector)) {
             return Err(Error::Invalid(

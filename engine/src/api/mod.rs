@@ -3,8 +3,8 @@
 pub(crate) mod buffer;
 pub(crate) mod cached_values;
 pub(crate) mod config;
+pub(crate) mod coverage;
 pub(crate) mod error;
-pub(crate) mod marks;
 pub(crate) mod option_help;
 pub(crate) mod port;
 pub(crate) mod stats;

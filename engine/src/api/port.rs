@@ -9,18 +9,18 @@
 use std::sync::Arc;
 
 use crate::api::buffer::{IoBuf, Shared};
-use crate::api::marks::Mark;
+use crate::api::coverage::CoveragePoint;
 
 /// Virtual or real time in nanoseconds, from any fixed origin; it never goes backwards.
 pub type Nanos = u64;
 
-/// Names one request of one incarnation. 0 is the opening; the largest number is none.
+/// Names one request of one process run. 0 is the opening; the largest number is none.
 pub type RequestId = u64;
 
 /// Stands for the request of a write that was acknowledged before.
 pub(crate) const PROMISED: RequestId = RequestId::MAX;
 
-/// Names a snapshot within one incarnation. 0 stands for the latest state.
+/// Names a snapshot within one process run. 0 stands for the latest state.
 pub type SnapshotId = u64;
 
 /// Where the engine's effects go.
@@ -33,7 +33,7 @@ pub trait Port {
     /// Says something to whoever runs the engine.
     fn log(&mut self, level: Level, text: &str);
     /// A named point was reached. Only those who test the engine want to know.
-    fn mark(&mut self, _mark: Mark) {}
+    fn reached(&mut self, _point: CoveragePoint) {}
 }
 
 /// One operation on the disk.
@@ -92,7 +92,7 @@ pub enum DiskError {
 /// How an operation ended: reads bring their buffer.
 pub(crate) type IoResult = Result<Option<IoBuf>, DiskError>;
 
-/// How loud a log line is. The numbers are the guest ABI's.
+/// The severity of a log line. The numbers are the guest ABI's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Level {
@@ -211,7 +211,7 @@ pub enum Request<'a> {
     },
     /// Acknowledged once everything handed in before is durable.
     Sync,
-    /// Make everything durable and end in good order.
+    /// Make everything durable and end cleanly.
     Close,
 }
 

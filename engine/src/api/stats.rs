@@ -16,7 +16,7 @@ pub struct Stats {
     pub extent_bytes: u64,
     /// Checkpoint pages and superblocks written.
     pub checkpoint_bytes: u64,
-    /// Records moved by cleaning, headers included.
+    /// Records moved by garbage collection, headers included.
     pub relocated_bytes: u64,
     /// Of these, what was in memory and did not have to be read.
     pub relocated_from_cache_bytes: u64,
@@ -24,12 +24,12 @@ pub struct Stats {
     pub commit_flushes: u64,
     /// Checkpoints published.
     pub checkpoints: u64,
-    /// Segments that cleaning emptied.
-    pub cleaned_segments: u64,
+    /// Segments that garbage collection emptied.
+    pub collected_segments: u64,
     /// Segments given back between checkpoints.
-    pub released_segments: u64,
+    pub log_freed_segments: u64,
     /// Superblocks published only to state what is durable, so that openings can use such segments.
-    pub restatements: u64,
+    pub republications: u64,
     /// Reads of values from the device.
     pub value_reads: u64,
     /// Values found in the cache.
@@ -39,9 +39,9 @@ pub struct Stats {
     /// Whether the opening cut a torn tail off.
     pub cut_tail: bool,
     /// Records and large values that the opening wrote anew, since nothing stated that they were durable.
-    pub evacuated_bytes: u64,
+    pub tail_rewrite_bytes: u64,
     /// Whether the opening went that way, with or without values to write.
-    pub evacuated: bool,
+    pub tail_rewritten: bool,
     /// Times a request had to wait for space or buffer.
     pub stalls: u64,
     /// How long there was such a request, in nanoseconds.

@@ -11,8 +11,8 @@
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
 use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::api::port::Level;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
@@ -42,7 +42,7 @@ pub(crate) enum Choice {
         /// The half that the next publication writes first.
         first_half: usize,
         /// It is on the medium, and nothing older will ever be chosen instead.
-        settled: bool,
+        proven: bool,
     },
     /// None is valid; these are not blank either.
     None { garbage: Vec<u16> },
@@ -97,7 +97,7 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
         copies[usize::from(copy)] = found;
     }
     let choice = choose(&copies)?;
-    handle.with(|core| mark_copies(core, &copies));
+    handle.with(|core| cover_copies(core, &copies));
     match (choice, failed) {
         // Of a database more than one half would be there.
         (Choice::None { garbage }, Some(error)) if !is_one_half(&garbage) => Err(error),
@@ -106,7 +106,7 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
 }
 
 /// Says in which ways the copies differ, if any of them is valid.
-fn mark_copies(core: &mut Core, copies: &[Copy]) {
+fn cover_copies(core: &mut Core, copies: &[Copy]) {
     let valid = |copy: &Copy| match copy {
         Copy::Valid(superblock, turn) => Some((superblock.generation, *turn)),
         Copy::Blank | Copy::Garbage => None,
@@ -116,20 +116,23 @@ fn mark_copies(core: &mut Core, copies: &[Copy]) {
     };
     let any = |what: &dyn Fn(&Copy) -> bool| copies.iter().any(what);
     let of_newest = |turn| any(&|copy| valid(copy) == Some((newest, turn)));
-    for (is_so, mark) in [
+    for (is_so, point) in [
         (
             any(&|copy| valid(copy).is_some_and(|(generation, _)| generation < newest)),
-            Mark::SuperblockHalfNewer,
+            CoveragePoint::SuperblockHalfNewer,
         ),
-        (any(&|copy| *copy == Copy::Blank), Mark::SuperblockBlankCopy),
+        (
+            any(&|copy| *copy == Copy::Blank),
+            CoveragePoint::SuperblockBlankCopy,
+        ),
         (
             any(&|copy| *copy == Copy::Garbage),
-            Mark::SuperblockTornCopy,
+            CoveragePoint::SuperblockTornCopy,
         ),
-        (!of_newest(Turn::First), Mark::SuperblockSecondOnly),
+        (!of_newest(Turn::First), CoveragePoint::SuperblockSecondOnly),
     ] {
         if is_so {
-            core.mark(mark);
+            core.reached(point);
         }
     }
 }
@@ -178,7 +181,7 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
         let has_valid = of_half(half).iter().any(|it| matches!(it, Copy::Valid(..)));
         !has_valid && of_half(half).contains(&Copy::Garbage)
     };
-    let (first_half, settled) = match halves {
+    let (first_half, proven) = match halves {
         [Some(_), Some(second)] => (second, true),
         [Some(first), None] if is_lost(1 - first) => (1 - first, false),
         [Some(first), None] => (first, false),
@@ -188,7 +191,7 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
     Ok(Choice::Found {
         superblock: *newest,
         first_half,
-        settled,
+        proven,
     })
 }
 
@@ -214,12 +217,12 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
                 handle.write(copy_offset(*copy), data, through)
             })
             .collect();
-        let written = handle.settle(writes).await;
+        let written = handle.await_writes(writes).await;
         if written.is_err() && mutant(Mutant::FailedPublicationWipes) {
             let blank =
                 |copy| handle.write(copy_offset(copy), IoBuf::zeroed(to_usize(block)), false);
             let wiped: Vec<Io> = (0..COPIES).map(blank).collect();
-            handle.settle(wiped).await?;
+            handle.await_writes(wiped).await?;
         }
         written?;
         took[at] = handle.with(|core| core.now) - began;
@@ -249,11 +252,11 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
 }
 
 /// Publishes the superblock once more if the log is durable beyond what it states: that is proven then, and openings can rely on it.
-pub(crate) async fn restate(handle: &Handle) -> Result<(), Error> {
+pub(crate) async fn republish(handle: &Handle) -> Result<(), Error> {
     let (before, durable) = handle.with(|core| {
         core.unpoisoned()?;
         let before = core.superblock.expect("an open database has a superblock");
-        let durable = match mutant(Mutant::RestatedTooEarly) {
+        let durable = match mutant(Mutant::RepublishedTooEarly) {
             true => core.log.end(),
             false => core.log.durable,
         };
@@ -293,8 +296,8 @@ mod tests {
             Choice::Found {
                 superblock,
                 first_half,
-                settled,
-            } => (superblock.generation, first_half, settled),
+                proven,
+            } => (superblock.generation, first_half, proven),
             Choice::None { .. } => panic!("there is a valid one"),
         }
     }

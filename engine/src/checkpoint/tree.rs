@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 
 use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::page::{
@@ -304,7 +304,7 @@ pub(crate) async fn read_tree(
                         });
                     }
                     if level > 0 {
-                        core.mark(Mark::CheckpointInnerPage);
+                        core.reached(CoveragePoint::CheckpointInnerPage);
                     }
                     page.each(|key, payload| {
                         if level == 0 {

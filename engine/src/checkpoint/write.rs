@@ -4,7 +4,7 @@
 //! It is fuzzy: an entry is as new as the moment its page was filled. Replay from where the checkpoint began brings every
 //! key to its last state, whatever the pages hold, provided that the log reaches at least as far as they do.
 //!
-//! Recovery writes one too where it had to evacuate (`recovery/evacuate.rs`): then nothing changes meanwhile, and the log is empty.
+//! Recovery writes one too where it had to rewrite the unproven tail (`recovery/rewrite_tail.rs`): then nothing changes meanwhile, and the log is empty.
 //!
 //! Invariants, in the order in which they are made true:
 //! 1. replay starts before the first record whose effect the pages may lack;
@@ -16,8 +16,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::api::port::Level;
 use crate::checkpoint::superblocks::publish;
 use crate::checkpoint::tree::{PageSink, TreeWriter};
@@ -62,13 +62,13 @@ pub(crate) async fn checkpoint(handle: Handle) {
         core.maintenance.checkpointing = false;
         core.maintenance.freeing = 0;
         if !matches!(result, Ok(true)) {
-            core.segments.pardon();
+            core.segments.cancel_pending_frees();
         }
         core.activity += 1;
         match result {
             Ok(true) => {
                 core.stats.checkpoints += 1;
-                core.mark(Mark::CheckpointPublished);
+                core.reached(CoveragePoint::CheckpointPublished);
             }
             // Its pages were never referred to.
             Ok(false) => {
@@ -102,7 +102,7 @@ pub(crate) async fn run(
         Some(roots) => roots,
         None => return Ok(false),
     };
-    handle.settle(writes).await?;
+    handle.await_writes(writes).await?;
     let log_minimum = if mutant(Mutant::CheckpointBeforeLogFlush) {
         handle.with(|core| core.log.durable)
     } else {
@@ -110,7 +110,7 @@ pub(crate) async fn run(
     };
     let unflushed = mutant(Mutant::CheckpointPagesNotFlushed)
         || mutant(Mutant::SuperblockBeforePages)
-        || (mutant(Mutant::EvacuationNotFlushed) && handle.with(|core| !core.is_serving()));
+        || (mutant(Mutant::TailRewriteNotFlushed) && handle.with(|core| !core.is_serving()));
     if !unflushed {
         handle.flush().await?;
     }
@@ -160,7 +160,7 @@ fn begin(core: &mut Core) -> Plan {
         }
     }
     for physical in &to_free[pages..] {
-        core.segments.get_mut(*physical).condemned = true;
+        core.segments.get_mut(*physical).free_pending = true;
     }
     for (logical, physical) in core.segments.log.range(..first) {
         let segment = core.segments.get(*physical);
@@ -222,7 +222,9 @@ async fn write_pages(
         if sink.has_full() {
             in_flight.extend(sink.write_out(handle));
             let beyond = in_flight.len().saturating_sub(WRITES_IN_FLIGHT_MAX);
-            handle.settle(in_flight.drain(..beyond).collect()).await?;
+            handle
+                .await_writes(in_flight.drain(..beyond).collect())
+                .await?;
         }
     }
     let index_root = if room {
@@ -235,7 +237,7 @@ async fn write_pages(
     if mutant(Mutant::SuperblockBeforePages) {
         in_flight.clear();
     }
-    handle.settle(in_flight).await?;
+    handle.await_writes(in_flight).await?;
     Ok(index_root.zip(table_root))
 }
 

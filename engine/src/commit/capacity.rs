@@ -1,4 +1,4 @@
-//! Whether a write would leave more live data than can be cleaned for ever.
+//! Whether a write would leave more live data than can be collected for ever.
 //!
 //! Invariant: on a full device an overwrite of equal size is taken, and so is whatever leaves no more alive than there is; deletes are always taken.
 
@@ -11,7 +11,7 @@ use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
 use crate::index::entry::{pages_of_new, place_in_log_bytes};
-use crate::segments::unproven::Burden;
+use crate::segments::unproven::RecoveryReserve;
 
 impl Core {
     /// Why these would exceed it, if they would.
@@ -19,7 +19,7 @@ impl Core {
         &self,
         mutations: &[Mutation<'_>],
         forms: &[Form],
-        burden: Burden,
+        reserve: RecoveryReserve,
     ) -> Option<String> {
         let before = (
             self.segments.live_log_bytes + self.segments.live_extent_bytes,
@@ -34,7 +34,7 @@ impl Core {
         }
         // In most cases it would even fit beside what it replaces, and nothing has to be looked up.
         if self
-            .live_bytes_max(pages, burden)
+            .live_bytes_max(pages, reserve)
             .is_some_and(|max| live <= max)
         {
             return None;
@@ -43,7 +43,7 @@ impl Core {
         let mut keys = BTreeSet::new();
         for (mutation, form) in mutations.iter().zip(forms).rev() {
             let key = mutation.key();
-            // Of several of one key the last is what lives.
+            // Of several of one key the last is what is live.
             if !keys.insert(key) {
                 continue;
             }
@@ -62,7 +62,7 @@ impl Core {
         if live <= before.0 && pages <= before.1 {
             return None;
         }
-        match self.live_bytes_max(pages, burden) {
+        match self.live_bytes_max(pages, reserve) {
             Some(max) if live <= max => None,
             Some(max) => Some(format!("{live} live bytes would exceed the {max} that fit")),
             None => Some("the index would not leave room for data".into()),

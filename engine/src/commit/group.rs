@@ -188,7 +188,7 @@ impl Core {
 
     fn start_group(&mut self) {
         self.judge_gather();
-        self.take_survivors();
+        self.take_live_records();
         self.log.seal(&mut self.segments);
         let last = self.log.frames.back().expect("a group has a frame");
         self.group.covered = last.end;
@@ -445,7 +445,7 @@ impl Core {
                 .expect("a chunk is kept until its frame is durable");
             self.log.volatile_bytes -= chunk.len() as u64;
         }
-        // A value may have been lent from it.
+        // A value may have been borrowed from it.
         if let Ok(buffer) = Arc::try_unwrap(frame.data) {
             self.log.pool.give(buffer);
         }
@@ -501,7 +501,7 @@ impl Core {
     }
 
     /// When the commit path wants to be called again if nothing else happens.
-    pub(crate) fn group_wish(&self) -> Option<Nanos> {
+    pub(crate) fn group_wake_at(&self) -> Option<Nanos> {
         if self.poisoned.is_some() || !self.is_serving() {
             return None;
         }

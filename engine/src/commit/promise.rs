@@ -1,7 +1,7 @@
 //! Promises: a driver whose clients write faster than one of them can be at work in the engine acknowledges small relaxed writes before the engine has them,
 //! and hands them in later, many at a time.
 //!
-//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what lives on the device as large as it is now, and nothing waits for room, so they do
+//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what is live on the device as large as it is now, and nothing waits for room, so they do
 //! not wait behind anything either. Room to append to may be short when they come. Then they wait like others, and everything that comes later behind them.
 //!
 //! Invariants:
@@ -15,7 +15,7 @@ use crate::core::{Core, Phase};
 use crate::format::record::record_bytes;
 use crate::format::{KEY_BYTES_MAX, to_usize};
 use crate::index::entry::pages_of_several;
-use crate::segments::unproven::Burden;
+use crate::segments::unproven::RecoveryReserve;
 
 /// How much is to be promised: so many changes, of so many bytes of keys and values together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +57,11 @@ impl Core {
         let records = changes * record_bytes(0, 0) as u64 + bytes;
         let live = self.segments.live_log_bytes + self.segments.live_extent_bytes + records;
         let pages = self.index.pages_bytes() + pages_of_several(room.changes, room.bytes);
-        let burden = Burden {
+        let reserve = RecoveryReserve {
             log_bytes: records,
             extent_bytes: 0,
         };
-        let max = self.live_bytes_now(pages, burden)?;
+        let max = self.live_bytes_now(pages, reserve)?;
         let in_log = self.log_value_bytes_max();
         let value_bytes_max = in_log.min(self.settings.options.max_value_bytes);
         (live <= max).then(|| Promise {

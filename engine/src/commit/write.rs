@@ -14,7 +14,7 @@ use crate::index::place::{Place, Version};
 use crate::log::append::Log;
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::request::Verdict;
-use crate::segments::unproven::Burden;
+use crate::segments::unproven::RecoveryReserve;
 
 /// Where a mutation's value will go, and what it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +76,9 @@ impl Core {
                 "the batch does not fit in one frame".into(),
             );
         };
-        let burden = self.burden(mutations, &forms);
+        let reserve = self.reserve(mutations, &forms);
         if id != PROMISED
-            && let Some(message) = self.exceeds_capacity(mutations, &forms, burden)
+            && let Some(message) = self.exceeds_capacity(mutations, &forms, reserve)
         {
             return Verdict::Refused(Status::NoSpace, message);
         }
@@ -98,22 +98,22 @@ impl Core {
             .filter(|(form, _)| **form == Form::Extent);
         let wanted = self.extent_segments(extents.map(|(_, mutation)| value_bytes(mutation)))
             + u64::from(self.log.needs_segment(bytes));
-        let evacuation = self.evacuation_of(burden);
+        let tail_rewrite = self.tail_rewrite_of(reserve);
         let floor = if wanted > 0 {
             self.user_floor()
         } else {
-            self.cleaner_floor()
+            self.gc_floor()
         };
-        let free = self.segments.free_above(floor + evacuation);
-        if wanted + evacuation > 0 && free.is_none_or(|free| free < wanted) {
+        let free = self.segments.free_above(floor + tail_rewrite);
+        if wanted + tail_rewrite > 0 && free.is_none_or(|free| free < wanted) {
             if failed {
                 return Verdict::Taken;
             }
-            self.note_stall(wanted, evacuation);
+            self.note_stall(wanted, tail_rewrite);
             return Verdict::Stall;
         }
         self.apply(mutations, &forms, bytes);
-        self.log.unproven.add(burden);
+        self.log.unproven.add(reserve);
         self.stats.user_bytes += payload;
         self.acknowledge_at(id, durability);
         Verdict::Taken
@@ -134,7 +134,7 @@ impl Core {
 
     /// Overwrites the record of the key's newest version in place, if it is still being filled into the open frame, has the same
     /// size, and no snapshot reads it. A frame survives as a whole or not at all, so nobody can tell that the older of two
-    /// writes of one frame was never there; and what is overwritten often costs neither log nor cleaning.
+    /// writes of one frame was never there; and what is overwritten often costs neither log nor garbage collection.
     fn absorb(&mut self, mutation: &Mutation<'_>) -> bool {
         let Mutation::Put { key, value } = mutation else {
             return false;
@@ -257,8 +257,8 @@ impl Core {
     }
 
     /// What a recovery would have to write anew if these were not proven.
-    fn burden(&self, mutations: &[Mutation<'_>], forms: &[Form]) -> Burden {
-        let mut burden = Burden::default();
+    fn reserve(&self, mutations: &[Mutation<'_>], forms: &[Form]) -> RecoveryReserve {
+        let mut reserve = RecoveryReserve::default();
         for (mutation, form) in mutations.iter().zip(forms) {
             let value = value_bytes(mutation);
             match form {
@@ -267,12 +267,12 @@ impl Core {
                 Form::Inline if value <= INLINE_BYTES_ALWAYS => {}
                 Form::Inline | Form::Log => {
                     let value = crate::format::to_usize(value);
-                    burden.log_bytes += record_bytes(mutation.key().len(), value) as u64;
+                    reserve.log_bytes += record_bytes(mutation.key().len(), value) as u64;
                 }
-                Form::Extent => burden.extent_bytes += self.geometry.block_up(value),
+                Form::Extent => reserve.extent_bytes += self.geometry.block_up(value),
             }
         }
-        burden
+        reserve
     }
 
     /// Takes the write: positions, log records, extents, index.

@@ -1,8 +1,8 @@
-//! Closing in good order: everything durable, and a superblock that says so, with a checkpoint where replay would be long.
+//! A clean close: everything durable, and a superblock that says so, with a checkpoint where replay would be long.
 
 use crate::api::error::Error;
 use crate::api::port::{Reply, RequestId};
-use crate::checkpoint::superblocks::restate;
+use crate::checkpoint::superblocks::republish;
 use crate::checkpoint::write::{checkpoint, log_durable};
 use crate::core::{Core, Phase};
 use crate::mutant::{Mutant, mutant};
@@ -48,5 +48,5 @@ async fn finish(handle: &Handle) -> Result<(), Error> {
         handle.with(|core| core.maintenance.checkpointing = true);
         checkpoint(handle.clone()).await;
     }
-    restate(handle).await
+    republish(handle).await
 }

@@ -1,15 +1,15 @@
-//! When checkpoints, cleaning and growth are due. How much space each may take is in `segments/space.rs`.
+//! When checkpoints, garbage collection and growth are due. How much space each may take is in `segments/space.rs`.
 
 use crate::api::port::Nanos;
 use crate::checkpoint::write::checkpoint;
 use crate::core::{Core, Phase};
-use crate::gc::collect::clean;
-use crate::gc::release::restate_released;
+use crate::gc::collect::collect_garbage;
+use crate::gc::log_free::republish_log_freed;
 use crate::gc::state::FUTILE_ROUNDS_MAX;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 use crate::segments::grow::grow;
-use crate::segments::unproven::Burden;
+use crate::segments::unproven::RecoveryReserve;
 
 /// Work that has given way goes on after this time if nobody has called.
 const RESUME_NS: Nanos = 50_000;
@@ -30,8 +30,8 @@ impl Core {
         on
     }
 
-    /// Growing is for live data that comes near to what the present size can hold, and for when rounds of cleaning gained nothing. Everything
-    /// else is what cleaning is for: a file that grew instead would never shrink.
+    /// Growing is for live data that comes near to what the present size can hold, and for when rounds of garbage collection gained nothing. Everything
+    /// else is what garbage collection is for: a file that grew instead would never shrink.
     fn should_grow(&self, shortage: u64) -> bool {
         let now = u64::from(self.segments.count());
         let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
@@ -42,7 +42,7 @@ impl Core {
         }
         let options = &self.settings.options;
         let percent = options.grow_percent.min(options.usable_percent);
-        let fits = self.live_bytes_in(now, self.index.pages_bytes(), Burden::default());
+        let fits = self.live_bytes_in(now, self.index.pages_bytes(), RecoveryReserve::default());
         self.maintenance.asked.futile_rounds >= FUTILE_ROUNDS_MAX / 2
             || fits.is_none_or(|max| live > max / options.usable_percent * percent)
     }
@@ -52,14 +52,14 @@ impl Core {
         if self.phase != Phase::Running || self.poisoned.is_some() {
             return;
         }
-        self.release();
+        self.log_free();
         let shortage = self.shortage();
         if !self.maintenance.growing && self.should_grow(shortage) {
             self.maintenance.growing = true;
             self.activity += 1;
             executor.spawn(grow(handle.clone()));
         }
-        let shortage = match self.maintenance.rests(self.stats.user_bytes) {
+        let shortage = match self.maintenance.gc_idle(self.stats.user_bytes) {
             true => 0,
             false => shortage,
         };
@@ -72,34 +72,34 @@ impl Core {
             .max(2 * self.maintenance.checkpoint_size);
         let stalled = self.maintenance.stalled;
         // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
-        let releases = !self.maintenance.leaving.is_empty();
+        let log_frees = !self.maintenance.leaving.is_empty();
         let mut due = !checkpointing && since >= threshold;
         if !due && shortage > 0 && !self.maintenance.growing {
             let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
             due = reclaimable >= worth
                 || (self.is_pressed() && reclaimable >= worth.div_ceil(2))
-                || (reclaimable > 0 && stalled && !releases)
-                || self.maintenance.release_stuck;
+                || (reclaimable > 0 && stalled && !log_frees)
+                || self.maintenance.log_free_stuck;
             let maintenance = &self.maintenance;
-            let idle = !maintenance.cleaning && !maintenance.clean_futile;
-            if !due && idle && !self.cleaned_enough() {
-                self.maintenance.cleaning = true;
-                self.maintenance.cleaned_bytes = 0;
-                self.maintenance.clean_began_at = self.log.written_bytes;
+            let idle = !maintenance.collecting && !maintenance.gc_futile;
+            if !due && idle && !self.collected_enough() {
+                self.maintenance.collecting = true;
+                self.maintenance.gc_bytes = 0;
+                self.maintenance.gc_began_at = self.log.written_bytes;
                 self.activity += 1;
-                executor.spawn(clean(handle.clone()));
+                executor.spawn(collect_garbage(handle.clone()));
             }
             // Even with nothing to free: a new checkpoint may be smaller than the old one.
-            due |= self.maintenance.clean_futile && !releases && (reclaimable > 0 || stalled);
+            due |= self.maintenance.gc_futile && !log_frees && (reclaimable > 0 || stalled);
         }
         if due && !checkpointing {
             self.maintenance.checkpointing = true;
-            self.maintenance.release_stuck = false;
+            self.maintenance.log_free_stuck = false;
             self.activity += 1;
             executor.spawn(checkpoint(handle.clone()));
-        } else if !checkpointing && shortage > 0 && self.released_would_last() {
-            self.begin_restating();
-            executor.spawn(restate_released(handle.clone()));
+        } else if !checkpointing && shortage > 0 && self.log_freed_would_last() {
+            self.begin_republishing();
+            executor.spawn(republish_log_freed(handle.clone()));
         }
     }
 }

@@ -25,7 +25,7 @@ impl Core {
         }
     }
 
-    /// A client that waits for the buffer goes before what cleaning would fill it with.
+    /// A client that waits for the buffer goes before what garbage collection would fill it with.
     pub(crate) fn serve_first(&mut self) {
         if self.maintenance.buffer_awaited > 0 && self.phase == Phase::Running {
             self.serve_queue();
@@ -36,7 +36,7 @@ impl Core {
     pub(crate) fn serve_queue(&mut self) {
         let awaited = std::mem::take(&mut self.maintenance.buffer_awaited);
         self.serve_waiting();
-        // Cleaning that gave way to it may go on.
+        // Garbage collection that gave way to it may go on.
         self.activity += u64::from(awaited > 0 && self.maintenance.buffer_awaited == 0);
     }
 
@@ -54,12 +54,12 @@ impl Core {
                     mutations,
                     durability,
                 } => {
-                    let lent: Vec<Mutation<'_>> =
-                        mutations.iter().map(OwnedMutation::lend).collect();
+                    let borrowed: Vec<Mutation<'_>> =
+                        mutations.iter().map(OwnedMutation::borrow).collect();
                     self.serve(
                         id,
                         &Request::Write {
-                            mutations: &lent,
+                            mutations: &borrowed,
                             durability: *durability,
                         },
                     )
@@ -102,7 +102,7 @@ impl Core {
             match verdict {
                 Verdict::Taken => self.maintenance.note_progress(),
                 Verdict::Refused(status, message) => self.fail(id, status, message),
-                Verdict::Stall if self.maintenance.is_hopeless() => {
+                Verdict::Stall if self.maintenance.reclaim_exhausted() => {
                     self.maintenance.note_progress();
                     self.fail(id, Status::NoSpace, "no space could be reclaimed");
                 }

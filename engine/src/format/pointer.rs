@@ -58,7 +58,7 @@ impl Pointer {
         out
     }
 
-    /// The longest pointer that a write may make: a quarter of a frame. Cleaning may let it grow to twice that.
+    /// The longest pointer that a write may make: a quarter of a frame. Garbage collection may let it grow to twice that.
     pub(crate) fn bytes_max(geometry: &Geometry) -> usize {
         let body = super::to_usize(geometry.payload_bytes()) - FRAME_HEADER_BYTES;
         POINTER_BYTES_MAX.min(body / 4)

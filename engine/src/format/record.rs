@@ -11,7 +11,7 @@
 //! | 24 | | key, value |
 //!
 //! A release gives a segment of the log back: its key is the segment's number, big-endian, its value the physical one, little-endian, its sequence number
-//! zero. See `release.rs`.
+//! zero. See `log_free.rs`.
 //!
 //! A relocation carries the sequence number of the version it moves, and applies in replay only if that version is still
 //! the key's newest: a sequence number names one version for ever, so this is the same as comparing positions, and
@@ -37,7 +37,7 @@ pub(crate) enum RecordKind {
     PutExtent = 3,
     MoveValue = 4,
     MoveExtent = 5,
-    Release = 6,
+    FreeSegment = 6,
 }
 
 impl RecordKind {
@@ -48,7 +48,7 @@ impl RecordKind {
             3 => RecordKind::PutExtent,
             4 => RecordKind::MoveValue,
             5 => RecordKind::MoveExtent,
-            6 => RecordKind::Release,
+            6 => RecordKind::FreeSegment,
             _ => return None,
         })
     }

@@ -1,15 +1,15 @@
-//! Cleaning: what still lives in the emptiest segments is appended to the log again (or, chunks, written to other
+//! Garbage collection: what is still live in the emptiest segments is appended to the log again (or, chunks, written to other
 //! extents), so that the next checkpoint can free them.
 //!
-//! How survivors are found and moved is in `live_records.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
+//! How live records are found and moved is in `live_records.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
 //! only snapshots hold.
 //!
 //! Invariants:
-//! - a survivor moves only after its bytes were verified against the reference in the index: damage is never given a new,
+//! - a live record moves only after its bytes were verified against the reference in the index: damage is never given a new,
 //!   valid checksum; a segment in which damage is met is left as it is, and reported;
 //! - moving is conditional at both ends: here the index must still point to the old place at the very moment of appending, and
 //!   in replay the version must still be the key's newest, so a move never overwrites anything newer;
-//! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it lives.
+//! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it is live.
 
 use std::iter::Peekable;
 
@@ -27,7 +27,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
-/// What cleaning may move before anyone has written anything.
+/// What garbage collection may move before anyone has written anything.
 const PACE_BURST_BYTES: u64 = 128 << 10;
 
 /// How far a step came.
@@ -42,11 +42,11 @@ enum Moved {
 }
 
 /// Empties segments until there is enough for a checkpoint to free.
-pub(crate) async fn clean(handle: Handle) {
+pub(crate) async fn collect_garbage(handle: Handle) {
     let mut futile = false;
     while let Some(victim) = handle.with(|core| {
-        // What cleaning moves, it may have to move again: without an end to that, it would go on for ever.
-        let enough = core.cleaned_enough() || core.maintenance.rests(core.stats.user_bytes);
+        // What garbage collection moves, it may have to move again: without an end to that, it would go on for ever.
+        let enough = core.collected_enough() || core.maintenance.gc_idle(core.stats.user_bytes);
         match enough {
             true => None,
             false => core.choose_victim(),
@@ -57,7 +57,7 @@ pub(crate) async fn clean(handle: Handle) {
             core.segments.get(victim).used_as
         });
         let result = match used_as {
-            Use::Log => clean_log(&handle, victim).await,
+            Use::Log => collect_log(&handle, victim).await,
             _ => move_chunks(&handle, victim).await,
         };
         handle.with(|core| {
@@ -69,7 +69,7 @@ pub(crate) async fn clean(handle: Handle) {
                 if mutant(Mutant::VictimFreedAtOnce) {
                     core.segments.free(victim);
                 }
-                core.stats.cleaned_segments += 1;
+                core.stats.collected_segments += 1;
                 core.activity += 1;
             }),
             Err(Stop::Damaged(corruption)) => handle.with(|core| {
@@ -84,23 +84,24 @@ pub(crate) async fn clean(handle: Handle) {
                 break;
             }
             Err(Stop::Failed(error)) => {
-                handle
-                    .with(|core| core.log_line(Level::Error, format!("cleaning stopped: {error}")));
+                handle.with(|core| {
+                    core.log_line(Level::Error, format!("garbage collection stopped: {error}"))
+                });
                 futile = true;
                 break;
             }
         }
     }
     handle.with(|core| {
-        core.maintenance.cleaning = false;
-        core.maintenance.clean_futile = futile || !core.cleaned_enough();
+        core.maintenance.collecting = false;
+        core.maintenance.gc_futile = futile || !core.collected_enough();
         core.activity += 1;
     });
 }
 
 impl Core {
     /// Whether what is dead by now gives the clients their ease, or a checkpoint something to free.
-    pub(crate) fn cleaned_enough(&self) -> bool {
+    pub(crate) fn collected_enough(&self) -> bool {
         self.shortage() <= self.coming_free() || self.reclaimable() >= self.worth_a_checkpoint()
     }
 
@@ -132,7 +133,7 @@ impl Core {
             .map(|(physical, _)| physical)
     }
 
-    /// Whether cleaning may append so much now: `None` to wait.
+    /// Whether garbage collection may append so much now: `None` to wait.
     pub(crate) fn may_move(&self, record: usize, segments: u64) -> Option<Result<(), Stop>> {
         if let Err(error) = self.unpoisoned() {
             return Some(Err(error.into()));
@@ -141,14 +142,14 @@ impl Core {
             return Some(Err(Stop::NoRoom));
         }
         let wanted = segments + u64::from(self.log.needs_segment(record));
-        if wanted > 0 && !self.leaves_free(self.cleaner_floor(), wanted) {
+        if wanted > 0 && !self.leaves_free(self.gc_floor(), wanted) {
             return Some(Err(Stop::NoRoom));
         }
         let (volatile, buffer) = (
             self.log.volatile_bytes,
             self.settings.options.write_buffer_bytes,
         );
-        // Cleaning would fill what a flush has emptied, and a client with much to write wait for ever.
+        // Garbage collection would fill what a flush has emptied, and a client with much to write wait for ever.
         let awaited = self.maintenance.buffer_awaited;
         if awaited > 0 && volatile + awaited > buffer {
             return None;
@@ -157,21 +158,20 @@ impl Core {
         if !waiting && volatile > buffer / 4 * 3 {
             return None;
         }
-        let written = self.log.written_bytes - self.maintenance.clean_began_at;
-        let by_clients = written.saturating_sub(self.maintenance.cleaned_bytes);
+        let written = self.log.written_bytes - self.maintenance.gc_began_at;
+        let by_clients = written.saturating_sub(self.maintenance.gc_bytes);
         let pace = if !self.leaves_free(self.user_floor(), 1) {
             8
         } else {
             2
         };
-        let allowed =
-            waiting || self.maintenance.cleaned_bytes <= pace * by_clients + PACE_BURST_BYTES;
+        let allowed = waiting || self.maintenance.gc_bytes <= pace * by_clients + PACE_BURST_BYTES;
         allowed.then_some(Ok(()))
     }
 
     pub(crate) fn note_moved(&mut self, bytes: u64) {
         self.stats.relocated_bytes += bytes;
-        self.maintenance.cleaned_bytes += bytes;
+        self.maintenance.gc_bytes += bytes;
         if self.log.volatile_bytes > self.settings.options.write_buffer_bytes / 2 {
             self.group.force = true;
         }
@@ -260,8 +260,8 @@ impl Core {
     }
 }
 
-/// Moves what lives in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
-async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
+/// Moves what is live in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
+async fn collect_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     // What that mutant moves is dead, and only a walk meets it.
     let only_walks = mutant(Mutant::MoveOverwritesNewer);
     if !only_walks && move_cached(handle, victim).await? {
@@ -282,7 +282,7 @@ async fn clean_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     nothing_left(handle, victim, device)
 }
 
-/// Moves what lives in a log segment by walking its frames, as far as there is anything.
+/// Moves what is live in a log segment by walking its frames, as far as there is anything.
 async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), Stop> {
     let (geometry, id) = handle.with(|core| (core.geometry, core.id));
     let logical = handle.with(|core| core.segments.get(victim).logical);

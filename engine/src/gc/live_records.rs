@@ -1,15 +1,15 @@
-//! Survivors of a log segment, as the index knows them: which of its entries lie in a segment is kept for each (`Segments::residents`), so what is dead costs
+//! Live records of a log segment, as the index knows them: which of its entries lie in a segment is kept for each (`Segments::residents`), so what is dead costs
 //! one look and no look-up by key.
 //!
 //! Memory is asked first, since a segment that is not read takes no time of the device, and commits wait behind each read. The values are in the engine's own
 //! cache, or in one that its driver has told it of ([`CachedValues`](crate::CachedValues)).
 //!
-//! While commits go on, survivors piggyback on their frames: a frame ends with a block, and what fits before that end costs no write at all.
+//! While commits go on, live records piggyback on their frames: a frame ends with a block, and what fits before that end costs no write at all.
 //!
 //! Invariants:
 //! - what memory holds is believed as far as what a device returns: the record that it would be, at the position where the index has it, has to have the
 //!   tag that the index has. So a value that is not the newest, or was changed in memory, is not moved;
-//! - a segment is read as soon as one survivor is not in memory, since then the others are read with it;
+//! - a segment is read as soon as one live record is not in memory, since then the others are read with it;
 //! - of what is read, every record that moves is verified by itself, and by what the index has of it. What is dead is not looked at, so damage there stops nothing.
 
 use crate::commit::state::COMMITS_PAUSE_NS;
@@ -31,7 +31,7 @@ use crate::runtime::handle::Handle;
 const RESIDENTS_PER_STEP: usize = 256;
 
 /// A newest version in the log.
-struct Survivor {
+struct LiveRecord {
     slot: Slot,
     key: Key,
     sequence: u64,
@@ -47,7 +47,7 @@ struct Found {
     bytes: u32,
 }
 
-/// What became of the next survivor.
+/// What became of the next live record.
 enum Step {
     Moved,
     /// It has to wait, and takes so much.
@@ -60,7 +60,7 @@ enum Step {
     NoneLeft,
 }
 
-/// Moves survivors until one is not in memory; true if nothing lives in the victim any more.
+/// Moves live records until one is not in memory; true if nothing is live in the victim any more.
 pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, Stop> {
     // Reading goes on beside the clients' work, and what is moved from memory takes their processors: that has to be worth it.
     let reading_is_slow = handle.with(|core| core.commits_go_on() || core.is_pressed());
@@ -82,7 +82,7 @@ pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, St
     Ok(handle.with(|core| core.segments.get(victim).live_bytes == 0))
 }
 
-/// Moves survivors by what the device has of them.
+/// Moves live records by what the device has of them.
 pub(crate) async fn move_read(
     handle: &Handle,
     victim: u32,
@@ -119,7 +119,7 @@ pub(crate) async fn move_read(
 }
 
 impl Core {
-    /// From now on commits take survivors of this victim along.
+    /// From now on commits take live records of this victim along.
     fn begin_piggyback(&mut self, victim: u32, from: usize) {
         self.maintenance.piggyback = Some(Piggyback {
             victim,
@@ -138,14 +138,14 @@ impl Core {
         None
     }
 
-    /// Adds survivors to the frame that is about to be sealed, up to the end of a block: of the last one, which would be padding otherwise, or of one behind
+    /// Adds live records to the frame that is about to be sealed, up to the end of a block: of the last one, which would be padding otherwise, or of one behind
     /// it, the further behind the scarcer space is.
-    pub(crate) fn take_survivors(&mut self) {
+    pub(crate) fn take_live_records(&mut self) {
         let Some(mut riding) = self.maintenance.piggyback.take() else {
             return;
         };
         let len = self.log.open_bytes();
-        let more = len * self.shortage() * 2 / self.comfort();
+        let more = len * self.shortage() * 2 / self.free_target();
         let limit = self.geometry.block_up(len + more.min(len));
         let fits = |log: &Log, bytes: usize| {
             log.open_bytes() + bytes as u64 <= limit && log.takes_now(bytes)
@@ -154,7 +154,7 @@ impl Core {
             match self.move_next(riding.victim, &mut riding.from, fits) {
                 Ok(Step::Moved) => {}
                 Ok(Step::Waits { .. }) => break,
-                // Whoever cleans meets an error again.
+                // Whoever collects garbage meets an error again.
                 Ok(Step::NoneLeft | Step::Missing) | Err(_) => riding.ended = true,
             }
         }
@@ -179,10 +179,10 @@ impl Core {
         from: &mut usize,
         fits: impl Fn(&Log, usize) -> bool,
     ) -> Result<Step, Stop> {
-        let Some(survivor) = self.next_survivor(victim, from) else {
+        let Some(live_record) = self.next_live_record(victim, from) else {
             return Ok(Step::NoneLeft);
         };
-        let bytes = record_bytes(survivor.key.bytes().len(), survivor.value_bytes);
+        let bytes = record_bytes(live_record.key.bytes().len(), live_record.value_bytes);
         match self.may_move(bytes, 0) {
             Some(allowed) => allowed?,
             None => return Ok(Step::Waits { bytes }),
@@ -190,7 +190,7 @@ impl Core {
         if !fits(&self.log, bytes) {
             return Ok(Step::Waits { bytes });
         }
-        if !self.move_survivor(&survivor) {
+        if !self.move_live_record(&live_record) {
             return Ok(Step::Missing);
         }
         self.stats.relocated_from_cache_bytes += bytes as u64;
@@ -257,17 +257,17 @@ impl Core {
     }
 
     /// The next resident that still lies in its segment.
-    fn next_survivor(&self, victim: u32, from: &mut usize) -> Option<Survivor> {
+    fn next_live_record(&self, victim: u32, from: &mut usize) -> Option<LiveRecord> {
         let logical = self.segments.get(victim).logical;
         let residents = self.segments.residents(victim);
-        let survivor = |slot: &Slot| {
+        let live_record = |slot: &Slot| {
             let (key, version) = self.index.entry(*slot)?;
             match version.place {
                 Place::Log {
                     lsn,
                     value_bytes,
                     tag,
-                } if self.geometry.logical(lsn) == logical => Some(Survivor {
+                } if self.geometry.logical(lsn) == logical => Some(LiveRecord {
                     slot: *slot,
                     key: key.clone(),
                     sequence: version.sequence,
@@ -279,7 +279,7 @@ impl Core {
             }
         };
         while let Some(slot) = residents.get(*from) {
-            if let Some(found) = survivor(slot) {
+            if let Some(found) = live_record(slot) {
                 return Some(found);
             }
             *from += 1;
@@ -288,7 +288,7 @@ impl Core {
     }
 
     /// Appends it anew, if its value is in memory.
-    fn move_survivor(&mut self, it: &Survivor) -> bool {
+    fn move_live_record(&mut self, it: &LiveRecord) -> bool {
         if let Some(value) = self.cache.peek(it.lsn) {
             let lsn = self.move_if_right(it, &value);
             if let Some(lsn) = lsn {
@@ -300,14 +300,14 @@ impl Core {
             return false;
         };
         let mut moved = false;
-        values.lend(it.key.bytes(), &mut |value| {
+        values.with_value(it.key.bytes(), &mut |value| {
             moved = self.move_if_right(it, value).is_some();
         });
         moved
     }
 
     /// Returns the position that it has now.
-    fn move_if_right(&mut self, it: &Survivor, value: &[u8]) -> Option<u64> {
+    fn move_if_right(&mut self, it: &LiveRecord, value: &[u8]) -> Option<u64> {
         let (key, at) = (it.key.bytes(), (it.lsn, it.tag));
         let scratch = &mut self.scratch;
         let right = value.len() == it.value_bytes

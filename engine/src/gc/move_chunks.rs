@@ -1,5 +1,5 @@
-//! Cleaning of segments that hold large values: the chunks that live are written elsewhere, and then pointed to. See `collect.rs` for what holds of
-//! cleaning.
+//! Garbage collection of segments that hold large values: the chunks that live are written elsewhere, and then pointed to. See `collect.rs` for what holds of
+//! garbage collection.
 
 use std::sync::Arc;
 
@@ -145,16 +145,15 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
         }));
         pieces.push((piece, data));
     }
-    handle.settle(writes).await?;
+    handle.await_writes(writes).await?;
     if !through && handle.with(|core| core.write_through()) {
         // The commits do not flush any more: what was written without write-through has to be flushed here.
         handle.flush().await?;
     }
     handle.with(|core| {
         core.unpoisoned()?;
-        // Commits may have filled the segment meanwhile, and what is left free is not for cleaning.
-        if core.log.needs_segment(MOVED_POINTER_BYTES) && !core.leaves_free(core.cleaner_floor(), 1)
-        {
+        // Commits may have filled the segment meanwhile, and what is left free is not for garbage collection.
+        if core.log.needs_segment(MOVED_POINTER_BYTES) && !core.leaves_free(core.gc_floor(), 1) {
             return Err(Stop::NoRoom);
         }
         // The value may have been overwritten meanwhile: then the new chunks just stay dead.

@@ -1,4 +1,4 @@
-//! What is known of checkpoints, cleaning and growth: which of them is under way, what they have gained, and who waits for space. When they are due is in
+//! What is known of checkpoints, garbage collection and growth: which of them is under way, what they have gained, and who waits for space. When they are due is in
 //! `engine/schedule.rs`.
 
 use std::cell::Cell;
@@ -17,14 +17,14 @@ pub(crate) struct Maintenance {
     pub(crate) dead: Cell<((u64, u64, u64), u64)>,
     /// Segments that the checkpoint under way will free, beside the pages of the one before.
     pub(crate) freeing: u64,
-    pub(crate) cleaning: bool,
+    pub(crate) collecting: bool,
     pub(crate) piggyback: Option<Piggyback>,
-    /// Released segments whose records are not proven, in the order of these.
+    /// Segments freed through the log whose records are not proven, in the order of these.
     pub(crate) leaving: VecDeque<Leaving>,
     /// Where the next record was to stand when the checkpoint under way began; without bound where only the superblock is written.
     pub(crate) began_at_lsn: u64,
     /// There is no room for what would give dead segments back, so a checkpoint has to.
-    pub(crate) release_stuck: bool,
+    pub(crate) log_free_stuck: bool,
     /// Changes of segments up to which everything that could be released was.
     pub(crate) looked_at: u64,
     pub(crate) growing: bool,
@@ -38,19 +38,19 @@ pub(crate) struct Maintenance {
     /// How many segments it asks for.
     pub(crate) stalled_for: u64,
     /// How many more an opening would take with it.
-    pub(crate) stalled_evacuation: u64,
+    pub(crate) stalled_tail_rewrite: u64,
     /// What checkpoints gained since it began to wait.
     pub(crate) asked: Gain,
-    /// What they gained since clients had written so many bytes. On a device that is fuller than what is wished for, cleaning would go on for ever.
+    /// What they gained since clients had written so many bytes. On a device that is fuller than what is wished for, garbage collection would go on for ever.
     pub(crate) unasked: (u64, Gain),
-    /// Cleaning cannot go on before the next checkpoint: nothing to gain, or no room to move anything to.
-    pub(crate) clean_futile: bool,
+    /// Garbage collection cannot go on before the next checkpoint: nothing to gain, or no room to move anything to.
+    pub(crate) gc_futile: bool,
     /// Log position at which the last checkpoint began, in bytes written.
     pub(crate) checkpointed_at: u64,
     pub(crate) checkpoint_size: u64,
-    /// Bytes that cleaning moved and that the log took since cleaning began.
-    pub(crate) cleaned_bytes: u64,
-    pub(crate) clean_began_at: u64,
+    /// Bytes that garbage collection moved and that the log took since garbage collection began.
+    pub(crate) gc_bytes: u64,
+    pub(crate) gc_began_at: u64,
 }
 
 /// What a sequence of checkpoints gained.
@@ -82,7 +82,7 @@ impl Maintenance {
     pub(crate) fn note_progress(&mut self) {
         self.stalled = false;
         self.stalled_for = 0;
-        self.stalled_evacuation = 0;
+        self.stalled_tail_rewrite = 0;
         self.asked = Gain::default();
     }
 
@@ -93,7 +93,7 @@ impl Maintenance {
 
     /// A checkpoint has been published, after which so many segments are free, and clients have written so many bytes.
     pub(crate) fn note_round(&mut self, free: u64, user_bytes: u64) {
-        self.clean_futile = false;
+        self.gc_futile = false;
         if self.unasked.0 != user_bytes {
             self.unasked = (user_bytes, Gain::default());
         }
@@ -107,18 +107,18 @@ impl Maintenance {
         self.stalled
     }
 
-    pub(crate) fn is_hopeless(&self) -> bool {
+    pub(crate) fn reclaim_exhausted(&self) -> bool {
         self.asked.is_futile()
     }
 
     /// Nobody waits for space, and making it has gained nothing since clients last changed anything.
-    pub(crate) fn rests(&self, user_bytes: u64) -> bool {
+    pub(crate) fn gc_idle(&self, user_bytes: u64) -> bool {
         let (changed_at, gain) = &self.unasked;
         gain.is_futile() && !self.stalled && *changed_at == user_bytes
     }
 }
 
-/// A victim whose survivors go with the commits.
+/// A victim whose live records go with the commits.
 #[derive(Debug)]
 pub(crate) struct Piggyback {
     pub(super) victim: u32,
@@ -128,7 +128,7 @@ pub(crate) struct Piggyback {
     pub(super) ended: bool,
 }
 
-/// A released segment that waits for its record to be proven.
+/// A segment freed through the log that waits for its record to be proven.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Leaving {
     /// Position of the record.

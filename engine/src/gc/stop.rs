@@ -1,4 +1,4 @@
-//! Why cleaning stops, and what all its ways share.
+//! Why garbage collection stops, and what all its ways share.
 
 use crate::api::error::Error;
 use crate::format::damage::{Corruption, Mismatch};

@@ -1,4 +1,4 @@
-//! What cleaning reads of a victim: a window of the segment, which moves on as it is gone through.
+//! What garbage collection reads of a victim: a window of the segment, which moves on as it is gone through.
 
 use crate::api::buffer::IoBuf;
 use crate::api::error::Error;

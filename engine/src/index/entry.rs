@@ -28,7 +28,7 @@ const _: () = assert!(INLINE_BYTES_ALWAYS == (LSN_BYTES_USUAL + 1 + TAG_BYTES) a
 
 const TAG_BYTES: usize = 4;
 
-/// Numbers count as if they were as long as those of a database that has been written to for years: what lives must not grow by growing older.
+/// Numbers count as if they were as long as those of a database that has been written to for years: what is live must not grow by growing older.
 const SEQUENCE_BYTES_USUAL: usize = 6;
 const LSN_BYTES_USUAL: usize = 7;
 

@@ -108,7 +108,7 @@ pub(crate) struct Log {
     frame_bytes: u64,
     pub(crate) epoch: u64,
     /// Where this epoch starts, until its first frame stands there. What lies there may be a whole frame that recovery cut off
-    /// (its extents were missing, or it held no commit and was not proven): were the epoch's first frame to go elsewhere, that one would come back to life.
+    /// (its extents were missing, or it held no commit and was not proven): were the epoch's first frame to go elsewhere, that one would be valid again.
     fence: Option<u64>,
     /// Where the next frame goes when none is open; at a segment's start, that segment has yet to be entered.
     tail: u64,
@@ -319,16 +319,16 @@ impl Log {
         let end = open.len + bytes;
         if end > open.buffer.len() {
             let room = self.geometry.segment_bytes - self.geometry.within(open.start);
-            let wished = self
+            let wanted = self
                 .geometry
                 .block_up(end as u64)
                 .max(2 * open.buffer.len() as u64)
                 .min(room);
-            let wished = to_usize(wished);
-            if open.buffer.capacity() >= wished {
-                open.buffer.set_len(wished);
+            let wanted = to_usize(wanted);
+            if open.buffer.capacity() >= wanted {
+                open.buffer.set_len(wanted);
             } else {
-                let mut larger = self.pool.take(wished);
+                let mut larger = self.pool.take(wanted);
                 larger[..open.len].copy_from_slice(&open.buffer[..open.len]);
                 self.pool.give(std::mem::replace(&mut open.buffer, larger));
             }

@@ -199,7 +199,7 @@ impl Core {
         self.reads.values.insert(read, value);
     }
 
-    /// A chunk that is not durable yet is taken from memory: cleaning may have moved a part of a value.
+    /// A chunk that is not durable yet is taken from memory: garbage collection may have moved a part of a value.
     fn copy_from_memory(&self, value: &mut ValueRead, part: usize) -> bool {
         let Source::Chunks {
             pointer,

@@ -17,7 +17,7 @@ use crate::format::{HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
 use crate::log::tail::first_tail;
 use crate::runtime::handle::Handle;
 
-/// Fewer do not leave room for data beside log, cleaning and checkpoints.
+/// Fewer do not leave room for data beside log, garbage collection and checkpoints.
 const SEGMENTS_MIN: u32 = 12;
 /// So many segments are looked at before a device counts as blank.
 const SEGMENTS_PROBED: u32 = 16;

@@ -3,14 +3,14 @@
 //! 1. Choose the superblock: of the valid copies the highest generation.
 //! 2. Load the checkpoint it refers to.
 //! 3. Replay the log from there (`replay.rs`), which finds the tail, or damage.
-//! 4. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`evacuate.rs`).
+//! 4. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`rewrite_tail.rs`).
 //! 5. Make a new epoch durable. Only then append.
 //!
 //! Invariants: recovery overwrites nothing that the superblock before refers to or leads to, so a crash in it changes nothing
 //! that was acknowledged; running it twice gives the same state; a damaged device is refused and left as it is.
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::api::port::{Level, Reply};
 use crate::checkpoint::superblocks::{Choice, choose_superblock, half_of, publish};
 use crate::checkpoint::tree::{Claimed, read_tree};
@@ -29,8 +29,8 @@ use crate::log::append::Log;
 use crate::log::tail::{Tail, first_tail};
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::create::create;
-use crate::recovery::evacuate::evacuate;
 use crate::recovery::replay::{Recovered, replay};
+use crate::recovery::rewrite_tail::rewrite_tail;
 use crate::runtime::handle::Handle;
 use crate::segments::extent::claim_extents;
 use crate::segments::extent_state::Extents;
@@ -50,11 +50,11 @@ pub(crate) async fn open(handle: Handle) {
             Err(error) => {
                 core.phase = Phase::Closed;
                 match &error {
-                    Error::Corruption(_) => core.mark(Mark::RefusedDamaged),
+                    Error::Corruption(_) => core.reached(CoveragePoint::RefusedDamaged),
                     Error::Unreadable(_) | Error::Disk(_) | Error::Poisoned(_) => {
-                        core.mark(Mark::RefusedDevice)
+                        core.reached(CoveragePoint::RefusedDevice)
                     }
-                    Error::NoSpace(_) => core.mark(Mark::RefusedNoSpace),
+                    Error::NoSpace(_) => core.reached(CoveragePoint::RefusedNoSpace),
                     Error::Invalid(_) => {}
                 }
                 core.log_line(
@@ -68,26 +68,26 @@ pub(crate) async fn open(handle: Handle) {
 }
 
 async fn recover(handle: &Handle) -> Result<(), Error> {
-    let (superblock, settled, created) = match choose_superblock(handle).await? {
+    let (superblock, proven, created) = match choose_superblock(handle).await? {
         Choice::Found {
             superblock,
             first_half,
-            settled,
+            proven,
         } => {
             handle.with(|core| {
                 core.first_half = first_half;
                 adopt(core, &superblock)
             })?;
-            (superblock, settled, false)
+            (superblock, proven, false)
         }
         Choice::None { garbage } => {
             // What an interrupted creation left is overwritten first: the other half is blank, and stays so meanwhile.
             handle.with(|core| {
                 core.first_half = garbage.first().map_or(0, |copy| half_of(*copy));
-                core.mark(if garbage.is_empty() {
-                    Mark::Created
+                core.reached(if garbage.is_empty() {
+                    CoveragePoint::Created
                 } else {
-                    Mark::CreatedAgain
+                    CoveragePoint::CreatedAgain
                 });
             });
             (create(handle, &garbage).await?, true, true)
@@ -107,10 +107,10 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
     handle.with(|core| {
         core.stats.cut_tail = recovered.cut;
         if recovered.cut {
-            core.mark(Mark::ReplayTornTail);
+            core.reached(CoveragePoint::ReplayTornTail);
         }
         if core.stats.replayed_frames > 0 {
-            core.mark(Mark::ReplayFrames);
+            core.reached(CoveragePoint::ReplayFrames);
         }
     });
     grow_anew(handle, superblock.segment_count).await?;
@@ -121,18 +121,18 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
     if recovered.unproven.is_empty() {
         let next = handle.with(|core| go_on(core, &superblock, &recovered))?;
         publish(handle, next).await?;
-        handle.with(|core| core.mark(Mark::EpochMade));
+        handle.with(|core| core.reached(CoveragePoint::EpochMade));
     } else {
-        let superblock = if settled || mutant(Mutant::HalfPublishedTrusted) {
+        let superblock = if proven || mutant(Mutant::HalfPublishedTrusted) {
             superblock
         } else {
-            settle(handle, superblock).await?
+            publish_again(handle, superblock).await?
         };
-        evacuate(handle, &superblock, &recovered).await?;
+        rewrite_tail(handle, &superblock, &recovered).await?;
     }
     handle.with(|core| {
         core.through_is_faster = core.through_measured_faster;
-        core.segments.use_released();
+        core.segments.use_log_freed();
         let keys = core.index.len();
         core.log_line(
             Level::Info,
@@ -145,7 +145,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
     Ok(())
 }
 
-/// Restores what the superblock leads to, in the room that there is. An incarnation keeps back what a recovery by its own options takes. If values that
+/// Restores what the superblock leads to, in the room that there is. A process run keeps back what a recovery by its own options takes. If values that
 /// it had in the log are put into the index by those of this one, or the other way round, that may not be enough. Then all values stay in the log but
 /// those that take no more of the index than their places.
 async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
@@ -166,7 +166,7 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
     restore(handle, superblock).await
 }
 
-/// Loads the checkpoint, replays the log, and counts what lives.
+/// Loads the checkpoint, replays the log, and counts what is live.
 async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     handle.with(|core| start_anew(core, superblock));
     load_checkpoint(handle, superblock).await?;
@@ -188,14 +188,14 @@ fn start_anew(core: &mut Core, superblock: &Superblock) {
 }
 
 /// Publishes what is chosen once more, so that nothing older can be chosen from now on.
-async fn settle(handle: &Handle, superblock: Superblock) -> Result<Superblock, Error> {
-    let settled = Superblock {
+async fn publish_again(handle: &Handle, superblock: Superblock) -> Result<Superblock, Error> {
+    let proven = Superblock {
         generation: superblock.generation + 1,
         ..superblock
     };
-    publish(handle, settled).await?;
-    handle.with(|core| core.mark(Mark::SuperblockSettled));
-    Ok(settled)
+    publish(handle, proven).await?;
+    handle.with(|core| core.reached(CoveragePoint::SuperblockPublishedAgain));
+    Ok(proven)
 }
 
 /// Takes identity and layout from the superblock, if they fit the device.
@@ -231,7 +231,7 @@ fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
 /// Loads the table of log segments and the index.
 async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
     if superblock.index_root != PageRef::NONE {
-        handle.with(|core| core.mark(Mark::CheckpointRead));
+        handle.with(|core| core.reached(CoveragePoint::CheckpointRead));
     }
     let mut claimed = Claimed::default();
     let first = handle.with(|core| core.geometry.logical(superblock.replay.lsn));
@@ -286,7 +286,7 @@ fn bad_table(found: u64) -> Mismatch {
     }
 }
 
-/// Everything is known: counts what lives where.
+/// Everything is known: counts what is live where.
 fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
     let versions: Vec<(Box<[u8]>, Version)> = core
         .index

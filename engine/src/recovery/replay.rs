@@ -8,13 +8,13 @@
 //! - **damage**: the superblock, a frame of the chain, or any frame or segment header of the current epoch there or further on
 //!   states a durable position beyond the end of the chain. The database is refused.
 //!
-//! Frames that nothing states as durable are held back until something does, or until the chain has ended; `settle.rs` then
+//! Frames that nothing states as durable are held back until something does, or until the chain has ended; `resolve_tail.rs` then
 //! says what becomes of them.
 
 use std::collections::VecDeque;
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::format::checksum::Identity;
 use crate::format::damage::{Corruption, Mismatch};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
@@ -99,24 +99,25 @@ impl Replay<'_> {
         if self.durable > self.tail.previous_end {
             return Err(damage.into());
         }
-        let evidence = if mutant(Mutant::GapIsTheEnd) {
+        let durability_record = if mutant(Mutant::GapIsTheEnd) {
             None
         } else {
-            self.evidence_beyond(at).await?
+            self.durability_record_beyond(at).await?
         };
-        if evidence.is_some_and(|durable| durable > self.tail.previous_end) {
+        if durability_record.is_some_and(|durable| durable > self.tail.previous_end) {
             return Err(damage.into());
         }
-        self.durable = self.durable.max(evidence.unwrap_or(0));
-        if evidence.is_some() {
+        self.durable = self.durable.max(durability_record.unwrap_or(0));
+        if durability_record.is_some() {
             self.handle
-                .with(|core| core.mark(Mark::ReplayStrayEvidence));
+                .with(|core| core.reached(CoveragePoint::ReplayStrayDurabilityRecord));
         }
         if let Some(unentered) = self.unentered.take() {
             self.tail = unentered;
-            self.handle.with(|core| core.mark(Mark::ReplayEmptySegment));
+            self.handle
+                .with(|core| core.reached(CoveragePoint::ReplayEmptySegment));
         }
-        let (unproven, cut_extents) = self.settle().await?;
+        let (unproven, cut_extents) = self.resolve_tail().await?;
         let from = self.geometry.logical(self.tail.lsn.saturating_sub(1)) + 1;
         self.handle.with(|core| core.segments.cut_log(from));
         let torn = mismatch.found != 0 && mismatch.what != "segment number";
@@ -242,7 +243,8 @@ impl Replay<'_> {
         if missing.is_some() {
             self.tail.lsn = before;
         } else {
-            self.handle.with(|core| core.mark(Mark::ReplayLink));
+            self.handle
+                .with(|core| core.reached(CoveragePoint::ReplayLink));
         }
         Ok(missing)
     }

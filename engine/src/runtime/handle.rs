@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::api::port::{DiskOp, IoResult};
 use crate::core::Core;
 use crate::mutant::{Mutant, mutant};
@@ -55,7 +55,7 @@ impl Handle {
     pub(crate) async fn read_retry(&self, offset: u64, len: u64) -> Result<IoBuf, Error> {
         let result = match self.read(offset, len).await {
             Err(_) => {
-                self.with(|core| core.mark(Mark::ReadRetried));
+                self.with(|core| core.reached(CoveragePoint::ReadRetried));
                 self.read(offset, len).await
             }
             ok => ok,
@@ -100,7 +100,7 @@ impl Handle {
     }
 
     /// Waits for the end of all these writes. An error poisons.
-    pub(crate) async fn settle(&self, writes: Vec<Io>) -> Result<(), Error> {
+    pub(crate) async fn await_writes(&self, writes: Vec<Io>) -> Result<(), Error> {
         let mut results = Vec::with_capacity(writes.len());
         for write in writes {
             results.push(write.await);

@@ -21,7 +21,7 @@ pub(crate) struct OwnedMutation {
 }
 
 impl OwnedMutation {
-    pub(crate) fn lend(&self) -> Mutation<'_> {
+    pub(crate) fn borrow(&self) -> Mutation<'_> {
         match &self.value {
             Some(value) => Mutation::Put {
                 key: &self.key,

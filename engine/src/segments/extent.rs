@@ -1,7 +1,7 @@
 //! Extents: large values, cut into chunks that fill segments of their own, written beside the log and covered by the same
 //! flush as the record that points to them.
 //!
-//! Invariants: a chunk takes whole blocks in one segment and is never rewritten; every live chunk has an owner, so that cleaning
+//! Invariants: a chunk takes whole blocks in one segment and is never rewritten; every live chunk has an owner, so that garbage collection
 //! finds who points into a segment; a chunk's bytes stay in memory until the frame that points to it is durable; a segment is
 //! not dead while a pointer into it is on its way.
 
@@ -78,7 +78,7 @@ impl Core {
         Pointer::bytes_max(&self.geometry)
     }
 
-    /// Cleaning splits a chunk where a segment ends, unless the value is in many chunks already.
+    /// Garbage collection splits a chunk where a segment ends, unless the value is in many chunks already.
     pub(crate) fn keep_whole_if_many(&mut self, key: &[u8], sequence: u64, chunk_bytes: u32) {
         let Some(Place::Extent(pointer)) = self
             .index

@@ -40,10 +40,10 @@ pub(crate) async fn grow(handle: Handle) {
     let (new_count, new_bytes) = handle.with(|core| {
         let now = core.segments.count();
         let max = u32::try_from(core.segments_max()).unwrap_or(u32::MAX);
-        let wished = now
+        let wanted = now
             .saturating_add(step(now, core.geometry.segment_bytes))
             .min(max);
-        (wished, core.geometry.segment_offset(wished))
+        (wanted, core.geometry.segment_offset(wanted))
     });
     let result = match handle.io(DiskOp::Grow { new_bytes }).await {
         Ok(_) => handle

@@ -1,19 +1,19 @@
-//! How much space checkpoints, cleaning and clients may take, and how much there is to gain.
+//! How much space checkpoints, garbage collection and clients may take, and how much there is to gain.
 //!
 //! Segments are kept back in tiers: the last free ones are for a checkpoint and for what a recovery would have to write anew
-//! (`recovery/evacuate.rs`), the ones before for what cleaning moves. Clients never dip into either, so cleaning can always empty
-//! segments, a checkpoint can always free them, and a crash at any point leaves the room that the opening takes: what cleaning
+//! (`recovery/rewrite_tail.rs`), the ones before for what garbage collection moves. Clients never dip into either, so garbage collection can always empty
+//! segments, a checkpoint can always free them, and a crash at any point leaves the room that the opening takes: what garbage collection
 //! moved and a checkpoint wrote is given back by the crash itself, until something durable refers to it.
 //!
 //! Live data may fill `usable_percent` of the segments that are left when these are set aside. So the average data segment
-//! has that share alive at most, the emptiest no more, and a round of cleaning and checkpoint always gains space: a
+//! has that share alive at most, the emptiest no more, and a round of garbage collection and checkpoint always gains space: a
 //! workload that overwrites for ever never fills the device. What would exceed the share is refused on arrival.
 
 use crate::core::Core;
 use crate::format::record::record_bytes;
 use crate::index::entry::pages_of;
 use crate::index::place::{Place, Version};
-use crate::segments::unproven::Burden;
+use crate::segments::unproven::RecoveryReserve;
 use crate::segments::usage::{Segment, Use};
 
 /// Number of the segment in which a replay would begin: those before it are read by none.
@@ -24,11 +24,11 @@ pub(crate) fn logical_start(core: &Core) -> u64 {
 
 impl Core {
     /// A client waits for so many segments. What makes space, and held back for the clients until now, has to look again: nothing else may ever happen.
-    pub(crate) fn note_stall(&mut self, segments: u64, evacuation: u64) {
+    pub(crate) fn note_stall(&mut self, segments: u64, tail_rewrite: u64) {
         self.activity += u64::from(!self.maintenance.stalled);
         self.maintenance.stalled = true;
         self.maintenance.stalled_for = segments;
-        self.maintenance.stalled_evacuation = evacuation;
+        self.maintenance.stalled_tail_rewrite = tail_rewrite;
     }
 
     /// Segments the device can have at most.
@@ -44,7 +44,7 @@ impl Core {
         .into()
     }
 
-    fn clean_reserve(&self) -> u64 {
+    fn gc_reserve(&self) -> u64 {
         (u64::from(self.segments.count()) / 32).max(4)
     }
 
@@ -55,38 +55,38 @@ impl Core {
     }
 
     /// Segments that a recovery takes for writing this anew, and for the log to go on in.
-    pub(crate) fn evacuation_segments(&self, burden: Burden) -> u64 {
+    pub(crate) fn tail_rewrite_segments(&self, reserve: RecoveryReserve) -> u64 {
         // A record is at most an eighth of a segment (or hardly more), and never split: a quarter covers what it leaves unused.
-        let log = (burden.log_bytes * 4 / 3).div_ceil(self.geometry.payload_bytes());
-        1 + log + burden.extent_bytes.div_ceil(self.geometry.segment_bytes)
+        let log = (reserve.log_bytes * 4 / 3).div_ceil(self.geometry.payload_bytes());
+        1 + log + reserve.extent_bytes.div_ceil(self.geometry.segment_bytes)
     }
 
     /// How many more segments a recovery would take if this were written now.
-    pub(crate) fn evacuation_of(&self, burden: Burden) -> u64 {
+    pub(crate) fn tail_rewrite_of(&self, reserve: RecoveryReserve) -> u64 {
         let now = self.log.unproven.total();
-        self.evacuation_segments(now.plus(burden)) - self.evacuation_segments(now)
+        self.tail_rewrite_segments(now.plus(reserve)) - self.tail_rewrite_segments(now)
     }
 
-    /// Cleaning leaves this many segments free.
-    pub(crate) fn cleaner_floor(&self) -> u64 {
+    /// Garbage collection leaves this many segments free.
+    pub(crate) fn gc_floor(&self) -> u64 {
         self.checkpoint_segments(self.index.pages_bytes())
-            + self.evacuation_segments(self.log.unproven.total())
+            + self.tail_rewrite_segments(self.log.unproven.total())
     }
 
     /// Clients leave this many segments free.
     pub(crate) fn user_floor(&self) -> u64 {
-        self.cleaner_floor() + self.clean_reserve()
+        self.gc_floor() + self.gc_reserve()
     }
 
     /// How much live data there may be, with so many bytes of the index's pages, when so much is written at once; `None`: not
     /// even a little.
-    pub(crate) fn live_bytes_max(&self, pages_bytes: u64, burden: Burden) -> Option<u64> {
-        self.live_bytes_in(self.segments_max(), pages_bytes, burden)
+    pub(crate) fn live_bytes_max(&self, pages_bytes: u64, reserve: RecoveryReserve) -> Option<u64> {
+        self.live_bytes_in(self.segments_max(), pages_bytes, reserve)
     }
 
     /// The same without what the device may still grow by, which it may refuse.
-    pub(crate) fn live_bytes_now(&self, pages_bytes: u64, burden: Burden) -> Option<u64> {
-        self.live_bytes_in(self.segments.count().into(), pages_bytes, burden)
+    pub(crate) fn live_bytes_now(&self, pages_bytes: u64, reserve: RecoveryReserve) -> Option<u64> {
+        self.live_bytes_in(self.segments.count().into(), pages_bytes, reserve)
     }
 
     /// The same for a device of so many segments.
@@ -94,17 +94,17 @@ impl Core {
         &self,
         segments: u64,
         pages_bytes: u64,
-        burden: Burden,
+        reserve: RecoveryReserve,
     ) -> Option<u64> {
-        let usual = Burden {
+        let usual = RecoveryReserve {
             log_bytes: self.settings.options.write_buffer_bytes,
             extent_bytes: 0,
         };
-        let evacuation = self
-            .evacuation_segments(usual)
-            .max(self.evacuation_segments(burden));
+        let tail_rewrite = self
+            .tail_rewrite_segments(usual)
+            .max(self.tail_rewrite_segments(reserve));
         let checkpoints = 2 * self.checkpoint_segments(pages_bytes);
-        let aside = 2 + self.clean_reserve() + checkpoints + evacuation;
+        let aside = 2 + self.gc_reserve() + checkpoints + tail_rewrite;
         let left = segments.checked_sub(aside).filter(|left| *left >= 2)?;
         Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
     }
@@ -133,7 +133,7 @@ impl Core {
             return dead.saturating_sub(self.maintenance.freeing);
         }
         let first = logical_start(self);
-        let needs_checkpoint = |it: &Segment| it.condemned || (first..now).contains(&it.logical);
+        let needs_checkpoint = |it: &Segment| it.free_pending || (first..now).contains(&it.logical);
         let log = self
             .segments
             .dead(Use::Log)
@@ -144,25 +144,25 @@ impl Core {
         dead.saturating_sub(self.maintenance.freeing)
     }
 
-    /// Segments beyond their floor that are kept free for clients while space is made. Each lies idle that could have kept a victim of cleaning
-    /// for longer, and what is idle decides how much cleaning moves.
-    pub(crate) fn comfort(&self) -> u64 {
+    /// Segments beyond their floor that are kept free for clients while space is made. Each lies idle that could have kept a victim of garbage collection
+    /// for longer, and what is idle decides how much garbage collection moves.
+    pub(crate) fn free_target(&self) -> u64 {
         (u64::from(self.segments.count()) / 16).max(2)
     }
 
     /// How many segments short of comfort the clients are; 0 if they are not.
     pub(crate) fn shortage(&self) -> u64 {
-        let comfort = self.comfort().max(self.maintenance.stalled_for);
+        let free_target = self.free_target().max(self.maintenance.stalled_for);
         let floor = self.wanted_floor();
         match self.segments.free_above(floor) {
-            Some(free) => comfort.saturating_sub(free),
-            None => comfort + floor - self.segments.lasting_count(),
+            Some(free) => free_target.saturating_sub(free),
+            None => free_target + floor - self.segments.lasting_count(),
         }
     }
 
     /// What an opening after a crash has to find, with what a client waits to write.
     pub(crate) fn wanted_floor(&self) -> u64 {
-        self.user_floor() + self.maintenance.stalled_evacuation
+        self.user_floor() + self.maintenance.stalled_tail_rewrite
     }
 
     /// Whether so many segments may be taken so that an opening after a crash has so many.
@@ -172,7 +172,7 @@ impl Core {
             .is_some_and(|free| free >= taken)
     }
 
-    /// A checkpoint writes the whole index, so it has to free so many segments to be worth that, and cleaning goes on until it
+    /// A checkpoint writes the whole index, so it has to free so many segments to be worth that, and garbage collection goes on until it
     /// does. Where there is little room beside the live data, the half of that has to do.
     pub(crate) fn worth_a_checkpoint(&self) -> u64 {
         let count = u64::from(self.segments.count());
@@ -184,7 +184,7 @@ impl Core {
 
     /// Whether clients may soon have to wait for space: of what is kept free for them a quarter is left.
     pub(crate) fn is_pressed(&self) -> bool {
-        let left = self.comfort().div_ceil(4);
+        let left = self.free_target().div_ceil(4);
         self.maintenance.is_stalled() || !self.leaves_free(self.user_floor(), left)
     }
 }

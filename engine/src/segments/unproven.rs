@@ -1,65 +1,65 @@
 //! What a recovery would have to save: commits that are in the log but lie beyond every durable position that something
-//! durable states. See `recovery/evacuate.rs` for why it must be saved, and `space.rs` for the space that is kept back for it.
+//! durable states. See `recovery/rewrite_tail.rs` for why it must be saved, and `space.rs` for the space that is kept back for it.
 
 use std::collections::VecDeque;
 
 /// Bytes of values that a recovery would write anew.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Burden {
+pub(crate) struct RecoveryReserve {
     /// Records that hold a value.
     pub(crate) log_bytes: u64,
     /// Whole blocks of chunks.
     pub(crate) extent_bytes: u64,
 }
 
-impl Burden {
-    pub(crate) fn plus(self, other: Burden) -> Burden {
-        Burden {
+impl RecoveryReserve {
+    pub(crate) fn plus(self, other: RecoveryReserve) -> RecoveryReserve {
+        RecoveryReserve {
             log_bytes: self.log_bytes + other.log_bytes,
             extent_bytes: self.extent_bytes + other.extent_bytes,
         }
     }
 
-    fn minus(self, other: Burden) -> Burden {
-        Burden {
+    fn minus(self, other: RecoveryReserve) -> RecoveryReserve {
+        RecoveryReserve {
             log_bytes: self.log_bytes - other.log_bytes,
             extent_bytes: self.extent_bytes - other.extent_bytes,
         }
     }
 }
 
-/// The burden by frames, until each is proven. What cleaning moves is no burden: where it came from is still there.
+/// The burden by frames, until each is proven. What garbage collection moves is no burden: where it came from is still there.
 #[derive(Debug, Default)]
 pub(crate) struct Unproven {
-    total: Burden,
+    total: RecoveryReserve,
     /// Of the frame that takes records.
-    open: Burden,
+    open: RecoveryReserve,
     /// Ends of sealed frames, ascending.
-    sealed: VecDeque<(u64, Burden)>,
+    sealed: VecDeque<(u64, RecoveryReserve)>,
 }
 
 impl Unproven {
-    pub(crate) fn total(&self) -> Burden {
+    pub(crate) fn total(&self) -> RecoveryReserve {
         self.total
     }
 
-    pub(crate) fn add(&mut self, burden: Burden) {
-        self.total = self.total.plus(burden);
-        self.open = self.open.plus(burden);
+    pub(crate) fn add(&mut self, reserve: RecoveryReserve) {
+        self.total = self.total.plus(reserve);
+        self.open = self.open.plus(reserve);
     }
 
     /// The open frame was sealed and ends here.
     pub(crate) fn seal(&mut self, end: u64) {
-        let burden = std::mem::take(&mut self.open);
-        if burden != Burden::default() {
-            self.sealed.push_back((end, burden));
+        let reserve = std::mem::take(&mut self.open);
+        if reserve != RecoveryReserve::default() {
+            self.sealed.push_back((end, reserve));
         }
     }
 
     /// Something durable states that everything before this is durable.
     pub(crate) fn prove(&mut self, durable: u64) {
-        while let Some((_, burden)) = self.sealed.pop_front_if(|(end, _)| *end <= durable) {
-            self.total = self.total.minus(burden);
+        while let Some((_, reserve)) = self.sealed.pop_front_if(|(end, _)| *end <= durable) {
+            self.total = self.total.minus(reserve);
         }
     }
 }
@@ -71,25 +71,25 @@ mod tests {
     /// Goal: a burden counts from the append until its frame is proven. Method: three frames, one of them empty.
     #[test]
     fn a_frame_weighs_until_it_is_proven() {
-        let burden = |log_bytes| Burden {
+        let reserve = |log_bytes| RecoveryReserve {
             log_bytes,
             extent_bytes: 2 * log_bytes,
         };
         let mut unproven = Unproven::default();
-        unproven.add(burden(10));
+        unproven.add(reserve(10));
         unproven.seal(100);
         unproven.seal(200);
-        unproven.add(burden(5));
+        unproven.add(reserve(5));
         unproven.prove(99);
-        assert_eq!(unproven.total(), burden(15));
+        assert_eq!(unproven.total(), reserve(15));
         unproven.prove(200);
         assert_eq!(
             unproven.total(),
-            burden(5),
+            reserve(5),
             "the open frame is never proven"
         );
         unproven.seal(300);
         unproven.prove(300);
-        assert_eq!(unproven.total(), Burden::default());
+        assert_eq!(unproven.total(), RecoveryReserve::default());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a segment is handed out only while it is free, and becomes free only by `free`, which the checkpoint calls after
-//!   every superblock copy that could refer to it has been replaced, and `gc/release.rs` when the log is proven to say so;
+//!   every superblock copy that could refer to it has been replaced, and `gc/log_free.rs` when the log is proven to say so;
 //! - a segment with readers is not handed out: it waits until the last of them is done;
 //! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
 //! - residents are a superset of the entries whose newest version lies in a segment of the log: whoever goes through them has to ask
@@ -35,14 +35,14 @@ pub(crate) struct Segment {
     pub(crate) end: u32,
     /// Reads in flight.
     pub(crate) readers: u32,
-    /// Damage was met in it: it is never cleaned, and freed only when nothing in it lives.
+    /// Damage was met in it: it is never collected, and freed only when nothing in it is live.
     pub(crate) damaged: bool,
     /// The checkpoint under way will free it.
-    pub(crate) condemned: bool,
+    pub(crate) free_pending: bool,
     /// A record of the log says that it is free.
     pub(crate) leaving: bool,
     /// Where the record is that gave it back when it was used before; 0 if none did.
-    released_at: u64,
+    log_freed_at: u64,
     /// Numbers of the index entries whose newest versions were put here, in the order of their positions.
     residents: Vec<Slot>,
 }
@@ -56,9 +56,9 @@ impl Segment {
             end: 0,
             readers: 0,
             damaged: false,
-            condemned: false,
+            free_pending: false,
             leaving: false,
-            released_at: 0,
+            log_freed_at: 0,
             residents: Vec::new(),
         }
     }
@@ -70,11 +70,11 @@ pub(crate) struct Segments {
     list: Vec<Segment>,
     free: BTreeSet<u32>,
     /// Free as well, but only the log says so.
-    released: BTreeSet<u32>,
+    log_freed: BTreeSet<u32>,
     /// The durable position that the superblock states.
     stated: u64,
-    /// Whether released segments may be used, which an opening must not: what proves its view of the log may vanish with it.
-    uses_released: bool,
+    /// Whether segments freed through the log may be used, which an opening must not: what proves its view of the log may vanish with it.
+    uses_log_freed: bool,
     /// Log segments by their number.
     pub(crate) log: BTreeMap<u64, u32>,
     /// The one entered last and its number: most questions are about that.
@@ -91,9 +91,9 @@ impl Segments {
             geometry,
             list: Vec::new(),
             free: BTreeSet::new(),
-            released: BTreeSet::new(),
+            log_freed: BTreeSet::new(),
             stated: 0,
-            uses_released: false,
+            uses_log_freed: false,
             log: BTreeMap::new(),
             entered: None,
             live_log_bytes: 0,
@@ -118,12 +118,12 @@ impl Segments {
     }
 
     pub(crate) fn free_count(&self) -> u64 {
-        (self.free.len() + self.released.len()) as u64
+        (self.free.len() + self.log_freed.len()) as u64
     }
 
     /// How many can be taken now: an opening cannot use those that only the log says are free.
     pub(crate) fn allocatable_count(&self) -> u64 {
-        match self.uses_released {
+        match self.uses_log_freed {
             true => self.free_count(),
             false => self.lasting_count(),
         }
@@ -132,7 +132,7 @@ impl Segments {
     /// How many may be taken so that so many are left for an opening after a crash; `None`: there are fewer now.
     pub(crate) fn free_above(&self, floor: u64) -> Option<u64> {
         let lasting = self.lasting_count().checked_sub(floor)?;
-        Some(lasting + self.released.len() as u64)
+        Some(lasting + self.log_freed.len() as u64)
     }
 
     /// How many are free for an opening after a crash too.
@@ -141,43 +141,43 @@ impl Segments {
     }
 
     /// How many are free that an opening could not use yet.
-    pub(crate) fn released_count(&self) -> u64 {
-        self.released.len() as u64
+    pub(crate) fn log_freed_count(&self) -> u64 {
+        self.log_freed.len() as u64
     }
 
     /// A superblock that states this durable position is durable: an opening can rely on all that the log says before it.
     pub(crate) fn state(&mut self, durable: u64) {
         self.stated = self.stated.max(durable);
         let (list, stated) = (&self.list, self.stated);
-        let lasting = |it: &u32| list[*it as usize].released_at < stated;
-        self.free.extend(self.released.extract_if(.., lasting));
+        let lasting = |it: &u32| list[*it as usize].log_freed_at < stated;
+        self.free.extend(self.log_freed.extract_if(.., lasting));
         self.changes += 1;
     }
 
     /// The opening is over.
-    pub(crate) fn use_released(&mut self) {
-        self.uses_released = true;
+    pub(crate) fn use_log_freed(&mut self) {
+        self.uses_log_freed = true;
     }
 
     fn put_back(&mut self, physical: u32) {
         let segment = &mut self.list[physical as usize];
         segment.used_as = Use::Free;
-        if segment.released_at == 0 || segment.released_at < self.stated {
+        if segment.log_freed_at == 0 || segment.log_freed_at < self.stated {
             self.free.insert(physical);
         } else {
-            self.released.insert(physical);
+            self.log_freed.insert(physical);
         }
     }
 
     fn take(&mut self, physical: u32, used_as: Use) {
         self.changes += 1;
         let segment = &mut self.list[physical as usize];
-        let released_at = segment.released_at;
+        let log_freed_at = segment.log_freed_at;
         // Its memory serves again.
         let mut residents = std::mem::take(&mut segment.residents);
         residents.clear();
         *segment = Segment {
-            released_at,
+            log_freed_at,
             residents,
             ..Segment::new(used_as)
         };
@@ -198,8 +198,8 @@ impl Segments {
 
     /// The lowest free segment: a device that is used little stays small. Released ones come first: an opening may need the others.
     pub(crate) fn allocate(&mut self, used_as: Use) -> Option<u32> {
-        let released = self.released.first().filter(|_| self.uses_released);
-        let physical = *released.or_else(|| self.free.first())?;
+        let log_freed = self.log_freed.first().filter(|_| self.uses_log_freed);
+        let physical = *log_freed.or_else(|| self.free.first())?;
         self.claim(physical, used_as);
         Some(physical)
     }
@@ -211,13 +211,13 @@ impl Segments {
     }
 
     /// Those of them that only the log says are free, which are used first.
-    pub(crate) fn released(&self) -> impl Iterator<Item = u32> {
-        self.released.iter().copied()
+    pub(crate) fn log_freed(&self) -> impl Iterator<Item = u32> {
+        self.log_freed.iter().copied()
     }
 
     /// Marks a particular segment as used. False if it is used as something else.
     pub(crate) fn claim(&mut self, physical: u32, used_as: Use) -> bool {
-        if self.free.remove(&physical) || self.released.remove(&physical) {
+        if self.free.remove(&physical) || self.log_freed.remove(&physical) {
             self.take(physical, used_as);
         }
         self.list[physical as usize].used_as == used_as
@@ -261,8 +261,8 @@ impl Segments {
     }
 
     /// No checkpoint will free what it was to free.
-    pub(crate) fn pardon(&mut self) {
-        self.list.iter_mut().for_each(|it| it.condemned = false);
+    pub(crate) fn cancel_pending_frees(&mut self) {
+        self.list.iter_mut().for_each(|it| it.free_pending = false);
         self.changes += 1;
     }
 
@@ -358,8 +358,8 @@ impl Segments {
     }
 
     /// Gives a log segment back that the record at `lsn` releases.
-    pub(crate) fn release(&mut self, physical: u32, lsn: u64) {
-        self.list[physical as usize].released_at = lsn;
+    pub(crate) fn free_logged(&mut self, physical: u32, lsn: u64) {
+        self.list[physical as usize].log_freed_at = lsn;
         self.free(physical);
     }
 
@@ -388,13 +388,13 @@ mod tests {
         assert!(segments.claim(0, Use::Log));
         segments.enter_log(1, 0);
         segments.state(65_536);
-        segments.release(0, 70_000);
+        segments.free_logged(0, 70_000);
         assert_eq!(
             (segments.free_count(), segments.allocatable_count()),
             (1, 0)
         );
         assert_eq!(segments.allocate(Use::Log), None);
-        segments.use_released();
+        segments.use_log_freed();
         assert_eq!(segments.allocatable_count(), 1);
         assert_eq!(segments.allocate(Use::Log), Some(0));
     }

@@ -18,7 +18,7 @@ struct Write {
     mutations: Vec<(Vec<u8>, Option<Value>)>,
     durability: Durability,
     /// It must survive.
-    owed: bool,
+    must_survive: bool,
     /// It was told definitely that it did not happen.
     refused: bool,
 }
@@ -209,7 +209,7 @@ impl Case {
     }
 
     fn write(&mut self, mutations: Vec<(Vec<u8>, Option<Value>)>, durability: Durability) -> u64 {
-        let lent: Vec<Mutation<'_>> = mutations
+        let borrowed: Vec<Mutation<'_>> = mutations
             .iter()
             .map(|(key, value)| match value {
                 Some(value) => Mutation::Put { key, value },
@@ -217,14 +217,14 @@ impl Case {
             })
             .collect();
         let id = self.world.request(Request::Write {
-            mutations: &lent,
+            mutations: &borrowed,
             durability,
         });
         self.open.insert(id, What::Write(self.writes.len()));
         self.writes.push(Write {
             mutations,
             durability,
-            owed: false,
+            must_survive: false,
             refused: false,
         });
         id
@@ -238,7 +238,7 @@ impl Case {
         let may_fail = self.world.disk.flush_errors_percent > 0;
         match (what, reply) {
             (What::Write(at), Reply::Done) => {
-                self.writes[at].owed = self.writes[at].durability == Durability::Durable;
+                self.writes[at].must_survive = self.writes[at].durability == Durability::Durable;
             }
             (What::Write(at), Reply::Failed(Status::NoSpace, _)) => {
                 self.writes[at].refused = true;
@@ -408,7 +408,7 @@ impl Case {
         let least = self
             .writes
             .iter()
-            .rposition(|write| write.owed)
+            .rposition(|write| write.must_survive)
             .map_or(0, |at| at + 1);
         let mut candidate = self.state_after(least);
         let mut upto = least;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kvsim_engine::{
-    CachedValues, Config, DiskOp, Engine, Entry, Level, Mark, Mutation, Port, Reply, Request,
-    RequestId, Status,
+    CachedValues, Config, CoveragePoint, DiskOp, Engine, Entry, Level, Mutation, Port, Reply,
+    Request, RequestId, Status,
 };
 
 use super::Disk;
@@ -21,7 +21,7 @@ enum Out {
 struct Collect {
     out: VecDeque<Out>,
     log: Vec<String>,
-    marks: Vec<Mark>,
+    coverage_points: Vec<CoveragePoint>,
 }
 
 impl Port for Collect {
@@ -34,8 +34,8 @@ impl Port for Collect {
     fn log(&mut self, level: Level, text: &str) {
         self.log.push(format!("{level:?}: {text}"));
     }
-    fn mark(&mut self, mark: Mark) {
-        self.marks.push(mark);
+    fn reached(&mut self, point: CoveragePoint) {
+        self.coverage_points.push(point);
     }
 }
 
@@ -48,7 +48,7 @@ pub struct World {
     pub values: Option<Arc<dyn CachedValues>>,
     engine: Option<Engine>,
     port: Collect,
-    wish: Option<u64>,
+    wake_at: Option<u64>,
     next_request: RequestId,
 }
 
@@ -61,7 +61,7 @@ impl World {
             values: None,
             engine: None,
             port: Collect::default(),
-            wish: None,
+            wake_at: None,
             next_request: 1,
         }
     }
@@ -70,8 +70,8 @@ impl World {
         self.engine.as_ref().expect("open")
     }
 
-    pub fn marks(&self) -> &[Mark] {
-        &self.port.marks
+    pub fn coverage_points(&self) -> &[CoveragePoint] {
+        &self.port.coverage_points
     }
 
     pub fn log(&self) -> &[String] {
@@ -87,9 +87,9 @@ impl World {
             db_id: *b"engine-test-db-0",
             options: self.options.clone(),
         };
-        let (engine, wish) = Engine::open(self.now, &config, &mut self.port);
+        let (engine, wake_at) = Engine::open(self.now, &config, &mut self.port);
         self.engine = engine;
-        self.wish = wish;
+        self.wake_at = wake_at;
         if let (Some(engine), Some(values)) = (&mut self.engine, &self.values) {
             engine.use_cache(Arc::clone(values));
         }
@@ -109,14 +109,14 @@ impl World {
     pub fn kill(&mut self) {
         self.engine = None;
         self.port = Collect::default();
-        self.wish = None;
+        self.wake_at = None;
     }
 
     pub fn request(&mut self, request: Request<'_>) -> RequestId {
         let id = self.next_request;
         self.next_request += 1;
         let engine = self.engine.as_mut().expect("open");
-        self.wish = engine.request(self.now, id, request, &mut self.port);
+        self.wake_at = engine.request(self.now, id, request, &mut self.port);
         id
     }
 
@@ -124,7 +124,7 @@ impl World {
     pub fn keep(&mut self, write: &[Mutation<'_>]) {
         let engine = self.engine.as_mut().expect("open");
         let writes = std::iter::once(write);
-        self.wish = engine.keep(self.now, writes, &mut self.port);
+        self.wake_at = engine.keep(self.now, writes, &mut self.port);
     }
 
     /// One event: an effect of the engine, a completion, or a wake-up. `None`: nothing will ever happen again.
@@ -138,14 +138,14 @@ impl World {
             None => {}
         }
         let engine = self.engine.as_mut()?;
-        match (self.disk.next_at(), self.wish) {
-            (Some((at, _)), Some(wish)) if wish < at => self.tick(wish),
+        match (self.disk.next_at(), self.wake_at) {
+            (Some((at, _)), Some(wake_at)) if wake_at < at => self.tick(wake_at),
             (Some((at, tag)), _) => {
                 self.now = self.now.max(at);
                 let result = self.disk.complete(tag);
-                self.wish = engine.complete(self.now, tag, result, &mut self.port);
+                self.wake_at = engine.complete(self.now, tag, result, &mut self.port);
             }
-            (None, Some(wish)) => self.tick(wish),
+            (None, Some(wake_at)) => self.tick(wake_at),
             (None, None) => return None,
         }
         Some(None)
@@ -153,7 +153,7 @@ impl World {
 
     /// Like `step`, but time does not go beyond `until` while something else is due then.
     pub fn step_until(&mut self, until: Option<u64>) -> Option<Option<(RequestId, Reply)>> {
-        let next = [self.disk.next_at().map(|(at, _)| at), self.wish]
+        let next = [self.disk.next_at().map(|(at, _)| at), self.wake_at]
             .into_iter()
             .flatten()
             .min();
@@ -170,10 +170,10 @@ impl World {
     fn tick(&mut self, at: u64) {
         assert!(
             at > self.now,
-            "a wish that is due would be asked for for ever"
+            "a wake-up that is due would be asked for for ever"
         );
         self.now = at;
-        self.wish = self
+        self.wake_at = self
             .engine
             .as_mut()
             .expect("open")
@@ -198,7 +198,7 @@ impl World {
     }
 
     /// Steps until nothing happens any more.
-    pub fn settle(&mut self) {
+    pub fn run_until_idle(&mut self) {
         for _ in 0..1_000_000 {
             if self.step().is_none() {
                 return;

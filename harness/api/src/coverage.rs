@@ -1,4 +1,4 @@
-//! Which of a guest's marks were reached, how often, and which never: whether what was crashed has come to where crashes hurt.
+//! Which of a guest's coverage points were reached, how often, and which never: whether what was crashed has come to where crashes hurt.
 //!
 //! Invariant: the counts follow from what was run, not from the number of threads or of machines that ran it.
 
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoverageConfig {
-    /// Marks that this scenario cannot reach, so that nobody waits for them.
+    /// Coverage points that this scenario cannot reach, so that nobody waits for them.
     pub unreachable: Vec<String>,
 }
 
-/// How often each mark was reached, by the guest's numbers.
+/// How often each coverage point was reached, by the guest's numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct MarkCounts(Vec<u64>);
+pub struct CoverageCounts(Vec<u64>);
 
-impl MarkCounts {
+impl CoverageCounts {
     /// Adds counts by number, such as those of a world.
     pub fn add(&mut self, counts: &[u64]) {
         if self.0.len() < counts.len() {
@@ -30,7 +30,7 @@ impl MarkCounts {
     }
 
     /// Adds other counts.
-    pub fn add_all(&mut self, other: &MarkCounts) {
+    pub fn add_all(&mut self, other: &CoverageCounts) {
         self.add(&other.0);
     }
 
@@ -39,9 +39,9 @@ impl MarkCounts {
     }
 }
 
-/// A mark and how often it was reached.
+/// A coverage point and how often it was reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct CoveragePoint {
     /// Its name.
     pub name: String,
     /// How often: by all seeds of a run, or by the states of an exploration.
@@ -70,7 +70,7 @@ fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
-impl Mark {
+impl CoveragePoint {
     /// Whether it should have been reached and was not.
     #[must_use]
     pub fn is_missed(&self) -> bool {
@@ -78,12 +78,12 @@ impl Mark {
     }
 }
 
-/// All marks of a guest.
+/// All coverage points of a guest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Coverage {
     /// In the guest's order.
-    pub marks: Vec<Mark>,
+    pub coverage_points: Vec<CoveragePoint>,
 }
 
 impl Coverage {
@@ -92,39 +92,43 @@ impl Coverage {
     pub fn new(
         program: &dyn Program,
         config: &CoverageConfig,
-        reached: &MarkCounts,
-        recorded: &MarkCounts,
+        reached: &CoverageCounts,
+        recorded: &CoverageCounts,
     ) -> Coverage {
-        let marks = program
-            .marks()
+        let coverage_points = program
+            .coverage_points()
             .iter()
             .enumerate()
-            .map(|(number, name)| Mark {
+            .map(|(number, name)| CoveragePoint {
                 name: name.clone(),
                 reached: reached.of(number),
                 recorded: recorded.of(number),
                 unreachable: config.unreachable.contains(name),
             });
         Coverage {
-            marks: marks.collect(),
+            coverage_points: coverage_points.collect(),
         }
     }
 
     /// Adds what another part of the same exploration reached; the recording is the same for all parts.
     ///
     /// # Errors
-    /// The parts are of guests with other marks, or of other recordings.
+    /// The parts are of guests with other coverage points, or of other recordings.
     pub fn add(&mut self, other: &Coverage) -> Result<(), String> {
-        let same = self.marks.len() == other.marks.len()
-            && self.marks.iter().zip(&other.marks).all(|(one, other)| {
-                (&one.name, one.recorded, one.unreachable)
-                    == (&other.name, other.recorded, other.unreachable)
-            });
+        let same = self.coverage_points.len() == other.coverage_points.len()
+            && self
+                .coverage_points
+                .iter()
+                .zip(&other.coverage_points)
+                .all(|(one, other)| {
+                    (&one.name, one.recorded, one.unreachable)
+                        == (&other.name, other.recorded, other.unreachable)
+                });
         if !same {
-            return Err("its parts differ in the marks of their guests".to_owned());
+            return Err("its parts differ in the coverage points of their guests".to_owned());
         }
-        for (sum, mark) in self.marks.iter_mut().zip(&other.marks) {
-            sum.reached += mark.reached;
+        for (sum, coverage_point) in self.coverage_points.iter_mut().zip(&other.coverage_points) {
+            sum.reached += coverage_point.reached;
         }
         Ok(())
     }
@@ -132,16 +136,17 @@ impl Coverage {
     /// How many were reached.
     #[must_use]
     pub fn reached(&self) -> usize {
-        let reached = |mark: &&Mark| mark.reached + mark.recorded > 0;
-        self.marks.iter().filter(reached).count()
+        let reached =
+            |coverage_point: &&CoveragePoint| coverage_point.reached + coverage_point.recorded > 0;
+        self.coverage_points.iter().filter(reached).count()
     }
 
     /// Those that should have been reached and were not.
     pub fn missed(&self) -> impl Iterator<Item = &str> {
-        self.marks
+        self.coverage_points
             .iter()
-            .filter(|mark| mark.is_missed())
-            .map(|mark| mark.name.as_str())
+            .filter(|coverage_point| coverage_point.is_missed())
+            .map(|coverage_point| coverage_point.name.as_str())
     }
 
     /// Why it is not enough for whoever is strict, if it is not.
@@ -157,20 +162,21 @@ mod tests {
     use super::*;
 
     fn coverage(counts: &[(&str, u64, u64, bool)]) -> Coverage {
-        let marks = counts
-            .iter()
-            .map(|(name, reached, recorded, unreachable)| Mark {
-                name: (*name).to_owned(),
-                reached: *reached,
-                recorded: *recorded,
-                unreachable: *unreachable,
-            });
+        let coverage_points =
+            counts
+                .iter()
+                .map(|(name, reached, recorded, unreachable)| CoveragePoint {
+                    name: (*name).to_owned(),
+                    reached: *reached,
+                    recorded: *recorded,
+                    unreachable: *unreachable,
+                });
         Coverage {
-            marks: marks.collect(),
+            coverage_points: coverage_points.collect(),
         }
     }
 
-    /// Goal: a mark is missed if nothing reached it and nobody said that nothing can. Method: one of each kind.
+    /// Goal: a coverage point is missed if nothing reached it and nobody said that nothing can. Method: one of each kind.
     #[test]
     fn only_what_was_expected_is_missed() {
         let all = coverage(&[
@@ -200,13 +206,13 @@ mod tests {
         );
     }
 
-    /// Goal: counts of worlds that know of marks up to different numbers add up. Method: a short one, then a long one.
+    /// Goal: counts of worlds that know of coverage points up to different numbers add up. Method: a short one, then a long one.
     #[test]
     fn counts_of_any_length_add_up() {
-        let mut sum = MarkCounts::default();
+        let mut sum = CoverageCounts::default();
         sum.add(&[1]);
         sum.add(&[1, 0, 5]);
         sum.add(&[]);
-        assert_eq!(sum, MarkCounts(vec![2, 0, 5]));
+        assert_eq!(sum, CoverageCounts(vec![2, 0, 5]));
     }
 }

@@ -4,7 +4,7 @@
 //! - [`key`]: keys as a person is shown them
 //! - [`limits`]: limits of a guest that are known
 //! - [`units`]: ranges of seeds, spans of time, and numbers with their units
-//! - [`coverage`]: which of the guest's marks were reached
+//! - [`coverage`]: which of the guest's coverage points were reached
 
 pub mod coverage;
 pub mod key;

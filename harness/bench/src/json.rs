@@ -9,7 +9,7 @@ use super::predict::Prediction;
 use super::report::share;
 use super::rounds::{Row, Spread, Table};
 
-const SCHEMA: &str = "kvsim.bench/1";
+const SCHEMA: &str = "kvsim.bench/2";
 const QUANTILES: [(&str, f64); 6] = [
     ("p50", 0.5),
     ("p90", 0.9),

@@ -211,9 +211,9 @@ impl Store for Opened {
             ("relocated_bytes", counts.engine.relocated_bytes),
             ("checkpoint_bytes", counts.engine.checkpoint_bytes),
             ("checkpoints", counts.engine.checkpoints),
-            ("restatements", counts.engine.restatements),
-            ("cleaned_segments", counts.engine.cleaned_segments),
-            ("released_segments", counts.engine.released_segments),
+            ("republications", counts.engine.republications),
+            ("collected_segments", counts.engine.collected_segments),
+            ("log_freed_segments", counts.engine.log_freed_segments),
             ("stalls", counts.engine.stalls),
             ("stalled_ns", counts.engine.stalled_ns),
         ]

@@ -83,7 +83,7 @@ const NO_HOST: &str = "the profile says nothing of the machine (kvsim calibrate 
 fn as_natively(scenario: &Scenario, data_bytes: u64, course: &Course) -> Scenario {
     let mut scenario = scenario.clone();
     scenario.faults = FaultConfig::default();
-    // Natively values are cached around the engine, and cleaning takes them from there. Its buffers are shares of the memory.
+    // Natively values are cached around the engine, and garbage collection takes them from there. Its buffers are shares of the memory.
     let cache_bytes = course.cache_bytes.min(CACHE_BYTES_MAX);
     let memory = kvsim_native::ENGINE_MEMORY_BYTES + 2 * cache_bytes;
     scenario.guest.memory_bytes_max = scenario.guest.memory_bytes_max.max(memory);
@@ -173,7 +173,7 @@ fn load(world: &mut World, script: &Script) -> Result<(), String> {
         let id = world.submit(world.now(), request);
         answered(world, id)?;
     }
-    // Closed in good order: nothing is left that a crash could take.
+    // Closed cleanly: nothing is left that a crash could take.
     world.crash(CrashKind::Process);
     world.open().map_err(|error| error.to_string())?;
     answered(world, 0)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 use kvsim_store::remote::{Remote, RemoteLoad};
-use kvsim_store::settle::settle;
+use kvsim_store::wait_until_quiet::wait_until_quiet;
 
 use super::counters::{Source, space_bytes};
 use super::load::{Pace, Script, Seen, preload, run};
@@ -134,7 +134,7 @@ pub fn measure(
             if stopped() {
                 break;
             }
-            let quiet = settle(&plan.directory, &source, stopped);
+            let quiet = wait_until_quiet(&plan.directory, &source, stopped);
             if stopped() {
                 break;
             }

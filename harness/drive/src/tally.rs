@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use kvsim_api::coverage::MarkCounts;
+use kvsim_api::coverage::CoverageCounts;
 
 /// Counts of one seed, or of many added up.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Tally {
     /// The most crashes that one device went through.
     #[serde(default)]
     pub crashes_in_a_row: u64,
-    /// Incarnations closed in good order.
+    /// Process runs closed cleanly.
     pub clean_closes: u64,
     /// Openings that ended well, the first of each device included.
     pub recoveries: u64,
@@ -80,8 +80,8 @@ pub struct Tally {
     pub device_bytes_written: u64,
     /// Flushes that the guest asked of the device.
     pub device_flushes: u64,
-    /// How often each mark of the guest was reached.
-    pub marks: MarkCounts,
+    /// How often each coverage point of the guest was reached.
+    pub coverage_points: CoverageCounts,
 }
 
 /// How often a fault could have happened and how often it did.
@@ -167,7 +167,7 @@ impl Tally {
             user_bytes_written,
             device_bytes_written,
             device_flushes,
-            marks,
+            coverage_points,
         } = other;
         self.power_cuts += power_cuts;
         self.process_kills += process_kills;
@@ -210,7 +210,7 @@ impl Tally {
         self.user_bytes_written += user_bytes_written;
         self.device_bytes_written += device_bytes_written;
         self.device_flushes += device_flushes;
-        self.marks.add_all(marks);
+        self.coverage_points.add_all(coverage_points);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Blame: what is missing in a guest that fails, if flushes, write-throughs or later acknowledgements are missing.
 //!
-//! At each place of a failing case one thing is done for the guest ([`kvsim_sim::Mend`]), and it is seen whether the failure is gone: in the
+//! At each place of a failing case one thing is done for the guest ([`kvsim_sim::Intervention`]), and it is seen whether the failure is gone: in the
 //! very case, and in every state around its cuts. First all things of a kind are done at once: if that does not help, none of them does. Then single ones are
 //! tried, and where none helps by itself, the set of all is made as small as it can be. A write that is written through is less than a flush; where neither helps, an answer may
 //! come too early; and where that is not it either, a write may have to be held back until those before it are durable.
@@ -34,11 +34,11 @@ pub enum Missing {
 
 /// Something that makes the case pass.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cure {
+pub struct Fix {
     /// Of what kind.
     pub missing: Missing,
-    /// In which life of the device, from 1.
-    pub life: u64,
+    /// In which process run, from 1.
+    pub process_run: u64,
     /// Where, in words.
     pub sentence: String,
 }
@@ -47,8 +47,8 @@ pub struct Cure {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blame {
     /// What makes the case pass, the least first; each by itself, unless they help only together.
-    pub cures: Vec<Cure>,
-    /// None of `cures` helps by itself: all of them are needed.
+    pub fixes: Vec<Fix>,
+    /// None of `fixes` helps by itself: all of them are needed.
     #[serde(default)]
     pub together: bool,
     /// What a flush would save is missed only where it is torn, and not where it is lost.
@@ -57,7 +57,7 @@ pub struct Blame {
     /// What else the failure takes, in words: a torn write, a recovery that is cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<String>,
-    /// What befalls the device, without which it passes.
+    /// What affects the device, without which it passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// Attempts.
@@ -66,8 +66,8 @@ pub struct Blame {
     pub exhausted: bool,
 }
 
-/// More cures are counted and not listed.
-const CURES_SAID: usize = 4;
+/// More fixes are counted and not listed.
+const FIXES_SAID: usize = 4;
 
 /// What blame comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ impl fmt::Display for Blame {
         if let Some(fault) = &self.fault {
             return write!(f, "no ordering bug: it passes without {fault}");
         }
-        if self.cures.is_empty() {
+        if self.fixes.is_empty() {
             if self.exhausted {
                 return f.write_str("undecided: the search ended before all was tried");
             }
@@ -103,14 +103,14 @@ impl fmt::Display for Blame {
             )?;
         }
         let between = if self.together { "; and " } else { "; or " };
-        for (at, cure) in self.cures.iter().take(CURES_SAID).enumerate() {
+        for (at, fix) in self.fixes.iter().take(FIXES_SAID).enumerate() {
             if at > 0 {
                 f.write_str(between)?;
             }
-            f.write_str(&cure.sentence)?;
+            f.write_str(&fix.sentence)?;
         }
-        if self.cures.len() > CURES_SAID {
-            write!(f, "{between}{} other places", self.cures.len() - CURES_SAID)?;
+        if self.fixes.len() > FIXES_SAID {
+            write!(f, "{between}{} other places", self.fixes.len() - FIXES_SAID)?;
         }
         if self.is_of_recovery() {
             self.fmt_conditions(f)?;
@@ -125,7 +125,7 @@ impl Blame {
     pub fn verdict(&self) -> BlameVerdict {
         if self.is_ordering() {
             BlameVerdict::Ordering
-        } else if self.exhausted && self.fault.is_none() && self.cures.is_empty() {
+        } else if self.exhausted && self.fault.is_none() && self.fixes.is_empty() {
             BlameVerdict::Undecided
         } else {
             BlameVerdict::NotOrdering
@@ -147,14 +147,14 @@ impl Blame {
     /// Whether nothing helps but to hold writes back.
     #[must_use]
     pub fn is_of_recovery(&self) -> bool {
-        let mut kinds = self.cures.iter().map(|cure| cure.missing);
-        !self.cures.is_empty() && kinds.all(|missing| missing == Missing::Barrier)
+        let mut kinds = self.fixes.iter().map(|fix| fix.missing);
+        !self.fixes.is_empty() && kinds.all(|missing| missing == Missing::Barrier)
     }
 
     /// Whether it says that something has to become durable, or be told, in another order.
     #[must_use]
     pub fn is_ordering(&self) -> bool {
-        !self.cures.is_empty() && !self.is_of_recovery()
+        !self.fixes.is_empty() && !self.is_of_recovery()
     }
 }
 

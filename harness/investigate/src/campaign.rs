@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use kvsim_sim::Program;
 use tokio::task::{JoinError, JoinSet};
 
-use kvsim_api::coverage::{Coverage, MarkCounts};
+use kvsim_api::coverage::{Coverage, CoverageCounts};
 use kvsim_api::units::SeedRange;
 use kvsim_drive::control::{Control, Stop};
 use kvsim_drive::run::{SeedEnd, SeedResult, Tracing, first_difference, run_seed};
@@ -40,7 +40,7 @@ pub struct Campaign {
     pub duration: Option<Duration>,
     /// Seeds side by side.
     pub jobs: NonZeroUsize,
-    /// A fault that was asked for and never fired, or a mark of the guest that was never reached, makes the run inconclusive.
+    /// A fault that was asked for and never fired, or a coverage point of the guest that was never reached, makes the run inconclusive.
     pub strict: bool,
     /// Where failing cases are saved; nowhere if absent.
     pub failures: Option<PathBuf>,
@@ -254,8 +254,8 @@ impl Campaign {
             Coverage::new(
                 self.program.as_ref(),
                 &self.scenario.coverage,
-                &done.tally.marks,
-                &MarkCounts::default(),
+                &done.tally.coverage_points,
+                &CoverageCounts::default(),
             )
         };
         RunReport {

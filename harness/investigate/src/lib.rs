@@ -1,7 +1,7 @@
 //! Many runs towards one answer.
 //!
 //! - [`campaign`]: many seeds of a scenario side by side, and a failing one confirmed
-//! - [`mutants`]: planted bugs, and whether crashes find them
+//! - [`mutants`]: mutants, and whether crashes find them
 
 pub mod campaign;
 pub mod mutants;

@@ -142,7 +142,7 @@ impl KeyState {
     }
 
     /// What the key holds at `pos` if every optional write is missing.
-    pub(crate) fn settled_at(&self, pos: Pos) -> Content {
+    pub(crate) fn certain_at(&self, pos: Pos) -> Content {
         self.back_from(pos)
             .find(|version| !version.optional)
             .map_or_else(|| self.base(), |version| version.content)
@@ -432,7 +432,7 @@ impl History {
         let last = self.last_pos();
         let mut open = Vec::new();
         for key in affected {
-            self.settle(key, prefix, lowest, last, seen(key));
+            self.make_certain(key, prefix, lowest, last, seen(key));
             if self
                 .state(key)
                 .versions
@@ -442,8 +442,8 @@ impl History {
                 open.push(key);
             }
         }
-        let settled = prefix.min(self.base_pos);
-        for pos in self.positions().rev().take_while(|&pos| pos > settled) {
+        let certain = prefix.min(self.base_pos);
+        for pos in self.positions().rev().take_while(|&pos| pos > certain) {
             let write = self.write_mut(pos);
             write.status = match write.status {
                 WriteStatus::Failed => WriteStatus::Failed,
@@ -461,9 +461,16 @@ impl History {
         }
     }
 
-    fn settle(&mut self, key: KeyId, prefix: Pos, lowest: Pos, last: Pos, seen: Option<Content>) {
+    fn make_certain(
+        &mut self,
+        key: KeyId,
+        prefix: Pos,
+        lowest: Pos,
+        last: Pos,
+        seen: Option<Content>,
+    ) {
         let state = &self.states[key as usize];
-        let settled = seen.unwrap_or_else(|| state.settled_at(prefix));
+        let certain = seen.unwrap_or_else(|| state.certain_at(prefix));
         // Nothing was seen: whatever the key may have held at a legal position remains possible.
         let open: Vec<Content> = if seen.is_none() {
             let from = state
@@ -477,22 +484,22 @@ impl History {
             before
                 .into_iter()
                 .chain(later)
-                .filter(|&content| content != settled)
+                .filter(|&content| content != certain)
                 .collect()
         } else {
             Vec::new()
         };
-        let shown = self.origin_of(key, settled);
+        let shown = self.origin_of(key, certain);
         let mut state = KeyState::clone(&self.states[key as usize]);
         let mut kept = Vec::new();
-        let mut found = state.base() == settled
+        let mut found = state.base() == certain
             && !state
                 .versions
                 .iter()
-                .any(|v| v.pos <= prefix && v.content == settled);
+                .any(|v| v.pos <= prefix && v.content == certain);
         for version in std::mem::take(&mut state.versions) {
             let origin = self.write(version.pos).map(|write| write.origin);
-            let is_shown = version.content == settled;
+            let is_shown = version.content == certain;
             if version.pos > prefix {
                 if !is_shown {
                     state.retire(version.content, origin, Fate::Dead);
@@ -509,26 +516,26 @@ impl History {
             if !found
                 || kept
                     .last()
-                    .is_some_and(|version| version.content != settled)
+                    .is_some_and(|version| version.content != certain)
             {
-                kept.push(Version::new(prefix, settled, false));
+                kept.push(Version::new(prefix, certain, false));
             }
         } else {
-            for version in kept.drain(..).filter(|version| version.content != settled) {
+            for version in kept.drain(..).filter(|version| version.content != certain) {
                 state.retire(
                     version.content,
                     self.write(version.pos).map(|write| write.origin),
                     Fate::Replaced,
                 );
             }
-            if state.base() != settled {
+            if state.base() != certain {
                 let (content, origin) = (state.base(), state.base_origin());
                 state.retire(content, origin, Fate::Replaced);
             }
             state.base = match shown {
-                Some(origin) => Some((settled, origin)),
-                None if settled.is_absent() => None,
-                None => state.base.map(|(_, origin)| (settled, origin)),
+                Some(origin) => Some((certain, origin)),
+                None if certain.is_absent() => None,
+                None => state.base.map(|(_, origin)| (certain, origin)),
             };
         }
         kept.extend(

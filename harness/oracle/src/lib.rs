@@ -1,4 +1,4 @@
-//! Judges what a guest says against what it owes. Begin with [`Oracle`].
+//! Judges what a guest says against what it must keep. Begin with [`Oracle`].
 //!
 //! - `oracle.rs`, `state/`: all that one oracle knows
 //! - `history.rs`, `keys.rs`: what was asked for, in the order in which it was handed in
@@ -7,12 +7,12 @@
 
 mod answers;
 mod config;
+mod guest_fault;
 mod history;
 mod keys;
 mod oracle;
 mod property;
 mod recoveries;
-mod sane;
 mod shared;
 mod state;
 mod symptoms;
@@ -24,12 +24,12 @@ pub use answers::limits::{
     BATCH_BYTES_SURE, KEY_BYTES_SURE, Limits, MUTATION_BYTES, VALUE_BYTES_SURE,
 };
 pub use config::CheckConfig;
+pub use guest_fault::{GuestFault, misbehaved};
 pub use oracle::{Counts, Ending, Oracle, OracleConfig};
 pub use property::Property;
 pub use recoveries::observation::Observation;
 pub use recoveries::opening::Opening;
 pub use recoveries::recovery::Recovery;
 pub use recoveries::verify::{Token, Verification};
-pub use sane::{GuestFault, insane};
 pub use truth::{DeviceTruth, RunFaults};
 pub use violation::{Class, Facts, Symptom, Violation};

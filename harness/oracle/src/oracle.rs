@@ -1,4 +1,4 @@
-//! The oracle: judges what a guest says against what it owes. Pure and deterministic; it sees only what a client sees.
+//! The oracle: judges what a guest says against what it must keep. Pure and deterministic; it sees only what a client sees.
 //!
 //! It is fed, in this order and in virtual time:
 //! - [`Oracle::handed_in`] for each request of a client when it reaches the guest: that order is the commit order;
@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// How an incarnation ended.
+/// How a process run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -51,7 +51,7 @@ pub enum Ending {
     Crash,
     /// The process was killed. The device keeps all that was submitted.
     Kill,
-    /// It was closed in good order.
+    /// It was closed cleanly.
     Close,
 }
 
@@ -119,13 +119,13 @@ pub struct OracleConfig {
     pub limits: Limits,
 }
 
-/// Judges one guest on one device, over all its incarnations.
+/// Judges one guest on one device, over all its process runs.
 #[derive(Debug, Clone)]
 pub struct Oracle {
     pub(crate) config: OracleConfig,
     pub(crate) history: History,
     pub(crate) counts: Counts,
-    /// Requests handed in, over all incarnations.
+    /// Requests handed in, over all process runs.
     pub(crate) ops: u64,
     pub(crate) crashes: u64,
     pub(crate) outstanding: BTreeMap<RequestId, Outstanding>,
@@ -141,14 +141,14 @@ pub struct Oracle {
     pub(crate) provisional: Vec<Provisional>,
     /// Acknowledged syncs and closes since the base: up to where, when, and which op.
     pub(crate) syncs: Vec<(Pos, Nanos, u64)>,
-    /// The first end of an incarnation since the base.
+    /// The first end of a process run since the base.
     pub(crate) cut_ns: Option<Nanos>,
     /// From when to when the opening was that showed the base, with those before it that were cut short.
     pub(crate) base_began_ns: Nanos,
     pub(crate) base_ns: Nanos,
     /// What excuses nothing any more.
     pub(crate) before: Before,
-    /// What had befallen the device in this process run when the guest last answered.
+    /// What had affected the device in this process run when the guest last answered.
     pub(crate) faults_seen: RunFaults,
     /// What the device holds for certain although its flush only orders.
     pub(crate) on_medium: OnMedium,
@@ -162,7 +162,7 @@ pub struct Oracle {
     pub(crate) shown: Shown,
     /// What recoveries that were cut short had shown since the base.
     pub(crate) pinned: Vec<(KeyId, Content)>,
-    /// Keys that a recovery of this incarnation has read: a later surprise about others is the recovery's.
+    /// Keys that a recovery of this process run has read: a later surprise about others is the recovery's.
     pub(crate) verified: Vec<bool>,
     pub(crate) next_window: Option<Vec<u8>>,
     /// What clients do before a recovery was read back.
@@ -224,7 +224,7 @@ impl Oracle {
         self.outstanding.get(&id).map(|outstanding| outstanding.op)
     }
 
-    /// The incarnation is over: what is unanswered stays so, and snapshots are gone.
+    /// The process run is over: what is unanswered stays so, and snapshots are gone.
     ///
     /// What counts is the first end since the last adopted recovery: recoveries that were cut short themselves do not age a relaxed write.
     pub fn stopped(&mut self, now: Nanos, ending: Ending) {

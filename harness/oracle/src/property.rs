@@ -24,7 +24,7 @@ pub enum Property {
     /// 8: damaged acknowledged data is reported, never returned as a value and never silently dropped.
     DamageReported,
     /// 9: the guest neither panics nor hangs, nor outgrows its memory.
-    SaneGuest,
+    GuestBehaves,
     /// 10: a well-formed request is refused only for a reason that the oracle knows; an ill-formed one is always refused and changes nothing.
     NoFalseRefusal,
     /// 11: the space of dead data becomes usable again.
@@ -42,7 +42,7 @@ impl Property {
         Property::RecoveryIdempotent,
         Property::WorkAfterRecovery,
         Property::DamageReported,
-        Property::SaneGuest,
+        Property::GuestBehaves,
         Property::NoFalseRefusal,
         Property::SpaceReturns,
     ];
@@ -59,7 +59,7 @@ impl Property {
             Property::RecoveryIdempotent => "recovery_idempotent",
             Property::WorkAfterRecovery => "work_after_recovery",
             Property::DamageReported => "damage_reported",
-            Property::SaneGuest => "sane_guest",
+            Property::GuestBehaves => "guest_behaves",
             Property::NoFalseRefusal => "no_false_refusal",
             Property::SpaceReturns => "space_returns",
         }
@@ -83,7 +83,7 @@ impl Property {
             Property::DamageReported => {
                 "damaged data is reported, never returned and never silently dropped"
             }
-            Property::SaneGuest => "the guest neither panics nor hangs, nor outgrows its memory",
+            Property::GuestBehaves => "the guest neither panics nor hangs, nor outgrows its memory",
             Property::NoFalseRefusal => {
                 "a request is refused only for a reason, and an ill-formed one always is"
             }

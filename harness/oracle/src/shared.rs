@@ -1,6 +1,6 @@
 //! A list that grows at its end and is copied often: copies share all of it but what was changed since.
 //!
-//! An exploration keeps what is owed at each crash point, and each knows the whole history before it.
+//! An exploration keeps what must survive at each crash point, and each knows the whole history before it.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use kvsim_simdisk::{Device, FaultKind, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What has befallen the device since the guest was started on it: what excuses a guest that fails in this process run.
+/// What has affected the device since the guest was started on it: what excuses a guest that fails in this process run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunFaults {
@@ -89,7 +89,7 @@ pub struct DeviceTruth {
     /// The longest that an operation has taken, queueing included: what is granted on top of a window of time.
     pub slowest_ns: Nanos,
     /// When those of the last writes were submitted that damage has struck. For the ambiguity of the tail.
-    pub harmed_ns: Vec<Nanos>,
+    pub damaged_ns: Vec<Nanos>,
 }
 
 impl DeviceTruth {
@@ -116,7 +116,7 @@ impl DeviceTruth {
             capacity_bytes: device.image().len_bytes(),
             last_flush_completed_ns: device.made_durable_at(),
             slowest_ns: device.slowest_ns(),
-            harmed_ns: device.harmed().to_vec(),
+            damaged_ns: device.damaged().to_vec(),
         }
     }
 

@@ -606,8 +606,8 @@ fn answers_a_get_with_a_snapshot() -> Judged {
 #[test]
 fn each_property_is_fired_by_what_breaks_it() {
     use Property::{
-        AcknowledgedDurable, AtomicWrites, DamageReported, NoFalseRefusal, NoResurrection, Prefix,
-        ReadsAgree, RecoveryIdempotent, SaneGuest, SpaceReturns, WorkAfterRecovery,
+        AcknowledgedDurable, AtomicWrites, DamageReported, GuestBehaves, NoFalseRefusal,
+        NoResurrection, Prefix, ReadsAgree, RecoveryIdempotent, SpaceReturns, WorkAfterRecovery,
     };
     type Case = (&'static str, fn() -> Judged, Property, Symptom);
     let cases: &[Case] = &[
@@ -1006,13 +1006,13 @@ fn each_property_is_fired_by_what_breaks_it() {
         (
             "answers_what_was_not_asked",
             answers_what_was_not_asked,
-            SaneGuest,
+            GuestBehaves,
             Symptom::WrongReply,
         ),
         (
             "answers_a_get_with_a_snapshot",
             answers_a_get_with_a_snapshot,
-            SaneGuest,
+            GuestBehaves,
             Symptom::WrongReply,
         ),
     ];

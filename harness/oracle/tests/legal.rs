@@ -246,7 +246,7 @@ fn a_key_that_could_not_be_read_stays_open() {
 }
 
 /// Goal: with a flush that did nothing, any older prefix of the history is legal, over recoveries too, and each excused loss is
-/// counted; without one since the last recovery, none is. Method: two incarnations.
+/// counted; without one since the last recovery, none is. Method: two process runs.
 #[test]
 fn a_lying_flush_excuses_any_older_prefix() {
     let mut lab = Lab::lying();
@@ -280,20 +280,20 @@ fn damage_excuses_the_tail() {
     let between = lab.now + 1;
     lab.done(put("b", 2));
     lab.truth.lost_writes = 1;
-    for harmed in [None, Some(between - 2), Some(lab.now + 1)] {
+    for damaged in [None, Some(between - 2), Some(lab.now + 1)] {
         let mut lab = lab.clone();
-        lab.truth.harmed_ns.extend(harmed);
+        lab.truth.damaged_ns.extend(damaged);
         assert_eq!(lab.clone().recover(&state(&[("a", 1)])).excused_losses(), 1);
-        assert!(lab.crash_showing(&state(&[])).is_err(), "{harmed:?}");
+        assert!(lab.crash_showing(&state(&[])).is_err(), "{damaged:?}");
     }
-    lab.truth.harmed_ns.push(lab.now);
+    lab.truth.damaged_ns.push(lab.now);
     assert_eq!(lab.recover(&state(&[])).excused_losses(), 2);
 }
 
 /// Goal: only what was acknowledged as durable, and handed in afterwards, bears witness. Method: a second write that was under way already, one
 /// without an answer, and a relaxed one before and after a sync.
 #[test]
-fn what_is_not_acknowledged_bears_no_witness() {
+fn what_is_not_acknowledged_proves_nothing() {
     let gone = |lab: &Lab| lab.clone().crash_showing(&state(&[])).is_ok();
     let mut lab = Lab::lying();
     lab.truth.lost_writes = 1;
@@ -311,7 +311,7 @@ fn what_is_not_acknowledged_bears_no_witness() {
 
 /// Goal: a relaxed write bears witness too once it is owed by its age. Method: two of them, and a crash before and after the second is old.
 #[test]
-fn an_old_relaxed_write_bears_witness() {
+fn an_old_relaxed_write_is_a_later_proof() {
     let mut lab = Lab::with(OracleConfig {
         relaxed_window_ns: Some(5_000),
         relaxed_slack_ns: 0,
@@ -326,23 +326,23 @@ fn an_old_relaxed_write_bears_witness() {
     assert!(gone(&lab));
     lab.now += 5_000;
     assert!(!gone(&lab));
-    lab.truth.harmed_ns.push(lab.now - 1_000);
+    lab.truth.damaged_ns.push(lab.now - 1_000);
     assert!(gone(&lab));
 }
 
 /// Goal: what an opening showed it bears witness to. Method: a write, an opening that shows it, and a later one that does not; then harm is
 /// done to what was written before, in and after the first opening.
 #[test]
-fn an_opening_bears_witness_to_what_it_showed() {
+fn an_opening_proves_what_it_showed() {
     let mut lab = Lab::lying();
     lab.truth.lost_writes = 1;
     lab.done(relaxed("a", 1));
     let before = lab.now;
     lab.recover(&state(&[("a", 1)]));
     let after = lab.now + 1;
-    for (harmed, excused) in [(before, false), (after - 500, true), (after, false)] {
+    for (damaged, excused) in [(before, false), (after - 500, true), (after, false)] {
         let mut lab = lab.clone();
-        lab.truth.harmed_ns.push(harmed);
+        lab.truth.damaged_ns.push(damaged);
         assert_eq!(lab.crash_showing(&state(&[])).is_ok(), excused);
     }
 }
@@ -350,14 +350,14 @@ fn an_opening_bears_witness_to_what_it_showed() {
 /// Goal: a sync counts also after a recovery in which harm was done. Method: of two relaxed writes, each followed by a sync, the second bears witness
 /// to the first, but not to itself.
 #[test]
-fn what_was_synced_before_an_opening_bears_witness() {
+fn what_was_synced_before_an_opening_is_a_later_proof() {
     let mut lab = Lab::lying();
     lab.truth.lost_writes = 1;
     for (key, number) in [("a", 1), ("b", 2)] {
         lab.done(relaxed(key, number));
         lab.done(Request::Sync);
     }
-    lab.truth.harmed_ns.push(lab.now + 1_000);
+    lab.truth.damaged_ns.push(lab.now + 1_000);
     lab.recover(&state(&[("a", 1), ("b", 2)]));
     assert!(lab.clone().crash_showing(&state(&[("a", 1)])).is_ok());
     assert!(lab.crash_showing(&state(&[])).is_err());
@@ -365,7 +365,7 @@ fn what_was_synced_before_an_opening_bears_witness() {
 
 /// Goal: what takes no writing bears no witness. Method: after a write, an empty batch, and a write during which the device made nothing durable.
 #[test]
-fn what_takes_no_writing_bears_no_witness() {
+fn what_takes_no_writing_proves_nothing() {
     let mut lab = Lab::lying();
     lab.truth.lost_writes = 1;
     lab.done(put("a", 1));
@@ -396,9 +396,9 @@ fn the_first_cut_is_what_counts() {
     assert_eq!(lab.recover(&state(&[("a", 1)])).excused_losses(), 1);
 }
 
-/// Goal: two crash states of moments that owe the same are told to be the same, others not. Method: the fingerprint.
+/// Goal: two crash states of moments after which the same must survive are told to be the same, others not. Method: the fingerprint.
 #[test]
-fn the_fingerprint_follows_what_is_owed() {
+fn the_fingerprint_follows_what_must_survive() {
     let mut lab = Lab::new();
     let write = lab.ask(put("a", 1));
     let unanswered = lab.oracle.fingerprint();

@@ -75,20 +75,20 @@ impl Arbitrary for Op {
     }
 }
 
-/// Incarnations: what each does, and what picks the state after it.
+/// Process runs: what each does, and what picks the state after it.
 #[derive(Debug, Clone)]
 struct Plan(Vec<(Vec<Op>, u64)>);
 
 impl Arbitrary for Plan {
     fn arbitrary(g: &mut Gen) -> Plan {
-        let incarnations = 1 + usize::arbitrary(g) % 3;
+        let process_runs = 1 + usize::arbitrary(g) % 3;
         let ops = |g: &mut Gen| {
             (0..1 + usize::arbitrary(g) % 8)
                 .map(|_| Op::arbitrary(g))
                 .collect()
         };
         Plan(
-            (0..incarnations)
+            (0..process_runs)
                 .map(|_| (ops(g), u64::arbitrary(g)))
                 .collect(),
         )
@@ -106,7 +106,7 @@ type Effects = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 struct Model {
     base: State,
     writes: Vec<(Effects, End)>,
-    owed: usize,
+    required: usize,
     numbers: u64,
 }
 
@@ -125,7 +125,7 @@ impl Model {
         let mut found = BTreeSet::new();
         let mut states = BTreeSet::from([self.base.clone()]);
         for at in 0..=self.writes.len() {
-            if at >= self.owed {
+            if at >= self.required {
                 found.extend(states.iter().cloned());
             }
             let Some((effects, end)) = self.writes.get(at) else {
@@ -152,7 +152,7 @@ impl Model {
             match op {
                 Op::Sync => {
                     lab.done(Request::Sync);
-                    self.owed = self.writes.len();
+                    self.required = self.writes.len();
                 }
                 Op::Write {
                     mutations,
@@ -169,7 +169,7 @@ impl Model {
                     }
                     self.writes.push((effects, *end));
                     if *durable && *end == End::Acknowledged {
-                        self.owed = self.writes.len();
+                        self.required = self.writes.len();
                     }
                 }
             }
@@ -215,7 +215,7 @@ impl Model {
     fn adopt(&mut self, state: State) {
         self.base = state;
         self.writes.clear();
-        self.owed = 0;
+        self.required = 0;
     }
 }
 
@@ -287,7 +287,7 @@ fn agrees(plan: &Plan, keep_history: bool) -> TestResult {
     TestResult::passed()
 }
 
-/// Prefixes of a history on a device whose flushes lie in every incarnation: all of them are legal.
+/// Prefixes of a history on a device whose flushes lie in every process run: all of them are legal.
 fn agrees_under_lies(plan: &Plan) -> TestResult {
     let mut lab = Lab::lying();
     let mut model = Model::default();
@@ -358,7 +358,7 @@ fn check(tests: u64, property: fn(Plan) -> TestResult) {
 }
 
 /// Goal: the oracle's intervals and the definition of a legal state are the same. Method: small random histories over several
-/// incarnations; all legal states, and states near them, judged by both.
+/// process runs; all legal states, and states near them, judged by both.
 #[test]
 fn judging_equals_trying_every_prefix() {
     check(2_000, |plan| agrees(&plan, false));
@@ -371,7 +371,7 @@ fn judging_with_all_history_equals_trying_every_prefix() {
 }
 
 /// Goal: when flushes lie, exactly the prefixes of what is left of the history are excused. Method: as above, with a lie in every
-/// incarnation.
+/// process run.
 #[test]
 fn lying_flushes_excuse_exactly_the_prefixes() {
     check(2_000, |plan| agrees_under_lies(&plan));

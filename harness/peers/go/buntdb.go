@@ -69,7 +69,7 @@ func (s *buntdbStore) Get(key []byte, take func([]byte)) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	take(lent(value))
+	take(borrowed(value))
 	return true, nil
 }
 
@@ -80,7 +80,7 @@ func (s *buntdbStore) Scan(start []byte, limit int, take func(key, value []byte)
 			if count == limit {
 				return false
 			}
-			take(lent(key), lent(value))
+			take(borrowed(key), borrowed(value))
 			count++
 			return true
 		})

@@ -168,7 +168,7 @@ func (s *session) single(asked *request, answer map[string]any) error {
 		return s.store.Delete(key)
 	case "get":
 		var value []byte
-		found, err := s.store.Get(key, func(lent []byte) { value = append(value, lent...) })
+		found, err := s.store.Get(key, func(borrowed []byte) { value = append(value, borrowed...) })
 		answer["found"], answer["value"] = found, hex.EncodeToString(value)
 		return err
 	case "scan":

@@ -15,7 +15,7 @@ type settings struct {
 	cacheBytes int64
 }
 
-// store is an open database, shared by all clients. What is lent to a function is valid while it runs.
+// store is an open database, shared by all clients. What is borrowed to a function is valid while it runs.
 type store interface {
 	Put(key, value []byte) error
 	Delete(key []byte) error

@@ -1,4 +1,4 @@
-//! LMDB: a copy-on-write B-tree in a memory map. One writer at a time; readers are lent the map's own bytes.
+//! LMDB: a copy-on-write B-tree in a memory map. One writer at a time; readers borrow the map's own bytes.
 
 use std::path::Path;
 

@@ -223,7 +223,7 @@ impl Shared<'_> {
     }
 
     fn judge_point(&self, point: &Point, tally: &mut Tally) -> Option<Found> {
-        let owed = point.oracle.fingerprint();
+        let obligations = point.oracle.fingerprint();
         let found = |state: &CrashState, violation, image: Image| Found {
             session: self.judging.number,
             event: point.event,
@@ -235,7 +235,7 @@ impl Shared<'_> {
             tally.drawn += 1;
             let state = CrashState::default();
             let image = Image::default();
-            if let Err(violation) = self.judge_image(&image, &point.oracle, owed, tally) {
+            if let Err(violation) = self.judge_image(&image, &point.oracle, obligations, tally) {
                 return Some(found(&state, violation, image));
             }
         }
@@ -246,14 +246,16 @@ impl Shared<'_> {
                 .image_after(state)
                 .expect("it was drawn from this device");
             let before = tally.judged;
-            if let Err(violation) = self.judge_image(&image, &point.oracle, owed, tally) {
+            if let Err(violation) = self.judge_image(&image, &point.oracle, obligations, tally) {
                 return Some(found(state, violation, image));
             }
             if tally.judged > before {
-                let torn = |survivor: &kvsim_simdisk::Survivor| survivor.sectors != Sectors::All;
-                let lost = state.survivors.len() < point.device.pending().len();
+                let torn = |persisted_write: &kvsim_simdisk::Persisted| {
+                    persisted_write.sectors != Sectors::All
+                };
+                let lost = state.persisted.len() < point.device.pending().len();
                 tally.with_losses += u64::from(lost);
-                tally.with_tears += u64::from(state.survivors.iter().any(torn));
+                tally.with_tears += u64::from(state.persisted.iter().any(torn));
             }
         }
         None
@@ -263,11 +265,11 @@ impl Shared<'_> {
         &self,
         image: &Image,
         oracle: &Oracle,
-        owed: u64,
+        obligations: u64,
         tally: &mut Tally,
     ) -> Result<(), Box<Violation>> {
         let hash = image.hash();
-        if !lock(self.seen).insert((hash, owed)) {
+        if !lock(self.seen).insert((hash, obligations)) {
             return Ok(());
         }
         tally.judged += 1;
@@ -294,7 +296,7 @@ impl Shared<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvsim_oracle::{GuestFault, insane};
+    use kvsim_oracle::{GuestFault, misbehaved};
 
     /// Goal: what a crash left can be looked at afterwards. Method: save it, compare the file.
     #[test]
@@ -306,7 +308,7 @@ mod tests {
             session: 2,
             event: 17,
             state: CrashState::default(),
-            violation: insane(
+            violation: misbehaved(
                 &GuestFault::OutOfFuel { stack: Vec::new() },
                 1,
                 "recovering",
@@ -317,7 +319,7 @@ mod tests {
             .save(&directory.path().join("new"))
             .expect("it can be written");
         assert!(
-            path.ends_with("new/crash-disk-2-17-sane_guest.image"),
+            path.ends_with("new/crash-disk-2-17-guest_behaves.image"),
             "{path:?}"
         );
         let differs = super::super::session::first_difference(&path, &image);

@@ -25,7 +25,7 @@ const LOOKED_AT: usize = 100;
 const SESSIONS_FACTOR: u64 = 8;
 /// States drawn at each of those places.
 const STATES_TAKEN_OUT: u32 = 24;
-/// The engine's options, in turn: what makes its own work frequent, and what is on by default. A small database is cleaned and grows
+/// The engine's options, in turn: what makes its own work frequent, and what is on by default. A small database is collected and grows
 /// while it is watched.
 const SETTINGS: [Setting; 4] = [
     Setting {
@@ -153,8 +153,8 @@ pub struct Proof {
     pub calls: Calls,
     /// Checkpoints that fell into recordings.
     pub checkpoints: u64,
-    /// Segments that were cleaned in recordings.
-    pub cleaned_segments: u64,
+    /// Segments that were collected in recordings.
+    pub collected_segments: u64,
     /// What was judged.
     pub tally: Tally,
     /// What is wrong, if anything is.
@@ -195,7 +195,7 @@ struct Prover<'a> {
     proof: Proof,
 }
 
-/// What the next session finds on the disk, and what is owed of it.
+/// What the next session finds on the disk, and what must survive of it.
 struct Start {
     image: Option<Image>,
     oracle: Oracle,
@@ -228,7 +228,7 @@ impl<'a> Prover<'a> {
                 sessions: Vec::new(),
                 calls: Calls::default(),
                 checkpoints: 0,
-                cleaned_segments: 0,
+                collected_segments: 0,
                 tally: Tally::default(),
                 found: None,
                 taken_out: Vec::new(),
@@ -273,9 +273,9 @@ impl<'a> Prover<'a> {
     fn is_over(&self, sessions: u64) -> bool {
         let judged = self.proof.tally.judged >= self.plan.states;
         let taken_out = self.proof.taken_out.len() as u64 >= self.proof.plan.taken_out;
-        // What cannot be had is not waited for: there may be no call on which anything rests.
-        let hopeless = sessions >= SESSIONS_FACTOR * self.plan.sessions;
-        let enough = judged && (taken_out || hopeless) && sessions >= self.plan.sessions;
+        // What cannot be had is not waited for: there may be no call on which anything depends.
+        let given_up = sessions >= SESSIONS_FACTOR * self.plan.sessions;
+        let enough = judged && (taken_out || given_up) && sessions >= self.plan.sessions;
         self.watch.stopped() || enough
     }
 
@@ -344,7 +344,7 @@ impl<'a> Prover<'a> {
         let proof = &mut self.proof;
         proof.calls.add(&session.events);
         proof.checkpoints += session.engine.checkpoints;
-        proof.cleaned_segments += session.engine.cleaned_segments;
+        proof.collected_segments += session.engine.collected_segments;
         proof.device.clone_from(&session.device);
         match proof
             .sessions

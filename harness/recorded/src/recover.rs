@@ -16,7 +16,7 @@ use kvsim_simdisk::Image;
 use super::replay::NOTHING_BYTES;
 use kvsim_oracle::{
     CheckConfig, DeviceTruth, Facts, GuestFault, Observation, Oracle, Property, Symptom,
-    Verification, Violation, insane,
+    Verification, Violation, misbehaved,
 };
 
 /// What the driver makes of a file's length, and by how much it grows.
@@ -57,7 +57,7 @@ pub(crate) fn recover(
         let message = text.unwrap_or_else(|| "it said nothing".to_owned());
         let stack = Vec::new();
         let fault = GuestFault::Panic { message, stack };
-        Err(insane(&fault, 1, "recovering"))
+        Err(misbehaved(&fault, 1, "recovering"))
     })
 }
 
@@ -119,7 +119,7 @@ struct Instance {
     image: Image,
     max_bytes: u64,
     now: Nanos,
-    wish: Option<Nanos>,
+    wake_at: Option<Nanos>,
     requests: RequestId,
     steps: u64,
 }
@@ -138,14 +138,14 @@ impl Instance {
         let max_bytes = config.device.max_capacity_bytes.max(image.len_bytes());
         config.device.max_capacity_bytes = max_bytes;
         let mut effects = Effects::default();
-        let (engine, wish) = Engine::open(0, &config, &mut effects);
+        let (engine, wake_at) = Engine::open(0, &config, &mut effects);
         Ok(Instance {
             engine,
             effects,
             image,
             max_bytes,
             now: 0,
-            wish,
+            wake_at,
             requests: 0,
             steps: 0,
         })
@@ -174,7 +174,7 @@ impl Instance {
         self.requests += 1;
         let id = self.requests;
         if let Some(engine) = &mut self.engine {
-            self.wish = engine.request(self.now, id, request, &mut self.effects);
+            self.wake_at = engine.request(self.now, id, request, &mut self.effects);
         }
         self.until_answered(id)
     }
@@ -188,7 +188,7 @@ impl Instance {
             }
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(insane(
+                return Err(misbehaved(
                     &GuestFault::OutOfFuel { stack: Vec::new() },
                     1,
                     "recovering",
@@ -197,15 +197,15 @@ impl Instance {
             let Some(engine) = &mut self.engine else {
                 return Err(stalled());
             };
-            match (self.effects.operations.pop_front(), self.wish) {
+            match (self.effects.operations.pop_front(), self.wake_at) {
                 (Some((tag, op)), _) => {
                     let result = execute(&mut self.image, self.max_bytes, op);
                     self.now += STEP_NS;
-                    self.wish = engine.complete(self.now, tag, result, &mut self.effects);
+                    self.wake_at = engine.complete(self.now, tag, result, &mut self.effects);
                 }
                 (None, Some(at)) => {
                     self.now = self.now.max(at);
-                    self.wish = engine.tick(self.now, &mut self.effects);
+                    self.wake_at = engine.tick(self.now, &mut self.effects);
                 }
                 (None, None) => return Err(stalled()),
             }
@@ -214,7 +214,7 @@ impl Instance {
 }
 
 fn stalled() -> Box<Violation> {
-    insane(&GuestFault::Stalled { unanswered: 1 }, 1, "recovering")
+    misbehaved(&GuestFault::Stalled { unanswered: 1 }, 1, "recovering")
 }
 
 fn execute(

@@ -10,7 +10,7 @@ use super::session::Calls;
 use super::take_out::{Kind, TakenOut};
 use kvsim_api::units::{bytes, thousands};
 
-const SCHEMA: &str = "kvsim.crash-disk/1";
+const SCHEMA: &str = "kvsim.crash-disk/2";
 
 impl Proof {
     /// Of the recordings with a call left out, how many were caught.
@@ -55,7 +55,7 @@ impl Proof {
             thousands(calls.allocations),
             thousands(calls.reads),
             thousands(self.checkpoints),
-            thousands(self.cleaned_segments),
+            thousands(self.collected_segments),
         );
         let _ = writeln!(
             text,
@@ -76,7 +76,7 @@ impl Proof {
                     "VIOLATION in session {}, after event {}, where the cut kept {} pending writes:\n  {}",
                     found.session,
                     found.event,
-                    found.state.survivors.len(),
+                    found.state.persisted.len(),
                     found.violation,
                 );
             }
@@ -96,7 +96,7 @@ impl Proof {
         let of = |kind| self.taken_out.iter().filter(move |one| one.kind == kind);
         let _ = writeln!(
             text,
-            "taken out one call on which an acknowledgement rests, {} times ({} flushes, {} write-throughs): caught {}",
+            "taken out one call on which an acknowledgement depends, {} times ({} flushes, {} write-throughs): caught {}",
             self.taken_out.len(),
             of(Kind::Flush).count(),
             of(Kind::WriteThrough).count(),
@@ -105,7 +105,7 @@ impl Proof {
         for missed in self.taken_out.iter().filter(|one| one.found.is_none()) {
             let _ = writeln!(
                 text,
-                "  not caught: the {} on which the acknowledgement at event {} of session {} rests",
+                "  not caught: the {} on which the acknowledgement at event {} of session {} depends",
                 match missed.kind {
                     Kind::Flush => "flush",
                     Kind::WriteThrough => "write-through",
@@ -127,7 +127,7 @@ pub struct Document {
     sessions: Vec<(&'static str, u64)>,
     calls: Calls,
     checkpoints: u64,
-    cleaned_segments: u64,
+    collected_segments: u64,
     tally: Tally,
     complete: bool,
     violation: Option<FoundJson>,
@@ -173,7 +173,7 @@ pub fn document(proof: &Proof) -> Document {
         sessions: proof.sessions.clone(),
         calls: proof.calls,
         checkpoints: proof.checkpoints,
-        cleaned_segments: proof.cleaned_segments,
+        collected_segments: proof.collected_segments,
         tally: proof.tally,
         complete: proof.is_complete(),
         violation: proof.found.as_ref().map(found),

@@ -22,7 +22,7 @@ use kvsim_workload::Workload;
 /// Files are compared and copied in pieces of this size.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A recording, and what was owed before it began.
+/// A recording, and what had to survive before it began.
 pub(crate) struct Session {
     /// What the file held; nothing if there was no file.
     pub(crate) before: Option<Image>,
@@ -109,7 +109,7 @@ pub(crate) struct Made {
 }
 
 impl Made {
-    /// The recording with what was owed before it.
+    /// The recording with what had to survive before it.
     pub(crate) fn into_session(
         self,
         before: Option<Image>,

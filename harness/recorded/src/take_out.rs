@@ -2,7 +2,7 @@
 //!
 //! Which call is drawn from the seed, by way of an acknowledgement: of a durable write that was acknowledged, the bytes are looked
 //! for in what was written between its hand-in and its acknowledgement. If a write-through brought them, and nothing else made them
-//! durable in that time, the acknowledgement rests on it; if a plain write brought them, it rests on the one flush that covered it.
+//! durable in that time, the acknowledgement depends on it; if a plain write brought them, it rests on the one flush that covered it.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ pub struct TakenOut {
 pub(crate) struct Candidate {
     pub(crate) call: CallId,
     pub(crate) kind: Kind,
-    /// The acknowledgement that rests on it.
+    /// The acknowledgement that depends on it.
     pub(crate) acknowledged: usize,
 }
 
@@ -57,7 +57,7 @@ struct Acknowledged<'a> {
     bytes: &'a [u8],
 }
 
-/// Draws a call on which an acknowledgement rests, if there is one.
+/// Draws a call on which an acknowledgement depends, if there is one.
 pub(crate) fn draw(session: &Session, rng: &mut Rng) -> Option<Candidate> {
     let all = acknowledged(&session.events);
     if all.is_empty() {
@@ -65,7 +65,7 @@ pub(crate) fn draw(session: &Session, rng: &mut Rng) -> Option<Candidate> {
     }
     (0..DRAWS).find_map(|_| {
         let drawn = rng.below(all.len() as u64);
-        rests_on(&session.events, &all[usize::try_from(drawn).ok()?])
+        relied_on(&session.events, &all[usize::try_from(drawn).ok()?])
     })
 }
 
@@ -103,7 +103,7 @@ fn acknowledged(events: &[Event]) -> Vec<Acknowledged<'_>> {
 }
 
 /// The one call that made it durable, if it was one.
-fn rests_on(events: &[Event], write: &Acknowledged<'_>) -> Option<Candidate> {
+fn relied_on(events: &[Event], write: &Acknowledged<'_>) -> Option<Candidate> {
     // Calls that brought it, and whether they were write-throughs; flushes that began after one of them had ended.
     let mut bringing: BTreeMap<CallId, bool> = BTreeMap::new();
     let mut brought = false;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// The call on which the acknowledgement of one durable put rests, if these things happen in between.
-    fn rests(between: Vec<What>) -> Option<(CallId, Kind)> {
+    fn depends_on(between: Vec<What>) -> Option<(CallId, Kind)> {
         let changes = vec![Change {
             key: (*b"key").into(),
             value: Some(VALUE.into()),
@@ -188,23 +188,23 @@ mod tests {
             .collect();
         let acknowledged = acknowledged(&events);
         assert_eq!(acknowledged.len(), 1);
-        let found = rests_on(&events, &acknowledged[0]);
+        let found = relied_on(&events, &acknowledged[0]);
         found.map(|candidate| (candidate.call, candidate.kind))
     }
 
-    /// Goal: what is left out is what the acknowledgement rests on, and on nothing else. Method: a write-through, a write and its
+    /// Goal: what is left out is what the acknowledgement depends on, and on nothing else. Method: a write-through, a write and its
     /// flush; then a flush that began too early, two that would each do, and no durable write at all.
     #[test]
     fn the_one_call_is_found() {
         let through = vec![write(1, true), ended(1)];
-        assert_eq!(rests(through), Some((1, Kind::WriteThrough)));
+        assert_eq!(depends_on(through), Some((1, Kind::WriteThrough)));
         let flushed = vec![write(1, false), ended(1), flush(2), ended(2)];
-        assert_eq!(rests(flushed), Some((2, Kind::Flush)));
+        assert_eq!(depends_on(flushed), Some((2, Kind::Flush)));
         let early = vec![write(1, false), flush(2), ended(1), ended(2)];
-        assert_eq!(rests(early), None);
+        assert_eq!(depends_on(early), None);
         let both = vec![write(1, true), ended(1), flush(2), ended(2)];
-        assert_eq!(rests(both), None);
+        assert_eq!(depends_on(both), None);
         let elsewhere = vec![flush(2), ended(2)];
-        assert_eq!(rests(elsewhere), None);
+        assert_eq!(depends_on(elsewhere), None);
     }
 }

@@ -32,7 +32,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "run.clean_close",
-        "probability that an incarnation is closed instead of crashed",
+        "probability that a process run is closed instead of crashed",
     ),
     (
         "run.crash_in_recovery",
@@ -222,10 +222,13 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     ("check.relaxed_slack_ns", "granted on top of that window"),
     // [coverage]
-    ("coverage", "which of the guest's marks are to be reached"),
+    (
+        "coverage",
+        "which of the guest's coverage points are to be reached",
+    ),
     (
         "coverage.unreachable",
-        "marks that this scenario cannot reach; of all others --strict wants to see each",
+        "coverage points that this scenario cannot reach; of all others --strict wants to see each",
     ),
     // [explore]
     ("explore", "how far `kvsim explore` goes"),
@@ -473,7 +476,7 @@ pub const FIELDS: &[(&str, &str)] = &[
         "faults at named operations: [{ op, kind }]",
     ),
     ("faults.script.op", "number of the device operation, from 0"),
-    ("faults.script.kind", "what befalls it"),
+    ("faults.script.kind", "what affects it"),
     // [failure]
     ("failure", "what failed, in a saved failing case"),
     ("failure.property", "that does not hold"),
@@ -492,32 +495,32 @@ pub const FIELDS: &[(&str, &str)] = &[
     // [case]
     (
         "case",
-        "the steps of a failing case, life by life: each begins with a power on",
+        "the steps of a failing case, process run by process run: each begins with a power on",
     ),
     (
-        "case.lives",
+        "case.process_runs",
         "requests in the order of their clients' turns, then the crash",
     ),
-    ("case.lives.requests", "CLIENT REQUEST"),
+    ("case.process_runs.requests", "CLIENT REQUEST"),
     ("case.faults", "faults at named operations: [{ op, kind }]"),
     ("case.faults.op", "number of the device operation, from 0"),
-    ("case.faults.kind", "what befalls it"),
+    ("case.faults.kind", "what affects it"),
     (
-        "case.lives.close_after_event",
-        "closed in good order from then on; none: not closed",
+        "case.process_runs.close_after_event",
+        "closed cleanly from then on; none: not closed",
     ),
     (
-        "case.lives.read_after_requests",
+        "case.process_runs.read_after_requests",
         "sent before the recovery is read back; none: it is read back first",
     ),
     (
-        "case.lives.crash",
-        "the cut; none: the life goes on to its end",
+        "case.process_runs.crash",
+        "the cut; none: the process run goes on to its end",
     ),
-    ("case.lives.crash.after_event", "of this life"),
-    ("case.lives.crash.kind", "power or process"),
+    ("case.process_runs.crash.after_event", "of this process run"),
+    ("case.process_runs.crash.kind", "power or process"),
     (
-        "case.lives.crash.survivors",
+        "case.process_runs.crash.persisted",
         "of what was pending, in this order; the rest is lost",
     ),
 ];

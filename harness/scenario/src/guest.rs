@@ -16,7 +16,7 @@ pub fn load(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
     load_as(file, Instances::Fresh)
 }
 
-/// The same for many short lives: instances take turns in the same memory.
+/// The same for many short process runs: instances take turns in the same memory.
 ///
 /// # Errors
 /// As [`load`].
@@ -24,7 +24,7 @@ pub fn load_reused(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
     load_as(file, Instances::Reused)
 }
 
-/// The guest in `file`, or the engine with planted bugs where this build has it.
+/// The guest in `file`, or the engine with mutants where this build has it.
 ///
 /// # Errors
 /// As [`load`]; or this build has none, and the message says which has.
@@ -35,14 +35,14 @@ pub fn load_mutants(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
     match WasmProgram::mutants() {
         Ok(Some(program)) => Ok(program),
         Ok(None) => Err(
-            "planted bugs are in no ordinary build\n  = help: cargo run --release --features mutants -- mutants"
+            "this build has no mutants\n  = help: cargo run --release --features mutants -- mutants"
                 .to_owned(),
         ),
-        Err(error) => Err(format!("the built-in guest with planted bugs: {error}")),
+        Err(error) => Err(format!("the built-in guest with mutants: {error}")),
     }
 }
 
-/// The guest in `file`, or the built-in engine: that with planted bugs if one of these scenarios switches one on, since an ordinary one would
+/// The guest in `file`, or the built-in engine: that with mutants if one of these scenarios switches one on, since an ordinary one would
 /// refuse it.
 ///
 /// # Errors

@@ -50,7 +50,7 @@ pub struct RunConfig {
     pub process_weight: u32,
     /// Probability that a crash whose moment has come waits for one at which the device has something to lose.
     pub seek_pending: f64,
-    /// Probability that an incarnation is closed in good order instead of crashed.
+    /// Probability that a process run is closed cleanly instead of crashed.
     pub clean_close: f64,
     /// Probability that a recovery is itself crashed.
     pub crash_in_recovery: f64,

@@ -52,7 +52,7 @@ pub struct Scenario {
     pub check: CheckConfig,
     /// How far `kvsim explore` goes.
     pub explore: ExploreConfig,
-    /// Which of the guest's marks are to be reached.
+    /// Which of the guest's coverage points are to be reached.
     pub coverage: CoverageConfig,
     /// The device.
     pub device: DeviceConfig,

@@ -305,7 +305,7 @@ mod tests {
         assert!(drawn(text, &[], 1).faults.flush_lie > 0.0);
     }
 
-    /// Goal: an option that planted bugs are switched on with is seen wherever it is set.
+    /// Goal: an option that mutants are switched on with is seen wherever it is set.
     #[test]
     fn options_of_alternatives_are_known() {
         let text = "[vary]\nm = [{}, { guest.options.mutant = \"x\" }]\n";

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use kvsim_harness::campaign::CampaignError;
 use kvsim_harness::control::{Control, Stop};
-use kvsim_harness::coverage::{Coverage, MarkCounts};
+use kvsim_harness::coverage::{Coverage, CoverageCounts};
 use kvsim_harness::explore::Exploration;
 use kvsim_harness::run::{SeedEnd, Tracing, run_seed};
 use kvsim_harness::scenario::{OptionText, Scenario};
@@ -260,8 +260,13 @@ impl Hunter {
                 }
             };
             let result = run_seed(&drawn, &self.program, seed, control, Tracing::HashOnly);
-            let (config, none) = (&drawn.coverage, MarkCounts::default());
-            let coverage = Coverage::new(self.program.as_ref(), config, &result.tally.marks, &none);
+            let (config, none) = (&drawn.coverage, CoverageCounts::default());
+            let coverage = Coverage::new(
+                self.program.as_ref(),
+                config,
+                &result.tally.coverage_points,
+                &none,
+            );
             found.lines.extend(executed(&coverage));
             match result.end {
                 SeedEnd::Violation(violation) => {
@@ -319,7 +324,7 @@ fn with_option(mut scenario: Scenario, value: &str) -> Scenario {
 /// The lines among the coverage points that were reached.
 fn executed(coverage: &Coverage) -> Lines {
     let reached = coverage
-        .marks
+        .coverage_points
         .iter()
         .filter(|point| point.reached + point.recorded > 0);
     reached

@@ -1,4 +1,4 @@
-//! Why survivors survive: reasons that a person wrote down after reading the source.
+//! Why edits survive: reasons that a person wrote down after reading the source.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::mutation::Mutation;
 
-/// What a survivor is.
+/// What an edit that survived is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {

@@ -7,7 +7,7 @@
 //! - [`schemata`] writes the source with a switch at each of them;
 //! - [`scratch`] makes a copy of the engine from such sources, and [`compile`] builds it, without those edits that do not compile;
 //! - [`plan`] names the scenarios, [`hunt`] runs them on one mutation, [`coverage`] says which of them execute its line;
-//! - [`results`] keeps a line per mutation, [`known`] has the reasons of survivors, and [`page`] writes the score.
+//! - [`results`] keeps a line per mutation, [`known`] has the reasons of the edits that survive, and [`page`] writes the score.
 //!
 //! Invariant: with no switch set, the module does what the engine does; only its fuel differs.
 

@@ -60,7 +60,7 @@ enum Command {
         #[arg(long, value_delimiter = ',')]
         only: Vec<usize>,
     },
-    /// Print the score and the survivors as the book's page has them
+    /// Print the score and the edits that survived as the book's page has them
     Score {
         /// Write them into this page
         #[arg(long)]

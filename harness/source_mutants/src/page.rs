@@ -39,7 +39,7 @@ pub struct Score<'a> {
     pub constants: usize,
     /// Edits that do not compile.
     pub uncompilable: usize,
-    /// What was run, in the order of the source, with the reason of a survivor.
+    /// What was run, in the order of the source, with the reason of an edit that survived.
     pub run: Vec<(&'a Mutation, Class, &'a str)>,
 }
 

@@ -14,7 +14,7 @@ pub const COVERAGE: &str = "coverage";
 pub const LINE: &str = "line ";
 
 /// Sources that hold no engine: the catalogue of named mutants, the names of coverage points, and the table of options.
-const LEFT_OUT: [&str; 3] = ["mutant", "api/marks", "api/option_help"];
+const LEFT_OUT: [&str; 3] = ["mutant", "api/coverage", "api/option_help"];
 const SWITCHES: &str = include_str!("switches.rs.txt");
 
 /// What went wrong with the copy.
@@ -253,12 +253,12 @@ impl Scratch {
                     ("let (version, config) =", "let (version, mut config) ="),
                     (
                         "if version != ABI_VERSION {",
-                        "kvsim_engine::source_mutants::take_option(&mut config.options, Mark::ALL.len());\n        if version != ABI_VERSION {",
+                        "kvsim_engine::source_mutants::take_option(&mut config.options, CoveragePoint::ALL.len());\n        if version != ABI_VERSION {",
                     ),
                 ],
                 "abi.rs" => &[(
-                    "[mark.name(), \"\\n\"])",
-                    "[mark.name(), \"\\n\"]).chain([kvsim_engine::source_mutants::NAMES])",
+                    "[point.name(), \"\\n\"])",
+                    "[point.name(), \"\\n\"]).chain([kvsim_engine::source_mutants::NAMES])",
                 )],
                 _ => &[],
             };

@@ -29,7 +29,7 @@ fn caught() -> Outcome {
     }
 }
 
-/// Goal: a run that was stopped goes on with what is left, and survivors are run again only with more time. Method: a file with three outcomes and a line
+/// Goal: a run that was stopped goes on with what is left, and edits that survived are run again only with more time. Method: a file with three outcomes and a line
 /// that was cut short.
 #[test]
 fn results_continue() {
@@ -60,7 +60,7 @@ fn a_sample_is_fixed() {
     assert_eq!(sample(&there, 5, 1).len(), 5);
 }
 
-/// Goal: the score leaves out what need not be caught, and nothing else. Method: one outcome of each kind, and a reason for one survivor.
+/// Goal: the score leaves out what need not be caught, and nothing else. Method: one outcome of each kind, and a reason for one edit that survived.
 #[test]
 fn the_score_leaves_out_what_is_equivalent() {
     let all = mutations();

@@ -7,13 +7,13 @@
 //! - [`remote`]: an engine of another process, its clients with it
 //! - [`script`]: what the clients do; [`seen`]: how they come, and what was seen of them
 //! - [`counters`]: what the process and the device say that was read and written
-//! - [`settle`]: the pause between two turns
+//! - [`wait_until_quiet`]: the pause between two turns
 
 pub mod counters;
 pub mod remote;
 pub mod script;
 pub mod seen;
-pub mod settle;
+pub mod wait_until_quiet;
 
 use std::future::Future;
 use std::path::Path;

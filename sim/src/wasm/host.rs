@@ -24,8 +24,8 @@ pub(super) struct HostState {
     /// Where the read of a tag goes; nothing for the other operations.
     pub(super) tags: BTreeMap<u64, Option<(u32, u32)>>,
     pub(super) requests: BTreeMap<RequestId, Expects>,
-    /// How many marks the guest has.
-    marks: u32,
+    /// How many coverage points the guest has.
+    coverage_points: u32,
     /// Those that the call under way has reached.
     pub(super) reached: Vec<u32>,
     /// What the call under way has let out, as the host has to hold it.
@@ -34,14 +34,14 @@ pub(super) struct HostState {
 }
 
 impl HostState {
-    pub(super) fn new(limits: &GuestLimits, marks: u32) -> Self {
+    pub(super) fn new(limits: &GuestLimits, coverage_points: u32) -> Self {
         HostState {
             limiter: Limiter::new(limits),
             memory: None,
             out: Outbox::new(),
             tags: BTreeMap::new(),
             requests: BTreeMap::new(),
-            marks,
+            coverage_points,
             reached: Vec::new(),
             let_out_bytes: 0,
             verdict: None,
@@ -81,8 +81,8 @@ impl HostState {
 
 /// What an item costs the host beside its bytes.
 const ITEM_BYTES: u64 = 128;
-/// What a mark costs the host.
-const MARK_BYTES: u64 = 4;
+/// What a coverage point costs the host.
+const COVERAGE_POINT_BYTES: u64 = 4;
 /// What a call may let out however little memory the guest has.
 const LET_OUT_BYTES_MIN: u64 = 64 << 20;
 
@@ -275,15 +275,15 @@ fn panic(caller: &mut Caller<'_, HostState>, ptr: i32, len: i32) -> GuestError {
     }
 }
 
-fn mark(caller: &mut Caller<'_, HostState>, number: i32) -> Result<(), GuestError> {
+fn point(caller: &mut Caller<'_, HostState>, number: i32) -> Result<(), GuestError> {
     let (number, state) = (number.cast_unsigned(), caller.data_mut());
-    if number >= state.marks {
+    if number >= state.coverage_points {
         return Err(GuestError::Abi(format!(
-            "there is no mark {number}: kv_marks names {}",
-            state.marks
+            "there is no coverage point {number}: kv_marks names {}",
+            state.coverage_points
         )));
     }
-    state.count(MARK_BYTES)?;
+    state.count(COVERAGE_POINT_BYTES)?;
     state.reached.push(number);
     Ok(())
 }
@@ -330,7 +330,7 @@ pub(super) fn link(linker: &mut Linker<HostState>) -> Result<(), Error> {
         "kvsim",
         "mark",
         |mut caller: Caller<'_, HostState>, number: i32| {
-            mark(&mut caller, number).map_err(|verdict| stop(&mut caller, "mark", verdict))
+            point(&mut caller, number).map_err(|verdict| stop(&mut caller, "mark", verdict))
         },
     )?;
     Ok(())

@@ -22,7 +22,7 @@ pub(super) struct WasmGuest {
     open: TypedFunc<(i64, i32, i32), i64>,
     request: TypedFunc<(i64, i64, i32, i32), i64>,
     complete: TypedFunc<(i64, i64, i32, i32), i64>,
-    /// Looked up when it is first called: many lives end before.
+    /// Looked up when it is first called: many process runs end before.
     tick: Option<TypedFunc<i64, i64>>,
     /// Payloads are encoded here, and the allocation kept.
     payload: Vec<u8>,
@@ -185,14 +185,14 @@ impl Guest for WasmGuest {
         let now = now.cast_signed();
         let ended = self.dispatch(now, call);
         std::mem::swap(&mut self.store.data_mut().out, out);
-        let wish = ended?;
+        let wake_at = ended?;
         let left = self
             .store
             .get_fuel()
             .map_err(|error| GuestError::Host(error.to_string()))?;
         Ok(CallEnd {
             fuel: fuel - left,
-            wake_at: u64::try_from(wish).ok(),
+            wake_at: u64::try_from(wake_at).ok(),
         })
     }
 

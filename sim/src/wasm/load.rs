@@ -30,16 +30,17 @@ const EXPORTS: [(&str, &[ValType], ValType); 6] = [
 ];
 
 /// What a guest may export, with parameters and result.
-const OPTIONAL: [(&str, &[ValType], ValType); 2] = [(MARKS, &[], I64), (POLICIES, &[], I64)];
+const OPTIONAL: [(&str, &[ValType], ValType); 2] =
+    [(COVERAGE_POINTS, &[], I64), (POLICIES, &[], I64)];
 
-/// The export that gives the names of marks.
-const MARKS: &str = "kv_marks";
+/// The export that gives the names of coverage points.
+const COVERAGE_POINTS: &str = "kv_marks";
 /// The export that gives the policies.
 const POLICIES: &str = "kv_policies";
-/// A guest has no more marks than that.
-const MARKS_MAX: usize = 4_096;
+/// A guest has no more coverage points than that.
+const COVERAGE_POINTS_MAX: usize = 4_096;
 /// Nor longer names.
-const MARK_BYTES_MAX: usize = 100;
+const COVERAGE_NAME_BYTES_MAX: usize = 100;
 
 /// Enough to ask for the version; what a scenario allows comes later.
 const PROBE: GuestLimits = GuestLimits {
@@ -153,7 +154,7 @@ pub(super) fn problems(module: &Module) -> Vec<GuestError> {
         .collect()
 }
 
-/// Asks the module for its version of the ABI, and for the names of its marks and its policies if it states any.
+/// Asks the module for its version of the ABI, and for the names of its coverage points and its policies if it states any.
 pub(super) fn probe(
     program: &WasmProgram,
     module: &Module,
@@ -166,8 +167,8 @@ pub(super) fn probe(
             expected: ABI_VERSION,
         });
     }
-    let names = match module.get_export(MARKS) {
-        Some(_) => marks(&guest.text(MARKS)?)?,
+    let names = match module.get_export(COVERAGE_POINTS) {
+        Some(_) => names_of_points(&guest.text(COVERAGE_POINTS)?)?,
         None => Vec::new(),
     };
     let policies = match module.get_export(POLICIES) {
@@ -179,18 +180,23 @@ pub(super) fn probe(
 }
 
 /// One name a line, each once.
-fn marks(text: &str) -> Result<Vec<String>, GuestError> {
-    let wrong = |what: String| Err(GuestError::Abi(format!("{MARKS}: {what}")));
+fn names_of_points(text: &str) -> Result<Vec<String>, GuestError> {
+    let wrong = |what: String| Err(GuestError::Abi(format!("{COVERAGE_POINTS}: {what}")));
     let mut names: Vec<String> = Vec::new();
     for name in text.lines() {
-        if name.is_empty() || name.len() > MARK_BYTES_MAX || name.chars().any(char::is_control) {
-            return wrong(format!("{name:?} is no name of a mark"));
+        if name.is_empty()
+            || name.len() > COVERAGE_NAME_BYTES_MAX
+            || name.chars().any(char::is_control)
+        {
+            return wrong(format!("{name:?} is no name of a coverage point"));
         }
         if names.iter().any(|other| other == name) {
-            return wrong(format!("the mark {name} is there twice"));
+            return wrong(format!("the coverage point {name} is there twice"));
         }
-        if names.len() == MARKS_MAX {
-            return wrong(format!("there are more than {MARKS_MAX} marks"));
+        if names.len() == COVERAGE_POINTS_MAX {
+            return wrong(format!(
+                "there are more than {COVERAGE_POINTS_MAX} coverage points"
+            ));
         }
         names.push(name.to_owned());
     }

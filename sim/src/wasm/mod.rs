@@ -36,7 +36,7 @@ const ENGINE_MODULE: &str = "kvsim_guest.wasm";
 /// The engine that ships with kvsim, as built by the build script.
 static BUILTIN: &[u8] = include_bytes!(env!("KVSIM_BUILTIN_GUEST"));
 
-/// The same with planted bugs, each of which an option switches on.
+/// The same with mutants, each of which an option switches on.
 #[cfg(feature = "mutants")]
 static MUTANTS: Option<&[u8]> = Some(include_bytes!(env!("KVSIM_MUTANTS_GUEST")));
 #[cfg(not(feature = "mutants"))]
@@ -54,7 +54,7 @@ pub struct WasmProgram {
     hash: GuestHash,
     file: Option<PathBuf>,
     instance: InstancePre<HostState>,
-    marks: Vec<String>,
+    coverage_points: Vec<String>,
     policies: GuestPolicies,
 }
 
@@ -73,7 +73,7 @@ pub enum Instances {
     /// Each is mapped anew. Any module will do.
     Fresh,
     /// They take turns in slots that stay mapped: between two of them only the pages that the first has changed are put back. For
-    /// many short lives. A module that does not fit a slot gets fresh ones.
+    /// many short process runs. A module that does not fit a slot gets fresh ones.
     Reused,
 }
 
@@ -148,7 +148,7 @@ impl WasmProgram {
         BUILTIN
     }
 
-    /// The engine with planted bugs, in a build that has it: the feature `mutants` is on. Instances take turns.
+    /// The engine with mutants, in a build that has it: the feature `mutants` is on. Instances take turns.
     ///
     /// # Errors
     /// If the host cannot compile it.
@@ -230,16 +230,16 @@ impl WasmProgram {
             hash: GuestHash::of(bytes),
             file,
             instance,
-            marks: Vec::new(),
+            coverage_points: Vec::new(),
             policies: GuestPolicies::default(),
         };
-        (program.marks, program.policies) = load::probe(&program, &module)?;
+        (program.coverage_points, program.policies) = load::probe(&program, &module)?;
         Ok(Arc::new(program))
     }
 
     fn instantiate(&self, limits: &GuestLimits) -> Result<WasmGuest, GuestError> {
-        let marks = u32::try_from(self.marks.len()).unwrap_or(u32::MAX);
-        let state = HostState::new(limits, marks);
+        let coverage_points = u32::try_from(self.coverage_points.len()).unwrap_or(u32::MAX);
+        let state = HostState::new(limits, coverage_points);
         let mut store = Store::new(self.instance.module().engine(), state);
         store.limiter(|state| &mut state.limiter);
         store
@@ -299,8 +299,8 @@ impl Program for WasmProgram {
         self.file.as_deref()
     }
 
-    fn marks(&self) -> &[String] {
-        &self.marks
+    fn coverage_points(&self) -> &[String] {
+        &self.coverage_points
     }
 
     fn policies(&self) -> GuestPolicies {

@@ -1,4 +1,4 @@
-//! Operations that no device takes, as seen in a world: the verdict comes when they reach the device, and the incarnation is over.
+//! Operations that no device takes, as seen in a world: the verdict comes when they reach the device, and the process run is over.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn submit(kind: i32, offset: i64, len: i32) -> String {
     )
 }
 
-/// Goal: what a device does not take is a breach that says why, and ends the incarnation. Method: each kind, misaligned, empty, out
+/// Goal: what a device does not take is a breach that says why, and ends the process run. Method: each kind, misaligned, empty, out
 /// of range, around the end of all numbers, and not supported.
 #[test]
 fn an_operation_that_no_device_takes_is_named() {
@@ -120,13 +120,13 @@ fn a_crash_ends_what_a_verdict_left() {
     let opens = EXPORTS[3].1.replace("i64.const -1", "i64.const 0");
     let bytes = module(&[("n", count), ("kv_tick", tick), ("kv_open", &opens)]);
     let mut world = world(&bytes, DeviceConfig::default());
-    for incarnation in 1..4 {
+    for process_run in 1..4 {
         world.open().expect("it opens");
         assert_eq!(world.step(), Ok(Step::Event), "the first tick");
         let error = world.step().expect_err("the second");
         assert!(matches!(error, GuestError::Trap(_)), "{error:?}");
         assert_eq!(world.step(), Ok(Step::Quiet));
-        assert_eq!(world.incarnation(), incarnation);
+        assert_eq!(world.process_run(), process_run);
         world.crash(CrashKind::Power);
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn ask(world: &mut World, request: Request) -> Body {
     until_reply(world, id)
 }
 
-/// What was put in this incarnation, and what is on the device.
+/// What was put in this process run, and what is on the device.
 pub(crate) fn counts(world: &mut World) -> (u32, u32) {
     let Body::Value(bytes) = ask(world, get()) else {
         panic!("a get has a value")

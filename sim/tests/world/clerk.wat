@@ -1,6 +1,6 @@
 ;; A small guest that behaves: it counts puts in its memory and in the first sector of the device.
 ;; Opening reads the sector. A put adds one to both counts, writes the sector, flushes, and answers. A get is answered at once with
-;; both counts, as u32 each: those of this incarnation, those on the device. A sync is answered by a tick, 1 ms later. One at a time.
+;; both counts, as u32 each: those of this process run, those on the device. A sync is answered by a tick, 1 ms later. One at a time.
 (module
   (import "kvsim" "disk_submit" (func $submit (param i64 i32 i64 i32 i32)))
   (import "kvsim" "reply" (func $reply (param i64 i32 i32 i32)))

@@ -6,8 +6,8 @@ use kvsim_simdisk::CrashKind;
 
 use crate::clerk::{ask, opened, put, reopen};
 
-/// A life with all kinds of events in it.
-fn life(seed: u64, trace: TraceMode) -> World {
+/// A process run with all kinds of events in it.
+fn process_run(seed: u64, trace: TraceMode) -> World {
     let mut world = opened(seed, 1000, trace);
     (0..5).for_each(|_| drop(ask(&mut world, put())));
     ask(&mut world, Request::Sync);
@@ -28,7 +28,7 @@ fn kind(event: &TraceEvent) -> &'static str {
         TraceEvent::Complete { .. } => "complete",
         TraceEvent::Tick => "tick",
         TraceEvent::Reply { .. } => "reply",
-        TraceEvent::Mark { .. } => "mark",
+        TraceEvent::CoveragePoint { .. } => "coverage point",
         TraceEvent::Log { .. } => "log",
         TraceEvent::Fault { .. } => "fault",
         TraceEvent::Crash(_) => "crash",
@@ -51,10 +51,10 @@ fn the_trace_has_each_event_in_order() {
     assert_eq!(world.trace().len(), kinds.len() as u64);
 }
 
-/// Goal: records are numbered from 0 without gaps, in order of time, and each is one line. Method: all of a life.
+/// Goal: records are numbered from 0 without gaps, in order of time, and each is one line. Method: all of a process run.
 #[test]
 fn records_are_numbered_lines() {
-    let world = life(1, TraceMode::Full);
+    let world = process_run(1, TraceMode::Full);
     let mut last_ns = 0;
     for (number, record) in (0..).zip(world.trace().events()) {
         assert_eq!(record.number, number);
@@ -70,9 +70,9 @@ fn records_are_numbered_lines() {
 #[test]
 fn the_same_seed_has_the_same_history() {
     let (one, again, other) = (
-        life(1, TraceMode::Full),
-        life(1, TraceMode::Full),
-        life(2, TraceMode::Full),
+        process_run(1, TraceMode::Full),
+        process_run(1, TraceMode::Full),
+        process_run(2, TraceMode::Full),
     );
     assert_eq!(one.trace().hash(), again.trace().hash());
     assert_eq!(first_difference(one.trace(), again.trace()), None);
@@ -86,27 +86,27 @@ fn the_same_seed_has_the_same_history() {
     assert!(heads.take(before).all(|(a, b)| a == b), "the first one");
 }
 
-/// Goal: a trace that ends early differs where it ends. Method: the same life with one request more.
+/// Goal: a trace that ends early differs where it ends. Method: the same process run with one request more.
 #[test]
 fn a_longer_trace_differs_at_its_end() {
-    let one = life(1, TraceMode::Full);
-    let mut longer = life(1, TraceMode::Full);
+    let one = process_run(1, TraceMode::Full);
+    let mut longer = process_run(1, TraceMode::Full);
     ask(&mut longer, put());
     let (left, right) = first_difference(one.trace(), longer.trace()).expect("a difference");
     assert_eq!(left, None);
     assert_eq!(right.expect("an event").number, one.trace().len());
 }
 
-/// Goal: what is kept of a trace changes nothing. Method: the same life with nothing, little and all of it kept.
+/// Goal: what is kept of a trace changes nothing. Method: the same process run with nothing, little and all of it kept.
 #[test]
 fn keeping_events_does_not_change_the_history() {
-    let all = life(3, TraceMode::Full);
+    let all = process_run(3, TraceMode::Full);
     for (mode, kept) in [
         (TraceMode::Hash, 0),
         (TraceMode::Last(0), 0),
         (TraceMode::Last(7), 7),
     ] {
-        let world = life(3, mode);
+        let world = process_run(3, mode);
         assert_eq!(world.trace().hash(), all.trace().hash(), "{mode:?}");
         assert_eq!(world.trace().len(), all.trace().len());
         assert_eq!((world.now(), world.fuel()), (all.now(), all.fuel()));
@@ -117,7 +117,7 @@ fn keeping_events_does_not_change_the_history() {
     }
 }
 
-/// Goal: the hash has all of the trace in it, step by step. Method: no two steps of a life leave the same hash.
+/// Goal: the hash has all of the trace in it, step by step. Method: no two steps of a process run leave the same hash.
 #[test]
 fn every_event_changes_the_hash() {
     let mut world = opened(1, 0, TraceMode::Hash);

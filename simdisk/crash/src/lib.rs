@@ -13,7 +13,7 @@ pub mod rng;
 mod state;
 
 pub use report::{CrashError, CrashReport, Tears};
-pub use state::{CrashKind, CrashState, Fate, Sectors, Survivor};
+pub use state::{CrashKind, CrashState, Fate, Persisted, Sectors};
 
 /// Virtual time and durations, in nanoseconds.
 pub type Nanos = u64;

@@ -20,14 +20,14 @@ pub enum CrashKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CrashState {
-    /// The survivors. What is pending and not named is lost.
-    pub survivors: Vec<Survivor>,
+    /// The persisted writes. What is pending and not named is lost.
+    pub persisted: Vec<Persisted>,
 }
 
-/// One survivor.
+/// One persisted write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Survivor {
+pub struct Persisted {
     /// The number of the operation.
     pub id: u64,
     /// Which of its sectors.
@@ -59,11 +59,11 @@ pub enum Sectors {
     },
 }
 
-impl Survivor {
+impl Persisted {
     /// The operation survives whole.
     #[must_use]
     pub fn whole(id: u64) -> Self {
-        Survivor {
+        Persisted {
             id,
             sectors: Sectors::All,
         }
@@ -78,7 +78,7 @@ impl Survivor {
             torn_at: None,
             unreadable: None,
         };
-        Survivor { id, sectors }
+        Persisted { id, sectors }
     }
 }
 
@@ -86,9 +86,9 @@ impl CrashState {
     /// Whether it leaves a sector that cannot be read.
     #[must_use]
     pub fn has_unreadable(&self) -> bool {
-        self.survivors
+        self.persisted
             .iter()
-            .any(|survivor| survivor.sectors.has_unreadable())
+            .any(|persisted_write| persisted_write.sectors.has_unreadable())
     }
 }
 

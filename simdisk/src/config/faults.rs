@@ -42,9 +42,9 @@ impl Default for CrashBias {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedFault {
-    /// The number of the device operation, from 0, counted over all incarnations.
+    /// The number of the device operation, from 0, counted over all process runs.
     pub op: u64,
-    /// What befalls it.
+    /// What affects it.
     pub kind: FaultKind,
     /// Where: the place a misdirection goes to, the byte that rots, the sector that becomes unreadable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub struct FaultConfig {
     pub reorder: bool,
     /// How a power cut chooses what survives.
     pub bias: CrashBias,
-    /// Probability that a power cut tears: one survivor or, as often, each on the toss of a coin, where the device allows it.
+    /// Probability that a power cut tears: one persisted write or, as often, each of them by chance, where the device allows it.
     pub torn: f64,
     /// Probability that a torn write leaves garbage in one sector.
     pub garbage: f64,
@@ -330,7 +330,7 @@ impl FaultConfig {
             if self.torn == 0.0 && value > 0.0 {
                 return wrong(
                     &format!("faults.{name}"),
-                    "befalls torn writes only; give `faults.torn` a probability too",
+                    "affects torn writes only; give `faults.torn` a probability too",
                 );
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kvsim_engine::Mutation;
 
-use crate::cache::lent::split;
+use crate::cache::borrowed::split;
 
 /// A change that was accepted.
 pub(crate) struct Accepted {
@@ -16,7 +16,7 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    pub(crate) fn lend(&self) -> Mutation<'_> {
+    pub(crate) fn borrow(&self) -> Mutation<'_> {
         let (key, value) = split(&self.row);
         match self.is_delete {
             true => Mutation::Delete { key },

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use kvsim_engine::Mutation;
 
 use crate::cache::accepted::Accepted;
-use crate::cache::lent::{fill_row, row_bytes, row_of};
+use crate::cache::borrowed::{fill_row, row_bytes, row_of};
 
 const SPARE_BYTES_MAX: usize = 16 << 10;
 
@@ -104,7 +104,7 @@ pub(crate) fn draw_up(key: &[u8], value: &[u8]) -> Arc<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::lent::split;
+    use crate::cache::borrowed::split;
 
     /// Goal: memory is used again, but none that somebody still reads. Method: a row that has left, alone and held.
     #[test]

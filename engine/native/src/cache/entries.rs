@@ -1,4 +1,4 @@
-//! What a scan found, lent from the caches or from buffers that were read; nothing is copied.
+//! What a scan found, borrowed from the caches or from buffers that were read; nothing is copied.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ impl Piece {
 #[derive(Debug, Clone)]
 enum Found {
     /// In the scan's direction; the rows of each are in the order of their keys.
-    Lent(Vec<Piece>),
+    Borrowed(Vec<Piece>),
     /// In the scan's direction.
     Read(Vec<kvsim_engine::Entry>),
 }
 
-/// What a scan found. It keeps what it lends in memory as long as it lives.
+/// What a scan found. It keeps what it hands out in memory as long as it is live.
 #[derive(Debug, Clone)]
 pub struct Entries {
     found: Found,
@@ -53,10 +53,10 @@ pub struct Entry<'a> {
 
 impl Entries {
     /// Rows of leaves.
-    pub(crate) fn lent(pieces: Vec<Piece>, more: bool, direction: Direction) -> Entries {
+    pub(crate) fn borrowed(pieces: Vec<Piece>, more: bool, direction: Direction) -> Entries {
         Entries {
             len: pieces.iter().map(Piece::len).sum(),
-            found: Found::Lent(pieces),
+            found: Found::Borrowed(pieces),
             more,
             reverse: direction == Direction::Reverse,
         }
@@ -66,7 +66,7 @@ impl Entries {
     pub(crate) fn of_rows(rows: &[Arc<[u8]>], more: bool, direction: Direction) -> Entries {
         let leaf = Leaf::of(rows.iter().cloned());
         let piece = Piece::new(Arc::new(leaf), 0, rows.len());
-        Entries::lent(vec![piece], more, direction)
+        Entries::borrowed(vec![piece], more, direction)
     }
 
     /// What the engine read, in the scan's direction.
@@ -129,7 +129,7 @@ impl<'a> Iterator for Iter<'a> {
     type Item = Entry<'a>;
     fn next(&mut self) -> Option<Entry<'a>> {
         let pieces = match &self.entries.found {
-            Found::Lent(pieces) => pieces,
+            Found::Borrowed(pieces) => pieces,
             Found::Read(entries) => {
                 let entry = entries.get(self.at)?;
                 self.at += 1;

@@ -1,4 +1,4 @@
-//! A piece of the ordered cache: rows in the order of their keys, lent to scans as a whole.
+//! A piece of the ordered cache: rows in the order of their keys, borrowed by scans as a whole.
 //!
 //! A scan that has a share of a leaf reads all its rows without counting references to any of them; whoever changes a leaf that is
 //! lent changes a copy of it.
@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::cache::lent::split;
+use crate::cache::borrowed::split;
 
 const HEAD_BYTES: usize = 16;
 
@@ -78,7 +78,7 @@ impl Leaf {
 
     /// Bytes of a row's key and value together.
     pub(crate) fn entry_bytes(&self, at: usize) -> usize {
-        self.rows[at].row.len() - crate::cache::lent::KEY_LEN_BYTES
+        self.rows[at].row.len() - crate::cache::borrowed::KEY_LEN_BYTES
     }
 
     /// Where a key is, or would be.
@@ -138,7 +138,7 @@ impl Leaf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cache::lent::row_of;
+    use crate::cache::borrowed::row_of;
 
     /// Goal: rows are found by their keys, also where the first bytes of keys are equal. Method: keys around the length of a head,
     /// put and removed in a mixed order, against a map.

@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use kvsim_engine::{CachedValues, Key, Mutation, ScanRange};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::cache::borrowed::{KEY_LEN_BYTES, Value, row_of, split};
 use crate::cache::draft::{Draft, DraftRow, DraftRows, draw_up};
 use crate::cache::entries::Entries;
 use crate::cache::leaf::{Leaf, ROW_OVERHEAD_BYTES};
-use crate::cache::lent::{KEY_LEN_BYTES, Value, row_of, split};
 use crate::cache::ranges::{Put, Ranges};
 use crate::cache::shard::{OVERHEAD_BYTES, Shard};
 use crate::lock::lock;
@@ -339,7 +339,7 @@ impl Rows {
 }
 
 impl CachedValues for Rows {
-    fn lend(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) {
+    fn with_value(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) {
         let hash = xxh3_64(key);
         if let Some(row) = self.shard(hash).look(hash, key) {
             take(&row[split(row).1..]);
@@ -377,9 +377,9 @@ mod tests {
         for key in (0_u32..1500).map(u32::to_le_bytes) {
             let found = rows.get(&key).ok();
             assert_eq!(found.as_deref(), model.get(&key).map(|value| &value[..]));
-            let mut lent = None;
-            rows.lend(&key, &mut |value| lent = Some(value.to_vec()));
-            assert_eq!(lent.as_deref(), found.as_deref());
+            let mut borrowed = None;
+            rows.with_value(&key, &mut |value| borrowed = Some(value.to_vec()));
+            assert_eq!(borrowed.as_deref(), found.as_deref());
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::cache::lent::split;
+use crate::cache::borrowed::split;
 
 /// What a row costs beside its key and value.
 pub(crate) const OVERHEAD_BYTES: usize = 64;

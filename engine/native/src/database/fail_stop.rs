@@ -188,7 +188,7 @@ fn opened(directory: &tempfile::TempDir) -> Database {
 }
 
 /// Does it on a thread of its own, and waits for that, but not for ever.
-fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+fn within_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = std::sync::mpsc::channel();
     let thread = std::thread::Builder::new().spawn(move || done.send(work()));
     drop(thread.expect("a thread"));
@@ -196,7 +196,7 @@ fn within_patience<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     result.expect("it is done in time")
 }
 
-/// Goal: a waker that panics harms nobody else. Method: a task with such a waker waits for a durable write; then it has its reply, and threads write, relaxed
+/// Goal: a waker that panics affects nobody else. Method: a task with such a waker waits for a durable write; then it has its reply, and threads write, relaxed
 /// and durable, and are answered.
 #[test]
 fn a_panic_of_a_waker_is_nobody_elses() {
@@ -216,7 +216,7 @@ fn a_panic_of_a_waker_is_nobody_elses() {
         let polled = put.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() {
             let seen = Arc::clone(&woken);
-            within_patience(move || {
+            within_timeout(move || {
                 while !seen.load(Ordering::SeqCst) {
                     std::thread::yield_now();
                 }
@@ -225,14 +225,14 @@ fn a_panic_of_a_waker_is_nobody_elses() {
             assert!(matches!(polled, Poll::Ready(Ok(()))));
         }
         let writer = database.clone();
-        within_patience(move || {
+        within_timeout(move || {
             writer.put(b"relaxed", b"value", Durability::Relaxed)?;
             writer.put(b"durable", b"value", Durability::Durable)?;
             writer.sync()
         })
         .expect("others go on");
     }
-    within_patience(move || drop(database));
+    within_timeout(move || drop(database));
 }
 
 /// Goal: the last handle may go on the database's own thread, which then closes the database without waiting for itself. Method: it is held by the waker of a
@@ -255,7 +255,7 @@ fn the_last_handle_may_go_on_the_databases_own_thread() {
         assert!(matches!(polled, Poll::Pending | Poll::Ready(Ok(()))));
         drop((waker, others));
         let directory = directory.path().to_owned();
-        within_patience(move || {
+        within_timeout(move || {
             let options = OpenOptions::default();
             let path = directory.join("database");
             let again = loop {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvsim_engine::{DiskOp, IoBuf};
 
-use super::{Access, Gauge, GaugeError, PATIENCE};
+use super::{Access, Gauge, GaugeError, TIMEOUT};
 
 /// Direct I/O takes whole blocks only.
 const BLOCK_BYTES: usize = 4096;
@@ -51,7 +51,7 @@ impl Gauge {
         }
         let (mut done, mut failed) = (Vec::new(), None);
         while left > 0 {
-            self.driver.wait(Some(PATIENCE));
+            self.driver.wait(Some(TIMEOUT));
             self.driver.reap(&mut done);
             left -= done.len();
             for completion in done.drain(..) {

@@ -30,7 +30,7 @@ pub use returns::Returns;
 /// A growth of the file is measured in steps of this size.
 const GROWTH_BYTES: u64 = 1 << 20;
 /// How long a wait for the disk may take before the loop looks again.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -256,7 +256,7 @@ impl Gauge {
         while under_way > 0 {
             // As the engine does: what was queued alone is done by whoever would only wait for it.
             if !self.driver.work() {
-                self.driver.wait(Some(PATIENCE));
+                self.driver.wait(Some(TIMEOUT));
             }
             self.driver.reap(&mut done);
             let ended = now();

@@ -11,8 +11,8 @@ use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Access, Gauge, GaugeError, incompressible, nanos, now};
 use crate::io::driver::blocking;
-use crate::lock::lock_patiently;
-use crate::sync::waiter::{Call, Seat};
+use crate::lock::lock_spinning;
+use crate::sync::waiter::{Call, ThreadWaiter};
 
 /// What a client adds to a group, a kilobyte and a little more.
 const RECORD_BYTES: usize = 1064;
@@ -35,7 +35,7 @@ struct Round {
     /// When the last write ended.
     ended: Instant,
     arrivals_ns: Vec<u64>,
-    seats: Vec<Arc<Seat>>,
+    waiters: Vec<Arc<ThreadWaiter>>,
     position: u64,
     left: usize,
     seen: Returns,
@@ -74,7 +74,7 @@ impl Gauge {
             round: Mutex::new(Round {
                 ended: now(),
                 arrivals_ns: Vec::with_capacity(threads),
-                seats: Vec::with_capacity(threads),
+                waiters: Vec::with_capacity(threads),
                 position: 0,
                 left: rounds + WARM_UP_ROUNDS,
                 seen: Returns {
@@ -108,10 +108,10 @@ impl Gauge {
 
 impl Common<'_> {
     fn client(&self) {
-        let seat = Seat::mine();
+        let waiter = ThreadWaiter::mine();
         loop {
-            seat.sit();
-            let mut round = lock_patiently(&self.round);
+            waiter.reset();
+            let mut round = lock_spinning(&self.round);
             if round.left == 0 {
                 return;
             }
@@ -122,9 +122,9 @@ impl Common<'_> {
                 std::hint::spin_loop();
             }
             if round.arrivals_ns.len() < self.threads {
-                round.seats.push(Arc::clone(&seat));
+                round.waiters.push(Arc::clone(&waiter));
                 drop(round);
-                seat.wait();
+                waiter.wait();
             } else {
                 self.lead(round);
             }
@@ -148,7 +148,7 @@ impl Common<'_> {
         };
         let written = blocking::execute(&self.gauge.file, write);
         let ended = now();
-        let mut round = lock_patiently(&self.round);
+        let mut round = lock_spinning(&self.round);
         let arrivals = std::mem::replace(&mut round.arrivals_ns, Vec::with_capacity(self.threads));
         round.seen.rounds.push(arrivals);
         round
@@ -161,10 +161,10 @@ impl Common<'_> {
             round.failed = Some(error);
             round.left = 0;
         }
-        let seats = std::mem::take(&mut round.seats);
+        let waiters = std::mem::take(&mut round.waiters);
         drop(round);
-        for seat in seats {
-            seat.tell(Call::Ready);
+        for waiter in waiters {
+            waiter.tell(Call::Ready);
         }
     }
 }

@@ -11,7 +11,7 @@ use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId, Status};
 use crate::cache::rows::{Rows, Stamp};
 use crate::io::driver::Driver;
 use crate::record::Recorder;
-use crate::sync::waiter::{Receiver, Seat};
+use crate::sync::waiter::{Receiver, ThreadWaiter};
 
 /// A request under way.
 pub(crate) struct Pending {
@@ -32,7 +32,7 @@ pub(crate) struct Effects {
     pub(crate) in_flight: usize,
     /// Some of them were queued and not begun.
     pub(crate) queued: bool,
-    pub(crate) told: Vec<Arc<Seat>>,
+    pub(crate) told: Vec<Arc<ThreadWaiter>>,
     pub(crate) wakers: Vec<Waker>,
     /// The request that is being handed in, and whether it was refused. Others may fail beside it.
     pub(crate) current: Option<RequestId>,
@@ -96,11 +96,11 @@ impl Port for Effects {
         }
         self.is_refused |= self.current == Some(id) && matches!(reply, Reply::Failed(..));
         match pending.receiver {
-            Receiver::Thread(seat) => {
-                seat.put(reply);
-                self.told.push(seat);
+            Receiver::Thread(waiter) => {
+                waiter.put(reply);
+                self.told.push(waiter);
             }
-            Receiver::Task(ticket) => self.wakers.extend(ticket.put(reply)),
+            Receiver::Task(completion) => self.wakers.extend(completion.put(reply)),
         }
     }
 
@@ -145,8 +145,8 @@ impl Effects {
                 self.reply(index as RequestId, failed);
             }
         }
-        let me = Seat::mine();
-        self.told.retain(|seat| !Arc::ptr_eq(seat, &me));
+        let me = ThreadWaiter::mine();
+        self.told.retain(|waiter| !Arc::ptr_eq(waiter, &me));
         drop(me.take());
     }
 
@@ -177,7 +177,7 @@ mod tests {
     use crate::api::options::{DriverChoice, OpenOptions};
     use crate::io::driver::{self, Driver};
     use crate::io::file::DataFile;
-    use crate::sync::waiter::Ticket;
+    use crate::sync::waiter::TaskCompletion;
 
     /// Goal: whether a write was refused is known whatever else fails in the same call. Method: it fails, and then another request.
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let (driver, _) = driver::choose(&file, DriverChoice::Threads).expect("a driver");
         let driver: Arc<dyn Driver> = Arc::from(driver);
         let mut effects = Effects::new(driver, Arc::new(Rows::new(1 << 20)), None);
-        let mut expect = || effects.expect(Receiver::Task(Arc::new(Ticket::default())));
+        let mut expect = || effects.expect(Receiver::Task(Arc::new(TaskCompletion::default())));
         let (other, mine) = (expect(), expect());
         (effects.current, effects.is_refused) = (Some(mine), false);
         let failed = |text: &str| Reply::Failed(Status::NoSpace, text.to_owned());

@@ -6,7 +6,7 @@
 //! thread of the database leads; it sleeps when there is nothing to lead.
 //!
 //! Invariants:
-//! - whenever operations are under way or the engine has a wish, there is a leader, or the database's own thread has a timer set;
+//! - whenever operations are under way or the engine has a next wake-up, there is a leader, or the database's own thread has a timer set;
 //! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
 //! - a small relaxed write may be accepted before the engine has it: whoever holds the lock hands it in before anything else, or when the lock has been let go
 //!   (see `intake`);
@@ -26,21 +26,21 @@ use std::time::{Duration, Instant};
 
 use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status};
 
-use self::state::{Errands, Inside, Leader, Movable};
+use self::state::{Inside, Leader, Movable, PostUnlock};
 use crate::cache::draft::Draft;
 use crate::cache::rows::Rows;
 use crate::io::driver::{Completion, Driver};
 use crate::record::Recorder;
 use crate::sync::effects::Effects;
 use crate::sync::intake::Intake;
-use crate::sync::waiter::{Call, Receiver, Seat, Ticket};
+use crate::sync::waiter::{Call, Receiver, TaskCompletion, ThreadWaiter};
 
 pub(crate) use held::Held;
 pub use state::Counts;
 pub(crate) use state::{Beside, Shared};
-pub(crate) use taking_in::Settled;
+pub(crate) use taking_in::CaughtUp;
 
-/// A wish that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
+/// A wake-up that is due sooner than this is waited for by giving way to other threads: going to sleep takes longer.
 const SPIN: Duration = Duration::from_micros(100);
 /// How soon the database's own thread looks again while somebody else leads.
 const LOOK_NS: Nanos = 1_000_000;
@@ -63,10 +63,10 @@ impl Shared {
             inside: Mutex::new(Inside {
                 engine: None,
                 effects,
-                wish: None,
+                wake_at: None,
                 leader: Leader::Nobody,
                 leader_sleeps: None,
-                seated: Vec::new(),
+                waiters: Vec::new(),
                 alarm: None,
                 stopping: false,
                 farewell: None,
@@ -105,18 +105,18 @@ impl Shared {
     /// Opens the engine; the reply is that of request 0.
     pub(crate) fn open(&self, config: &kvsim_engine::Config) -> Reply {
         let _outside = self.outside();
-        let seat = Seat::mine();
-        seat.sit();
+        let waiter = ThreadWaiter::mine();
+        waiter.reset();
         let mut inside = self.lock();
-        let id = inside.effects.expect(Receiver::Thread(Arc::clone(&seat)));
+        let id = inside.effects.expect(Receiver::Thread(Arc::clone(&waiter)));
         assert_eq!(id, 0, "the opening is the first request");
-        let (mut engine, wish) = Engine::open(self.now(), config, &mut inside.effects);
+        let (mut engine, wake_at) = Engine::open(self.now(), config, &mut inside.effects);
         if let Some(engine) = &mut engine {
             engine.use_cache(Arc::clone(&self.rows) as Arc<dyn CachedValues>);
         }
         inside.engine = engine.map(Movable);
-        inside.wish = wish;
-        self.await_reply(inside, &seat)
+        inside.wake_at = wake_at;
+        self.await_reply(inside, &waiter)
     }
 
     /// Makes a request and waits for its reply.
@@ -127,30 +127,35 @@ impl Shared {
         {
             return Reply::Done;
         }
-        let seat = Seat::mine();
-        seat.sit();
+        let waiter = ThreadWaiter::mine();
+        waiter.reset();
         let mut inside = self.lock();
         self.hand_in(
             &mut inside,
             request,
             beside,
-            Receiver::Thread(Arc::clone(&seat)),
+            Receiver::Thread(Arc::clone(&waiter)),
         );
-        self.await_reply(inside, &seat)
+        self.await_reply(inside, &waiter)
     }
 
     /// Makes a request whose reply goes to a task.
-    pub(crate) fn send(&self, request: Request<'_>, beside: &Beside<'_>, ticket: Arc<Ticket>) {
+    pub(crate) fn send(
+        &self,
+        request: Request<'_>,
+        beside: &Beside<'_>,
+        completion: Arc<TaskCompletion>,
+    ) {
         let _outside = self.outside();
         if let Some(draft) = beside.draft
             && self.accept(&request, draft)
         {
             // Nobody waits for it yet.
-            ticket.put(Reply::Done);
+            completion.put(Reply::Done);
             return;
         }
         let mut inside = self.lock();
-        self.hand_in(&mut inside, request, beside, Receiver::Task(ticket));
+        self.hand_in(&mut inside, request, beside, Receiver::Task(completion));
         self.leave(inside);
     }
 
@@ -195,7 +200,7 @@ impl Shared {
             };
             return effects.reply(id, Reply::Failed(Status::Closed, message.to_owned()));
         };
-        inside.wish = engine.request(self.now(), id, request, effects);
+        inside.wake_at = engine.request(self.now(), id, request, effects);
         effects.current = None;
         if matches!(request, Request::Close) {
             self.rows.forget_ranges();
@@ -214,18 +219,18 @@ impl Shared {
         self.rows.apply(draft);
     }
 
-    fn await_reply<'a>(&'a self, mut inside: Held<'a>, seat: &Arc<Seat>) -> Reply {
-        if let Some(reply) = seat.take() {
+    fn await_reply<'a>(&'a self, mut inside: Held<'a>, waiter: &Arc<ThreadWaiter>) -> Reply {
+        if let Some(reply) = waiter.take() {
             self.leave(inside);
             return reply;
         }
         if matches!(inside.leader, Leader::Nobody) {
-            inside.leader = Leader::Seat(Arc::clone(seat));
+            inside.leader = Leader::Thread(Arc::clone(waiter));
             return self
-                .lead(inside, Some(seat))
+                .lead(inside, Some(waiter))
                 .expect("a leader gets its reply");
         }
-        inside.seated.push(Arc::clone(seat));
+        inside.waiters.push(Arc::clone(waiter));
         // The leader may sleep until its group has gathered: whoever completes the group is awake, and would only wait.
         let mut work = self.let_go(inside, true);
         while work {
@@ -235,24 +240,24 @@ impl Shared {
             }
             let mut inside = self.lock();
             self.take_completions(&mut inside, &mut Vec::new());
-            work = self.let_go(inside, !seat.is_answered());
+            work = self.let_go(inside, !waiter.is_answered());
         }
-        self.await_call(seat)
+        self.await_call(waiter)
     }
 
     /// Waits until the reply is there, or the lead is to be taken and then the reply is.
-    fn await_call(&self, seat: &Arc<Seat>) -> Reply {
-        match seat.wait() {
-            Call::Ready => seat.take().expect("it was put down"),
+    fn await_call(&self, waiter: &Arc<ThreadWaiter>) -> Reply {
+        match waiter.wait() {
+            Call::Ready => waiter.take().expect("it was put down"),
             Call::Lead => {
                 let inside = self.lock();
-                match seat.take() {
+                match waiter.take() {
                     Some(reply) => {
                         self.hand_over(inside);
                         reply
                     }
                     None => self
-                        .lead(inside, Some(seat))
+                        .lead(inside, Some(waiter))
                         .expect("a leader gets its reply"),
                 }
             }
@@ -260,17 +265,17 @@ impl Shared {
     }
 
     /// Collects what has to be done after the lock was let go.
-    fn errands(&self, inside: &mut Inside) -> Errands {
+    fn post_unlock(&self, inside: &mut Inside) -> PostUnlock {
         self.take_in(inside);
         let told = std::mem::take(&mut inside.effects.told);
         let wakers = std::mem::take(&mut inside.effects.wakers);
         if !told.is_empty() {
-            inside.seated.retain(|seat| !is_among(&told, seat));
+            inside.waiters.retain(|waiter| !is_among(&told, waiter));
         }
-        Errands {
+        PostUnlock {
             told,
             wakers,
-            ..Errands::default()
+            ..PostUnlock::default()
         }
     }
 
@@ -292,28 +297,28 @@ impl Shared {
         if self.driver.has_ended() {
             self.take_completions(&mut inside, &mut Vec::new());
         }
-        let mut errands = self.errands(&mut inside);
+        let mut post_unlock = self.post_unlock(&mut inside);
         // Whoever took the last end: this thread now, or one before that did the work itself.
         let helper_is_done = inside.effects.in_flight == 0;
         match &inside.leader {
-            Leader::Nobody => errands.call_helper = self.needs_helper(&mut inside),
+            Leader::Nobody => post_unlock.call_helper = self.needs_helper(&mut inside),
             leader => {
-                errands.wake_leader = match leader {
+                post_unlock.wake_leader = match leader {
                     // It finds its reply under the lock, and may be gone, and back with another request, before it were told.
-                    Leader::Seat(seat) => {
-                        let told = errands.told.len();
-                        errands.told.retain(|other| !Arc::ptr_eq(other, seat));
-                        errands.told.len() < told
+                    Leader::Thread(waiter) => {
+                        let told = post_unlock.told.len();
+                        post_unlock.told.retain(|other| !Arc::ptr_eq(other, waiter));
+                        post_unlock.told.len() < told
                     }
                     _ => helper_is_done,
                 };
                 match inside.leader_sleeps {
                     Some(until) => {
-                        errands.begin = std::mem::take(&mut inside.effects.queued);
-                        errands.wake_leader |= is_sooner(inside.wish, until);
+                        post_unlock.begin = std::mem::take(&mut inside.effects.queued);
+                        post_unlock.wake_leader |= is_sooner(inside.wake_at, until);
                     }
-                    None if inside.effects.queued || errands.wake_leader => {
-                        errands.wake_leader = false;
+                    None if inside.effects.queued || post_unlock.wake_leader => {
+                        post_unlock.wake_leader = false;
                         self.nudge.store(true, Ordering::Release);
                     }
                     None => {}
@@ -321,8 +326,8 @@ impl Shared {
             }
         }
         inside.end();
-        let work = works && std::mem::take(&mut errands.begin);
-        self.run(errands);
+        let work = works && std::mem::take(&mut post_unlock.begin);
+        self.run(post_unlock);
         work
     }
 
@@ -332,50 +337,50 @@ impl Shared {
             inside.leader = Leader::Helper;
             return true;
         }
-        is_sooner(inside.wish, inside.alarm)
+        is_sooner(inside.wake_at, inside.alarm)
     }
 
-    fn run(&self, errands: Errands) {
-        if errands.begin {
+    fn run(&self, post_unlock: PostUnlock) {
+        if post_unlock.begin {
             self.driver.start();
         }
-        if errands.wake_leader {
+        if post_unlock.wake_leader {
             self.driver.wake();
         }
         let mut woken = 0;
-        if let Some(next) = errands.next {
+        if let Some(next) = post_unlock.next {
             woken += u64::from(next.tell(Call::Lead));
         }
-        if errands.call_helper
+        if post_unlock.call_helper
             && let Some(helper) = self.helper.get()
         {
             woken += u64::from(helper.tell(Call::Lead));
         }
-        for seat in errands.told {
-            woken += u64::from(seat.tell(Call::Ready));
+        for waiter in post_unlock.told {
+            woken += u64::from(waiter.tell(Call::Ready));
         }
-        errands.wakers.into_iter().for_each(wake);
+        post_unlock.wakers.into_iter().for_each(wake);
         if woken > 0 {
             self.wake_ups.fetch_add(woken, Ordering::Relaxed);
         }
     }
 
     /// Leads until the own reply is there; or, without a seat, until nothing is under way any more.
-    fn lead<'a>(&'a self, mut inside: Held<'a>, me: Option<&Arc<Seat>>) -> Option<Reply> {
+    fn lead<'a>(&'a self, mut inside: Held<'a>, me: Option<&Arc<ThreadWaiter>>) -> Option<Reply> {
         let mut done: Vec<Completion> = Vec::new();
         loop {
-            let errands = self.errands(&mut inside);
+            let post_unlock = self.post_unlock(&mut inside);
             inside.effects.queued = false;
-            let wish = inside.wish;
-            let left = wish.map(|at| Duration::from_nanos(at.saturating_sub(self.now())));
+            let wake_at = inside.wake_at;
+            let left = wake_at.map(|at| Duration::from_nanos(at.saturating_sub(self.now())));
             let spins = left.is_some_and(|left| left < SPIN);
-            inside.leader_sleeps = (!spins).then_some(wish);
+            inside.leader_sleeps = (!spins).then_some(wake_at);
             self.nudge.store(false, Ordering::Release);
             drop(inside);
-            self.run(errands);
+            self.run(post_unlock);
             if spins {
                 if !self.driver.work() {
-                    self.give_way_until(wish.unwrap_or(0));
+                    self.give_way_until(wake_at.unwrap_or(0));
                 }
                 self.driver.awake();
             } else {
@@ -386,8 +391,8 @@ impl Shared {
             inside.leader_sleeps = None;
             self.take_completions(&mut inside, &mut done);
             match me {
-                Some(seat) => {
-                    if let Some(reply) = seat.take() {
+                Some(waiter) => {
+                    if let Some(reply) = waiter.take() {
                         self.hand_over(inside);
                         return Some(reply);
                     }
@@ -420,46 +425,46 @@ impl Shared {
             return;
         };
         for Completion { tag, result } in done.drain(..) {
-            inside.wish = engine.0.complete(self.now(), tag, result, effects);
+            inside.wake_at = engine.0.complete(self.now(), tag, result, effects);
         }
         let now = self.now();
-        if inside.wish.is_some_and(|at| at <= now) {
-            inside.wish = engine.0.tick(now, effects);
+        if inside.wake_at.is_some_and(|at| at <= now) {
+            inside.wake_at = engine.0.tick(now, effects);
         }
     }
 
     /// The leader leaves: someone else leads from here on, if there is anything to lead.
     fn hand_over(&self, mut inside: Held<'_>) {
-        let mut errands = self.errands(&mut inside);
+        let mut post_unlock = self.post_unlock(&mut inside);
         inside.leader_sleeps = None;
-        match inside.seated.pop() {
+        match inside.waiters.pop() {
             Some(next) => {
-                inside.leader = Leader::Seat(Arc::clone(&next));
-                errands.next = Some(next);
+                inside.leader = Leader::Thread(Arc::clone(&next));
+                post_unlock.next = Some(next);
             }
             None => {
                 inside.leader = Leader::Nobody;
-                errands.call_helper = self.needs_helper(&mut inside);
+                post_unlock.call_helper = self.needs_helper(&mut inside);
             }
         }
         drop(inside);
-        self.run(errands);
+        self.run(post_unlock);
     }
 
-    /// The database's own thread: leads where nobody else does, and minds the engine's wishes. Returns when told to stop.
+    /// The database's own thread: leads where nobody else does, and minds the engine's next wake-up. Returns when told to stop.
     pub(crate) fn serve(&self) {
         let _outside = self.outside();
-        let seat = self.helper.get_or_init(|| Arc::new(Seat::new()));
+        let waiter = self.helper.get_or_init(|| Arc::new(ThreadWaiter::new()));
         loop {
-            seat.sit();
+            waiter.reset();
             let mut inside = self.lock();
-            let is_closed = |farewell: &Arc<Ticket>| farewell.is_answered();
+            let is_closed = |farewell: &Arc<TaskCompletion>| farewell.is_answered();
             if inside.stopping && inside.farewell.as_ref().is_none_or(is_closed) {
                 return;
             }
             let now = self.now();
             if matches!(inside.leader, Leader::Nobody)
-                && (inside.effects.in_flight > 0 || inside.wish.is_some_and(|at| at <= now))
+                && (inside.effects.in_flight > 0 || inside.wake_at.is_some_and(|at| at <= now))
             {
                 inside.leader = Leader::Helper;
             }
@@ -470,25 +475,25 @@ impl Shared {
             }
             // Where somebody leads, the wish is minded. Soon nobody may, and then there is a wish again: to look by the clock costs less
             // than to be woken by each who leaves.
-            inside.alarm = match (inside.wish, &inside.leader) {
-                (wish, Leader::Nobody) => wish,
+            inside.alarm = match (inside.wake_at, &inside.leader) {
+                (wake_at, Leader::Nobody) => wake_at,
                 (Some(at), _) if at > now => Some(at),
                 _ => Some(now + LOOK_NS),
             };
             let alarm = inside.alarm;
             drop(inside);
-            seat.sleep(alarm.map(|at| Duration::from_nanos(at.saturating_sub(now))));
+            waiter.sleep(alarm.map(|at| Duration::from_nanos(at.saturating_sub(now))));
             self.lock().alarm = None;
         }
     }
 
     /// Closes, and makes `serve` return when that is done, without waiting for it: for the database's own thread, which has to do both.
     pub(crate) fn close_and_stop(&self) {
-        let ticket = Arc::new(Ticket::default());
+        let completion = Arc::new(TaskCompletion::default());
         let mut inside = self.lock();
         inside.stopping = true;
-        inside.farewell = Some(Arc::clone(&ticket));
-        let receiver = Receiver::Task(ticket);
+        inside.farewell = Some(Arc::clone(&completion));
+        let receiver = Receiver::Task(completion);
         self.hand_in(&mut inside, Request::Close, &Beside::default(), receiver);
         self.leave(inside);
     }
@@ -513,13 +518,13 @@ fn wake(waker: Waker) {
     }
 }
 
-fn is_among(told: &[Arc<Seat>], seat: &Arc<Seat>) -> bool {
-    told.iter().any(|other| Arc::ptr_eq(other, seat))
+fn is_among(told: &[Arc<ThreadWaiter>], waiter: &Arc<ThreadWaiter>) -> bool {
+    told.iter().any(|other| Arc::ptr_eq(other, waiter))
 }
 
-fn is_sooner(wish: Option<Nanos>, than: Option<Nanos>) -> bool {
-    match (wish, than) {
-        (Some(wish), Some(than)) => wish < than,
+fn is_sooner(wake_at: Option<Nanos>, than: Option<Nanos>) -> bool {
+    match (wake_at, than) {
+        (Some(wake_at), Some(than)) => wake_at < than,
         (Some(_), None) => true,
         (None, _) => false,
     }

@@ -36,19 +36,19 @@ pub(crate) enum Call {
 }
 
 /// A thread's place to wait.
-pub(crate) struct Seat {
+pub(crate) struct ThreadWaiter {
     state: AtomicU32,
     thread: Thread,
     reply: Mutex<Option<Reply>>,
 }
 
 thread_local! {
-    static SEAT: RefCell<Arc<Seat>> = RefCell::new(Arc::new(Seat::new()));
+    static WAITER: RefCell<Arc<ThreadWaiter>> = RefCell::new(Arc::new(ThreadWaiter::new()));
 }
 
-impl Seat {
-    pub(crate) fn new() -> Seat {
-        Seat {
+impl ThreadWaiter {
+    pub(crate) fn new() -> ThreadWaiter {
+        ThreadWaiter {
             state: AtomicU32::new(WAITING),
             thread: std::thread::current(),
             reply: Mutex::new(None),
@@ -56,13 +56,13 @@ impl Seat {
     }
 
     /// The seat of this thread, which waits for one thing at a time.
-    pub(crate) fn mine() -> Arc<Seat> {
-        SEAT.with_borrow(Arc::clone)
+    pub(crate) fn mine() -> Arc<ThreadWaiter> {
+        WAITER.with_borrow(Arc::clone)
     }
 
     /// Gives this thread another one: whatever is still put down at the present one is nobody's.
     pub(crate) fn change() {
-        SEAT.set(Arc::new(Seat::new()));
+        WAITER.set(Arc::new(ThreadWaiter::new()));
     }
 
     pub(crate) fn is_of_this_thread(&self) -> bool {
@@ -70,7 +70,7 @@ impl Seat {
     }
 
     /// Takes the seat, before a request is made.
-    pub(crate) fn sit(&self) {
+    pub(crate) fn reset(&self) {
         self.state.store(WAITING, Ordering::Relaxed);
     }
 
@@ -142,11 +142,11 @@ impl Seat {
 
 /// A task's place to wait.
 #[derive(Default)]
-pub(crate) struct Ticket {
+pub(crate) struct TaskCompletion {
     inside: Mutex<(Option<Reply>, Option<Waker>)>,
 }
 
-impl Ticket {
+impl TaskCompletion {
     /// Whether the reply was put down, and not taken yet.
     pub(crate) fn is_answered(&self) -> bool {
         lock(&self.inside).0.is_some()
@@ -161,7 +161,7 @@ impl Ticket {
 }
 
 /// The future of a reply.
-pub(crate) struct Answer(pub(crate) Arc<Ticket>);
+pub(crate) struct Answer(pub(crate) Arc<TaskCompletion>);
 
 impl Future for Answer {
     type Output = Reply;
@@ -180,6 +180,6 @@ impl Future for Answer {
 
 /// Who gets the reply to a request.
 pub(crate) enum Receiver {
-    Thread(Arc<Seat>),
-    Task(Arc<Ticket>),
+    Thread(Arc<ThreadWaiter>),
+    Task(Arc<TaskCompletion>),
 }

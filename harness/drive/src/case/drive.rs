@@ -1,16 +1,16 @@
-//! Runs a case: each life up to its cut, and the cut leaves what the case says.
+//! Runs a case: each process run up to its cut, and the cut leaves what the case says.
 
 use std::sync::Arc;
 
 use kvsim_sim::api::RequestId;
-use kvsim_sim::{Mend, Program, TraceMode, World};
-use kvsim_simdisk::{CrashError, CrashKind, CrashState, Device, OpId, Sectors, Survivor};
+use kvsim_sim::{Intervention, Program, TraceMode, World};
+use kvsim_simdisk::{CrashError, CrashKind, CrashState, Device, OpId, Persisted, Sectors};
 
-use crate::case::incarnation::{Incarnation, Stop, blame_the_crash};
+use crate::case::process_run::{ProcessRun, Stop, blame_the_crash};
 use crate::case::source::Source;
 use kvsim_oracle::{Ending, Observation, Oracle};
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_scenario::setup;
 
 /// What a case came to.
@@ -27,13 +27,13 @@ pub struct Driven {
     pub recoveries: u64,
     /// What clients sent, in order, and by what number the guest knew it.
     pub sent: Vec<(RequestId, CaseRequest)>,
-    /// What is to be known of each life that was cut, to find the same cut again in a changed case.
+    /// What is to be known of each process run that was cut, to find the same cut again in a changed case.
     pub landmarks: Vec<Landmark>,
     /// The case as it went: the cuts fell and left what it says.
     pub case: Case,
 }
 
-/// Where a life was cut.
+/// Where a process run was cut.
 #[derive(Debug, Clone, Default)]
 pub struct Landmark {
     /// Events until its recovery was judged; nothing if it was cut before.
@@ -46,7 +46,7 @@ pub struct Landmark {
 #[derive(Clone, Copy, Default)]
 pub struct Course<'a> {
     /// What is done for the guest. Of what a cut is to keep, that which is durable already is let go.
-    pub mends: &'a [Mend],
+    pub interventions: &'a [Intervention],
     /// The landmarks of the case from which this one was made: each cut falls as long after its recovery as it did there, and keeps the
     /// operations that have the same places among what is pending, as far as there are such.
     pub landmarks: Option<&'a [Landmark]>,
@@ -70,16 +70,16 @@ pub fn drive(
 ///
 /// # Errors
 /// If the scenario's device is impossible.
-pub fn drive_mended(
+pub fn drive_with_interventions(
     scenario: &Scenario,
     case: &Case,
     program: &Arc<dyn Program>,
     seed: u64,
     trace: TraceMode,
-    mends: &[Mend],
+    interventions: &[Intervention],
 ) -> Result<Driven, Stop> {
     let course = Course {
-        mends,
+        interventions,
         landmarks: None,
     };
     drive_on(scenario, case, program, seed, trace, course)
@@ -103,7 +103,7 @@ pub fn drive_on(
     let oracle = setup::oracle_config(scenario, &**program, lies);
     let mut world = World::new(Arc::clone(program), config)
         .map_err(|error| Stop::Invalid(error.to_string()))?;
-    world.mend(course.mends);
+    world.intervene(course.interventions);
     let mut driven = Driven {
         end: Ok(()),
         world,
@@ -114,43 +114,47 @@ pub fn drive_on(
         landmarks: Vec::new(),
         case: case.clone(),
     };
-    let mut twin = None;
-    for (at, life) in case.lives.iter().enumerate() {
-        let (first, rest) = life.before_and_after_reading();
+    let mut reference = None;
+    for (at, planned) in case.process_runs.iter().enumerate() {
+        let (first, rest) = planned.before_and_after_reading();
         let source = Source::listed(if first.is_empty() { rest } else { first });
         let crashes = driven.crashes.iter().sum();
         // The same device recovered undisturbed, to hold a recovery against that follows on one cut short.
-        let before = life.crash.is_some().then(|| {
-            let settled = driven.world.device().pending().is_empty();
-            (driven.world.fork(), Arc::clone(&driven.oracle), settled)
+        let before = planned.crash.is_some().then(|| {
+            let nothing_pending = driven.world.device().pending().is_empty();
+            (
+                driven.world.fork(),
+                Arc::clone(&driven.oracle),
+                nothing_pending,
+            )
         });
-        let mark = course.landmarks.and_then(|marks| marks.get(at));
+        let landmark = course.landmarks.and_then(|landmarks| landmarks.get(at));
         let world = driven.world;
         let oracle = driven.oracle;
-        let mut incarnation = Incarnation::new(world, oracle, source, scenario, crashes, ());
-        cut(&mut incarnation, life, mark);
+        let mut process_run = ProcessRun::new(world, oracle, source, scenario, crashes, ());
+        cut(&mut process_run, planned, landmark);
         // It is held against the very next recovery or, if clients work before that is read back, against none.
-        let beside = twin.take();
+        let beside = reference.take();
         let mut end = if first.is_empty() {
-            live(&mut incarnation, beside)
+            live(&mut process_run, beside)
         } else {
-            incarnation.live_unread(rest)
+            process_run.live_unread(rest)
         };
-        let is_closed = life.close_after_event.is_some()
-            && incarnation.is_recovered()
+        let is_closed = planned.close_after_event.is_some()
+            && process_run.is_recovered()
             && matches!(end, Ok(()) | Err(Stop::Cut));
         if is_closed {
-            if mark.is_some() {
-                driven.case.lives[at].close_after_event = Some(incarnation.events());
+            if landmark.is_some() {
+                driven.case.process_runs[at].close_after_event = Some(process_run.events());
             }
-            end = incarnation.close();
+            end = process_run.close();
         }
-        let recovered = incarnation.is_recovered();
+        let recovered = process_run.is_recovered();
         driven.recoveries += u64::from(recovered);
-        let (events, recovered_after) = (incarnation.events(), incarnation.recovered_after());
-        driven.sent.append(&mut incarnation.sent_requests());
-        (driven.world, driven.oracle, ()) = incarnation.end();
-        let Some(crash) = &life.crash else {
+        let (events, recovered_after) = (process_run.events(), process_run.recovered_after());
+        driven.sent.append(&mut process_run.sent_requests());
+        (driven.world, driven.oracle, ()) = process_run.end();
+        let Some(crash) = &planned.crash else {
             driven.end = end;
             return Ok(driven);
         };
@@ -168,14 +172,14 @@ pub fn drive_on(
             pending,
         });
         let mut state = crash.state();
-        if let Some(mark) = mark {
-            state = found_again(&state, mark, device);
-            driven.case.lives[at].crash = Some(CaseCrash {
+        if let Some(landmark) = landmark {
+            state = found_again(&state, landmark, device);
+            driven.case.process_runs[at].crash = Some(CaseCrash {
                 after_event: events,
                 kind: crash.kind,
-                survivors: state.survivors.clone(),
+                persisted: state.persisted.clone(),
             });
-        } else if !course.mends.is_empty() {
+        } else if !course.interventions.is_empty() {
             let_go(&mut state, device);
         }
         if let Err(error) = driven.world.crash_with(crash.kind, &state) {
@@ -189,61 +193,67 @@ pub fn drive_on(
             Ending::of(crash.kind)
         };
         Arc::make_mut(&mut driven.oracle).stopped(now, ending);
-        if let (false, Some((world, oracle, settled))) = (recovered, before)
+        if let (false, Some((world, oracle, nothing_pending))) = (recovered, before)
             && crashes > 0
-            && (settled || crash.kind == CrashKind::Process)
+            && (nothing_pending || crash.kind == CrashKind::Process)
         {
             let source = Source::listed(&[]);
-            let mut undisturbed = Incarnation::new(world, oracle, source, scenario, crashes, ());
-            twin = undisturbed.recover().ok();
+            let mut undisturbed = ProcessRun::new(world, oracle, source, scenario, crashes, ());
+            reference = undisturbed.recover().ok();
         }
     }
     Ok(driven)
 }
 
-/// Says when a life is to be cut, or to be closed.
-fn cut(incarnation: &mut Incarnation<'_, ()>, life: &CaseLife, mark: Option<&Landmark>) {
-    let crash = life.crash.as_ref().map(|crash| crash.after_event);
-    let Some(event) = life.close_after_event.or(crash) else {
+/// Says when a process run is to be cut, or to be closed.
+fn cut(process_run: &mut ProcessRun<'_, ()>, planned: &CaseRun, landmark: Option<&Landmark>) {
+    let crash = planned.crash.as_ref().map(|crash| crash.after_event);
+    let Some(event) = planned.close_after_event.or(crash) else {
         return;
     };
-    match mark.map(|mark| mark.recovered_after) {
-        Some(Some(recovered)) => incarnation.cut_after_work(event.saturating_sub(recovered)),
-        _ => incarnation.cut_after(event),
+    match landmark.map(|landmark| landmark.recovered_after) {
+        Some(Some(recovered)) => process_run.cut_after_work(event.saturating_sub(recovered)),
+        _ => process_run.cut_after(event),
     }
 }
 
-/// One life up to its cut or its end.
-fn live(incarnation: &mut Incarnation<'_, ()>, twin: Option<Observation>) -> Result<(), Stop> {
-    let mut recovered = incarnation.recover();
+/// One process run up to its cut or its end.
+fn live(process_run: &mut ProcessRun<'_, ()>, reference: Option<Observation>) -> Result<(), Stop> {
+    let mut recovered = process_run.recover();
     if let Err(Stop::Violation(violation)) = &mut recovered {
-        blame_the_crash(violation, twin.is_some());
+        blame_the_crash(violation, reference.is_some());
     }
-    incarnation.adopt(&recovered?, twin.as_ref())?;
-    incarnation.work()
+    process_run.adopt(&recovered?, reference.as_ref())?;
+    process_run.work()
 }
 
 /// Takes out of a state what is not pending.
 fn let_go(state: &mut CrashState, device: &Device) {
     let pending = device.pending();
     let is_pending = |id| pending.iter().any(|write| write.id == id);
-    state.survivors.retain(|survivor| is_pending(survivor.id));
+    state
+        .persisted
+        .retain(|persisted_write| is_pending(persisted_write.id));
 }
 
 /// The state that keeps what has the same places among what is pending, counted from the latest: as much of it as can be.
-fn found_again(state: &CrashState, mark: &Landmark, device: &Device) -> CrashState {
+fn found_again(state: &CrashState, landmark: &Landmark, device: &Device) -> CrashState {
     let mut found = CrashState::default();
-    for survivor in &state.survivors {
-        let place = mark.pending.iter().rev().position(|id| *id == survivor.id);
+    for persisted_write in &state.persisted {
+        let place = landmark
+            .pending
+            .iter()
+            .rev()
+            .position(|id| *id == persisted_write.id);
         let write = place.and_then(|place| device.pending().iter().rev().nth(place));
         let Some(write) = write else { continue };
-        for sectors in [survivor.sectors.clone(), Sectors::All] {
+        for sectors in [persisted_write.sectors.clone(), Sectors::All] {
             let id = write.id;
-            found.survivors.push(Survivor { id, sectors });
+            found.persisted.push(Persisted { id, sectors });
             if device.check_crash(&found).is_ok() {
                 break;
             }
-            found.survivors.pop();
+            found.persisted.pop();
         }
     }
     found

@@ -1,7 +1,7 @@
 //! What a guest that opened well was asked after a recovery, and what it answered.
 //!
 //! The same image asked the same questions gives the same answers, for the sandbox is deterministic. So where two crash states
-//! have the same bytes and only what is owed differs, one recovery is judged by both.
+//! have the same bytes and only what must survive differs, one recovery is judged by both.
 
 use kvsim_sim::api::{Reply, Request};
 

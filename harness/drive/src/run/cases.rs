@@ -46,7 +46,7 @@ pub(super) fn run(
     tally.recoveries = driven.recoveries;
     tally.events = world.events();
     tally.virtual_ns = world.now();
-    tally.marks.add(world.marks());
+    tally.coverage_points.add(world.coverage_points());
     tally.durable_writes_checked = counts.durable_checked;
     tally.relaxed_writes_checked = counts.relaxed_checked;
     tally.reads_checked = counts.reads_judged;

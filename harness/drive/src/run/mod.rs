@@ -1,11 +1,11 @@
-//! One seed: open, check, work, crash, again and again; at the end a close in good order, and a last look.
+//! One seed: open, check, work, crash, again and again; at the end a clean close, and a last look.
 //!
 //! Everything that happens follows from the scenario, the guest and the seed. A device that is given up after damage is
 //! replaced by a new one with a seed of its own; the devices of a seed are its *lives*.
 
 mod cases;
 mod clock;
-mod life;
+mod device_run;
 mod recovery;
 mod result;
 mod seed_run;
@@ -24,10 +24,10 @@ use crate::control::Control;
 use crate::tally::Tally;
 use crate::timeline::{Recording, lines};
 use clock::Clock;
+use device_run::DeviceRun;
 use kvsim_oracle::Ending;
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::Case;
-use life::Life;
 use recovery::Recovered;
 use result::Halt;
 use seed_run::SeedRun;
@@ -59,7 +59,7 @@ pub struct Steps {
     pub case: Case,
     /// The seed of that device, if it was not the first.
     pub seed: u64,
-    /// The faults that befell it.
+    /// The faults that affected it.
     pub script: Vec<ScriptedFault>,
 }
 
@@ -108,8 +108,14 @@ fn carry_out(
         seed,
         script: Vec::new(),
     };
-    let life = match Life::new(scenario, program, life_seed(seed, 0), tracing, keeps_steps) {
-        Ok(life) => life,
+    let device_run = match DeviceRun::new(
+        scenario,
+        program,
+        device_seed(seed, 0),
+        tracing,
+        keeps_steps,
+    ) {
+        Ok(device_run) => device_run,
         Err(halt) => {
             let end = halt.into();
             let result = SeedResult {
@@ -130,9 +136,9 @@ fn carry_out(
         seed,
         tracing,
         clock: Clock::new(seed, &scenario.run),
-        life,
+        device_run,
         turns: Turns::new(seed, scenario.guest.client_turn),
-        lives: 0,
+        devices: 0,
         opened_before: false,
         recovery_events: 100,
         tally: Tally::default(),
@@ -142,14 +148,14 @@ fn carry_out(
         recording: Recording::default(),
     };
     let end = course(&mut run).err().map_or(SeedEnd::Done, SeedEnd::from);
-    run.end_life();
+    run.end_device();
     for ((kind, durable), times) in std::mem::take(&mut run.latency) {
         run.tally.latency.insert(work::label(kind, durable), times);
     }
-    if let Some(kept) = run.life.steps.take() {
-        steps.case.lives = kept.lives;
-        steps.seed = life_seed(seed, run.lives);
-        steps.script = run.life.world.device().fired_script().to_vec();
+    if let Some(kept) = run.device_run.steps.take() {
+        steps.case.process_runs = kept.process_runs;
+        steps.seed = device_seed(seed, run.devices);
+        steps.script = run.device_run.world.device().fired_script().to_vec();
     }
     let result = SeedResult {
         seed,
@@ -173,7 +179,8 @@ impl SeedRun<'_> {
                 self.close_and_stop()?;
             } else {
                 let kind = self.clock.kind();
-                self.life.crash(kind, Ending::of(kind), &mut self.tally);
+                self.device_run
+                    .crash(kind, Ending::of(kind), &mut self.tally);
                 self.control.count_crash();
             }
             self.check_wanted()?;
@@ -203,33 +210,33 @@ impl SeedRun<'_> {
         self.tally.clean_closes += 1;
         // A closed database must stand a power cut like any other; which of the two comes is the clock's.
         let kind = self.clock.kind();
-        self.life.crash(kind, Ending::Close, &mut self.tally);
+        self.device_run.crash(kind, Ending::Close, &mut self.tally);
         Ok(())
     }
 
     fn replace_device(&mut self) -> Result<(), Halt> {
-        self.lives += 1;
-        let life = Life::new(
+        self.devices += 1;
+        let device_run = DeviceRun::new(
             self.scenario,
             self.program,
-            life_seed(self.seed, self.lives),
+            device_seed(self.seed, self.devices),
             self.tracing,
-            self.life.steps.is_some(),
+            self.device_run.steps.is_some(),
         )?;
-        self.end_life();
-        self.life = life;
+        self.end_device();
+        self.device_run = device_run;
         self.opened_before = false;
         self.tally.devices_replaced += 1;
         Ok(())
     }
 
     /// Counts the device and its trace.
-    fn end_life(&mut self) {
-        let (world, counts) = (&self.life.world, self.life.oracle.counts());
+    fn end_device(&mut self) {
+        let (world, counts) = (&self.device_run.world, self.device_run.oracle.counts());
         truth::count_device(&mut self.tally, world.device(), self.scenario);
         self.tally.events += world.events();
         self.tally.virtual_ns += world.now();
-        self.tally.marks.add(world.marks());
+        self.tally.coverage_points.add(world.coverage_points());
         self.tally.durable_writes_checked += counts.durable_checked;
         self.tally.relaxed_writes_checked += counts.relaxed_checked;
         self.tally.reads_checked += counts.reads_judged;
@@ -249,10 +256,10 @@ impl SeedRun<'_> {
 }
 
 /// The first device has the seed's own number, so that a person can make the same one by hand.
-fn life_seed(seed: u64, life: u64) -> u64 {
-    if life == 0 {
+fn device_seed(seed: u64, device: u64) -> u64 {
+    if device == 0 {
         seed
     } else {
-        xxh3_64_with_seed(&life.to_le_bytes(), seed)
+        xxh3_64_with_seed(&device.to_le_bytes(), seed)
     }
 }

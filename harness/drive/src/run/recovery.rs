@@ -6,7 +6,7 @@ use kvsim_sim::api::RequestId;
 use kvsim_sim::{Step, World};
 use kvsim_simdisk::CrashKind;
 
-use super::life::{Progress, guest_error};
+use super::device_run::{Progress, guest_error};
 use super::result::Halt;
 use super::seed_run::SeedRun;
 use crate::case;
@@ -41,10 +41,10 @@ impl SeedRun<'_> {
     pub(super) fn recover(&mut self, after_crash: bool) -> Result<Recovered, Halt> {
         let mut depth = 0;
         let mut errors = 0;
-        // What is still in the device's cache may be lost by a cut during recovery, and the twin showed it.
-        let settled = self.life.world.device().pending().is_empty();
-        let mut twin = if after_crash && self.clock.recover_twice() {
-            self.recover_twin()?
+        // What is still in the device's cache may be lost by a cut during recovery, and the reference recovery showed it.
+        let nothing_pending = self.device_run.world.device().pending().is_empty();
+        let mut reference = if after_crash && self.clock.recover_twice() {
+            self.recover_reference()?
         } else {
             None
         };
@@ -54,16 +54,16 @@ impl SeedRun<'_> {
                 .clock
                 .events_until_crash_in_recovery(depth, self.recovery_events);
             let attempt = self.attempt(drawn.filter(|_| may_crash));
-            let twin_opened = depth > 0 && twin.is_some();
-            match attempt.map_err(|halt| blame_the_crash(halt, twin_opened))? {
+            let reference_opened = depth > 0 && reference.is_some();
+            match attempt.map_err(|halt| blame_the_crash(halt, reference_opened))? {
                 Attempt::Read(observation) => {
-                    self.judge(&observation, twin.as_ref())?;
+                    self.judge(&observation, reference.as_ref())?;
                     return Ok(Recovered::Open);
                 }
                 Attempt::Judged => return Ok(Recovered::Open),
                 Attempt::Crashed(kind) => {
                     depth += 1;
-                    twin = twin.filter(|_| settled || kind == CrashKind::Process);
+                    reference = reference.filter(|_| nothing_pending || kind == CrashKind::Process);
                 }
                 Attempt::Damaged => {
                     self.tally.damage_reported += 1;
@@ -72,7 +72,7 @@ impl SeedRun<'_> {
                 Attempt::DeviceError if errors < self.scenario.run.open_retries => {
                     errors += 1;
                     self.tally.open_retries += 1;
-                    self.life
+                    self.device_run
                         .crash(CrashKind::Process, Ending::Close, &mut self.tally);
                 }
                 Attempt::DeviceError => {
@@ -92,19 +92,19 @@ impl SeedRun<'_> {
 
     /// Opens and reads everything back, or crashes after so many events.
     fn attempt(&mut self, crash_after: Option<u64>) -> Result<Attempt, Halt> {
-        let began_events = self.life.world.events();
-        let began_ns = self.life.now();
+        let began_events = self.device_run.world.events();
+        let began_ns = self.device_run.now();
         let crash_at = crash_after.map_or(u64::MAX, |events| began_events + events);
-        self.life.open()?;
+        self.device_run.open()?;
         let opening = loop {
-            if self.life.world.events() >= crash_at {
+            if self.device_run.world.events() >= crash_at {
                 return Ok(Attempt::Crashed(self.crash_in_recovery()));
             }
-            match self.life.step("recovering")? {
+            match self.device_run.step("recovering")? {
                 Progress::Reply(reply) if reply.id == OPENING => {
-                    let truth = self.life.truth();
+                    let truth = self.device_run.truth();
                     break self
-                        .life
+                        .device_run
                         .oracle
                         .opened(&reply, &truth)
                         .map_err(Halt::Violation)?;
@@ -126,62 +126,64 @@ impl SeedRun<'_> {
         }
         self.tally.recoveries += 1;
         if self.opened_before {
-            self.tally.recovery_ns.record(self.life.now() - began_ns);
+            self.tally
+                .recovery_ns
+                .record(self.device_run.now() - began_ns);
         }
         let late = self.clock.work_before_reading();
         if let Some(events) = late.filter(|_| self.opened_before && crash_after.is_none()) {
             self.work_unread(events)?;
             return Ok(Attempt::Judged);
         }
-        let mut reading = Verification::new(&self.life.oracle, &self.scenario.check);
+        let mut reading = Verification::new(&self.device_run.oracle, &self.scenario.check);
         let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
         while !reading.is_done() {
-            while let Some((token, request)) = reading.next_request(&self.life.oracle) {
-                asked.insert(self.life.ask(request), token);
+            while let Some((token, request)) = reading.next_request(&self.device_run.oracle) {
+                asked.insert(self.device_run.ask(request), token);
             }
             if reading.is_done() {
                 break;
             }
-            if self.life.world.events() >= crash_at {
+            if self.device_run.world.events() >= crash_at {
                 let seen = reading.finish();
                 let kind = self.crash_in_recovery();
-                self.life.oracle.interrupted(&seen);
+                self.device_run.oracle.interrupted(&seen);
                 return Ok(Attempt::Crashed(kind));
             }
-            if let Progress::Reply(reply) = self.life.step("being read after a recovery")?
+            if let Progress::Reply(reply) = self.device_run.step("being read after a recovery")?
                 && let Some(token) = asked.remove(&reply.id)
             {
-                reading.reply(&self.life.oracle, token, &reply);
+                reading.reply(&self.device_run.oracle, token, &reply);
             }
         }
-        self.recovery_events = self.life.world.events() - began_events;
+        self.recovery_events = self.device_run.world.events() - began_events;
         Ok(Attempt::Read(reading.finish()))
     }
 
     /// Lets clients work, reads back, and judges both.
     fn work_unread(&mut self, events: u64) -> Result<(), Halt> {
-        let now = self.life.now();
-        self.life.oracle.defer(now);
-        self.work_and_settle(events)?;
-        self.life.note_read();
-        let known = self.life.oracle.for_late_reading();
+        let now = self.device_run.now();
+        self.device_run.oracle.defer(now);
+        self.work_until_idle(events)?;
+        self.device_run.note_read();
+        let known = self.device_run.oracle.for_late_reading();
         let mut reading = Verification::new(&known, &self.scenario.check);
         let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
         while !reading.is_done() {
             while let Some((token, request)) = reading.next_request(&known) {
-                asked.insert(self.life.ask(request), token);
+                asked.insert(self.device_run.ask(request), token);
             }
             if reading.is_done() {
                 break;
             }
-            if let Progress::Reply(reply) = self.life.step("being read after a recovery")?
+            if let Progress::Reply(reply) = self.device_run.step("being read after a recovery")?
                 && let Some(token) = asked.remove(&reply.id)
             {
                 reading.reply(&known, token, &reply);
             }
         }
-        let truth = self.life.truth();
-        let judged = self.life.oracle.judge_late(&reading.finish(), &truth);
+        let truth = self.device_run.truth();
+        let judged = self.device_run.oracle.judge_late(&reading.finish(), &truth);
         judged.map_err(Halt::Violation)?;
         self.tally.read_late += 1;
         Ok(())
@@ -189,24 +191,29 @@ impl SeedRun<'_> {
 
     fn crash_in_recovery(&mut self) -> CrashKind {
         let kind = self.clock.kind();
-        self.life.crash(kind, Ending::of(kind), &mut self.tally);
+        self.device_run
+            .crash(kind, Ending::of(kind), &mut self.tally);
         self.tally.crashes_in_recovery += 1;
         self.control.count_crash();
         kind
     }
 
-    fn judge(&mut self, observation: &Observation, twin: Option<&Observation>) -> Result<(), Halt> {
-        let truth = self.life.truth();
-        let oracle = &mut self.life.oracle;
-        if let Some(twin) = twin {
+    fn judge(
+        &mut self,
+        observation: &Observation,
+        reference: Option<&Observation>,
+    ) -> Result<(), Halt> {
+        let truth = self.device_run.truth();
+        let oracle = &mut self.device_run.oracle;
+        if let Some(reference) = reference {
             oracle
-                .same_recovery(twin, observation, &truth)
+                .same_recovery(reference, observation, &truth)
                 .map_err(Halt::Violation)?;
             self.tally.recovered_twice += 1;
         }
         let recovery = oracle.judge(observation, &truth).map_err(Halt::Violation)?;
         let before = *oracle.counts();
-        oracle.adopt(self.life.world.now(), &recovery, observation, &truth);
+        oracle.adopt(self.device_run.world.now(), &recovery, observation, &truth);
         let checked =
             |counts: &kvsim_oracle::Counts| counts.durable_checked + counts.relaxed_checked;
         self.control
@@ -216,11 +223,11 @@ impl SeedRun<'_> {
 
     /// Recovers a copy of the crashed device, undisturbed, and tells what it shows; nothing if it will not open, which the
     /// device itself will be judged by.
-    fn recover_twin(&mut self) -> Result<Option<Observation>, Halt> {
-        let crashes = self.life.crashes;
+    fn recover_reference(&mut self) -> Result<Option<Observation>, Halt> {
+        let crashes = self.device_run.crashes;
         let fail =
             |error: &kvsim_sim::GuestError| guest_error(error, crashes, "recovering a second time");
-        let mut world: World = self.life.world.fork();
+        let mut world: World = self.device_run.world.fork();
         if world.open().is_err() {
             return Ok(None);
         }
@@ -234,7 +241,7 @@ impl SeedRun<'_> {
                 Step::Reply(_) | Step::Event => {}
             }
         }
-        let oracle = &self.life.oracle;
+        let oracle = &self.device_run.oracle;
         let mut reading = Verification::new(oracle, &self.scenario.check);
         let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
         while !reading.is_done() {
@@ -256,9 +263,9 @@ impl SeedRun<'_> {
     }
 }
 
-fn blame_the_crash(mut halt: Halt, twin_opened: bool) -> Halt {
+fn blame_the_crash(mut halt: Halt, reference_opened: bool) -> Halt {
     if let Halt::Violation(violation) = &mut halt {
-        case::blame_the_crash(violation, twin_opened);
+        case::blame_the_crash(violation, reference_opened);
     }
     halt
 }

@@ -9,7 +9,7 @@ use kvsim_workload::OpKind;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::clock::Clock;
-use super::life::Life;
+use super::device_run::DeviceRun;
 use super::result::{Halt, Tracing};
 use super::turns::Turns;
 use crate::control::Control;
@@ -24,9 +24,9 @@ pub(super) struct SeedRun<'a> {
     pub(super) seed: u64,
     pub(super) tracing: Tracing,
     pub(super) clock: Clock,
-    pub(super) life: Life,
+    pub(super) device_run: DeviceRun,
     pub(super) turns: Turns,
-    pub(super) lives: u64,
+    pub(super) devices: u64,
     /// Whether this device was opened before, so that opening it is a recovery.
     pub(super) opened_before: bool,
     /// Events that the last recovery and reading back took.
@@ -41,7 +41,7 @@ pub(super) struct SeedRun<'a> {
 impl SeedRun<'_> {
     /// Whether it is to go on.
     pub(super) fn check_wanted(&self) -> Result<(), Halt> {
-        if self.tally.events + self.life.world.events() > self.scenario.run.events_max {
+        if self.tally.events + self.device_run.world.events() > self.scenario.run.events_max {
             return Err(Halt::OutOfEvents);
         }
         if self.control.wants(self.seed) {

@@ -1,11 +1,11 @@
-//! The clients at work: closed loops over one incarnation of the guest, until the crash clock strikes.
+//! The clients at work: closed loops over one process run of the guest, until the crash clock strikes.
 
 use std::collections::BTreeMap;
 
 use kvsim_sim::api::{Durability, Reply, Request, RequestId, Status};
 use kvsim_simdisk::Nanos;
 
-use super::life::Progress;
+use super::device_run::Progress;
 use super::result::Halt;
 use super::seed_run::SeedRun;
 use kvsim_workload::{ClientId, OpKind, PRELOAD_WRITER};
@@ -37,12 +37,12 @@ struct Flight {
 impl SeedRun<'_> {
     /// Writes the records that are there before the clients begin.
     pub(super) fn preload(&mut self) -> Result<(), Halt> {
-        while let Some(request) = self.life.workload.preload() {
-            let now = self.life.now();
-            let id = self.life.send(now, PRELOAD_WRITER, request, 0);
+        while let Some(request) = self.device_run.workload.preload() {
+            let now = self.device_run.now();
+            let id = self.device_run.send(now, PRELOAD_WRITER, request, 0);
             loop {
-                if let Progress::Reply(reply) = self.life.step("loading records")? {
-                    self.life.judge_reply(&reply)?;
+                if let Progress::Reply(reply) = self.device_run.step("loading records")? {
+                    self.device_run.judge_reply(&reply)?;
                     if reply.id == id {
                         break;
                     }
@@ -55,55 +55,58 @@ impl SeedRun<'_> {
     /// Lets the clients work for so many world events, and then, if `seek_pending` is not 0, on until the device has had something
     /// to lose for that many; what is in flight then stays so.
     pub(super) fn work(&mut self, events: u64, mut seek_pending: u64) -> Result<(), Halt> {
-        let began_ns = self.life.now();
-        let mut end = self.life.world.events() + events;
-        let mut look = self.life.world.events() + EVENTS_PER_LOOK;
+        let began_ns = self.device_run.now();
+        let mut end = self.device_run.world.events() + events;
+        let mut look = self.device_run.world.events() + EVENTS_PER_LOOK;
         let mut flight = Flight::default();
-        for client in 0..self.life.workload.clients() {
+        for client in 0..self.device_run.workload.clients() {
             self.next_request(&mut flight, client, false);
         }
         // A guest that never has anything pending is not waited for.
-        let patience = events + 4 * self.scenario.run.events_per_crash;
-        while self.life.world.events() < end
-            || (seek_pending > 0 && self.life.world.events() < end + patience)
+        let event_limit = events + 4 * self.scenario.run.events_per_crash;
+        while self.device_run.world.events() < end
+            || (seek_pending > 0 && self.device_run.world.events() < end + event_limit)
         {
-            if self.life.world.events() >= end && !self.life.world.device().pending().is_empty() {
+            if self.device_run.world.events() >= end
+                && !self.device_run.world.device().pending().is_empty()
+            {
                 seek_pending -= 1;
                 if seek_pending == 0 {
                     break;
                 }
             }
-            if self.life.world.events() >= look {
+            if self.device_run.world.events() >= look {
                 look += EVENTS_PER_LOOK;
                 self.check_wanted()?;
             }
-            let Progress::Reply(reply) = self.life.step("working")? else {
+            let Progress::Reply(reply) = self.device_run.step("working")? else {
                 continue;
             };
             if let Some((client, slept)) = self.take_reply(&mut flight, &reply)? {
                 self.next_request(&mut flight, client, slept);
             }
             if reply.status == Status::ReadOnly {
-                end = end.min(self.life.world.events() + EVENTS_AFTER_READ_ONLY);
+                end = end.min(self.device_run.world.events() + EVENTS_AFTER_READ_ONLY);
             }
         }
-        self.tally.working_ns += self.life.now() - began_ns;
+        self.tally.working_ns += self.device_run.now() - began_ns;
         Ok(())
     }
 
     /// Lets the clients work for so many world events, and waits until all is answered.
-    pub(super) fn work_and_settle(&mut self, events: u64) -> Result<(), Halt> {
-        let end = self.life.world.events() + events;
+    pub(super) fn work_until_idle(&mut self, events: u64) -> Result<(), Halt> {
+        let end = self.device_run.world.events() + events;
         let mut flight = Flight::default();
-        for client in 0..self.life.workload.clients() {
+        for client in 0..self.device_run.workload.clients() {
             self.next_request(&mut flight, client, false);
         }
-        while self.life.unanswered() > 0 {
-            let Progress::Reply(reply) = self.life.step("working before it was read back")? else {
+        while self.device_run.unanswered() > 0 {
+            let Progress::Reply(reply) = self.device_run.step("working before it was read back")?
+            else {
                 continue;
             };
             let free = self.take_reply(&mut flight, &reply)?;
-            let goes_on = self.life.world.events() < end && reply.status != Status::ReadOnly;
+            let goes_on = self.device_run.world.events() < end && reply.status != Status::ReadOnly;
             if let Some((client, slept)) = free.filter(|_| goes_on) {
                 self.next_request(&mut flight, client, slept);
             }
@@ -111,13 +114,13 @@ impl SeedRun<'_> {
         Ok(())
     }
 
-    /// Closes the guest in good order and waits until all is answered.
+    /// Closes the guest cleanly and waits until all is answered.
     pub(super) fn close(&mut self) -> Result<(), Halt> {
-        let now = self.life.now();
-        self.life.send(now, PRELOAD_WRITER, Request::Close, 0);
-        while self.life.unanswered() > 0 {
-            if let Progress::Reply(reply) = self.life.step("closing")? {
-                self.life.judge_reply(&reply)?;
+        let now = self.device_run.now();
+        self.device_run.send(now, PRELOAD_WRITER, Request::Close, 0);
+        while self.device_run.unanswered() > 0 {
+            if let Progress::Reply(reply) = self.device_run.step("closing")? {
+                self.device_run.judge_reply(&reply)?;
             }
         }
         Ok(())
@@ -125,13 +128,13 @@ impl SeedRun<'_> {
 
     /// `slept`: the client waited for the disk, so that it may have to be woken and to wait for its turn on the processor.
     fn next_request(&mut self, flight: &mut Flight, client: ClientId, slept: bool) {
-        let step = self.life.workload.next(client);
-        let at = self.life.now() + step.think_ns;
+        let step = self.device_run.workload.next(client);
+        let at = self.device_run.now() + step.think_ns;
         let durable = durable(&step.request);
         self.tally.user_bytes_written += written_bytes(&step.request);
         let began_ns = flight.unfinished.remove(&client).unwrap_or(at);
         let turn_ns = if slept { self.turns.draw() } else { 0 };
-        let id = self.life.send(at, client, step.request, turn_ns);
+        let id = self.device_run.send(at, client, step.request, turn_ns);
         flight.requests.insert(
             id,
             InFlight {
@@ -150,11 +153,11 @@ impl SeedRun<'_> {
         flight: &mut Flight,
         reply: &Reply,
     ) -> Result<Option<(ClientId, bool)>, Halt> {
-        self.life.judge_reply(reply)?;
+        self.device_run.judge_reply(reply)?;
         let Some(answered) = flight.requests.remove(&reply.id) else {
             return Ok(None);
         };
-        self.life.workload.replied(answered.client, reply);
+        self.device_run.workload.replied(answered.client, reply);
         self.tally.operations += 1;
         *self
             .tally
@@ -164,7 +167,7 @@ impl SeedRun<'_> {
         let well = matches!(reply.status, Status::Ok | Status::NotFound);
         if answered.last && well {
             self.tally.working_operations += 1;
-            let latency_ns = self.life.now() - answered.began_ns;
+            let latency_ns = self.device_run.now() - answered.began_ns;
             self.latency
                 .entry((answered.kind, answered.durable))
                 .or_default()

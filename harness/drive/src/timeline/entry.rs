@@ -66,7 +66,7 @@ pub enum Kind {
     Reply(RequestId, Status),
     /// An operation reached the device.
     Submit(u64),
-    /// A fault befell it.
+    /// A fault affected it.
     Strike(u64),
     /// It ended, well or not.
     Complete(u64, Option<DiskError>),
@@ -77,7 +77,7 @@ pub enum Kind {
     /// The guest says something.
     Log,
     /// The guest reached a named point.
-    Mark,
+    CoveragePoint,
     /// The guest did what no guest may.
     Fault,
 }
@@ -167,9 +167,9 @@ impl<'a> Entries<'a> {
     fn line(&mut self, record: &TraceRecord) -> Option<(Lane, String, Kind)> {
         let at_ns = record.at_ns;
         Some(match &record.event {
-            TraceEvent::Open { incarnation } => {
+            TraceEvent::Open { process_run } => {
                 self.opened_at = at_ns;
-                let what = format!("a fresh instance opens the device (life {incarnation})");
+                let what = format!("a fresh instance opens the device (process run {process_run})");
                 (Lane::Guest, what, Kind::Open)
             }
             TraceEvent::Request { id, op, .. } => {
@@ -235,7 +235,11 @@ impl<'a> Entries<'a> {
                 let level = format!("{level:?}").to_lowercase();
                 (Lane::Guest, format!("{level}: {text}"), Kind::Log)
             }
-            TraceEvent::Mark { name } => (Lane::Guest, format!("mark {name}"), Kind::Mark),
+            TraceEvent::CoveragePoint { name } => (
+                Lane::Guest,
+                format!("coverage point {name}"),
+                Kind::CoveragePoint,
+            ),
             TraceEvent::Fault { verdict } => (Lane::Guest, verdict.clone(), Kind::Fault),
             TraceEvent::Crash(report) => {
                 let what = match report.kind {
@@ -262,7 +266,7 @@ impl<'a> Entries<'a> {
         })
     }
 
-    /// What befell the operation that this event submits: a line each.
+    /// What affected the operation that this event submits: a line each.
     fn strikes(&mut self, record: &TraceRecord, lane: Lane) {
         let fired = self.notes.faults.iter().skip(self.struck);
         for fired in fired.take_while(|fired| fired.event <= record.number) {

@@ -142,7 +142,7 @@ pub(super) fn status(status: Status) -> &'static str {
     }
 }
 
-/// What a fault does to the operation that it befalls: its kind, and what follows from it.
+/// What a fault does to the operation that it affects: its kind, and what follows from it.
 pub fn strike(fault: &ScriptedFault) -> String {
     let place = fault
         .at_bytes

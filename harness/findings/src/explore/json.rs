@@ -1,4 +1,4 @@
-//! Explorations as JSON, schema `kvsim.explore/1`. Fields are only ever added to a version; anything else makes a new one.
+//! Explorations as JSON, schema `kvsim.explore/2`. Fields are only ever added to a version; anything else makes a new one.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use kvsim_api::coverage::Coverage;
 use kvsim_oracle::Facts;
 
 /// The name and version of the schema.
-pub const SCHEMA: &str = "kvsim.explore/1";
+pub const SCHEMA: &str = "kvsim.explore/2";
 
 /// All explorations of one command.
 #[derive(Debug, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ struct Exploration {
     work_errors: WorkErrorCounts,
     /// Absent in documents of older versions.
     #[serde(default)]
-    marks: Coverage,
+    coverage_points: Coverage,
     verdict: VerdictJson,
     failures: Vec<Failure>,
     real: Real,
@@ -155,7 +155,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
         time_over: exploration.time_over,
         work_errors: exploration.work_errors,
         levels: exploration.depths,
-        coverage: exploration.marks,
+        coverage: exploration.coverage_points,
         verdict: match exploration.verdict.kind.as_str() {
             "pass" => Verdict::Pass,
             "violation" => Verdict::Violation,
@@ -231,7 +231,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
         depths: report.levels.clone(),
         points: report.points.clone(),
         work_errors: report.work_errors,
-        marks: report.coverage.clone(),
+        coverage_points: report.coverage.clone(),
         verdict: VerdictJson {
             kind: kind.to_owned(),
             reasons,

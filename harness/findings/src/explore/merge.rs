@@ -10,7 +10,7 @@ use super::report::{ExploreReport, Level, PointCount};
 use crate::summary::part::grouped;
 use crate::summary::{FailureReport, Verdict};
 
-/// Merges the parts of any number of explorations; these come out in the order of their first parts. `strict`: a mark of the guest that
+/// Merges the parts of any number of explorations; these come out in the order of their first parts. `strict`: a coverage point of the guest that
 /// no part reached makes the whole inconclusive.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use kvsim_drive::tally::as_f64;
 pub struct LeftOutCounts {
     /// Subsets that keep and lose more writes than `subset_writes`.
     pub subsets: u64,
-    /// Orders of many overlapping survivors.
+    /// Orders of many overlapping persisted writes.
     pub orders: u64,
     /// Tears of writes longer than `tear_sectors`, and garbage or tears within other sectors.
     pub tears: u64,
@@ -144,7 +144,7 @@ pub struct ExploreReport {
     pub levels: Vec<Level>,
     /// The runs in which an operation failed; their states are in the sums.
     pub work_errors: WorkErrorCounts,
-    /// The guest's marks.
+    /// The guest's coverage points.
     pub coverage: Coverage,
     /// How it ended.
     pub verdict: Verdict,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::explore::counts::{ErrorCounts, WorkErrorCounts};
 use crate::explore::report::{ExploreReport, Level};
 use crate::summary::Verdict;
-use crate::summary::text::{Colour, failure, marks, rounded, short};
+use crate::summary::text::{Colour, coverage_points, failure, rounded, short};
 use kvsim_api::units::thousands;
 
 /// Everything about one exploration.
@@ -77,8 +77,8 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
         ),
     );
     left_out(&total, &report.work_errors, &mut text);
-    marks(&report.coverage, |figure, note| {
-        let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "marks reached");
+    coverage_points(&report.coverage, |figure, note| {
+        let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "coverage points");
     });
     let (word, why) = verdict(report);
     let _ = writeln!(

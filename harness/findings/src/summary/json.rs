@@ -1,4 +1,4 @@
-//! The results as JSON, schema `kvsim.run/1`. Fields are only ever added to a version; anything else makes a new one.
+//! The results as JSON, schema `kvsim.run/2`. Fields are only ever added to a version; anything else makes a new one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use kvsim_drive::tally::{Tally, Times};
 use kvsim_oracle::Facts;
 
 /// The name and version of the schema.
-pub const SCHEMA: &str = "kvsim.run/1";
+pub const SCHEMA: &str = "kvsim.run/2";
 /// The name and version of the schema of one failure.
-pub const FAILURE_SCHEMA: &str = "kvsim.failure/1";
+pub const FAILURE_SCHEMA: &str = "kvsim.failure/2";
 
 /// All runs of one command.
 #[derive(Debug, Serialize)]
@@ -46,7 +46,7 @@ struct Run {
     operations: Operations,
     faults: Vec<Fault>,
     never_fired: Vec<String>,
-    marks: Coverage,
+    coverage_points: Coverage,
     recoveries: Recoveries,
     damage: Damage,
     predicted: Predicted,
@@ -230,7 +230,7 @@ fn run(report: &RunReport) -> Run {
         },
         faults: faults(tally),
         never_fired: report.never_fired.clone(),
-        marks: report.coverage.clone(),
+        coverage_points: report.coverage.clone(),
         recoveries: Recoveries {
             count: tally.recoveries,
             twice: tally.recovered_twice,

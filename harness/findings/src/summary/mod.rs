@@ -41,7 +41,7 @@ pub struct RunReport {
     pub verdict: Verdict,
     /// What had been asked for and never happened.
     pub never_fired: Vec<String>,
-    /// The guest's marks; none of a saved case, which is there for one failure and not for coverage.
+    /// The guest's coverage points; none of a saved case, which is there for one failure and not for coverage.
     pub coverage: Coverage,
     /// The violation, if there is one.
     pub failure: Option<FailureReport>,

@@ -38,7 +38,7 @@ pub struct Part {
 pub struct Terms {
     /// How the scenario is meant to end.
     pub expect: Expect,
-    /// A fault that was asked for and never fired makes it inconclusive, and so does a mark that was never reached.
+    /// A fault that was asked for and never fired makes it inconclusive, and so does a coverage point that was never reached.
     pub strict: bool,
     /// It replays one case: that the case no longer fails is all that it is to show.
     #[serde(default)]

@@ -31,7 +31,7 @@ struct Run {
     profile: Option<String>,
     guest: Guest,
     #[serde(default)]
-    marks: Coverage,
+    coverage_points: Coverage,
     failure: Option<Failure>,
     part: Option<Part>,
     real: RealJson,
@@ -79,7 +79,7 @@ fn report(run: Run) -> Result<RunReport, String> {
         trace_hash: String::new(),
         verdict: Verdict::Pass,
         never_fired: Vec::new(),
-        coverage: run.marks,
+        coverage: run.coverage_points,
         failure: run.failure.map(failure),
         part: Some(part),
         real: Real {

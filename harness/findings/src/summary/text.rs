@@ -81,8 +81,8 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
         );
     }
     page.faults(tally);
-    marks(&report.coverage, |figure, note| {
-        page.row("marks reached", figure, note);
+    coverage_points(&report.coverage, |figure, note| {
+        page.row("coverage points", figure, note);
     });
     page.predicted(tally);
     page.row("simulated", &long_time(tally.virtual_ns), &real(report));
@@ -186,13 +186,13 @@ impl Page {
     }
 }
 
-/// How many of the guest's marks were reached, and which were not; nothing of a guest without marks.
-pub fn marks(coverage: &Coverage, mut row: impl FnMut(&str, &str)) {
-    if coverage.marks.is_empty() {
+/// How many of the guest's coverage points were reached, and which were not; nothing of a guest without coverage points.
+pub fn coverage_points(coverage: &Coverage, mut row: impl FnMut(&str, &str)) {
+    if coverage.coverage_points.is_empty() {
         return;
     }
     let missed: Vec<&str> = coverage.missed().collect();
-    let mut note = format!("of {}", coverage.marks.len());
+    let mut note = format!("of {}", coverage.coverage_points.len());
     if !missed.is_empty() {
         let _ = write!(note, "; never: {}", missed.join(", "));
     }

@@ -48,10 +48,10 @@ pub const TRIALS: &[Trial] = trials! {
         "extents" Explore 0;
         "relaxed" Explore 0;
         "reuse" Explore 0;
-        "restated" Explore 0;
+        "republished" Explore 0;
         "recovery" Explore 0;
         "errors" Seeds 0;
-        "released" Seeds 0;
+        "log_freed" Seeds 0;
         "lies" Seeds 0;
         "snapshots" Seeds 0;
         "everything" Seeds 0;
@@ -134,27 +134,28 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
         AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, CloseDoesNotFlush,
-        DrainedSegmentKept, EmptyBatchDoesNotWait, EvacuationNotFlushed, ExtentFreedAtOnce,
-        ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
-        FlushErrorIgnored, FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum,
-        GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart, MoveOverwritesNewer,
+        DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce, ExtentsNotChecked,
+        FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored,
+        FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
+        HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven, MoveOverwritesNewer,
         NoFallbackToOlderRoot, OldNeighbourTaken, OthersFailureIgnored, PointerBeforeValue,
         PointerBoundsNotChecked, ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
-        ReleasedVersionsStayLive, RestatedTooEarly, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
-        TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
+        ReleasedVersionsStayLive, RepublishedTooEarly, SingleRootCopy, SyncDoesNotWait,
+        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted,
+        VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
-        FreedBeforeSuperblock | VictimFreedAtOnce | ReleasedUnproven | MoveOverwritesNewer => {
+        FreedBeforeSuperblock | VictimFreedAtOnce | LogFreedUnproven | MoveOverwritesNewer => {
             &["reuse"]
         }
-        RestatedTooEarly => &["restated"],
+        RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused
         | NoFallbackToOlderRoot
         | RecoveryReclaimsTooEarly
-        | EvacuationNotFlushed
+        | TailRewriteNotFlushed
         | UnprovenTailTrusted
         | ProvenHalfWrittenFirst => &["recovery"],
         SingleRootCopy => &["torn"],

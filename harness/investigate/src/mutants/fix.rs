@@ -1,4 +1,4 @@
-//! What mends each mutant, read off its site in the engine: the answers that blame is held against.
+//! What fixes each mutant, read off its site in the engine: the answers that blame is held against.
 //!
 //! A mutant is one of *order* if it leaves out or misplaces a flush, a write-through or a wait for one. Then blame has to name something that becomes durable
 //! too late, or an answer that is given too early. For every other one it must not.
@@ -6,7 +6,7 @@
 use super::Mutant;
 use kvsim_findings::blame::{Blame, Missing};
 
-/// What mends a mutant.
+/// What fixes a mutant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fix {
     /// A flush, a write-through, or waiting for one, at a place where what is written is not durable yet.
@@ -39,7 +39,7 @@ impl Fix {
     #[must_use]
     pub fn is_named_by(self, blame: &Blame) -> bool {
         let names = |kinds: &[Missing]| {
-            let mut named = blame.cures.iter().map(|cure| cure.missing);
+            let mut named = blame.fixes.iter().map(|fix| fix.missing);
             named.any(|missing| kinds.contains(&missing))
         };
         match self {
@@ -65,23 +65,23 @@ impl Fix {
     }
 }
 
-/// What mends this one.
+/// What fixes this one.
 #[must_use]
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
         AcknowledgedBeforeFlush, CheckpointBeforeLogFlush, CheckpointPagesNotFlushed,
-        CloseDoesNotFlush, EmptyBatchDoesNotWait, EvacuationNotFlushed, FlushBeforeWriteCompletes,
-        FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart,
+        CloseDoesNotFlush, EmptyBatchDoesNotWait, FlushBeforeWriteCompletes, FlushOnATimer,
+        FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven,
         LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder,
         PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
-        SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
+        SuperblockBeforePages, SyncDoesNotWait, TailRewriteNotFlushed, VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
         | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
-        | EvacuationNotFlushed
+        | TailRewriteNotFlushed
         | HalvesNotFlushedApart
         | NewEpochNotFlushed
         | PlainWriteTakenForDurable
@@ -100,7 +100,7 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | HalfPublishedTrusted
         | LogReusedBeforePagesFlushed
         | RecoveryReclaimsTooEarly
-        | ReleasedUnproven
+        | LogFreedUnproven
         | VictimFreedAtOnce => Fix::LaterReuse,
         _ => Fix::NoOrder,
     }

@@ -8,7 +8,7 @@ use super::{Hunted, Mutant, Report, Small, Tried};
 use kvsim_search::exploration::left_out::{LeftOutSite, SiteEnd};
 
 /// The name and version of the form.
-pub const SCHEMA: &str = "kvsim.mutants/1";
+pub const SCHEMA: &str = "kvsim.mutants/2";
 
 /// The report, and the exit code that goes with it.
 #[must_use]
@@ -114,7 +114,7 @@ fn small(small: &Small) -> Value {
     json!({
         "requests": small.requests,
         "crashes": small.crashes,
-        "survivors": small.survivors,
+        "persisted_writes": small.persisted,
         "blame": small.blame,
         "blame_wanted": small.fix.wanted(),
         "blame_is_right": small.is_blamed_right,

@@ -1,4 +1,4 @@
-//! Planted bugs: does what crashes engines find the bug in an engine that has one?
+//! Mutants: does what crashes engines find the bug in an engine that has one?
 //!
 //! A [`Mutant`] is a bug that the guest's option `mutant` switches on. Each is [hunted](Hunt::hunt) through the scenarios of a
 //! [catalogue]: explored exhaustively, or run over seeds, one scenario after the other until a property is
@@ -74,10 +74,10 @@ pub struct Small {
     /// Crashes that are left.
     pub crashes: u64,
     /// Decisions about what survives that are left.
-    pub survivors: usize,
+    pub persisted: usize,
     /// What is missing in the guest.
     pub blame: String,
-    /// What mends it, read off its site.
+    /// What fixes it, read off its site.
     pub fix: Fix,
     /// Whether blame names that.
     pub is_blamed_right: bool,
@@ -118,7 +118,7 @@ impl Small {
     /// Whether a person can take it in at a glance: at most five requests, and three decisions about what survives.
     #[must_use]
     pub fn is_small(&self) -> bool {
-        self.requests <= 5 && self.survivors <= 3
+        self.requests <= 5 && self.persisted <= 3
     }
 }
 
@@ -184,7 +184,7 @@ impl Report {
         })
     }
 
-    /// Mutants that blame is wrong about, of those that were shrunk. Space that is used again too early does not count: no flush mends it, and
+    /// Mutants that blame is wrong about, of those that were shrunk. Space that is used again too early does not count: no flush fixes it, and
     /// where several writes go to such space, none of them alone is named.
     pub fn misblamed(&self) -> impl Iterator<Item = Mutant> {
         let counts = |small: &Small| small.fix != Fix::LaterReuse;
@@ -417,7 +417,10 @@ impl Hunt {
             (true, true) => Ended::Time,
         };
         let case = small.scenario.case.clone().unwrap_or_default();
-        let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
+        let crashes = case
+            .process_runs
+            .iter()
+            .filter_map(|process_run| process_run.crash.as_ref());
         let (said, fix) = (blame.to_string(), fix::fix(mutant));
         let is_blamed_right = fix.is_named_by(&blame);
         let directory = self.failures.as_deref();
@@ -428,7 +431,7 @@ impl Hunt {
         Ok(Small {
             requests: case.requests(),
             crashes: case.crashes(),
-            survivors: crashes.map(|crash| crash.survivors.len()).sum(),
+            persisted: crashes.map(|crash| crash.persisted.len()).sum(),
             blame: said,
             fix,
             is_blamed_right,

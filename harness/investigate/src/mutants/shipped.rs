@@ -70,7 +70,7 @@ fn shrunk(small: &Small, colour: Colour) -> String {
         "{:>8} {:>7} {:>9} {:>8} {:>8} {:<5}  {}: {}\n",
         small.requests,
         small.crashes,
-        small.survivors,
+        small.persisted,
         seconds(small.elapsed),
         small.cpu.map_or_else(String::new, seconds),
         small.ended.word(),
@@ -187,7 +187,7 @@ fn row(hunted: &Hunted) -> Value {
             Some(Ok(small)) => json!({
                 "requests": small.requests,
                 "crashes": small.crashes,
-                "persisted_writes": small.survivors,
+                "persisted_writes": small.persisted,
                 "elapsed_s": small.elapsed.as_secs_f64(),
                 "processor_s": small.cpu.map(|cpu| cpu.as_secs_f64()),
                 "ended": small.ended.word(),
@@ -243,7 +243,7 @@ mod tests {
         Small {
             requests,
             crashes: 1,
-            survivors: 0,
+            persisted: 0,
             blame: "an ordering bug".to_owned(),
             fix: Fix::Durable,
             is_blamed_right: right,

@@ -59,10 +59,10 @@ pub fn line(hunted: &Hunted, colour: Colour) -> String {
 
 fn smaller(small: &Small) -> String {
     let mut text = format!(
-        "  {} requests, {} crashes, {} survivors, {}\n    blame: {}",
+        "  {} requests, {} crashes, {} persisted writes, {}\n    blame: {}",
         small.requests,
         small.crashes,
-        small.survivors,
+        small.persisted,
         milliseconds(small.elapsed),
         small.blame
     );
@@ -123,7 +123,7 @@ fn shrunk(report: &Report, colour: Colour) -> String {
     let is_reuse = |small: &Small| small.fix == Fix::LaterReuse;
     let is_none = |small: &Small| small.fix == Fix::NoOrder;
     let mut text = format!(
-        "{} shrunk, {} of them to at most 5 requests and 3 survivors; median {}, worst {}\n\
+        "{} shrunk, {} of them to at most 5 requests and 3 persisted writes; median {}, worst {}\n\
          blame is right for {} of them: {} of {} in which a flush or an answer is misplaced, {} of {} that use space again too early, and {} of \
          {} that are not of order\n",
         times.len(),

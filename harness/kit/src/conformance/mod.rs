@@ -1,8 +1,8 @@
 //! Whether a guest keeps the rules of the ABI, one after the other, before anything is crashed at random.
 //!
-//! - `module`: what is seen before anything runs: imports, exports, version, marks, policies
+//! - `module`: what is seen before anything runs: imports, exports, version, coverage points, policies
 //! - `session`: one instance and one device, driven call by call, with completions in any order
-//! - `requests`, `ill_formed`, `life`, `order`: the rules about a guest that runs
+//! - `requests`, `ill_formed`, `process_run`, `order`: the rules about a guest that runs
 //! - [`text`], [`json`]: what came of them
 //!
 //! Invariant: a rule begins with a new device and a fresh instance, so none depends on another. All follows from the module, its options
@@ -10,9 +10,9 @@
 
 mod ill_formed;
 pub mod json;
-mod life;
 mod module;
 mod order;
+mod process_run;
 mod requests;
 mod session;
 pub mod text;
@@ -170,12 +170,12 @@ pub fn rules() -> Vec<Rule> {
 }
 
 fn running_rules() -> impl Iterator<Item = (Rule, Look)> {
-    let opening = life::OPENING.into_iter();
+    let opening = process_run::OPENING.into_iter();
     let requests = requests::RULES.into_iter().chain(ill_formed::RULES);
     opening
         .chain(requests)
         .chain(order::RULES)
-        .chain(life::RULES)
+        .chain(process_run::RULES)
 }
 
 /// What the guest states, for the rules that depend on it.

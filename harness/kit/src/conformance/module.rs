@@ -46,7 +46,7 @@ pub(super) const RULES: [Rule; 9] = [
         help: "return KVSIM_ABI_VERSION",
     },
     Rule {
-        name: "marks",
+        name: "coverage_points",
         about: "kv_marks, if there is one, gives a list of names, each once and ended by a line feed",
         help: "return the address in the upper 32 bits and the length in the lower: KVSIM_TEXT",
     },
@@ -112,7 +112,7 @@ fn seen(rule: usize, program: Option<&WasmProgram>) -> String {
         return String::new();
     };
     match rule {
-        7 => format!("{} marks", program.marks().len()),
+        7 => format!("{} coverage points", program.coverage_points().len()),
         8 => program.policies().stated().join(", "),
         _ => String::new(),
     }

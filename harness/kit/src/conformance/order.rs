@@ -87,7 +87,7 @@ fn send_many(session: &mut Session, count: u8) -> Result<Vec<(Request, RequestId
 }
 
 fn all_ok(session: &mut Session, sent: Vec<(Request, RequestId)>) -> Result<()> {
-    session.settle()?;
+    session.run_until_idle()?;
     for (request, id) in sent {
         expected(&request, &session.taken(id)?, Status::Ok)?;
     }
@@ -116,7 +116,7 @@ fn at_once(subject: &Subject) -> Result<Outcome> {
     session.step()?;
     let second = session.send(&delete(b"a"))?;
     let third = session.send(&Request::Sync)?;
-    session.settle()?;
+    session.run_until_idle()?;
     for id in [first, second, third] {
         expected(&Request::Sync, &session.taken(id)?, Status::Ok)?;
     }
@@ -167,7 +167,7 @@ fn reads_accepted(subject: &Subject) -> Result<Outcome> {
         let read = session.send(&get(b"a", 0))?;
         let gone = session.send(&delete(b"a"))?;
         let missing = session.send(&get(b"a", 0))?;
-        session.settle()?;
+        session.run_until_idle()?;
         let request = get(b"a", 0);
         let reply = session.taken(read)?;
         if reply.body != kvsim_sim::api::Body::Value(vec![round; 9]) {

@@ -239,7 +239,7 @@ impl Session {
     }
 
     /// Goes on until all requests are answered.
-    pub(super) fn settle(&mut self) -> Result<()> {
+    pub(super) fn run_until_idle(&mut self) -> Result<()> {
         let mut calls = 0;
         while !self.waiting.is_empty() {
             calls += 1;
@@ -287,7 +287,7 @@ impl Session {
     }
 
     pub(super) fn opening(&mut self) -> Result<Reply> {
-        self.settle()?;
+        self.run_until_idle()?;
         self.taken(0)
     }
 
@@ -306,7 +306,7 @@ impl Session {
 
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply> {
         let id = self.send(request)?;
-        self.settle()?;
+        self.run_until_idle()?;
         self.taken(id)
     }
 

@@ -77,8 +77,8 @@ impl Oracle {
         let until = place.until.min(self.ops);
         let all = state.versions();
         let base = self.history.base_pos;
-        let settled = |version: &Version| version.pos <= base && !version.optional;
-        let recent = &all[all.iter().rposition(settled).unwrap_or(0)..];
+        let certain = |version: &Version| version.pos <= base && !version.optional;
+        let recent = &all[all.iter().rposition(certain).unwrap_or(0)..];
         let hidden = |pos: Pos| {
             recent.iter().any(|other| {
                 other.pos != pos && self.must_show(other, place) && self.replaces(other.pos, pos)

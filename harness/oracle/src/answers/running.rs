@@ -415,7 +415,7 @@ impl Oracle {
     /// A read that shows something that was once written, but is not the state at its place.
     pub(crate) fn wrong_read(&self, read: &Provisional, what: &str) -> Box<Violation> {
         let state = self.history.state(read.key);
-        let expected = state.settled_at(read.place.pos);
+        let expected = state.certain_at(read.place.pos);
         let newest = self.history.origin_of(read.key, expected);
         let untouched = state
             .versions()
@@ -510,7 +510,7 @@ impl Oracle {
     pub(crate) fn wrong_reply(&self, reply: &Reply, what: &str) -> Box<Violation> {
         let sentence = format!("the guest answers {what} with {}", answer(reply));
         Violation::new(
-            Property::SaneGuest,
+            Property::GuestBehaves,
             Symptom::WrongReply,
             sentence,
             self.facts(),

@@ -32,7 +32,7 @@ impl Oracle {
         }
     }
 
-    /// What tells apart moments at which the same is owed and different ends may be lost.
+    /// What tells apart moments at which the same must survive and different ends may be lost.
     pub(crate) fn feed_medium(&self, mut take: impl FnMut(u64)) {
         if self.config.flush_only_orders {
             take(u64::from(self.on_medium.pos));

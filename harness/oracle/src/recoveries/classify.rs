@@ -1,6 +1,6 @@
 //! From "this is no legal state" to the property that broke and a sentence that a person understands.
 
-use super::must_survive::{Because, Owed};
+use super::must_survive::{Because, RequiredPrefix};
 use super::observation::{Observation, Problem, Seen, Strange};
 use super::recovery::Fit;
 use crate::history::{Fate, Pos, Retired, WriteStatus};
@@ -72,7 +72,7 @@ impl Oracle {
                 self.facts(),
             ),
             Problem::WrongReply { what } => Violation::new(
-                Property::SaneGuest,
+                Property::GuestBehaves,
                 Symptom::WrongReply,
                 what.clone(),
                 self.facts(),
@@ -135,7 +135,7 @@ impl Oracle {
     ) -> Box<Violation> {
         let state = self.history.state(key);
         let content = seen.content(key).unwrap_or(Content::ABSENT);
-        let expected = state.settled_at(self.history.base_pos);
+        let expected = state.certain_at(self.history.base_pos);
         let origin = self.history.origin_of(key, expected);
         if let Some(retired) = state
             .retired(content)
@@ -188,7 +188,7 @@ impl Oracle {
     pub(crate) fn classify(
         &self,
         fit: &Fit,
-        owed: Owed,
+        required: RequiredPrefix,
         seen: &Observation,
         truth: &DeviceTruth,
     ) -> Box<Violation> {
@@ -196,15 +196,15 @@ impl Oracle {
             return violation;
         }
         if let Some(prefix) = fit.perfect(fit.low).next() {
-            if prefix >= owed.pos {
+            if prefix >= required.pos {
                 return self.half_applied(prefix, seen, truth);
             }
-            return self.lost_suffix(prefix, owed, truth);
+            return self.lost_suffix(prefix, required, truth);
         }
         let prefix = fit.best();
         let keys = (0..).take(seen.table.len());
         let misfits: Vec<Misfit> = keys
-            .filter_map(|key| self.misfit(key, prefix, owed, seen))
+            .filter_map(|key| self.misfit(key, prefix, required, seen))
             .collect();
         // What says most about the cause first: half a batch, then what came back, then what is lost, then a mere hole.
         let rank = |misfit: &Misfit| match misfit.property {
@@ -214,7 +214,7 @@ impl Oracle {
             _ => 2,
         };
         let Some(worst) = misfits.iter().min_by_key(|misfit| rank(misfit)) else {
-            return self.lost_suffix(prefix, owed, truth);
+            return self.lost_suffix(prefix, required, truth);
         };
         let write = self.history.write(worst.write);
         let origin = write.map(|write| write.origin);
@@ -236,7 +236,7 @@ impl Oracle {
         );
         let facts = Facts {
             expected: Some(
-                self.describe(worst.key, self.history.state(worst.key).settled_at(prefix)),
+                self.describe(worst.key, self.history.state(worst.key).certain_at(prefix)),
             ),
             found: Some(found),
             keys_wrong: misfits.len() as u64,
@@ -328,7 +328,7 @@ impl Oracle {
         let Some(batch) = proven.map(|(batch, ..)| batch).or(batches.first().copied()) else {
             return self.lost_suffix(
                 prefix,
-                Owed {
+                RequiredPrefix {
                     pos: prefix,
                     because: Because::Shown,
                 },
@@ -368,8 +368,13 @@ impl Oracle {
     }
 
     /// The state is a prefix, but one that ends before what was promised.
-    fn lost_suffix(&self, prefix: Pos, owed: Owed, truth: &DeviceTruth) -> Box<Violation> {
-        let lost: Vec<Pos> = (prefix + 1..=owed.pos)
+    fn lost_suffix(
+        &self,
+        prefix: Pos,
+        required: RequiredPrefix,
+        truth: &DeviceTruth,
+    ) -> Box<Violation> {
+        let lost: Vec<Pos> = (prefix + 1..=required.pos)
             .filter(|&pos| self.changes_anything(pos))
             .collect();
         let promised = |pos: Pos| {
@@ -383,7 +388,7 @@ impl Oracle {
             .copied()
             .find(|&pos| promised(pos))
             .or(lost.first().copied())
-            .unwrap_or(owed.pos);
+            .unwrap_or(required.pos);
         let Some(write) = self.history.write(first) else {
             let sentence = format!("{}, the state is older than the one before it", self.when());
             return Violation::new(
@@ -406,7 +411,7 @@ impl Oracle {
         } else {
             (self.lost_property(first), Symptom::LostWrite)
         };
-        let because = match owed.because {
+        let because = match required.because {
             _ if promised(first) && write.unflushed => {
                 " without any flush since it was handed in".to_owned()
             }
@@ -458,11 +463,11 @@ impl Oracle {
         self.history.keys_of(pos).iter().any(|&key| {
             let state = self.history.state(key);
             state.versions().iter().any(|version| version.pos == pos)
-                && state.settled_at(pos) != state.settled_at(pos - 1)
+                && state.certain_at(pos) != state.certain_at(pos - 1)
         })
     }
 
-    /// The property that the loss of an acknowledged write breaks: the first incarnation's is plain, a later one's means
+    /// The property that the loss of an acknowledged write breaks: the first process run's is plain, a later one's means
     /// that the recovery before it left something behind, unless the guest never even flushed it.
     pub(crate) fn lost_property(&self, pos: Pos) -> Property {
         match self.history.write(pos) {
@@ -474,7 +479,13 @@ impl Oracle {
     }
 
     /// What is wrong with a key, held against the nearest prefix.
-    fn misfit(&self, key: KeyId, prefix: Pos, owed: Owed, seen: &Observation) -> Option<Misfit> {
+    fn misfit(
+        &self,
+        key: KeyId,
+        prefix: Pos,
+        required: RequiredPrefix,
+        seen: &Observation,
+    ) -> Option<Misfit> {
         let content = seen.content(key)?;
         let state = self.history.state(key);
         if state.allows(prefix, content) {
@@ -561,7 +572,7 @@ impl Oracle {
             });
         }
         let later = "although later writes are there".to_owned();
-        let (property, symptom) = if write > owed.pos {
+        let (property, symptom) = if write > required.pos {
             (Property::Prefix, Symptom::Hole)
         } else if missing.content.is_absent() {
             (Property::NoResurrection, Symptom::DeletedKeyBack)

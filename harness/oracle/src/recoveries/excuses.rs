@@ -18,7 +18,7 @@ impl Oracle {
     pub(crate) fn lied(&self, truth: &DeviceTruth) -> bool {
         truth.lies() > self.before.lies
             || self.before.damaged_sectors + truth.damaged_sectors > 0
-            || truth.harmed_ns.len() > self.before.harmed
+            || truth.damaged_ns.len() > self.before.damaged
     }
 
     /// Whether an operation has failed since the base.

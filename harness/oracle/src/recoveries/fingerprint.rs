@@ -1,4 +1,4 @@
-//! Moments at which the same is owed, told by a number.
+//! Moments at which the same must survive, told by a number.
 
 use crate::oracle::Oracle;
 use crate::truth::DeviceTruth;
@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 impl Oracle {
     /// A hash of everything that [`Oracle::judge`] depends on but the observation: two moments with the same fingerprint
-    /// owe the same. Ask after [`Oracle::stopped`].
+    /// have the same writes that must survive. Ask after [`Oracle::stopped`].
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Xxh3::new();
@@ -15,7 +15,7 @@ impl Oracle {
         self.history.feed(&mut take);
         self.feed_medium(&mut take);
         let truth = DeviceTruth::default();
-        take(u64::from(self.owed(None, &truth).pos));
+        take(u64::from(self.required(None, &truth).pos));
         take(u64::from(self.power_cut) << 1 | u64::from(self.killed));
         if self.config.policies.commit_order == CommitOrder::Any {
             self.feed_order(&truth, &mut take);

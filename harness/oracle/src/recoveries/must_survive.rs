@@ -22,7 +22,7 @@ pub(crate) enum Because {
 
 /// Up to where something on the device says what was acknowledged, although the device lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Witness {
+pub(crate) struct LaterProof {
     /// When the last write was handed in that bears witness, 0 for none.
     handed_in_ns: Nanos,
     /// Whether the opening that showed the base does.
@@ -31,7 +31,7 @@ pub(crate) struct Witness {
 
 /// The shortest prefix that a recovery must show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Owed {
+pub(crate) struct RequiredPrefix {
     pub(crate) pos: Pos,
     pub(crate) because: Because,
 }
@@ -39,30 +39,30 @@ pub(crate) struct Owed {
 impl Oracle {
     /// The shortest prefix that must be there although the device has lied, or its flushes only order.
     #[must_use]
-    pub fn owed_despite_lies(&self, truth: &DeviceTruth) -> Pos {
+    pub fn must_survive_despite_lies(&self, truth: &DeviceTruth) -> Pos {
         if self.flush_lied(truth) {
             return 0;
         }
-        let owed = self.owed(Some(self.witness(truth)), truth).pos;
+        let required = self.required(Some(self.later_proof(truth)), truth).pos;
         let kept = self.kept_behind_barriers(truth);
-        kept.map_or(owed, |kept| kept.min(owed))
+        kept.map_or(required, |kept| kept.min(required))
     }
 
     /// The shortest prefix that must be there.
     #[must_use]
     pub fn must_survive(&self, truth: &DeviceTruth) -> Pos {
-        self.owed(None, truth).pos
+        self.required(None, truth).pos
     }
 
     /// The last witness to what had been acknowledged before it: a write that came to be owed itself, by its answer, by a sync or by its age, or
     /// the opening that showed the base. No harm was done to anything that was written from its hand-in until it was owed. What else was written
     /// meanwhile may be data in bulk, in which nobody has to look for anything; but what it took to make this durable was there.
-    fn witness(&self, truth: &DeviceTruth) -> Witness {
+    fn later_proof(&self, truth: &DeviceTruth) -> LaterProof {
         let whole = |from: Nanos, to: Nanos| {
-            let mut harmed = truth.harmed_ns.iter();
-            !harmed.any(|at| (from..=to).contains(at))
+            let mut damaged = truth.damaged_ns.iter();
+            !damaged.any(|at| (from..=to).contains(at))
         };
-        let bears_witness = |pos: &Pos| {
+        let is_later_proof = |pos: &Pos| {
             let Some(write) = self.history.write(*pos) else {
                 return false;
             };
@@ -70,19 +70,19 @@ impl Oracle {
             !write.unflushed
                 && !self.history.keys_of(*pos).is_empty()
                 && self
-                    .owed_since(*pos, truth)
+                    .required_since(*pos, truth)
                     .is_some_and(|to| whole(write.origin.handed_in_ns, to))
         };
-        let last = self.history.positions().rev().find(bears_witness);
+        let last = self.history.positions().rev().find(is_later_proof);
         let last = last.and_then(|pos| self.history.write(pos));
-        Witness {
+        LaterProof {
             handed_in_ns: last.map_or(0, |write| write.origin.handed_in_ns),
             opening: whole(self.base_began_ns, self.base_ns),
         }
     }
 
     /// Since when this write must survive; nothing if it need not.
-    fn owed_since(&self, pos: Pos, truth: &DeviceTruth) -> Option<Nanos> {
+    fn required_since(&self, pos: Pos, truth: &DeviceTruth) -> Option<Nanos> {
         let write = self.history.write(pos)?;
         let acknowledged = write.origin.acknowledged_ns?;
         match write.status {
@@ -113,22 +113,27 @@ impl Oracle {
     }
 
     /// The shortest prefix that must be there; with a witness, only what was acknowledged before that.
-    pub(crate) fn owed(&self, witness: Option<Witness>, truth: &DeviceTruth) -> Owed {
-        let counts = |ns: Nanos| witness.is_none_or(|witness| ns < witness.handed_in_ns);
+    pub(crate) fn required(
+        &self,
+        later_proof: Option<LaterProof>,
+        truth: &DeviceTruth,
+    ) -> RequiredPrefix {
+        let counts =
+            |ns: Nanos| later_proof.is_none_or(|later_proof| ns < later_proof.handed_in_ns);
         let base = self.history.base_pos;
         let cut_ns = self.cut_ns.unwrap_or(0);
-        let testified = witness.is_none_or(|witness| witness.opening);
+        let testified = later_proof.is_none_or(|later_proof| later_proof.opening);
         let shown = testified || counts(self.base_ns) || !self.history.keeps_all();
-        let mut owed = Owed {
+        let mut required = RequiredPrefix {
             pos: if shown { base } else { 0 },
             because: Because::Shown,
         };
-        if !self.power_cut && shown && self.shown.pos > owed.pos {
-            owed.pos = self.shown.pos;
+        if !self.power_cut && shown && self.shown.pos > required.pos {
+            required.pos = self.shown.pos;
         }
         let survives_kill = !self.power_cut && self.config.policies.relaxed_survives_kill;
         for pos in self.history.positions().rev() {
-            if pos <= owed.pos {
+            if pos <= required.pos {
                 break;
             }
             let Some(write) = self.history.write(pos) else {
@@ -149,22 +154,22 @@ impl Oracle {
                 }
                 _ => 0,
             };
-            if covered > owed.pos {
-                owed = Owed {
+            if covered > required.pos {
+                required = RequiredPrefix {
                     pos: covered,
                     because: Because::Write,
                 };
             }
         }
         for &(pos, ns, op) in &self.syncs {
-            if pos > owed.pos && counts(ns) {
-                owed = Owed {
+            if pos > required.pos && counts(ns) {
+                required = RequiredPrefix {
                     pos,
                     because: Because::Sync(ns, op),
                 };
             }
         }
-        owed
+        required
     }
 
     /// Up to where a durable answer to this write covers the writes before it. One that changes nothing covers, if the guest says that it

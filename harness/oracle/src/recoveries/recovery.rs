@@ -89,14 +89,14 @@ impl Oracle {
         if self.config.policies.commit_order == CommitOrder::Any {
             return self.judge_any_order(seen, truth);
         }
-        let owed = self.owed(None, truth);
-        // Most recoveries are legal, and what is owed ends shortly before the last write: so this looks at no more than that.
-        if let Ok(fit) = self.fit(seen, owed.pos)
-            && let Some((prefix, undecided)) = self.first_atomic(&fit, owed.pos, seen)
+        let required = self.required(None, truth);
+        // Most recoveries are legal, and what must survive ends shortly before the last write: so this looks at no more than that.
+        if let Ok(fit) = self.fit(seen, required.pos)
+            && let Some((prefix, undecided)) = self.first_atomic(&fit, required.pos, seen)
         {
             return Ok(Recovery {
                 prefix,
-                lowest: owed.pos,
+                lowest: required.pos,
                 excused: 0,
                 undecided,
             });
@@ -106,7 +106,7 @@ impl Oracle {
             return Err(self.untouched_differs(*violation, seen, truth));
         }
         if self.may_excuse(truth) {
-            let lowest = self.owed_despite_lies(truth);
+            let lowest = self.must_survive_despite_lies(truth);
             let fit = self.fit(seen, lowest.min(self.history.base_pos));
             let found = fit
                 .as_ref()
@@ -116,13 +116,13 @@ impl Oracle {
                 return Ok(Recovery {
                     prefix,
                     lowest,
-                    excused: self.acknowledged_beyond(prefix, owed.pos),
+                    excused: self.acknowledged_beyond(prefix, required.pos),
                     undecided,
                 });
             }
         }
         Err(match strict {
-            Ok(fit) => self.classify(&fit, owed, seen, truth),
+            Ok(fit) => self.classify(&fit, required, seen, truth),
             Err(key) => self.untouched_differs(key, seen, truth),
         })
     }
@@ -414,13 +414,13 @@ impl Oracle {
         self.history.keeps_all() && (self.lied(truth) || self.kept_behind_barriers(truth).is_some())
     }
 
-    fn acknowledged_beyond(&self, prefix: Pos, owed: Pos) -> u64 {
+    fn acknowledged_beyond(&self, prefix: Pos, required: Pos) -> u64 {
         let lost = self
             .history
             .positions()
             .rev()
             .take_while(|&pos| pos > prefix)
-            .filter(|&pos| pos <= owed);
+            .filter(|&pos| pos <= required);
         let durable = |pos: &Pos| {
             let write = self.history.write(*pos);
             write.is_some_and(|write| write.status == WriteStatus::Durable)

@@ -3,7 +3,7 @@
 
 use crate::truth::DeviceTruth;
 
-/// What had befallen the device when the guest was started that showed the base.
+/// What had affected the device when the guest was started that showed the base.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     pub(crate) flush_lies: u64,
@@ -12,8 +12,8 @@ pub(crate) struct Before {
     /// Damaged sectors when the base was shown.
     pub(crate) damaged_sectors: u64,
     /// How many writes had come to harm when the base before it was shown, and when this one was: which of them did in this process run is not known.
-    pub(crate) harmed: usize,
-    pub(crate) harmed_now: usize,
+    pub(crate) damaged: usize,
+    pub(crate) damaged_now: usize,
 }
 
 impl Before {
@@ -25,8 +25,8 @@ impl Before {
             lies: truth.lies().saturating_sub(run.lies),
             failures: truth.failures.saturating_sub(run.failures()),
             damaged_sectors: truth.damaged_sectors,
-            harmed: self.harmed_now,
-            harmed_now: truth.harmed_ns.len(),
+            damaged: self.damaged_now,
+            damaged_now: truth.damaged_ns.len(),
         }
     }
 }

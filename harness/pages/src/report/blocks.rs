@@ -21,7 +21,7 @@ const OPERATIONS_MAX: usize = 200;
 const SIZE: f64 = 14.0;
 const LEFT: f64 = 90.0;
 
-/// What a cell is at a cut, from the least grave to the gravest.
+/// What a cell is at a cut, from the least severe to the most severe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum State {
     Blank,
@@ -334,7 +334,7 @@ mod tests {
         map.cells.iter().map(|(_, state)| *state).collect()
     }
 
-    /// Goal: each cell is what became of it, and the gravest of what became of it. Method: a device of eight cells with a write of each
+    /// Goal: each cell is what became of it, and the most severe of what became of it. Method: a device of eight cells with a write of each
     /// fate, one of them over a durable block and one torn between two cells.
     #[test]
     fn a_cell_is_what_became_of_it() {

@@ -186,7 +186,12 @@ fn bars(scene: &Scene<'_>) -> (Vec<Bar>, Vec<Lane>) {
                 requests.clear();
                 operations.clear();
             }
-            Kind::Open | Kind::Strike(_) | Kind::Fate | Kind::Log | Kind::Mark | Kind::Fault => {}
+            Kind::Open
+            | Kind::Strike(_)
+            | Kind::Fate
+            | Kind::Log
+            | Kind::CoveragePoint
+            | Kind::Fault => {}
         }
     }
     let mut lanes: Vec<Lane> = bars.iter().map(|bar| bar.lane).collect();

@@ -1,4 +1,4 @@
-//! Runs and explorations as pages: for a failure its story, for what went well what was done, and for both which marks were reached.
+//! Runs and explorations as pages: for a failure its story, for what went well what was done, and for both which coverage points were reached.
 //!
 //! Invariant: the same seed gives the same bytes, for no real time is told; a page's size is bounded, however long the run was.
 
@@ -70,20 +70,23 @@ fn table(rows: &[(&str, String)]) -> Markup {
 }
 
 fn coverage(coverage: &Coverage) -> Markup {
-    if coverage.marks.is_empty() {
+    if coverage.coverage_points.is_empty() {
         return html! {};
     }
-    let is_recorded = coverage.marks.iter().any(|mark| mark.recorded > 0);
+    let is_recorded = coverage
+        .coverage_points
+        .iter()
+        .any(|coverage_point| coverage_point.recorded > 0);
     html! {
-        h3 { "Marks of the guest: " (coverage.reached()) " of " (coverage.marks.len()) " reached" }
+        h3 { "Coverage points of the guest: " (coverage.reached()) " of " (coverage.coverage_points.len()) " reached" }
         div.wide { table {
-            thead { tr { th { "mark" } th { "reached" } @if is_recorded { th { "before any crash" } } } }
-            tbody { @for mark in &coverage.marks { tr {
-                td { (mark.name) }
-                @if mark.is_missed() { td.failed { "never" } }
-                @else if mark.unreachable && mark.reached == 0 { td { "cannot be here" } }
-                @else { td { (thousands(mark.reached)) } }
-                @if is_recorded { td { @if mark.recorded > 0 { (thousands(mark.recorded)) } } }
+            thead { tr { th { "coverage point" } th { "reached" } @if is_recorded { th { "before any crash" } } } }
+            tbody { @for coverage_point in &coverage.coverage_points { tr {
+                td { (coverage_point.name) }
+                @if coverage_point.is_missed() { td.failed { "never" } }
+                @else if coverage_point.unreachable && coverage_point.reached == 0 { td { "cannot be here" } }
+                @else { td { (thousands(coverage_point.reached)) } }
+                @if is_recorded { td { @if coverage_point.recorded > 0 { (thousands(coverage_point.recorded)) } } }
             } } }
         } }
     }
@@ -95,7 +98,7 @@ mod tests {
 
     use super::*;
     use crate::parsed::{Parsed, parse};
-    use kvsim_api::coverage::Mark;
+    use kvsim_api::coverage::CoveragePoint;
     use kvsim_drive::control::Control;
     use kvsim_drive::run::{Tracing, run_seed};
     use kvsim_findings::story::Story;
@@ -190,27 +193,27 @@ mod tests {
         assert!(bytes < 1_500_000, "{bytes} bytes");
     }
 
-    /// Goal: a mark that nothing reached is told from one that nothing can reach, in words. Method: one of each.
+    /// Goal: a coverage point that nothing reached is told from one that nothing can reach, in words. Method: one of each.
     #[test]
-    fn marks_are_told_apart() {
-        let mark = |name: &str, reached, unreachable| Mark {
+    fn coverage_points_are_told_apart() {
+        let coverage_point = |name: &str, reached, unreachable| CoveragePoint {
             name: name.to_owned(),
             reached,
             unreachable,
-            ..Mark::default()
+            ..CoveragePoint::default()
         };
         let all = Coverage {
-            marks: vec![
-                mark("a.reached", 1_234, false),
-                mark("b.missed", 0, false),
-                mark("c.excused", 0, true),
+            coverage_points: vec![
+                coverage_point("a.reached", 1_234, false),
+                coverage_point("b.missed", 0, false),
+                coverage_point("c.excused", 0, true),
             ],
         };
-        let parsed = parse(&whole("marks", &coverage(&all)));
+        let parsed = parse(&whole("coverage", &coverage(&all)));
         for wanted in ["1 of 3 reached", "1,234", "never", "cannot be here"] {
             assert!(parsed.has(wanted), "{wanted:?}");
         }
-        let none = parse(&whole("marks", &coverage(&Coverage::default())));
+        let none = parse(&whole("coverage", &coverage(&Coverage::default())));
         assert_eq!(none.count("table"), 0);
     }
 }

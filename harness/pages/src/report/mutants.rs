@@ -64,7 +64,7 @@ fn row(hunted: &Hunted, is_shrunk: bool) -> Markup {
 
 fn shrunk(small: &Small) -> Markup {
     html! {
-        td { (small.requests) " requests, " (small.crashes) " crashes, " (small.survivors) " persisted writes" }
+        td { (small.requests) " requests, " (small.crashes) " crashes, " (small.persisted) " persisted writes" }
         @if small.is_blamed_right { td { (small.blame) } }
         @else { td.failed { (small.blame) br; "It should be " (small.fix.wanted()) "." } }
     }

@@ -43,20 +43,21 @@ pub(super) fn reads(trace: &Trace) -> Vec<Read> {
 /// What has to be so for the case to fail, in words; nothing if none of it matters.
 pub(super) fn all(suspect: &mut Suspect<'_>, reads: &[Read]) -> Vec<String> {
     let mut conditions = Vec::new();
-    for life in 0..=suspect.last {
-        for (op, sectors) in torn(suspect.case, life) {
+    for process_run in 0..=suspect.last {
+        for (op, sectors) in torn(suspect.case, process_run) {
             let mut whole = suspect.case.clone();
             let mut lost = suspect.case.clone();
             if let (Some(whole), Some(lost)) = (
-                whole.lives[life].crash.as_mut(),
-                lost.lives[life].crash.as_mut(),
+                whole.process_runs[process_run].crash.as_mut(),
+                lost.process_runs[process_run].crash.as_mut(),
             ) {
-                for survivor in &mut whole.survivors {
-                    if survivor.id == op {
-                        survivor.sectors = Sectors::All;
+                for persisted_write in &mut whole.persisted {
+                    if persisted_write.id == op {
+                        persisted_write.sectors = Sectors::All;
                     }
                 }
-                lost.survivors.retain(|survivor| survivor.id != op);
+                lost.persisted
+                    .retain(|persisted_write| persisted_write.id != op);
             }
             if suspect.is_over() || suspect.fails(&whole) || suspect.fails(&lost) {
                 continue;
@@ -64,7 +65,9 @@ pub(super) fn all(suspect: &mut Suspect<'_>, reads: &[Read]) -> Vec<String> {
             let write = suspect.timeline.operation(op);
             let mut sentence = format!("{write} is not torn ({sectors})");
             let met = suspect.timeline.range(op).and_then(|(offset, len_bytes)| {
-                let later = reads.iter().filter(|read| read.run > life as u64 + 1);
+                let later = reads
+                    .iter()
+                    .filter(|read| read.run > process_run as u64 + 1);
                 let mut over = later.filter(|read| {
                     read.offset < offset + len_bytes && offset < read.offset + read.len_bytes
                 });
@@ -82,20 +85,20 @@ pub(super) fn all(suspect: &mut Suspect<'_>, reads: &[Read]) -> Vec<String> {
             conditions.push(sentence);
         }
     }
-    for life in 1..=suspect.last {
-        let run = &suspect.case.lives[life];
+    for process_run in 1..=suspect.last {
+        let run = &suspect.case.process_runs[process_run];
         let is_recovery = run.requests.is_empty() && run.close_after_event.is_none();
         if !is_recovery || suspect.is_over() {
             continue;
         }
         let mut without = suspect.case.clone();
-        without.lives.remove(life);
+        without.process_runs.remove(process_run);
         if !suspect.fails(&without) {
             let how = match run.crash.as_ref().map(|crash| crash.kind) {
                 Some(CrashKind::Process) => "killed",
                 _ => "cut short by a power cut",
             };
-            let number = life + 1;
+            let number = process_run + 1;
             conditions.push(format!("the recovery of process run {number} is not {how}"));
         }
     }
@@ -103,9 +106,12 @@ pub(super) fn all(suspect: &mut Suspect<'_>, reads: &[Read]) -> Vec<String> {
 }
 
 /// The torn writes of a cut, and what is left of each.
-fn torn(case: &Case, life: usize) -> Vec<(OpId, String)> {
-    let survivors = case.lives[life].crash.iter().flat_map(|it| &it.survivors);
-    let torn = survivors.filter_map(|survivor| match &survivor.sectors {
+fn torn(case: &Case, process_run: usize) -> Vec<(OpId, String)> {
+    let persisted = case.process_runs[process_run]
+        .crash
+        .iter()
+        .flat_map(|it| &it.persisted);
+    let torn = persisted.filter_map(|persisted_write| match &persisted_write.sectors {
         Sectors::All => None,
         Sectors::Torn {
             kept,
@@ -128,7 +134,7 @@ fn torn(case: &Case, life: usize) -> Vec<(OpId, String)> {
             if let Some((sector, byte)) = torn_at {
                 what.push_str(&format!(", sector {sector} is new up to byte {byte}"));
             }
-            Some((survivor.id, what))
+            Some((persisted_write.id, what))
         }
     });
     torn.collect()

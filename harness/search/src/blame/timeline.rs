@@ -1,4 +1,4 @@
-//! The operations, acknowledgements and completions of a case, life by life, as places at which something may be missing.
+//! The operations, acknowledgements and completions of a case, process run by process run, as places at which something may be missing.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ struct Operation {
 /// What happened in a case, in order.
 #[derive(Default)]
 pub(super) struct Timeline {
-    /// By life, in order; without what cannot matter: reads, and the answers to what is read back after a recovery.
-    pub(super) lives: Vec<Vec<Place>>,
-    /// By life, in order: answers, and the completions of whatever is not a read.
+    /// By process run, in order; without what cannot matter: reads, and the answers to what is read back after a recovery.
+    pub(super) process_runs: Vec<Vec<Place>>,
+    /// By process run, in order: answers, and the completions of whatever is not a read.
     pub(super) ends: Vec<Vec<Place>>,
-    /// How many places of its life came before a request.
+    /// How many places of its process run came before a request.
     arrivals: BTreeMap<RequestId, usize>,
     operations: BTreeMap<OpId, Operation>,
     requests: BTreeMap<RequestId, CaseRequest>,
@@ -38,11 +38,11 @@ impl Timeline {
         for record in trace.events() {
             match record.event {
                 TraceEvent::Open { .. } => {
-                    timeline.lives.push(Vec::new());
+                    timeline.process_runs.push(Vec::new());
                     timeline.ends.push(Vec::new());
                 }
                 TraceEvent::Request { id, .. } => {
-                    let before = timeline.lives.last().map_or(0, Vec::len);
+                    let before = timeline.process_runs.last().map_or(0, Vec::len);
                     timeline.arrivals.insert(id, before);
                 }
                 TraceEvent::Submit {
@@ -79,19 +79,19 @@ impl Timeline {
     }
 
     fn push(&mut self, place: Place) {
-        if let Some(life) = self.lives.last_mut() {
-            life.push(place);
+        if let Some(process_run) = self.process_runs.last_mut() {
+            process_run.push(place);
         }
     }
 
     fn end(&mut self, place: Place) {
-        if let Some(life) = self.ends.last_mut() {
-            life.push(place);
+        if let Some(process_run) = self.ends.last_mut() {
+            process_run.push(place);
         }
     }
 
     /// Whether a client is told by this answer that something is written or durable, and nothing was written for it since it asked.
-    pub(super) fn is_rash(&self, life: usize, id: RequestId) -> bool {
+    pub(super) fn is_rash(&self, process_run: usize, id: RequestId) -> bool {
         use Request::{Get, Release, Scan, Snapshot};
         let Some(asked) = self.requests.get(&id) else {
             return false;
@@ -102,7 +102,10 @@ impl Timeline {
         ) {
             return false;
         }
-        let places = self.lives.get(life).map_or(&[][..], Vec::as_slice);
+        let places = self
+            .process_runs
+            .get(process_run)
+            .map_or(&[][..], Vec::as_slice);
         let from = self.arrivals.get(&id).copied().unwrap_or(0);
         let since = places.iter().skip(from);
         let mut until = since.take_while(|place| **place != Place::Replying(id));

@@ -1,15 +1,15 @@
 //! Where no single thing helps: all things of a kind done at once, and then as few of them as are enough.
 
-use kvsim_sim::{Effort, Mend, Place};
+use kvsim_sim::{Effort, Intervention, Place};
 use kvsim_simdisk::OpId;
 
 use super::search::{Suspect, Tier};
 use crate::fewer::fewer;
-use kvsim_findings::blame::{Cure, Missing};
+use kvsim_findings::blame::{Fix, Missing};
 
 impl Suspect<'_> {
     /// A smallest set of things that help only together; nothing if not even all of them do.
-    pub(super) fn cures_together(&mut self, tier: Tier) -> Vec<Cure> {
+    pub(super) fn fixes_together(&mut self, tier: Tier) -> Vec<Fix> {
         if self.is_over() || (tier != Tier::Told && self.hopeful(tier == Tier::Ordered).is_empty())
         {
             return Vec::new();
@@ -28,19 +28,21 @@ impl Suspect<'_> {
             self.only_torn = true;
             return Vec::new();
         }
-        few.iter().map(|mend| self.said(mend)).collect()
+        few.iter()
+            .map(|intervention| self.said(intervention))
+            .collect()
     }
 
     /// All that can be done of a kind, in every process run that is cut.
-    fn everything(&self, tier: Tier) -> Vec<Mend> {
+    fn everything(&self, tier: Tier) -> Vec<Intervention> {
         let mut all = Vec::new();
-        for life in 0..=self.last {
-            for place in self.places(life) {
+        for process_run in 0..=self.last {
+            for place in self.places(process_run) {
                 let (place, effort) = match (tier, place) {
                     (Tier::Durable, Place::Submitting(op)) if self.timeline.is_cached_write(op) => {
                         (Place::Submitted(op), Effort::WriteThrough)
                     }
-                    (Tier::Told, Place::Replying(id)) if self.timeline.is_rash(life, id) => {
+                    (Tier::Told, Place::Replying(id)) if self.timeline.is_rash(process_run, id) => {
                         (place, Effort::Later(OpId::MAX))
                     }
                     (Tier::Told, Place::Replying(_)) | (Tier::Ordered, Place::Submitting(_)) => {
@@ -48,8 +50,8 @@ impl Suspect<'_> {
                     }
                     _ => continue,
                 };
-                all.push(Mend {
-                    incarnation: life as u64 + 1,
+                all.push(Intervention {
+                    process_run: process_run as u64 + 1,
                     place,
                     effort,
                 });
@@ -59,32 +61,32 @@ impl Suspect<'_> {
     }
 
     /// Whether what these save is missed where it is lost altogether, and not only where it is torn.
-    fn is_missed(&mut self, mends: &[Mend]) -> bool {
-        (0..=self.last).all(|life| {
-            let here = mends
+    fn is_missed(&mut self, interventions: &[Intervention]) -> bool {
+        (0..=self.last).all(|process_run| {
+            let here = interventions
                 .iter()
-                .filter(|mend| mend.incarnation == life as u64 + 1);
+                .filter(|intervention| intervention.process_run == process_run as u64 + 1);
             let ops: Vec<OpId> = here
-                .filter_map(|mend| match mend.place {
+                .filter_map(|intervention| match intervention.place {
                     Place::Submitted(op) => Some(op),
                     _ => None,
                 })
                 .collect();
-            self.harms_lost(life, &ops)
+            self.fails_lost(process_run, &ops)
         })
     }
 
-    fn said(&self, mend: &Mend) -> Cure {
-        let life = usize::try_from(mend.incarnation - 1).unwrap_or(0);
-        let what = self.timeline.what(mend.place);
-        let (missing, sentence) = match mend.effort {
+    fn said(&self, intervention: &Intervention) -> Fix {
+        let process_run = usize::try_from(intervention.process_run - 1).unwrap_or(0);
+        let what = self.timeline.what(intervention.place);
+        let (missing, sentence) = match intervention.effort {
             Effort::WriteThrough => (Missing::WriteThrough, format!("{what} written through")),
             Effort::Later(_) => (
                 Missing::LaterAnswer,
                 format!("{what} not given, since nothing is written for it"),
             ),
             _ => {
-                let missing = match mend.place {
+                let missing = match intervention.place {
                     Place::Replying(_) => Missing::LaterAnswer,
                     _ => Missing::Barrier,
                 };
@@ -92,6 +94,6 @@ impl Suspect<'_> {
                 (missing, format!("{what} {until}"))
             }
         };
-        self.cure(missing, life, &sentence)
+        self.fix(missing, process_run, &sentence)
     }
 }

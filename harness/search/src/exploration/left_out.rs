@@ -131,7 +131,7 @@ impl Exploration {
         let recording = mutated.recorded()?;
         let (window, ends) = window(&sites.clean.points, &recording.points);
         let mut walk = Walk::new(&mutated.scenario, control, self.jobs, self.seed);
-        let walked = walk.points(&recording.life, &window);
+        let walked = walk.points(&recording.process_run, &window);
         let sampled = walk.levels.iter().any(|level| level.left_out.sampled > 0);
         let states = walk.levels.iter().map(|level| level.checked).sum();
         let found = walk.found.into_iter().next();

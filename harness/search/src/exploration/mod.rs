@@ -44,7 +44,7 @@ pub struct Exploration {
     pub jobs: NonZeroUsize,
     /// Which part of how many, counted from 0; all of it if absent.
     pub shard: Option<(u64, u64)>,
-    /// A state left out by sampling, or a mark of the guest that was never reached, makes it inconclusive.
+    /// A state left out by sampling, or a coverage point of the guest that was never reached, makes it inconclusive.
     pub strict: bool,
     /// Where failing cases are saved; nowhere if absent.
     pub failures: Option<PathBuf>,
@@ -67,7 +67,7 @@ impl Exploration {
             Ok(recording) => recording,
             Err(stop) => return self.failed_recording(report, stop, control),
         };
-        report.requests = recording.life.log.len() as u64;
+        report.requests = recording.process_run.log.len() as u64;
         report.events = recording.events;
         report.points_asked = recording.points.len() as u64;
         let mut walk = Walk {
@@ -76,7 +76,7 @@ impl Exploration {
             ..Walk::new(scenario, control, self.jobs, self.seed)
         };
         let (walked, cpu) = (now(), cpu::time());
-        let (points, ended) = match walk.points(&recording.life, &recording.points) {
+        let (points, ended) = match walk.points(&recording.process_run, &recording.points) {
             Ok(points) => (points, None),
             Err((points, ended)) => (points, Some(ended)),
         };
@@ -94,8 +94,8 @@ impl Exploration {
         report.coverage = Coverage::new(
             self.program.as_ref(),
             &scenario.coverage,
-            &walk.marks,
-            &recording.marks,
+            &walk.coverage_points,
+            &recording.coverage_points,
         );
         let mut reasons = Vec::new();
         match ended {
@@ -224,7 +224,7 @@ impl Exploration {
             Failed::OutOfEvents => CampaignError::InvalidRun {
                 scenario,
                 seed: self.seed,
-                what: "a life of the guest takes more events than any should".to_owned(),
+                what: "a process run takes more events than any should".to_owned(),
             },
         }
     }

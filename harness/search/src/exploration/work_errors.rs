@@ -83,7 +83,7 @@ fn walk_all(
             let from = recorded.points.partition_point(|point| !is_after(point));
             let points = &recorded.points[from..];
             counts.points += points.len() as u64;
-            let walked = walk.points_from(first, &recorded.life, points);
+            let walked = walk.points_from(first, &recorded.process_run, points);
             first += points.len() as u64;
             walked.map_err(|(_, ended)| ended)?;
         }
@@ -91,7 +91,7 @@ fn walk_all(
     Ok(())
 }
 
-/// What befalls the device in each run.
+/// What affects the device in each run.
 fn scripts(
     exploration: &Exploration,
     recording: &Recording,

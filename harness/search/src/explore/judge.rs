@@ -6,21 +6,21 @@ use std::sync::Arc;
 use kvsim_sim::World;
 use kvsim_simdisk::{CrashKind, CrashState};
 
+use super::cost::{Cost, work};
 use super::errors;
 use super::known::{Before, Number, Recoveries};
-use super::point::{Lived, Point, Recorder, Trail, crash};
+use super::point::{Point, Recorder, SeenRun, Trail, crash};
 use super::states::least;
-use super::toll::{Toll, work};
-use kvsim_drive::case::{Incarnation, Source, Stop, Transcript, blame_the_crash};
+use kvsim_drive::case::{ProcessRun, Source, Stop, Transcript, blame_the_crash};
 use kvsim_findings::explore::ErrorCounts;
 use kvsim_oracle::{Ending, Observation, Oracle, Violation};
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::{Case, CaseCrash, CaseLife};
+use kvsim_scenario::case::{Case, CaseCrash, CaseRun};
 
 /// A state to be judged.
 #[derive(Clone, Copy)]
 pub(crate) struct Task<'a> {
-    pub(crate) life: &'a Arc<Lived>,
+    pub(crate) process_run: &'a Arc<SeenRun>,
     pub(crate) point: &'a Point,
     pub(crate) kind: CrashKind,
     pub(crate) state: &'a CrashState,
@@ -42,8 +42,8 @@ pub(crate) enum Then {
 pub(crate) enum Judged {
     /// All properties hold.
     Legal {
-        /// The life that followed and its points, if it was to go deeper.
-        deeper: Option<(Arc<Lived>, Vec<Point>)>,
+        /// The process run that followed and its points, if it was to go deeper.
+        deeper: Option<(Arc<SeenRun>, Vec<Point>)>,
         /// Recoveries that it took; 0 if the one of another state did.
         recoveries: u64,
         /// Recoveries in which the device failed.
@@ -65,43 +65,43 @@ pub(crate) enum Failed {
     OutOfEvents,
 }
 
-/// Judges states that have the same bytes and owe different things: one recovery does for all of them if all is well, and if it may
+/// Judges states that have the same bytes and have different writes that must survive: one recovery does for all of them if all is well, and if it may
 /// one that is known does.
 /// Beside each: what the recoveries took that it needed.
 pub(crate) fn judge_alike(
     scenario: &Scenario,
     tasks: &[Task<'_>],
     known: &mut Recoveries,
-) -> Vec<(Judged, Toll)> {
+) -> Vec<(Judged, Cost)> {
     let Some((first, others)) = tasks.split_first() else {
         return Vec::new();
     };
-    let mut toll = Toll::default();
-    let (judged, recovery) = judge(scenario, first, known, &mut toll);
-    let judged = failing(scenario, first, judged, &mut toll);
-    let mut all = vec![(judged, toll)];
+    let mut cost = Cost::default();
+    let (judged, recovery) = judge(scenario, first, known, &mut cost);
+    let judged = failing(scenario, first, judged, &mut cost);
+    let mut all = vec![(judged, cost)];
     for task in others {
         let is_known =
             recovery.is_some_and(|number| is_legal(scenario, task, known.transcript(number)));
-        let mut toll = Toll::default();
+        let mut cost = Cost::default();
         let judged = if is_known {
             legal(None, 0)
         } else {
-            judge(scenario, task, known, &mut toll).0
+            judge(scenario, task, known, &mut cost).0
         };
-        let judged = failing(scenario, task, judged, &mut toll);
-        all.push((judged, toll));
+        let judged = failing(scenario, task, judged, &mut cost);
+        all.push((judged, cost));
     }
     all
 }
 
 /// A state that is legal as long as the device does what it is told, judged with a device that fails in the recovery.
-fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, toll: &mut Toll) -> Judged {
+fn failing(scenario: &Scenario, task: &Task<'_>, judged: Judged, cost: &mut Cost) -> Judged {
     match judged {
         Judged::Legal {
             deeper, recoveries, ..
         } if !scenario.explore.recovery_errors.is_empty() => {
-            match errors::judge_failing(scenario, task, toll) {
+            match errors::judge_failing(scenario, task, cost) {
                 Ok(errors) => Judged::Legal {
                     deeper,
                     recoveries,
@@ -123,8 +123,8 @@ fn is_legal(scenario: &Scenario, task: &Task<'_>, transcript: &Transcript) -> bo
     let truth = transcript.truth();
     let same = task
         .point
-        .twin(task.life, task.kind)
-        .is_none_or(|twin| oracle.same_recovery(twin, &seen, truth).is_ok());
+        .reference(task.process_run, task.kind)
+        .is_none_or(|reference| oracle.same_recovery(reference, &seen, truth).is_ok());
     let judged = oracle.judge(&seen, truth);
     same && judged.is_ok_and(|recovery| !recovery.is_undecided())
 }
@@ -134,10 +134,10 @@ fn judge(
     scenario: &Scenario,
     task: &Task<'_>,
     known: &mut Recoveries,
-    toll: &mut Toll,
+    cost: &mut Cost,
 ) -> (Judged, Option<Number>) {
     let Task {
-        life,
+        process_run,
         point,
         kind,
         state,
@@ -158,32 +158,32 @@ fn judge(
         }
         world.note_reads();
     }
-    let (settled, before) = (world.device().pending().is_empty(), work(&world));
-    let source = match (&life.after, then) {
+    let (nothing_pending, before) = (world.device().pending().is_empty(), work(&world));
+    let source = match (&process_run.after, then) {
         (_, Then::Nothing) => Source::listed(&[]),
         (Some(requests), _) => Source::listed(requests),
         (None, _) => {
-            let mut clients = life.clients.clone();
+            let mut clients = process_run.clients.clone();
             clients.crashed();
             Source::drawn(clients, scenario.explore.work)
         }
     };
     let recorder = (then == Then::Deeper).then(Recorder::default);
-    let crashes = life.crashes + 1;
+    let crashes = process_run.crashes + 1;
     let oracle = Arc::clone(point.oracle_after(kind));
-    let mut next = Incarnation::new(world, oracle, source, scenario, crashes, recorder);
+    let mut next = ProcessRun::new(world, oracle, source, scenario, crashes, recorder);
     if then == Then::Nothing {
         next.keep_transcript();
     }
-    let shown = live(&mut next, point.twin(life, kind), then);
+    let shown = live(&mut next, point.reference(process_run, kind), then);
     if shown.is_err() || then != Then::Again {
-        toll.add(&next.world, before);
+        cost.add(&next.world, before);
     }
-    toll.undecided += next.undecided;
+    cost.undecided += next.undecided;
     let log = std::mem::take(&mut next.log);
-    let lived = |log, clients, shown| Lived {
+    let seen_run = |log, clients, shown| SeenRun {
         trail: Some(Arc::new(Trail {
-            life: Arc::clone(life),
+            process_run: Arc::clone(process_run),
             crash: crash(point, kind, state),
             sent: point.sent,
         })),
@@ -191,13 +191,13 @@ fn judge(
         clients,
         after: None,
         shown,
-        settled,
+        nothing_pending,
         crashes,
         faults: Vec::new(),
     };
     let case = |log: Vec<_>, crash| {
         let sent = log.len();
-        lived(log, life.clients.clone(), None).case(sent, crash)
+        seen_run(log, process_run.clients.clone(), None).case(sent, crash)
     };
     let shown = match shown {
         Ok(shown) => shown,
@@ -213,25 +213,25 @@ fn judge(
         Then::Deeper => {
             let clients = match &next.source {
                 Source::Drawn { workload, .. } => (**workload).clone(),
-                Source::Listed { .. } => life.clients.clone(),
+                Source::Listed { .. } => process_run.clients.clone(),
             };
-            let lived = Arc::new(lived(log, clients, Some(Arc::new(shown))));
+            let seen_run = Arc::new(seen_run(log, clients, Some(Arc::new(shown))));
             let (_, _, recorder) = next.end();
             let points = recorder.unwrap_or_default().points;
-            (legal(Some((lived, points)), 1), None)
+            (legal(Some((seen_run, points)), 1), None)
         }
         Then::Again => {
             let crash = CaseCrash {
                 after_event: next.events(),
                 kind: CrashKind::Power,
-                survivors: least(next.world.device()).survivors,
+                persisted: least(next.world.device()).persisted,
             };
             let (world, oracle, _) = next.end();
-            let judged = match once_more(scenario, (world, oracle, before), &crash, crashes, toll) {
+            let judged = match once_more(scenario, (world, oracle, before), &crash, crashes, cost) {
                 Ok(()) => legal(None, 2),
                 Err(stop) => ended(stop, || {
                     let mut case = case(log, Some(crash));
-                    case.lives.push(CaseLife::default());
+                    case.process_runs.push(CaseRun::default());
                     case
                 }),
             };
@@ -242,20 +242,20 @@ fn judge(
 
 /// Recovers and judges; and works if it is to go on.
 fn live(
-    next: &mut Incarnation<'_, Option<Recorder>>,
-    twin: Option<&Observation>,
+    next: &mut ProcessRun<'_, Option<Recorder>>,
+    reference: Option<&Observation>,
     then: Then,
 ) -> Result<Observation, Stop> {
     let mut recovered = next.recover();
     if let Err(Stop::Violation(violation)) = &mut recovered {
-        blame_the_crash(violation, twin.is_some());
+        blame_the_crash(violation, reference.is_some());
     }
     let shown = recovered?;
     if then == Then::Nothing {
-        next.judge(&shown, twin)?;
+        next.judge(&shown, reference)?;
         return Ok(shown);
     }
-    next.adopt(&shown, twin)?;
+    next.adopt(&shown, reference)?;
     next.work()?;
     Ok(shown)
 }
@@ -266,7 +266,7 @@ fn once_more(
     (mut world, mut oracle, before): (World, Arc<Oracle>, u64),
     crash: &CaseCrash,
     crashes: u64,
-    toll: &mut Toll,
+    cost: &mut Cost,
 ) -> Result<(), Stop> {
     let now = world.now();
     world
@@ -274,15 +274,15 @@ fn once_more(
         .map_err(|error| Stop::Invalid(error.to_string()))?;
     Arc::make_mut(&mut oracle).stopped(now, Ending::Crash);
     let source = Source::listed(&[]);
-    let mut last = Incarnation::new(world, oracle, source, scenario, crashes + 1, ());
+    let mut last = ProcessRun::new(world, oracle, source, scenario, crashes + 1, ());
     let shown = last.recover();
-    toll.add(&last.world, before);
+    cost.add(&last.world, before);
     last.judge(&shown?, None)?;
-    toll.undecided += last.undecided;
+    cost.undecided += last.undecided;
     Ok(())
 }
 
-fn legal(deeper: Option<(Arc<Lived>, Vec<Point>)>, recoveries: u64) -> Judged {
+fn legal(deeper: Option<(Arc<SeenRun>, Vec<Point>)>, recoveries: u64) -> Judged {
     Judged::Legal {
         deeper,
         recoveries,

@@ -5,7 +5,7 @@
 //! page of a checkpoint that no superblock refers to yet is never looked at, but doubles the states.
 //!
 //! Invariants: a recovery does only for states of the same bytes in every block that it read, on a device of the same size and with the
-//! same number of operations before it (on which the time of each depends), where no fault can befall an operation. What is owed is judged
+//! same number of operations before it (on which the time of each depends), where no fault can affect an operation. What must survive is judged
 //! for each state by itself, and a state of which that does not say that all is well is recovered by itself.
 
 use kvsim_simdisk::{Device, Image, OpId};

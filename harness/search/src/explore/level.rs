@@ -16,14 +16,14 @@ use hashbrown::{HashMap, HashSet};
 use kvsim_simdisk::{CrashKind, CrashState, PendingKind};
 use xxhash_rust::xxh3::{Xxh3, Xxh3DefaultBuilder, xxh3_64, xxh3_128};
 
+use super::cost::{Cost, PER_POINT, PER_STATE};
 use super::found::Found;
 use super::judge::{Failed, Judged, Task, Then, judge_alike};
 use super::known::Recoveries;
-use super::point::{Lived, Point};
+use super::point::{Point, SeenRun};
 use super::states::{States, states};
-use super::toll::{PER_POINT, PER_STATE, Toll};
 use crate::parallel::{STRIDE, map};
-use kvsim_api::coverage::MarkCounts;
+use kvsim_api::coverage::CoverageCounts;
 use kvsim_drive::control::Control;
 use kvsim_findings::explore::{LeftOutCounts, Level, PointCount};
 use kvsim_oracle::{Class, Violation};
@@ -33,8 +33,8 @@ use kvsim_scenario::Scenario;
 const POINTS_AT_ONCE: [usize; 2] = [32, 1_024];
 /// So many images one after the other are judged by one thread, and share recoveries.
 const NEAR_AT_ONCE: usize = 64;
-/// States judged at once above the last depth, where each leaves a life behind with all its points.
-const LIVES_AT_ONCE: usize = 256;
+/// States judged at once above the last depth, where each leaves a process run behind with all its points.
+const PROCESS_RUNS_AT_ONCE: usize = 256;
 /// States judged at once where work is bounded.
 const JUDGED_AT_ONCE: usize = 256;
 
@@ -54,8 +54,8 @@ pub(crate) struct Walk<'a> {
     /// By depth, from 1.
     pub(crate) levels: Vec<Level>,
     pub(crate) found: Vec<Found>,
-    /// The guest's marks, of all states that were judged.
-    pub(crate) marks: MarkCounts,
+    /// The guest's coverage points, of all states that were judged.
+    pub(crate) coverage_points: CoverageCounts,
     /// Work so far.
     pub(crate) work: u64,
     /// It ends after so much work, or some states later.
@@ -121,10 +121,10 @@ struct New<'a> {
     then: Then,
 }
 
-/// A point, its life, and the number of the point of the recording that it comes from.
+/// A point, its process run, and the number of the point of the recording that it comes from.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    life: &'a Arc<Lived>,
+    process_run: &'a Arc<SeenRun>,
     point: &'a Point,
     origin: u64,
 }
@@ -132,14 +132,14 @@ struct Place<'a> {
 impl Place<'_> {
     /// Whether power cuts leave the same here and there.
     fn is_alike(&self, other: &Place<'_>) -> bool {
-        Arc::ptr_eq(self.life, other.life)
+        Arc::ptr_eq(self.process_run, other.process_run)
             && self.point.moment.device().contents() == other.point.moment.device().contents()
     }
 }
 
 /// What a killed process leaves: everything that it submitted.
 static KILLED: CrashState = CrashState {
-    survivors: Vec::new(),
+    persisted: Vec::new(),
 };
 
 impl<'a> Walk<'a> {
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
             seen: HashSet::default(),
             levels: Vec::new(),
             found: Vec::new(),
-            marks: MarkCounts::default(),
+            coverage_points: CoverageCounts::default(),
             work: 0,
             work_max: u64::MAX,
         }
@@ -170,24 +170,24 @@ impl<'a> Walk<'a> {
     /// Walks the points of the recording. Gives the counts of each.
     pub(crate) fn points(
         &mut self,
-        life: &Arc<Lived>,
+        process_run: &Arc<SeenRun>,
         points: &[Point],
     ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
-        self.points_from(0, life, points)
+        self.points_from(0, process_run, points)
     }
 
     /// Walks points of which the first has this number.
     pub(crate) fn points_from(
         &mut self,
         first: u64,
-        life: &Arc<Lived>,
+        process_run: &Arc<SeenRun>,
         points: &[Point],
     ) -> Result<Vec<PointCount>, (Vec<PointCount>, Ended)> {
         let mut counts = Vec::new();
         let places: Vec<Place<'_>> = (first..)
             .zip(points)
             .map(|(origin, point)| Place {
-                life,
+                process_run,
                 point,
                 origin,
             })
@@ -323,7 +323,7 @@ impl<'a> Walk<'a> {
     ) -> Result<(), Ended> {
         let goes_deeper = depth < self.scenario.explore.depth;
         let at_once = if goes_deeper {
-            LIVES_AT_ONCE
+            PROCESS_RUNS_AT_ONCE
         } else if self.work_max < u64::MAX {
             JUDGED_AT_ONCE
         } else {
@@ -334,16 +334,16 @@ impl<'a> Walk<'a> {
                 return Err(Ended::Enough);
             }
             let judged = self.judge_part(places, part);
-            let mut lives = Vec::new();
+            let mut process_runs = Vec::new();
             let mut stopped = false;
             for (new, judged) in part.iter().zip(judged) {
-                let Some((judged, toll)) = judged else {
+                let Some((judged, cost)) = judged else {
                     stopped = true;
                     continue;
                 };
-                self.marks.add_all(&toll.marks);
-                self.work += toll.work;
-                self.level(depth).undecided += toll.undecided;
+                self.coverage_points.add_all(&cost.coverage_points);
+                self.work += cost.work;
+                self.level(depth).undecided += cost.undecided;
                 counts[new.point].checked += 1;
                 match judged {
                     Judged::Legal {
@@ -354,7 +354,9 @@ impl<'a> Walk<'a> {
                         self.level(depth).recoveries += recoveries;
                         self.level(depth).errors.add(&errors);
                         let origin = places[new.point].origin;
-                        lives.extend(deeper.map(|(life, points)| (life, points, origin)));
+                        process_runs.extend(
+                            deeper.map(|(process_run, points)| (process_run, points, origin)),
+                        );
                     }
                     Judged::Reported => self.level(depth).reported += 1,
                     Judged::Violation(violation, _) if !self.wants(&violation) => {}
@@ -380,7 +382,7 @@ impl<'a> Walk<'a> {
             if stopped {
                 return Err(Ended::Stopped);
             }
-            self.deeper(&lives, depth + 1)?;
+            self.deeper(&process_runs, depth + 1)?;
         }
         Ok(())
     }
@@ -390,7 +392,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.
-    fn judge_part(&self, places: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<(Judged, Toll)>> {
+    fn judge_part(&self, places: &[Place<'_>], part: &[New<'_>]) -> Vec<Option<(Judged, Cost)>> {
         let mut alike: Vec<Vec<usize>> = Vec::new();
         let mut by_image: HashMap<u128, usize, Xxh3DefaultBuilder> = HashMap::default();
         for (at, new) in part.iter().enumerate() {
@@ -414,9 +416,11 @@ impl<'a> Walk<'a> {
             }
             let task = |&at: &usize| {
                 self.control.count_crash();
-                let Place { life, point, .. } = places[part[at].point];
+                let Place {
+                    process_run, point, ..
+                } = places[part[at].point];
                 Task {
-                    life,
+                    process_run,
                     point,
                     kind: part[at].kind,
                     state: part[at].state,
@@ -442,7 +446,7 @@ impl<'a> Walk<'a> {
             let judged = stretch.iter().map(|group| judge(group, &mut known));
             judged.collect::<Vec<_>>()
         });
-        let mut in_order: Vec<Option<(Judged, Toll)>> = Vec::new();
+        let mut in_order: Vec<Option<(Judged, Cost)>> = Vec::new();
         in_order.resize_with(part.len(), || None);
         for (group, judged) in alike.iter().zip(judged.into_iter().flatten()) {
             for (at, judged) in group.iter().zip(judged) {
@@ -452,12 +456,16 @@ impl<'a> Walk<'a> {
         in_order
     }
 
-    fn deeper(&mut self, lives: &[(Arc<Lived>, Vec<Point>, u64)], depth: u32) -> Result<(), Ended> {
-        let all: Vec<Place<'_>> = lives
+    fn deeper(
+        &mut self,
+        process_runs: &[(Arc<SeenRun>, Vec<Point>, u64)],
+        depth: u32,
+    ) -> Result<(), Ended> {
+        let all: Vec<Place<'_>> = process_runs
             .iter()
-            .flat_map(|(life, points, origin)| {
+            .flat_map(|(process_run, points, origin)| {
                 points.iter().map(move |point| Place {
-                    life,
+                    process_run,
                     point,
                     origin: *origin,
                 })
@@ -487,12 +495,12 @@ fn batches<'p, 'a>(places: &'p [Place<'a>], least: usize) -> impl Iterator<Item 
     })
 }
 
-/// What tells a state apart from others: its bytes, what is owed, how deep it is, and below the first depth where it comes from.
+/// What tells a state apart from others: its bytes, what must survive, how deep it is, and below the first depth where it comes from.
 fn with_obligations(image: u128, place: Place<'_>, kind: CrashKind, depth: u32) -> u128 {
     let shown = place
         .point
-        .twin(place.life, kind)
-        .map_or(0, |twin| twin.fingerprint().max(1));
+        .reference(place.process_run, kind)
+        .map_or(0, |reference| reference.fingerprint().max(1));
     let origin = if depth == 1 { 0 } else { place.origin };
     let mut bytes = [0; 48];
     bytes[..16].copy_from_slice(&image.to_le_bytes());

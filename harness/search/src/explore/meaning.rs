@@ -5,7 +5,7 @@
 //!
 //! Nothing is known of the guest: a role is the kind, the place and the length of an operation, and whether it had completed.
 
-use kvsim_simdisk::{CrashKind, CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
+use kvsim_simdisk::{CrashKind, CrashState, Device, PendingKind, PendingWrite, Persisted, Sectors};
 
 use super::point::Point;
 use kvsim_drive::case::Phase;
@@ -72,16 +72,18 @@ impl Meaning {
         state: &CrashState,
     ) -> Meaning {
         let pending = latest(device);
-        let place = |survivor: &Survivor| {
-            let at = pending.iter().position(|write| write.id == survivor.id)?;
-            Some((at, survivor.sectors.clone()))
+        let place = |persisted_write: &Persisted| {
+            let at = pending
+                .iter()
+                .position(|write| write.id == persisted_write.id)?;
+            Some((at, persisted_write.sectors.clone()))
         };
         Meaning {
             kind,
             is_recovering: phase == Phase::Recovering,
             is_flushing: device.is_flushing(),
             unsent,
-            persisted: state.survivors.iter().filter_map(place).collect(),
+            persisted: state.persisted.iter().filter_map(place).collect(),
             pending: pending.into_iter().map(Role::of).collect(),
         }
     }
@@ -120,11 +122,11 @@ impl Meaning {
             };
             for sectors in [sectors.clone(), Sectors::All] {
                 let id = writes[*other].id;
-                state.survivors.push(Survivor { id, sectors });
+                state.persisted.push(Persisted { id, sectors });
                 if device.check_crash(&state).is_ok() {
                     break;
                 }
-                state.survivors.pop();
+                state.persisted.pop();
             }
         }
         if device.check_crash(&state).is_err() {
@@ -202,8 +204,8 @@ mod tests {
     }
 
     fn all_of(device: &Device, ids: &[u64]) -> CrashState {
-        let survivors = ids.iter().map(|id| Survivor::whole(*id)).collect();
-        let state = CrashState { survivors };
+        let persisted = ids.iter().map(|id| Persisted::whole(*id)).collect();
+        let state = CrashState { persisted };
         device.check_crash(&state).unwrap();
         state
     }

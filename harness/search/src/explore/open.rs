@@ -9,14 +9,14 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kvsim_sim::{Mend, Program, TraceMode};
+use kvsim_sim::{Intervention, Program, TraceMode};
 
+use super::cost::work;
 use super::level::{Ended, Walk};
 use super::meaning::Meaning;
-use super::point::{Lived, Point, Recorder, crash};
+use super::point::{Point, Recorder, SeenRun, crash};
 use super::record::{later_clients, loaded};
-use super::toll::work;
-use kvsim_drive::case::{Driven, Incarnation, Source, Stop, drive_mended};
+use kvsim_drive::case::{Driven, ProcessRun, Source, Stop, drive_with_interventions};
 use kvsim_drive::control::Control;
 use kvsim_oracle::{Class, Violation};
 use kvsim_scenario::case::{Case, CaseCrash, CaseRequest};
@@ -93,7 +93,7 @@ pub(crate) struct OpenRun<'a> {
     control: &'a Control,
     jobs: NonZeroUsize,
     before: Case,
-    life: Arc<Lived>,
+    process_run: Arc<SeenRun>,
     points: Vec<Point>,
     reach: Reach,
     /// A violation without any cut of it.
@@ -104,14 +104,14 @@ pub(crate) struct OpenRun<'a> {
 
 /// What judging points may take, and took.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Purse {
+pub(crate) struct WorkBudget {
     /// Work that is left; where there is none, what was not seen yet was not looked at.
     pub(crate) left: u64,
 }
 
-impl Purse {
+impl WorkBudget {
     /// Takes so much out of it.
-    pub(crate) fn pay(&mut self, work: u64) {
+    pub(crate) fn charge(&mut self, work: u64) {
         self.left = self.left.saturating_sub(work);
     }
 }
@@ -129,13 +129,19 @@ pub(crate) enum Extent {
 
 impl<'a> OpenRun<'a> {
     /// Runs the prefix and then the open process run, with this done for the guest; nothing if the prefix does not lead there.
-    pub(crate) fn new(setting: Setting<'a>, plan: Plan<'_>, mends: &[Mend]) -> Option<OpenRun<'a>> {
+    pub(crate) fn new(
+        setting: Setting<'a>,
+        plan: Plan<'_>,
+        interventions: &[Intervention],
+    ) -> Option<OpenRun<'a>> {
         let mut scenario = setting.scenario.clone();
         scenario.case = None;
         plan.reach.bound(&mut scenario.explore);
         let seed = scenario.run.seeds.start;
         let (program, trace) = (setting.program, TraceMode::Off);
-        let driven = drive_mended(&scenario, plan.before, program, seed, trace, mends).ok()?;
+        let driven =
+            drive_with_interventions(&scenario, plan.before, program, seed, trace, interventions)
+                .ok()?;
         let Driven {
             end: Ok(()),
             world,
@@ -146,15 +152,15 @@ impl<'a> OpenRun<'a> {
         else {
             return None;
         };
-        let settled = world.device().pending().is_empty();
+        let nothing_pending = world.device().pending().is_empty();
         let crashes = crashes.iter().sum();
         let source = Source::listed(plan.requests);
         let recorder = Some(Recorder::default());
-        let mut lived = Incarnation::new(world, oracle, source, &scenario, crashes, recorder);
-        let (shown, ended) = match lived.recover() {
+        let mut seen_run = ProcessRun::new(world, oracle, source, &scenario, crashes, recorder);
+        let (shown, ended) = match seen_run.recover() {
             Ok(shown) => {
-                let adopted = lived.adopt(&shown, None);
-                let ended = adopted.and_then(|()| lived.work());
+                let adopted = seen_run.adopt(&shown, None);
+                let ended = adopted.and_then(|()| seen_run.work());
                 (Some(shown), ended)
             }
             Err(stop) => (None, Err(stop)),
@@ -164,19 +170,19 @@ impl<'a> OpenRun<'a> {
             Err(Stop::Violation(violation)) => Some(violation),
             _ => None,
         };
-        let log = std::mem::take(&mut lived.log);
-        let (world, _, recorder) = lived.end();
+        let log = std::mem::take(&mut seen_run.log);
+        let (world, _, recorder) = seen_run.end();
         let clients = match plan.reach {
             Reach::Again if plan.after.is_none() => later_clients(&scenario, seed).ok()?,
             _ => loaded(&scenario, seed).ok()?,
         };
-        let life = Arc::new(Lived {
+        let process_run = Arc::new(SeenRun {
             trail: None,
             log,
             clients,
             after: plan.after.map(Arc::from),
             shown: shown.map(Arc::new),
-            settled,
+            nothing_pending,
             crashes,
             faults: plan.before.faults.clone(),
         });
@@ -185,7 +191,7 @@ impl<'a> OpenRun<'a> {
             control: setting.control,
             jobs: setting.jobs,
             before: plan.before.clone(),
-            life,
+            process_run,
             points: recorder.unwrap_or_default().points,
             reach: plan.reach,
             uncut,
@@ -203,13 +209,13 @@ impl<'a> OpenRun<'a> {
         class: Class,
         near: Option<&Meaning>,
         extent: Extent,
-        purse: &mut Purse,
+        budget: &mut WorkBudget,
     ) -> Option<Case> {
         if let Some(violation) = &self.uncut
             && violation.class() == class
         {
-            let life = self.life.case(self.life.log.len(), None);
-            return Some(self.whole(life));
+            let process_run = self.process_run.case(self.process_run.log.len(), None);
+            return Some(self.whole(process_run));
         }
         if self.reach == Reach::Uncut {
             return None;
@@ -218,10 +224,10 @@ impl<'a> OpenRun<'a> {
         scenario.explore.violations_max = 1;
         let mut walk = Walk {
             wanted: Some(class),
-            work_max: purse.left,
+            work_max: budget.left,
             ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };
-        let is_short = self.life.log.len() <= FEW_REQUESTS;
+        let is_short = self.process_run.log.len() <= FEW_REQUESTS;
         let mut stretches = near.map_or_else(Vec::new, |near| self.windows(near));
         if extent == Extent::All && is_short {
             stretches = vec![self.all()];
@@ -235,12 +241,12 @@ impl<'a> OpenRun<'a> {
         }
         for stretch in stretches {
             // What was found before it ended counts. A state that cannot be judged says nothing of the others.
-            match walk.points(&self.life, &self.points[stretch]) {
+            match walk.points(&self.process_run, &self.points[stretch]) {
                 Ok(_) | Err((_, Ended::Failed(_))) => {}
                 Err(_) => break,
             }
         }
-        purse.pay(walk.work);
+        budget.charge(walk.work);
         let found = walk.found.into_iter().next();
         found.map(|found| self.whole(*found.case))
     }
@@ -255,7 +261,7 @@ impl<'a> OpenRun<'a> {
     /// The case that begins with the prefix.
     fn whole(&self, mut case: Case) -> Case {
         let mut whole = self.before.clone();
-        whole.lives.append(&mut case.lives);
+        whole.process_runs.append(&mut case.process_runs);
         whole.faults.append(&mut case.faults);
         whole
     }
@@ -278,7 +284,7 @@ impl<'a> OpenRun<'a> {
 
     /// The points, those first that are most like a known cut; of equals the latest.
     fn ranked(&self, near: &Meaning) -> Vec<usize> {
-        let all = self.life.log.len();
+        let all = self.process_run.log.len();
         let mut ranked: Vec<(i64, usize)> = (0..)
             .zip(&self.points)
             .map(|(at, point)| (near.likeness(point, all - point.sent.min(all)), at))
@@ -287,23 +293,23 @@ impl<'a> OpenRun<'a> {
         ranked.into_iter().map(|(_, at)| at).collect()
     }
 
-    /// The first violation at these points, of this class if one is given, as far as the purse reaches.
+    /// The first violation at these points, of this class if one is given, as far as the budget reaches.
     pub(crate) fn first(
         &self,
         points: Range<usize>,
         class: Option<Class>,
-        purse: &mut Purse,
+        budget: &mut WorkBudget,
     ) -> Option<Box<Violation>> {
         let mut scenario = self.scenario.clone();
         scenario.explore.violations_max = 1;
         let mut walk = Walk {
             wanted: class,
-            work_max: purse.left,
+            work_max: budget.left,
             ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };
         // Whether it ends early makes no difference: what was found before that counts.
-        let _ = walk.points(&self.life, &self.points[points]);
-        purse.pay(walk.work);
+        let _ = walk.points(&self.process_run, &self.points[points]);
+        budget.charge(walk.work);
         let found = walk.found.into_iter().next();
         found.map(|found| found.violation)
     }

@@ -1,4 +1,4 @@
-//! Crash points: moments of a life at which the plug can be pulled, with all that is needed to pull it there, and the way back to
+//! Crash points: moments of a process run at which the plug can be pulled, with all that is needed to pull it there, and the way back to
 //! how they were reached.
 
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use xxhash_rust::xxh3::Xxh3;
 
 use kvsim_drive::case::{Phase, Seen, Watch};
 use kvsim_oracle::{DeviceTruth, Ending, Observation, Oracle, RunFaults};
-use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_workload::Workload;
 
-/// A life of which every moment was seen.
-pub(crate) struct Lived {
+/// A process run of which every moment was seen.
+pub(crate) struct SeenRun {
     /// The crashes before it, the last one first.
     pub(crate) trail: Option<Arc<Trail>>,
     /// What its clients asked.
@@ -25,32 +25,32 @@ pub(crate) struct Lived {
     /// What it showed when it was not disturbed.
     pub(crate) shown: Option<Arc<Observation>>,
     /// Whether the device had nothing in its cache when it began.
-    pub(crate) settled: bool,
+    pub(crate) nothing_pending: bool,
     /// Crashes before it.
     pub(crate) crashes: u64,
-    /// What was made to befall the device in the life that is recorded.
+    /// What was made to affect the device in the process run that is recorded.
     pub(crate) faults: Vec<ScriptedFault>,
 }
 
-/// How a life ended.
+/// How a process run ended.
 pub(crate) struct Trail {
-    pub(crate) life: Arc<Lived>,
+    pub(crate) process_run: Arc<SeenRun>,
     pub(crate) crash: CaseCrash,
     /// Requests that its clients had sent by then.
     pub(crate) sent: usize,
 }
 
-/// A moment of a life at which it may be cut.
+/// A moment of a process run at which it may be cut.
 #[derive(Clone)]
 pub(crate) struct Point {
     pub(crate) moment: Moment,
-    /// What is owed if it is cut here.
+    /// What must survive if it is cut here.
     pub(crate) oracle: Arc<Oracle>,
     /// The same if the process is killed here, where that makes a difference.
     killed: Option<Arc<Oracle>>,
     /// A hash of both.
     pub(crate) obligations: u64,
-    /// Events of its life before it.
+    /// Events of its process run before it.
     pub(crate) event: u64,
     pub(crate) sent: usize,
     pub(crate) phase: Phase,
@@ -71,35 +71,42 @@ impl Point {
     }
 
     /// What a recovery after a cut here has to show again, if that is known.
-    pub(crate) fn twin<'a>(&self, life: &'a Lived, kind: CrashKind) -> Option<&'a Observation> {
-        let disturbed = self.phase == Phase::Recovering && life.crashes > 0;
-        let may_differ = kind == CrashKind::Power && !life.settled;
-        life.shown.as_deref().filter(|_| disturbed && !may_differ)
+    pub(crate) fn reference<'a>(
+        &self,
+        process_run: &'a SeenRun,
+        kind: CrashKind,
+    ) -> Option<&'a Observation> {
+        let disturbed = self.phase == Phase::Recovering && process_run.crashes > 0;
+        let may_differ = kind == CrashKind::Power && !process_run.nothing_pending;
+        process_run
+            .shown
+            .as_deref()
+            .filter(|_| disturbed && !may_differ)
     }
 }
 
-impl Lived {
+impl SeenRun {
     /// The steps that led here and then, if a cut is given, to it.
     pub(crate) fn case(&self, sent: usize, crash: Option<CaseCrash>) -> Case {
-        let mut lives = vec![CaseLife {
+        let mut process_runs = vec![CaseRun {
             requests: self.log[..sent].to_vec(),
             crash,
-            ..CaseLife::default()
+            ..CaseRun::default()
         }];
         let mut trail = self.trail.as_ref();
         let mut faults = &self.faults;
         while let Some(before) = trail {
-            lives.push(CaseLife {
-                requests: before.life.log[..before.sent].to_vec(),
+            process_runs.push(CaseRun {
+                requests: before.process_run.log[..before.sent].to_vec(),
                 crash: Some(before.crash.clone()),
-                ..CaseLife::default()
+                ..CaseRun::default()
             });
-            faults = &before.life.faults;
-            trail = before.life.trail.as_ref();
+            faults = &before.process_run.faults;
+            trail = before.process_run.trail.as_ref();
         }
-        lives.reverse();
+        process_runs.reverse();
         Case {
-            lives,
+            process_runs,
             faults: faults.clone(),
         }
     }
@@ -110,19 +117,19 @@ pub(crate) fn crash(point: &Point, kind: CrashKind, state: &CrashState) -> CaseC
     CaseCrash {
         after_event: point.event,
         kind,
-        survivors: state.survivors.clone(),
+        persisted: state.persisted.clone(),
     }
 }
 
-/// Keeps the points of a life.
+/// Keeps the points of a process run.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) points: Vec<Point>,
-    /// What was owed last, before and after the plug was pulled: most events change nothing in it.
-    last: Option<Owed>,
+    /// What had to survive last, before and after the plug was pulled: most events change nothing in it.
+    last: Option<MustSurvive>,
 }
 
-struct Owed {
+struct MustSurvive {
     alive: Arc<Oracle>,
     stopped: Arc<Oracle>,
     killed: Option<Arc<Oracle>>,
@@ -132,7 +139,7 @@ struct Owed {
 
 impl Watch for Recorder {
     fn look(&mut self, seen: &Seen<'_>) {
-        let (oracle, killed, obligations) = self.owed(seen);
+        let (oracle, killed, obligations) = self.must_survive(seen);
         self.points.push(Point {
             moment: seen.world.moment(),
             oracle,
@@ -146,7 +153,7 @@ impl Watch for Recorder {
 }
 
 impl Recorder {
-    fn owed(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, Option<Arc<Oracle>>, u64) {
+    fn must_survive(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, Option<Arc<Oracle>>, u64) {
         let truth = DeviceTruth::of(seen.world.device(), RunFaults::default());
         // The time of the cut counts only where relaxed writes have a window or a lie may excuse a loss.
         let timeless = truth.lies() == 0 && !seen.oracle.has_window();
@@ -177,7 +184,7 @@ impl Recorder {
         if let Some(killed) = &killed {
             obligations ^= self::obligations(killed, &truth).rotate_left(1);
         }
-        self.last = Some(Owed {
+        self.last = Some(MustSurvive {
             alive: Arc::clone(seen.oracle),
             stopped: Arc::clone(&stopped),
             killed: killed.clone(),
@@ -192,7 +199,7 @@ fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
     let counts = |truth: &DeviceTruth| DeviceTruth {
         last_flush_completed_ns: None,
         slowest_ns: 0,
-        harmed_ns: Vec::new(),
+        damaged_ns: Vec::new(),
         ..truth.clone()
     };
     counts(one) == counts(other)
@@ -207,7 +214,7 @@ pub(crate) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
     }
     if !truth.is_clean() {
         let flushed = truth.last_flush_completed_ns.unwrap_or(u64::MAX);
-        let owed = stopped.owed_despite_lies(truth);
+        let must_survive = stopped.must_survive_despite_lies(truth);
         for number in [
             truth.flush_lies,
             truth.lost_writes,
@@ -221,7 +228,7 @@ pub(crate) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
             truth.flush_errors,
             truth.no_space,
             flushed,
-            owed.into(),
+            must_survive.into(),
         ] {
             hash.update(&number.to_le_bytes());
         }

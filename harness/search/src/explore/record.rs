@@ -5,12 +5,12 @@ use std::sync::Arc;
 use kvsim_sim::{Program, TraceMode, World};
 use kvsim_simdisk::{OpId, OpNote, ScriptedFault};
 
+use super::cost;
 use super::found::Found;
 use super::judge::Failed;
-use super::point::{Lived, Point, Recorder};
-use super::toll;
-use kvsim_api::coverage::MarkCounts;
-use kvsim_drive::case::{Incarnation, Source, Stop};
+use super::point::{Point, Recorder, SeenRun};
+use kvsim_api::coverage::CoverageCounts;
+use kvsim_drive::case::{ProcessRun, Source, Stop};
 use kvsim_oracle::{Observation, Oracle};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::setup;
@@ -18,14 +18,14 @@ use kvsim_workload::Workload;
 
 /// A run and all its crash points.
 pub(crate) struct Recording {
-    pub(crate) life: Arc<Lived>,
+    pub(crate) process_run: Arc<SeenRun>,
     pub(crate) points: Vec<Point>,
     /// World events.
     pub(crate) events: u64,
     /// Writes that were acknowledged.
     pub(crate) acknowledged: u64,
-    /// The guest's marks.
-    pub(crate) marks: MarkCounts,
+    /// The guest's coverage points.
+    pub(crate) coverage_points: CoverageCounts,
     /// The reads, writes and flushes of the guest's work, opening aside.
     pub(crate) ops: Vec<OpNote>,
 }
@@ -55,7 +55,7 @@ pub(crate) fn record(
     record_from(scenario, program, seed, source, &mut 0)
 }
 
-/// The same run on a device that these faults befall.
+/// The same run on a device that these faults affect.
 pub(crate) fn record_failing(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
@@ -67,8 +67,9 @@ pub(crate) fn record_failing(
     let mut recording = record(&failing, program, seed);
     match &mut recording {
         Ok(recording) => {
-            let life = Arc::get_mut(&mut recording.life).expect("nobody else has it yet");
-            life.faults = script.to_vec();
+            let process_run =
+                Arc::get_mut(&mut recording.process_run).expect("nobody else has it yet");
+            process_run.faults = script.to_vec();
         }
         Err(Stopped::Found(found)) => found.case.faults = script.to_vec(),
         Err(_) => {}
@@ -122,49 +123,49 @@ pub(crate) fn record_from(
         scenario, &**program, lies,
     )));
     let recorder = Some(Recorder::default());
-    let mut life = Incarnation::new(world, oracle, source, scenario, 0, recorder);
+    let mut process_run = ProcessRun::new(world, oracle, source, scenario, 0, recorder);
     let mut first_of_work = 0;
-    let end = run(&mut life, &mut first_of_work);
-    let log = std::mem::take(&mut life.log);
-    let events = life.events();
-    *work += toll::work(&life.world);
-    let clients = match &life.source {
+    let end = run(&mut process_run, &mut first_of_work);
+    let log = std::mem::take(&mut process_run.log);
+    let events = process_run.events();
+    *work += cost::work(&process_run.world);
+    let clients = match &process_run.source {
         Source::Drawn { workload, .. } => (**workload).clone(),
         // After a cut they ask nothing then, and load nothing either.
         Source::Listed { .. } if scenario.explore.again_every == 0 => loaded(scenario, seed)?,
         Source::Listed { .. } => later_clients(scenario, seed)?,
     };
-    let mut marks = MarkCounts::default();
-    marks.add(life.world.marks());
-    let ops = life.world.device().noted_ops().iter();
+    let mut coverage_points = CoverageCounts::default();
+    coverage_points.add(process_run.world.coverage_points());
+    let ops = process_run.world.device().noted_ops().iter();
     let ops = ops.filter(|op| op.id >= first_of_work).cloned().collect();
-    let counts = life.oracle.counts();
+    let counts = process_run.oracle.counts();
     let acknowledged = counts.acknowledged_durable + counts.acknowledged_relaxed;
-    let (_, _, recorder) = life.end();
-    let lived = |shown| Lived {
+    let (_, _, recorder) = process_run.end();
+    let seen_run = |shown| SeenRun {
         trail: None,
         log,
         clients,
         after: None,
         shown,
-        settled: true,
+        nothing_pending: true,
         crashes: 0,
         faults: Vec::new(),
     };
     match end {
         Ok(shown) => Ok(Recording {
-            life: Arc::new(lived(Some(Arc::new(shown)))),
+            process_run: Arc::new(seen_run(Some(Arc::new(shown)))),
             points: recorder.unwrap_or_default().points,
             events,
             acknowledged,
-            marks,
+            coverage_points,
             ops,
         }),
         Err(Stop::Violation(violation)) => {
-            let life = lived(None);
+            let process_run = seen_run(None);
             Err(Stopped::Found(Box::new(Found {
                 violation,
-                case: Box::new(life.case(life.log.len(), None)),
+                case: Box::new(process_run.case(process_run.log.len(), None)),
                 depth: 0,
                 origin: 0,
             })))
@@ -177,12 +178,12 @@ pub(crate) fn record_from(
 }
 
 fn run(
-    life: &mut Incarnation<'_, Option<Recorder>>,
+    process_run: &mut ProcessRun<'_, Option<Recorder>>,
     first_of_work: &mut OpId,
 ) -> Result<Observation, Stop> {
-    let shown = life.recover()?;
-    life.adopt(&shown, None)?;
-    *first_of_work = life.world.device().next_op();
-    life.work()?;
+    let shown = process_run.recover()?;
+    process_run.adopt(&shown, None)?;
+    *first_of_work = process_run.world.device().next_op();
+    process_run.work()?;
     Ok(shown)
 }

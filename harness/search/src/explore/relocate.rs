@@ -7,13 +7,13 @@ use std::sync::Arc;
 use kvsim_sim::{TraceMode, World};
 use kvsim_simdisk::CrashKind;
 
+use super::cost::work;
 use super::meaning::Meaning;
 use super::open::Setting;
 use super::point::Recorder;
-use super::toll::work;
-use kvsim_drive::case::{Incarnation, Phase, Source, Stop};
+use kvsim_drive::case::{Phase, ProcessRun, Source, Stop};
 use kvsim_oracle::{Ending, Oracle, Violation};
-use kvsim_scenario::case::{Case, CaseCrash, CaseLife};
+use kvsim_scenario::case::{Case, CaseCrash, CaseRun};
 use kvsim_scenario::setup;
 
 /// Where a case with other requests leads.
@@ -32,9 +32,11 @@ pub(crate) fn meanings(setting: Setting<'_>, case: &Case) -> (Vec<Option<Meaning
     let Some(mut course) = Course::new(setting, case) else {
         return (all, 0);
     };
-    for life in &case.lives {
-        let Some(crash) = &life.crash else { break };
-        match course.exactly(life, crash) {
+    for process_run in &case.process_runs {
+        let Some(crash) = &process_run.crash else {
+            break;
+        };
+        match course.exactly(process_run, crash) {
             Ok(meaning) => all.push(meaning),
             Err(_) => break,
         }
@@ -50,30 +52,30 @@ pub(crate) fn relocated(
     like: &[Option<Meaning>],
 ) -> (Relocated, u64) {
     let mut found = Case {
-        lives: Vec::new(),
+        process_runs: Vec::new(),
         faults: case.faults.clone(),
     };
     let Some(mut course) = Course::new(setting, case) else {
         return (Relocated::Lost, 0);
     };
-    for (at, life) in case.lives.iter().enumerate().take(until) {
-        let Some(crash) = &life.crash else {
+    for (at, process_run) in case.process_runs.iter().enumerate().take(until) {
+        let Some(crash) = &process_run.crash else {
             return (Relocated::Lost, work(&course.world));
         };
         let meaning = like.get(at).and_then(Option::as_ref);
-        let cut = match meaning.filter(|_| life.close_after_event.is_none()) {
-            Some(meaning) => course.alike(life, meaning),
-            None => course.exactly(life, crash).map(|_| crash.clone()),
+        let cut = match meaning.filter(|_| process_run.close_after_event.is_none()) {
+            Some(meaning) => course.alike(process_run, meaning),
+            None => course.exactly(process_run, crash).map(|_| crash.clone()),
         };
         match cut {
-            Ok(crash) => found.lives.push(CaseLife {
+            Ok(crash) => found.process_runs.push(CaseRun {
                 crash: Some(crash),
-                ..life.clone()
+                ..process_run.clone()
             }),
             Err(Stop::Violation(violation)) => {
-                found.lives.push(CaseLife {
+                found.process_runs.push(CaseRun {
                     crash: None,
-                    ..life.clone()
+                    ..process_run.clone()
                 });
                 return (Relocated::Fails(violation, found), work(&course.world));
             }
@@ -122,14 +124,18 @@ impl<'a> Course<'a> {
     }
 
     /// One process run, cut as the case says.
-    fn exactly(&mut self, life: &CaseLife, crash: &CaseCrash) -> Result<Option<Meaning>, Stop> {
+    fn exactly(
+        &mut self,
+        process_run: &CaseRun,
+        crash: &CaseCrash,
+    ) -> Result<Option<Meaning>, Stop> {
         let lost = || Stop::Invalid("the device is impossible".to_owned());
         let (world, oracle) = self.take().ok_or_else(lost)?;
-        let (first, rest) = life.before_and_after_reading();
+        let (first, rest) = process_run.before_and_after_reading();
         let source = Source::listed(if first.is_empty() { rest } else { first });
         let scenario = self.setting.scenario;
-        let mut run = Incarnation::new(world, oracle, source, scenario, self.crashes, ());
-        run.cut_after(life.close_after_event.unwrap_or(crash.after_event));
+        let mut run = ProcessRun::new(world, oracle, source, scenario, self.crashes, ());
+        run.cut_after(process_run.close_after_event.unwrap_or(crash.after_event));
         let mut end = if first.is_empty() {
             let recovered = run.recover();
             let worked = recovered.and_then(|shown| run.adopt(&shown, None));
@@ -137,7 +143,7 @@ impl<'a> Course<'a> {
         } else {
             run.live_unread(rest)
         };
-        let is_closed = life.close_after_event.is_some()
+        let is_closed = process_run.close_after_event.is_some()
             && run.is_recovered()
             && matches!(end, Ok(()) | Err(Stop::Cut));
         if is_closed {
@@ -148,7 +154,7 @@ impl<'a> Course<'a> {
         } else {
             Phase::Recovering
         };
-        let unsent = life.requests.len().saturating_sub(run.log.len());
+        let unsent = process_run.requests.len().saturating_sub(run.log.len());
         (self.world, self.oracle, ()) = run.end();
         let is_refused = matches!(end, Err(Stop::DeviceError(_)));
         if !is_refused && !matches!(end, Ok(()) | Err(Stop::Cut)) {
@@ -171,20 +177,20 @@ impl<'a> Course<'a> {
     }
 
     /// One process run, cut where it is most like `meaning`.
-    fn alike(&mut self, life: &CaseLife, meaning: &Meaning) -> Result<CaseCrash, Stop> {
+    fn alike(&mut self, process_run: &CaseRun, meaning: &Meaning) -> Result<CaseCrash, Stop> {
         let lost = || Stop::Invalid("no cut is like it".to_owned());
         let (world, oracle) = self.take().ok_or_else(lost)?;
-        let source = Source::listed(&life.requests);
+        let source = Source::listed(&process_run.requests);
         let scenario = self.setting.scenario;
         let recorder = Some(Recorder::default());
-        let mut run = Incarnation::new(world, oracle, source, scenario, self.crashes, recorder);
+        let mut run = ProcessRun::new(world, oracle, source, scenario, self.crashes, recorder);
         let recovered = run.recover();
         let worked = recovered.and_then(|shown| run.adopt(&shown, None));
         worked.and_then(|()| run.work())?;
         let (world, _, recorder) = run.end();
         self.world = world;
         let points = recorder.unwrap_or_default().points;
-        let all = life.requests.len();
+        let all = process_run.requests.len();
         let best = (0..)
             .zip(&points)
             .map(|(at, point)| (meaning.likeness(point, all.saturating_sub(point.sent)), at))
@@ -199,8 +205,8 @@ impl<'a> Course<'a> {
         Ok(CaseCrash {
             after_event: point.event,
             kind,
-            survivors: if kind == CrashKind::Power {
-                state.survivors
+            persisted: if kind == CrashKind::Power {
+                state.persisted
             } else {
                 Vec::new()
             },

@@ -1,14 +1,14 @@
 //! Every state that a cut at one moment can leave, within the bounds of `[explore]`.
 //!
 //! A state is made in three steps: which of the pending operations survive, in which order, and which sectors of some of them.
-//! The order is that of submission, except that survivors which overlap are also taken in every other order (a few) or backwards
+//! The order is that of submission, except that persisted writes which overlap are also taken in every other order (a few) or backwards
 //! (many): where nothing overlaps the order makes no difference to the bytes.
 //!
 //! Invariants: each state is legal on this device and no state is named twice; the list depends on device, bounds and seed alone; a
 //! sample keeps every subset that it can, whole, before it takes torn ones, and those with few torn writes before those with more.
 
 use kvsim_simdisk::rng::{Purpose, Rng};
-use kvsim_simdisk::{CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
+use kvsim_simdisk::{CrashState, Device, PendingKind, PendingWrite, Persisted, Sectors};
 
 use super::tears::{Tearing, tearing};
 use super::torn::TornTogether;
@@ -20,7 +20,7 @@ use kvsim_scenario::ExploreConfig;
 pub(crate) struct LeftOut {
     /// Subsets of the pending operations.
     pub(crate) subsets: bool,
-    /// Orders of survivors that overlap.
+    /// Orders of persisted writes that overlap.
     pub(crate) orders: bool,
     /// Tears of a long write.
     pub(crate) tears: bool,
@@ -70,7 +70,7 @@ impl States {
 
 /// Subsets are listed one by one up to so many; of more, some are drawn.
 const SUBSETS_LISTED_MAX: u64 = 1 << 18;
-/// As many survivors at most are taken in every order if they overlap.
+/// As many persisted writes at most are taken in every order if they overlap.
 const ORDERS_OF: usize = 4;
 
 /// What a power cut now can leave of this device.
@@ -83,12 +83,12 @@ pub(crate) fn states(device: &Device, bounds: &ExploreConfig, seed: u64) -> Stat
 /// The cut that keeps the least.
 pub(crate) fn least(device: &Device) -> CrashState {
     let pending = device.pending().iter().filter(|write| !write.dropped);
-    let survivors = pending.map(|write| Survivor::whole(write.id));
+    let persisted = pending.map(|write| Persisted::whole(write.id));
     CrashState {
-        survivors: if device.faults().loss {
+        persisted: if device.faults().loss {
             Vec::new()
         } else {
-            survivors.collect()
+            persisted.collect()
         },
     }
 }
@@ -207,19 +207,19 @@ impl<'a> Cuts<'a> {
     }
 
     fn state(&self, order: &[usize], torn: &[(usize, Sectors)]) -> CrashState {
-        let survivor = |&at: &usize| {
+        let persisted_write = |&at: &usize| {
             let sectors = torn.iter().find(|(other, _)| *other == at);
-            Survivor {
+            Persisted {
                 id: self.pending[at].id,
                 sectors: sectors.map_or(Sectors::All, |(_, sectors)| sectors.clone()),
             }
         };
         CrashState {
-            survivors: order.iter().map(survivor).collect(),
+            persisted: order.iter().map(persisted_write).collect(),
         }
     }
 
-    /// Where order is kept only the last survivor can be torn.
+    /// Where order is kept only the last persisted write can be torn.
     fn first_tearable(&self, order: &[usize]) -> usize {
         if self.device.faults().reorder {
             0
@@ -228,10 +228,10 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// In how many ways survivors can be torn.
+    /// In how many ways persisted writes can be torn.
     fn torn_together(&self, order: &[usize], left_out: &mut LeftOut) -> TornTogether<'_> {
-        let survivors = order.iter().skip(self.first_tearable(order));
-        let tearable = survivors.filter(|at| self.is_tearable(**at, order));
+        let persisted = order.iter().skip(self.first_tearable(order));
+        let tearable = persisted.filter(|at| self.is_tearable(**at, order));
         left_out.tears |= tearable.clone().any(|at| !self.tearing[*at].is_all());
         let tearable = tearable.filter(|at| self.tearing[**at].count() > 0);
         let tearings: Vec<(usize, &Tearing)> =
@@ -317,7 +317,7 @@ impl<'a> Cuts<'a> {
         self.pending[at].is_ordered_after(self.pending[other])
     }
 
-    /// Whether barriers allow survivors in this order.
+    /// Whether barriers allow persisted writes in this order.
     fn is_in_order(&self, order: &[usize]) -> bool {
         let mut pairs = order
             .iter()
@@ -326,7 +326,7 @@ impl<'a> Cuts<'a> {
         !self.any_order || !pairs.any(|(at, later)| self.follows(at, later))
     }
 
-    /// Whether this one of the survivors can be torn: none of the others follows it behind a barrier.
+    /// Whether this one of the persisted writes can be torn: none of the others follows it behind a barrier.
     fn is_tearable(&self, at: usize, subset: &[usize]) -> bool {
         !self.any_order || !subset.iter().any(|other| self.follows(*other, at))
     }
@@ -347,7 +347,7 @@ impl<'a> Cuts<'a> {
         states.fold(0, u64::saturating_add)
     }
 
-    /// The orders in which these survivors may have reached the medium, as far as that makes a difference: every order of those that overlap
+    /// The orders in which these persisted writes may have reached the medium, as far as that makes a difference: every order of those that overlap
     /// each other. Groups that do not touch leave the same bytes whichever comes first.
     fn orders(&self, subset: &[usize], left_out: &mut LeftOut) -> Vec<Vec<usize>> {
         let mut orders = vec![subset.to_vec()];
@@ -380,7 +380,7 @@ impl<'a> Cuts<'a> {
         orders
     }
 
-    /// The places in `subset` of survivors that overlap, one with the next, in groups.
+    /// The places in `subset` of persisted writes that overlap, one with the next, in groups.
     fn groups(&self, subset: &[usize]) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (place, &at) in subset.iter().enumerate() {

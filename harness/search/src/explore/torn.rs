@@ -1,10 +1,10 @@
-//! Several survivors of one cut that are torn at once, by number: they can be counted and picked without being listed.
+//! Several persisted writes of one cut that are torn at once, by number: they can be counted and picked without being listed.
 
 use kvsim_simdisk::Sectors;
 
 use super::tears::Tearing;
 
-/// The survivors of one order that can be torn.
+/// The persisted writes of one order that can be torn.
 pub(crate) struct TornTogether<'a> {
     tearings: Vec<(usize, &'a Tearing)>,
     /// In row `from`, column `writes`: in how many ways so many of those from `from` on can be torn.
@@ -12,7 +12,7 @@ pub(crate) struct TornTogether<'a> {
 }
 
 impl<'a> TornTogether<'a> {
-    /// Survivors and their tears, of which at most so many are torn at once.
+    /// Persisted writes and their tears, of which at most so many are torn at once.
     pub(crate) fn new(tearings: Vec<(usize, &'a Tearing)>, most: usize) -> TornTogether<'a> {
         let mut none = vec![0; most + 1];
         none[0] = 1_u64;

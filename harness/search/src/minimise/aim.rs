@@ -1,5 +1,5 @@
-//! A fault placed anew: where a device fails once or lies once, a blank one is asked a few requests, and the same fault befalls each of its operations
-//! in turn. Few requests are enough then, since nothing has to lead up to the operation that it befell by chance.
+//! A fault placed anew: where a device fails once or lies once, a blank one is asked a few requests, and the same fault affects each of its operations
+//! in turn. Few requests are enough then, since nothing has to lead up to the operation that it affected by chance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::reshape::by_one_client;
 use super::site::Site;
 use crate::explore::open::{Extent, FEW_REQUESTS, Reach};
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_workload::PRELOAD_WRITER;
 
 /// Requests that are asked while the fault is moved, at most.
@@ -25,7 +25,7 @@ const QUOTA: u64 = 100_000_000;
 const AFTER_BATCHES_WORK: u64 = 80_000_000_000;
 
 impl Shrinking<'_> {
-    /// The same kind of failure of a blank device that is asked what clients asked last, with what befell one operation befalling another.
+    /// The same kind of failure of a blank device that is asked what clients asked last, with what affected one operation affecting another.
     pub(super) fn aimed(&mut self, case: &Case) -> Option<Case> {
         let all: Vec<&CaseRequest> = case.all_requests().collect();
         let writes: Vec<&CaseRequest> = all
@@ -81,14 +81,14 @@ impl Shrinking<'_> {
 
     fn aimed_at_each(&mut self, asked: &[CaseRequest], shape: &[ScriptedFault]) -> Option<Case> {
         let operations = self.operations(asked);
-        let befallen = operations
+        let affected = operations
             .iter()
-            .filter(|operation| befalls(shape[0].kind, operation.kind))
+            .filter(|operation| affects(shape[0].kind, operation.kind))
             // What is not durable any more after an error is what clients wrote; what reads wrong may be what is read back.
             .filter(|operation| operation.kind == "read" || !operation.is_of_recovery);
-        for operation in befallen {
+        for operation in affected {
             let op = operation.id;
-            // What goes astray may go to anywhere that was written before.
+            // What is misdirected may go to anywhere that was written before.
             let is_astray = matches!(
                 shape[0].kind,
                 FaultKind::MisdirectedRead | FaultKind::MisdirectedWrite
@@ -97,7 +97,7 @@ impl Shrinking<'_> {
                 is_astray
                     && other.id < op
                     && other.offset != operation.offset
-                    && befalls(FaultKind::LostWrite, other.kind)
+                    && affects(FaultKind::LostWrite, other.kind)
             });
             let places: BTreeSet<u64> = places.map(|other| other.offset).collect();
             let as_it_was = std::iter::once(shape[0].at_bytes);
@@ -135,14 +135,14 @@ impl Shrinking<'_> {
         self.seek(&wanted, quest, &[])
     }
 
-    /// What befell each operation that anything befell. One alone may do: the others may have led up to it.
+    /// What affected each operation that anything affected. One alone may do: the others may have led up to it.
     fn shapes(&self, case: &Case) -> Vec<Vec<ScriptedFault>> {
         let mut by_op: BTreeMap<OpId, Vec<ScriptedFault>> = BTreeMap::new();
         for fault in self.scenario.faults.script.iter().chain(&case.faults) {
             by_op.entry(fault.op).or_default().push(fault.clone());
         }
         let mut shapes: Vec<Vec<ScriptedFault>> = Vec::new();
-        // What befell it last is the likeliest.
+        // What affected it last is the likeliest.
         for mut shape in by_op.into_values().rev() {
             // What it dropped comes with the flush that failed.
             shape.sort_by_key(|fault| fault.kind == FaultKind::DirtyDropped);
@@ -180,17 +180,17 @@ impl Shrinking<'_> {
     /// The operations of a run of these requests once the guest is open, and those of reading back after a cut at its end.
     fn operations(&mut self, asked: &[CaseRequest]) -> Vec<Operation> {
         let case = Case {
-            lives: vec![
-                CaseLife {
+            process_runs: vec![
+                CaseRun {
                     requests: asked.to_vec(),
                     crash: Some(CaseCrash {
                         after_event: u64::MAX,
                         kind: CrashKind::Power,
-                        survivors: Vec::new(),
+                        persisted: Vec::new(),
                     }),
-                    ..CaseLife::default()
+                    ..CaseRun::default()
                 },
-                CaseLife::default(),
+                CaseRun::default(),
             ],
             faults: Vec::new(),
         };
@@ -282,8 +282,8 @@ fn on_one_key(requests: &[CaseRequest]) -> Vec<CaseRequest> {
     by_one_client(&asked)
 }
 
-/// Whether such a fault befalls operations of this kind.
-fn befalls(fault: FaultKind, operation: &str) -> bool {
+/// Whether such a fault affects operations of this kind.
+fn affects(fault: FaultKind, operation: &str) -> bool {
     match fault {
         FaultKind::FlushError | FaultKind::FlushLie => operation == "flush",
         FaultKind::ReadError | FaultKind::MisdirectedRead | FaultKind::StaleRead => {

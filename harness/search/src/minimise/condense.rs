@@ -12,7 +12,7 @@ use super::setup::DIVISORS;
 use super::site::Site;
 use crate::explore::open::{Extent, Reach};
 use kvsim_api::value::{self, FULL_BYTES_MIN, Stamp};
-use kvsim_scenario::case::{Case, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseRequest, CaseRun};
 use kvsim_scenario::{OptionText, Scenario};
 use kvsim_workload::PRELOAD_WRITER;
 
@@ -183,9 +183,9 @@ impl Shrinking<'_> {
 /// A case of one process run.
 pub(super) fn one_run(requests: Vec<CaseRequest>) -> Case {
     Case {
-        lives: vec![CaseLife {
+        process_runs: vec![CaseRun {
             requests,
-            ..CaseLife::default()
+            ..CaseRun::default()
         }],
         faults: Vec::new(),
     }

@@ -35,7 +35,7 @@ impl Shrinking<'_> {
         let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let all = best.lives[busy].requests.clone();
+        let all = best.process_runs[busy].requests.clone();
         if all.len() <= SMALL_REQUESTS {
             return best;
         }

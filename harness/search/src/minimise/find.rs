@@ -4,10 +4,10 @@ use kvsim_sim::TraceMode;
 
 use super::site::{Site, busy_of, sites};
 use super::{EXPLORATION_WORK, LONG_EXPLORATION_WORK, Shrinking};
+use crate::explore::cost::work;
 use crate::explore::meaning::Meaning;
-use crate::explore::open::{Extent, FEW_REQUESTS, OpenRun, Plan, Purse, Reach, Setting};
+use crate::explore::open::{Extent, FEW_REQUESTS, OpenRun, Plan, Reach, Setting, WorkBudget};
 use crate::explore::relocate::{Relocated, meanings, relocated};
-use crate::explore::toll::work;
 use kvsim_drive::case::{Stop, drive};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseRequest};
@@ -38,7 +38,7 @@ impl Shrinking<'_> {
             return like.clone();
         }
         let (like, work) = meanings(self.setting(), case);
-        self.pay(work);
+        self.charge(work);
         self.like = Some((case.clone(), like.clone()));
         like
     }
@@ -79,28 +79,32 @@ impl Shrinking<'_> {
         } = quest;
         // What is explored is read back first.
         let mut wanted = wanted.clone();
-        for life in &mut wanted.lives {
-            life.read_after_requests = None;
+        for process_run in &mut wanted.process_runs {
+            process_run.read_after_requests = None;
         }
         let wanted = &wanted;
-        let asked: Vec<&[CaseRequest]> = wanted.lives.iter().map(|it| &it.requests[..]).collect();
+        let asked: Vec<&[CaseRequest]> = wanted
+            .process_runs
+            .iter()
+            .map(|it| &it.requests[..])
+            .collect();
         let key = self.key(&(asked, site, extent, &wanted.faults));
         if self.is_over() || self.barren.get(&key).is_some_and(|spent| *spent >= quota) {
             return None;
         }
         self.spent.explorations += 1;
         self.show();
-        let mut purse = Purse {
+        let mut budget = WorkBudget {
             left: quota.min(self.left),
         };
-        let granted = purse.left;
-        let found = self.explore(wanted, site, like, extent, &mut purse);
-        self.pay(granted - purse.left);
+        let granted = budget.left;
+        let found = self.explore(wanted, site, like, extent, &mut budget);
+        self.charge(granted - budget.left);
         let found = found.filter(|found| self.fails(found));
         tracing::trace!(
             requests = wanted.requests(),
             ?site,
-            work = granted - purse.left,
+            work = granted - budget.left,
             found = found.is_some(),
             "explored"
         );
@@ -116,10 +120,10 @@ impl Shrinking<'_> {
         site: Site,
         like: &[Option<Meaning>],
         extent: Extent,
-        purse: &mut Purse,
+        budget: &mut WorkBudget,
     ) -> Option<Case> {
         let (prefix, spent) = relocated(self.setting(), wanted, site.open, like);
-        purse.pay(spent);
+        budget.charge(spent);
         let before = match prefix {
             Relocated::Cut(mut before) => {
                 // Errors of a recovery are looked for anew.
@@ -129,42 +133,43 @@ impl Shrinking<'_> {
             Relocated::Fails(violation, case) => return self.is_same(&violation).then_some(case),
             Relocated::Lost => return None,
         };
-        let after = wanted.lives.get(site.open + 1);
+        let after = wanted.process_runs.get(site.open + 1);
         let plan = Plan {
             before: &before,
-            requests: &wanted.lives[site.open].requests,
+            requests: &wanted.process_runs[site.open].requests,
             after: after.filter(|_| site.asks_again).map(|it| &it.requests[..]),
             reach: site.reach,
         };
         let open = OpenRun::new(self.setting(), plan, &[])?;
-        purse.pay(open.work);
+        budget.charge(open.work);
         let near = like.get(site.open).and_then(Option::as_ref);
         if let Some(near) = near
             && let Some(crash) = open.cut_like(near)
         {
             let mut case = before.clone();
-            case.lives.extend_from_slice(&wanted.lives[site.open..]);
-            case.lives[site.open].crash = Some(crash);
-            if let Some(case) = self.fails_somewhere(&case, purse) {
+            case.process_runs
+                .extend_from_slice(&wanted.process_runs[site.open..]);
+            case.process_runs[site.open].crash = Some(crash);
+            if let Some(case) = self.fails_somewhere(&case, budget) {
                 return Some(case);
             }
         }
-        open.search(self.class, near, extent, purse)
+        open.search(self.class, near, extent, budget)
     }
 
     /// The case, up to where it fails in the same way.
-    fn fails_somewhere(&self, case: &Case, purse: &mut Purse) -> Option<Case> {
+    fn fails_somewhere(&self, case: &Case, budget: &mut WorkBudget) -> Option<Case> {
         let seed = self.scenario.run.seeds.start;
         let driven = drive(&self.scenario, case, self.program, seed, TraceMode::Off).ok()?;
-        purse.pay(work(&driven.world));
+        budget.charge(work(&driven.world));
         match &driven.end {
             Err(Stop::Violation(violation)) if self.is_same(violation) => {}
             _ => return None,
         }
         let mut case = case.clone();
         // What would have come after it is no part of it.
-        case.lives.truncate(driven.landmarks.len() + 1);
-        if let Some(last) = case.lives.last_mut() {
+        case.process_runs.truncate(driven.landmarks.len() + 1);
+        if let Some(last) = case.process_runs.last_mut() {
             (last.crash, last.close_after_event) = (None, None);
         }
         Some(case)
@@ -175,10 +180,10 @@ impl Shrinking<'_> {
         let like = self.like(best);
         let busy = busy_of(best)?;
         let mut wanted = best.clone();
-        wanted.lives[busy].requests = requests.to_vec();
+        wanted.process_runs[busy].requests = requests.to_vec();
         // With fewer requests more may be open.
         sites(&wanted).into_iter().find_map(|site| {
-            let asked = wanted.lives[site.open].requests.len();
+            let asked = wanted.process_runs[site.open].requests.len();
             self.find(&wanted, site, &like, extent(asked))
         })
     }
@@ -191,12 +196,12 @@ impl Shrinking<'_> {
     ) -> Option<Case> {
         let before = self.scenario.clone();
         change(&mut self.scenario);
-        (self.marks, self.like) = (None, None);
+        (self.landmarks, self.like) = (None, None);
         let found = attempt(self);
         if found.is_none() {
             self.scenario = before;
         }
-        (self.marks, self.like) = (None, None);
+        (self.landmarks, self.like) = (None, None);
         found
     }
 }

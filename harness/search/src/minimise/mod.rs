@@ -2,7 +2,7 @@
 //! What is kept is the *class* of the failure ([`Class`]): what is lost may show as lost, as a hole, as an older value. The final symptom is reported.
 //!
 //! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each process run was cut,
-//! what persisted, which faults befell the device. From there on all failures are alike.
+//! what persisted, which faults affected the device. From there on all failures are alike.
 //!
 //! A request that is left out moves everything behind it: the numbers of device operations, the event of the cut. So a smaller case is not replayed
 //! but explored. A candidate is a fixed prefix of process runs and one *open* process run ([`OpenRun`]). The cuts of the prefix are found again by their
@@ -40,9 +40,9 @@ use kvsim_sim::{Program, TraceMode};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::blame::blame;
+use crate::explore::cost::{event_limit, work};
 use crate::explore::meaning::Meaning;
 use crate::explore::open::FEW_REQUESTS;
-use crate::explore::toll::{patience, work};
 use kvsim_drive::case::{Driven, Landmark, Stop, drive};
 use kvsim_drive::control::Control;
 use kvsim_drive::run::{SeedResult, Tracing, run_seed};
@@ -135,7 +135,7 @@ struct Shrinking<'a> {
     /// What was explored before and came to nothing, and with how much work.
     barren: BTreeMap<u128, u64>,
     /// The landmarks of the case that was asked for last.
-    marks: Option<(Case, Vec<Landmark>)>,
+    landmarks: Option<(Case, Vec<Landmark>)>,
     /// The meanings of the cuts of the case that was asked for last.
     like: Option<(Case, Vec<Option<Meaning>>)>,
 }
@@ -181,13 +181,13 @@ pub fn minimise_watched(
         spent: Spent::default(),
         tried: BTreeMap::new(),
         barren: BTreeMap::new(),
-        marks: None,
+        landmarks: None,
         like: None,
     };
     shrinking.scenario.failure = None;
     let events_max = shrinking.scenario.run.events_max;
     if let Some(driven) = shrinking.drive(&case, TraceMode::Off) {
-        shrinking.scenario.run.events_max = patience(&shrinking.scenario, &driven.world);
+        shrinking.scenario.run.events_max = event_limit(&shrinking.scenario, &driven.world);
     }
     let limits = shrinking.shorten_hangs(&case);
     let best = shrinking.shrink(case);
@@ -259,7 +259,7 @@ impl Shrinking<'_> {
         best = self.in_step("look for a short case", best, Self::short_case);
         loop {
             let before = best.clone();
-            best = self.in_step("leave out process runs", best, Self::fewer_lives);
+            best = self.in_step("leave out process runs", best, Self::fewer_process_runs);
             if best.requests() > FEW_REQUESTS {
                 // A few steps that may take many requests out at once, before many that take out few.
                 best = self.in_step("merge requests", best, Self::reshaped);
@@ -327,7 +327,7 @@ impl Shrinking<'_> {
         self.left == 0 || self.control.stopped().is_some()
     }
 
-    fn pay(&mut self, work: u64) {
+    fn charge(&mut self, work: u64) {
         self.left = self.left.saturating_sub(work);
         self.spent.work += work;
     }
@@ -379,7 +379,7 @@ impl Shrinking<'_> {
     fn drive(&mut self, case: &Case, trace: TraceMode) -> Option<Driven> {
         let seed = self.scenario.run.seeds.start;
         let driven = drive(&self.scenario, case, self.program, seed, trace).ok()?;
-        self.pay(work(&driven.world));
+        self.charge(work(&driven.world));
         Some(driven)
     }
 }
@@ -418,10 +418,13 @@ impl Minimised {
     pub fn size(&self) -> String {
         let case = self.scenario.case.clone().unwrap_or_default();
         let requests = case.requests();
-        let crashes = case.lives.iter().filter_map(|life| life.crash.as_ref());
-        let survivors: usize = crashes.map(|crash| crash.survivors.len()).sum();
+        let crashes = case
+            .process_runs
+            .iter()
+            .filter_map(|process_run| process_run.crash.as_ref());
+        let persisted: usize = crashes.map(|crash| crash.persisted.len()).sum();
         format!(
-            "{requests} requests, {} crashes, {survivors} persisted writes; after {} runs and {} explorations{}",
+            "{requests} requests, {} crashes, {persisted} persisted writes; after {} runs and {} explorations{}",
             case.crashes(),
             self.spent.runs,
             self.spent.explorations,

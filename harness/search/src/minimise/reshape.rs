@@ -20,7 +20,7 @@ impl Shrinking<'_> {
         let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let requests = &best.lives[busy].requests;
+        let requests = &best.process_runs[busy].requests;
         let mut clients = requests.iter().map(|request| request.client);
         let first = clients.next();
         if clients.all(|client| Some(client) == first) {
@@ -39,13 +39,13 @@ impl Shrinking<'_> {
         let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let mut together = best.lives[busy].requests.len();
+        let mut together = best.process_runs[busy].requests.len();
         while together > 1 && !self.is_over() {
             let taken = [Weight::Light, Weight::Heavy].into_iter().any(|weight| {
                 let Some(busy) = busy_of(&best) else {
                     return false;
                 };
-                let requests = &best.lives[busy].requests;
+                let requests = &best.process_runs[busy].requests;
                 let mut asked: Vec<CaseRequest> = Vec::new();
                 for chunk in requests.chunks(together) {
                     asked.extend(in_batches(chunk, weight));
@@ -65,9 +65,9 @@ impl Shrinking<'_> {
         }
         let mut at = 0;
         while let Some(busy) = busy_of(&best)
-            && at + 1 < best.lives[busy].requests.len()
+            && at + 1 < best.process_runs[busy].requests.len()
         {
-            let requests = &best.lives[busy].requests;
+            let requests = &best.process_runs[busy].requests;
             let mut asked = requests.clone();
             let pair = in_batches(&requests[at..at + 2], Weight::Light);
             asked.splice(at..at + 2, pair);
@@ -83,15 +83,15 @@ impl Shrinking<'_> {
         let mut at = 0;
         let until = self.spent.work.saturating_add(MUTATIONS_WORK);
         while let Some(busy) = busy_of(&best)
-            && let Some(request) = best.lives[busy].requests.get(at)
+            && let Some(request) = best.process_runs[busy].requests.get(at)
         {
             if let Request::Batch { mutations, .. } = &request.request {
-                let of = best.lives[busy].requests.len();
+                let of = best.process_runs[busy].requests.len();
                 fewer(mutations.clone(), &mut |rest| {
                     let Some(busy) = busy_of(&best) else {
                         return false;
                     };
-                    let mut asked = best.lives[busy].requests.clone();
+                    let mut asked = best.process_runs[busy].requests.clone();
                     let is_worth_it = !rest.is_empty() && self.spent.work < until;
                     let Some(request) = asked.get_mut(at).filter(|_| is_worth_it) else {
                         return false;
@@ -103,8 +103,9 @@ impl Shrinking<'_> {
                     match self.find_busy(&best, &asked) {
                         // Shorter: the list is another one, and this goes on with the next round.
                         Some(found)
-                            if busy_of(&found)
-                                .is_some_and(|busy| found.lives[busy].requests.len() == of) =>
+                            if busy_of(&found).is_some_and(|busy| {
+                                found.process_runs[busy].requests.len() == of
+                            }) =>
                         {
                             best = found;
                             true
@@ -123,7 +124,7 @@ impl Shrinking<'_> {
         let Some(busy) = busy_of(best) else {
             return false;
         };
-        if asked.len() >= best.lives[busy].requests.len() {
+        if asked.len() >= best.process_runs[busy].requests.len() {
             return false;
         }
         written_anew(&mut asked);

@@ -80,7 +80,7 @@ impl Shrinking<'_> {
             let found = self.with(
                 |scenario| set(scenario, smaller),
                 |this| {
-                    let asked = extent(best.lives[open].requests.len());
+                    let asked = extent(best.process_runs[open].requests.len());
                     let mut here = sites(&best).into_iter();
                     let found = here.find_map(|site| this.find(&best, site, &like, asked));
                     // What fails without a cut in a smaller setup, and did not before, is something else.

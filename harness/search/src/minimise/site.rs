@@ -40,15 +40,15 @@ impl Site {
 
 /// Where a case can be searched for the same failure, the best first. Nothing for a case without any process run.
 pub(super) fn sites(case: &Case) -> Vec<Site> {
-    let Some(last) = case.lives.len().checked_sub(1) else {
+    let Some(last) = case.process_runs.len().checked_sub(1) else {
         return Vec::new();
     };
     let again = |open| Site {
         asks_again: true,
         ..Site::new(open, Reach::Again)
     };
-    let requests = |at: usize| case.lives[at].requests.len();
-    let is_closed = |at: usize| case.lives[at].close_after_event.is_some();
+    let requests = |at: usize| case.process_runs[at].requests.len();
+    let is_closed = |at: usize| case.process_runs[at].close_after_event.is_some();
     let uncut = Site::new(last, Reach::Uncut);
     if last == 0 {
         return vec![uncut];
@@ -96,7 +96,7 @@ pub(super) fn open_of(case: &Case) -> Option<usize> {
 /// recovers.
 pub(super) fn busy_of(case: &Case) -> Option<usize> {
     let open = open_of(case)?;
-    let requests = |at: &usize| case.lives[*at].requests.len();
+    let requests = |at: &usize| case.process_runs[*at].requests.len();
     if requests(&open) > 0 {
         return Some(open);
     }
@@ -107,7 +107,7 @@ pub(super) fn busy_of(case: &Case) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvsim_scenario::case::{CaseCrash, CaseLife};
+    use kvsim_scenario::case::{CaseCrash, CaseRun};
     use kvsim_simdisk::CrashKind;
 
     /// A case of process runs with so many requests, all but the last cut.
@@ -115,18 +115,18 @@ mod tests {
         let mut case = Case::default();
         for count in requests {
             let one = "0 put k 1:64".parse().expect("a request");
-            case.lives.push(CaseLife {
+            case.process_runs.push(CaseRun {
                 requests: vec![one; *count],
                 crash: Some(CaseCrash {
                     after_event: 1,
                     kind: CrashKind::Power,
-                    survivors: Vec::new(),
+                    persisted: Vec::new(),
                 }),
                 close_after_event: None,
                 read_after_requests: None,
             });
         }
-        case.lives.last_mut().expect("one").crash = None;
+        case.process_runs.last_mut().expect("one").crash = None;
         case
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!(first(&[99, 0, 0]), (1, Reach::Recovery, false));
         assert_eq!(first(&[3, 2, 0]), (1, Reach::Recovery, false));
         let mut closed = case(&[3, 0]);
-        closed.lives[0].close_after_event = Some(9);
+        closed.process_runs[0].close_after_event = Some(9);
         assert_eq!(sites(&closed), [Site::new(0, Reach::Uncut)]);
         assert!(sites(&Case::default()).is_empty());
     }

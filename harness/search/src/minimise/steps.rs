@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use kvsim_sim::TraceMode;
 use kvsim_sim::api::{Mutation, Request};
-use kvsim_simdisk::{Sectors, Survivor};
+use kvsim_simdisk::{Persisted, Sectors};
 
 use super::Shrinking;
 use super::find::extent;
 use super::site::{busy_of, sites};
+use crate::explore::cost::work;
 use crate::explore::meaning::Meaning;
 use crate::explore::open::Reach;
-use crate::explore::toll::work;
 use crate::fewer::fewer;
 use kvsim_api::value::{self, FULL_BYTES_MIN, Reading};
 use kvsim_drive::case::{Course, Landmark, drive_on};
@@ -25,8 +25,8 @@ impl Shrinking<'_> {
         let from = best.clone();
         let like = self.like(&from);
         let mut all: Vec<(usize, usize)> = Vec::new();
-        for (life, run) in from.lives.iter().enumerate() {
-            all.extend((0..run.requests.len()).map(|at| (life, at)));
+        for (process_run, run) in from.process_runs.iter().enumerate() {
+            all.extend((0..run.requests.len()).map(|at| (process_run, at)));
         }
         fewer(all, &mut |rest| {
             if rest.len() >= best.requests() {
@@ -34,9 +34,10 @@ impl Shrinking<'_> {
                 return false;
             }
             let mut wanted = from.clone();
-            for (life, run) in wanted.lives.iter_mut().enumerate() {
-                let kept = rest.iter().filter(|(of, _)| *of == life);
-                let requests = kept.map(|(_, at)| from.lives[life].requests[*at].clone());
+            for (process_run, run) in wanted.process_runs.iter_mut().enumerate() {
+                let kept = rest.iter().filter(|(of, _)| *of == process_run);
+                let requests =
+                    kept.map(|(_, at)| from.process_runs[process_run].requests[*at].clone());
                 run.requests = requests.collect();
             }
             self.takes_fewer(&mut best, &wanted, &like)
@@ -46,15 +47,20 @@ impl Shrinking<'_> {
 
     /// Leaves out all requests of a client.
     fn fewer_clients(&mut self, mut best: Case) -> Case {
-        let requests = best.lives.iter().flat_map(|life| &life.requests);
+        let requests = best
+            .process_runs
+            .iter()
+            .flat_map(|process_run| &process_run.requests);
         let clients: BTreeSet<ClientId> = requests.map(|request| request.client).collect();
         if clients.len() < 2 {
             return best;
         }
         for client in clients {
             let mut others = best.clone();
-            for life in &mut others.lives {
-                life.requests.retain(|request| request.client != client);
+            for process_run in &mut others.process_runs {
+                process_run
+                    .requests
+                    .retain(|request| request.client != client);
             }
             if others.requests() < best.requests() {
                 let like = self.like(&best);
@@ -72,7 +78,7 @@ impl Shrinking<'_> {
         like: &[Option<Meaning>],
     ) -> bool {
         for site in sites(wanted) {
-            let asked = wanted.lives[site.open].requests.len();
+            let asked = wanted.process_runs[site.open].requests.len();
             let found = self.find(wanted, site, like, extent(asked));
             if let Some(found) = found
                 && found.requests() <= wanted.requests()
@@ -98,12 +104,12 @@ impl Shrinking<'_> {
             *best = smaller;
             return true;
         }
-        let Some(mut marks) = self.landmarks(best) else {
+        let Some(mut landmarks) = self.landmarks(best) else {
             return false;
         };
         for at in gone.unwrap_or_default().iter().rev() {
-            if *at < marks.len() {
-                marks.remove(*at);
+            if *at < landmarks.len() {
+                landmarks.remove(*at);
             }
         }
         if self.is_over() {
@@ -111,14 +117,14 @@ impl Shrinking<'_> {
         }
         self.spent.runs += 1;
         let course = Course {
-            mends: &[],
-            landmarks: Some(&marks),
+            interventions: &[],
+            landmarks: Some(&landmarks),
         };
         let seed = self.scenario.run.seeds.start;
         let (program, trace) = (self.program, TraceMode::Off);
         let driven = drive_on(&self.scenario, &smaller, program, seed, trace, course);
         let Ok(driven) = driven else { return false };
-        self.pay(work(&driven.world));
+        self.charge(work(&driven.world));
         let fails = driven.case != smaller && self.fails(&driven.case);
         if fails {
             *best = driven.case;
@@ -127,31 +133,39 @@ impl Shrinking<'_> {
     }
 
     fn landmarks(&mut self, case: &Case) -> Option<Vec<Landmark>> {
-        if let Some((of, marks)) = &self.marks
+        if let Some((of, landmarks)) = &self.landmarks
             && of == case
         {
-            return Some(marks.clone());
+            return Some(landmarks.clone());
         }
         let driven = self.drive(case, TraceMode::Off)?;
-        self.marks = Some((case.clone(), driven.landmarks.clone()));
+        self.landmarks = Some((case.clone(), driven.landmarks.clone()));
         Some(driven.landmarks)
     }
 
     /// Leaves out whole process runs, but the last.
-    pub(super) fn fewer_lives(&mut self, mut best: Case) -> Case {
-        let Some(before_last) = best.lives.len().checked_sub(1).filter(|count| *count > 1) else {
+    pub(super) fn fewer_process_runs(&mut self, mut best: Case) -> Case {
+        let Some(before_last) = best
+            .process_runs
+            .len()
+            .checked_sub(1)
+            .filter(|count| *count > 1)
+        else {
             return best;
         };
         let from = best.clone();
         let like = self.like(&from);
         fewer((0..before_last).collect(), &mut |rest| {
             let kept = |at: &usize| *at == before_last || rest.contains(at);
-            let numbers: Vec<usize> = (0..from.lives.len()).filter(kept).collect();
-            if numbers.len() >= best.lives.len() {
+            let numbers: Vec<usize> = (0..from.process_runs.len()).filter(kept).collect();
+            if numbers.len() >= best.process_runs.len() {
                 return false;
             }
             let smaller = Case {
-                lives: numbers.iter().map(|at| from.lives[*at].clone()).collect(),
+                process_runs: numbers
+                    .iter()
+                    .map(|at| from.process_runs[*at].clone())
+                    .collect(),
                 faults: from.faults.clone(),
             };
             let its_like: Vec<_> = numbers
@@ -159,10 +173,10 @@ impl Shrinking<'_> {
                 .map(|at| like.get(*at).cloned().flatten())
                 .collect();
             for site in sites(&smaller) {
-                let asked = smaller.lives[site.open].requests.len();
+                let asked = smaller.process_runs[site.open].requests.len();
                 let found = self.find(&smaller, site, &its_like, extent(asked));
                 if let Some(found) = found
-                    && found.lives.len() <= smaller.lives.len()
+                    && found.process_runs.len() <= smaller.process_runs.len()
                 {
                     best = found;
                     return true;
@@ -209,7 +223,7 @@ impl Shrinking<'_> {
             self.fails(&best)
         });
         if needed != script {
-            (self.marks, self.like) = (None, None);
+            (self.landmarks, self.like) = (None, None);
         }
         self.scenario.faults.script = needed;
         best
@@ -220,22 +234,26 @@ impl Shrinking<'_> {
         let Some(busy) = busy_of(&best) else {
             return best;
         };
-        let mut asked = best.lives[busy].requests.clone();
+        let mut asked = best.process_runs[busy].requests.clone();
         asked.iter_mut().for_each(make_short);
-        if asked != best.lives[busy].requests
+        if asked != best.process_runs[busy].requests
             && let Some(found) = self.find_busy(&best, &asked)
             && found.requests() <= best.requests()
         {
             best = found;
         }
-        let mut life = 0;
-        while life < best.lives.len() {
+        let mut process_run = 0;
+        while process_run < best.process_runs.len() {
             let mut at = 0;
             // What is found anew may have fewer process runs.
-            while let Some(request) = best.lives.get(life).and_then(|it| it.requests.get(at)) {
+            while let Some(request) = best
+                .process_runs
+                .get(process_run)
+                .and_then(|it| it.requests.get(at))
+            {
                 let accepted = smaller(request).into_iter().find_map(|request| {
                     let mut case = best.clone();
-                    case.lives[life].requests[at] = request;
+                    case.process_runs[process_run].requests[at] = request;
                     let before = case.requests();
                     if self.fails(&case) {
                         return Some(case);
@@ -250,25 +268,25 @@ impl Shrinking<'_> {
                     None => at += 1,
                 }
             }
-            life += 1;
+            process_run += 1;
         }
         best
     }
 
     /// Lets less survive, and what survives whole rather than torn.
     pub(super) fn fewer_decisions(&mut self, mut best: Case) -> Case {
-        for life in 0..best.lives.len() {
+        for process_run in 0..best.process_runs.len() {
             let mut at = 0;
-            while let Some(survivor) = survivors(&best, life).get(at).cloned() {
+            while let Some(persisted_write) = persisted(&best, process_run).get(at).cloned() {
                 let mut less = best.clone();
-                survivors_mut(&mut less, life).remove(at);
+                persisted_mut(&mut less, process_run).remove(at);
                 if self.fails(&less) {
                     best = less;
                     continue;
                 }
-                let simpler = simpler(&survivor).into_iter().find_map(|simpler| {
+                let simpler = simpler(&persisted_write).into_iter().find_map(|simpler| {
                     let mut case = best.clone();
-                    survivors_mut(&mut case, life)[at] = simpler;
+                    persisted_mut(&mut case, process_run)[at] = simpler;
                     self.fails(&case).then_some(case)
                 });
                 if let Some(case) = simpler {
@@ -282,18 +300,21 @@ impl Shrinking<'_> {
 
     /// Cuts a case that is shrunk as it stands at an earlier event: half way, then a quarter less, down to one event less.
     pub(super) fn earlier_cuts(&mut self, mut best: Case) -> Case {
-        for life in 0..best.lives.len() {
-            let Some(crash) = &best.lives[life].crash else {
+        for process_run in 0..best.process_runs.len() {
+            let Some(crash) = &best.process_runs[process_run].crash else {
                 continue;
             };
             let mut step = crash.after_event / 2;
             while step > 0 {
                 let mut earlier = best.clone();
-                let moved = earlier.lives[life].crash.as_mut().is_some_and(|crash| {
-                    let room = crash.after_event > step;
-                    crash.after_event = crash.after_event.saturating_sub(step);
-                    room
-                });
+                let moved = earlier.process_runs[process_run]
+                    .crash
+                    .as_mut()
+                    .is_some_and(|crash| {
+                        let room = crash.after_event > step;
+                        crash.after_event = crash.after_event.saturating_sub(step);
+                        room
+                    });
                 if moved && self.fails(&earlier) {
                     best = earlier;
                 } else {
@@ -305,37 +326,37 @@ impl Shrinking<'_> {
     }
 }
 
-fn survivors(case: &Case, life: usize) -> &[Survivor] {
-    case.lives[life]
+fn persisted(case: &Case, process_run: usize) -> &[Persisted] {
+    case.process_runs[process_run]
         .crash
         .as_ref()
-        .map_or(&[], |crash| &crash.survivors)
+        .map_or(&[], |crash| &crash.persisted)
 }
 
-fn survivors_mut(case: &mut Case, life: usize) -> &mut Vec<Survivor> {
-    let crash = case.lives[life].crash.as_mut();
-    &mut crash.expect("it has survivors").survivors
+fn persisted_mut(case: &mut Case, process_run: usize) -> &mut Vec<Persisted> {
+    let crash = case.process_runs[process_run].crash.as_mut();
+    &mut crash.expect("it has persisted writes").persisted
 }
 
-/// Simpler fates of a survivor, the simplest first.
-fn simpler(survivor: &Survivor) -> Vec<Survivor> {
+/// Simpler fates of a persisted write, the simplest first.
+fn simpler(persisted_write: &Persisted) -> Vec<Persisted> {
     let Sectors::Torn {
         kept,
         garbage,
         torn_at,
         unreadable,
-    } = &survivor.sectors
+    } = &persisted_write.sectors
     else {
         return Vec::new();
     };
-    let with = |sectors| Survivor {
-        id: survivor.id,
+    let with = |sectors| Persisted {
+        id: persisted_write.id,
         sectors,
     };
     let mut all = vec![with(Sectors::All)];
     let is_damaged = garbage.is_some() || torn_at.is_some() || unreadable.is_some();
     if is_damaged && !kept.is_empty() {
-        all.push(Survivor::torn(survivor.id, kept.clone()));
+        all.push(Persisted::torn(persisted_write.id, kept.clone()));
     }
     if kept.len() > 1 {
         let first = kept[..1].to_vec();

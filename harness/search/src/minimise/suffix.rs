@@ -14,7 +14,7 @@ use super::find::extent;
 use super::reshape::by_one_client;
 use super::site::{DEEPER_REQUESTS_MAX, Site, sites};
 use crate::explore::open::{Extent, Reach};
-use kvsim_scenario::case::{Case, CaseCrash, CaseLife, CaseRequest};
+use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_simdisk::CrashKind;
 use kvsim_workload::PRELOAD_WRITER;
 
@@ -70,14 +70,17 @@ impl Shrinking<'_> {
     /// The last requests without any crash, where the failure is one of the running guest: that takes one run for each number of them.
     fn last_uncut(&mut self, case: &Case) -> Option<Case> {
         if case
-            .lives
+            .process_runs
             .last()
             .is_none_or(|last| last.requests.is_empty())
         {
             return None;
         }
-        let lives = case.lives.iter();
-        let all: Vec<CaseRequest> = lives.flat_map(|life| &life.requests).cloned().collect();
+        let process_runs = case.process_runs.iter();
+        let all: Vec<CaseRequest> = process_runs
+            .flat_map(|process_run| &process_run.requests)
+            .cloned()
+            .collect();
         let mut count = 1;
         while count < 2 * all.len().min(UNCUT_MAX) && !self.is_over() {
             let first = all.len().saturating_sub(count);
@@ -115,10 +118,12 @@ impl Shrinking<'_> {
 
     /// The last requests of all process runs, asked in one, each number of them searched before the next.
     fn last_requests(&mut self, case: &Case, least: usize, most: usize) -> Option<Case> {
-        let lives = case.lives.iter();
-        let all: Vec<&CaseRequest> = lives.flat_map(|life| &life.requests).collect();
-        let mut runs = case.lives.iter();
-        let is_closed = runs.any(|life| life.close_after_event.is_some());
+        let process_runs = case.process_runs.iter();
+        let all: Vec<&CaseRequest> = process_runs
+            .flat_map(|process_run| &process_run.requests)
+            .collect();
+        let mut runs = case.process_runs.iter();
+        let is_closed = runs.any(|process_run| process_run.close_after_event.is_some());
         let is_uncut = case.crashes() == 0;
         let mut count = least;
         loop {
@@ -155,15 +160,15 @@ impl Shrinking<'_> {
     /// So many of the last requests in each of two process runs, both of them cut anywhere.
     fn worked_on(&mut self, all: &[&CaseRequest], count: usize) -> Option<Case> {
         let first = all.len().checked_sub(2 * count)?;
-        let run = |part: &[&CaseRequest]| CaseLife {
+        let run = |part: &[&CaseRequest]| CaseRun {
             requests: part.iter().copied().cloned().collect(),
-            ..CaseLife::default()
+            ..CaseRun::default()
         };
         let wanted = Case {
-            lives: vec![
+            process_runs: vec![
                 run(&all[first..first + count]),
                 run(&all[first + count..]),
-                CaseLife::default(),
+                CaseRun::default(),
             ],
             faults: Vec::new(),
         };
@@ -185,7 +190,7 @@ impl Shrinking<'_> {
         let used_up = condensed_to(&all, USED_UP_BATCHES, largest, 0);
         for count in LAST_RUNS {
             let Some(first) = case
-                .lives
+                .process_runs
                 .len()
                 .checked_sub(count)
                 .filter(|first| *first > 0)
@@ -193,22 +198,22 @@ impl Shrinking<'_> {
                 break;
             };
             let last = Case {
-                lives: case.lives[first..].to_vec(),
+                process_runs: case.process_runs[first..].to_vec(),
                 faults: Vec::new(),
             };
             let last_like = like.get(first..).unwrap_or_default().to_vec();
             let mut loaded = last.clone();
-            let records = load(&case.lives[..first], largest);
+            let records = load(&case.process_runs[..first], largest);
             let mut requests = records.clone();
-            requests.append(&mut loaded.lives[0].requests);
-            loaded.lives[0].requests = requests;
+            requests.append(&mut loaded.process_runs[0].requests);
+            loaded.process_runs[0].requests = requests;
             // The load by itself, ended by a crash that finds nothing pending.
             let mut apart = last.clone();
-            apart.lives.insert(0, quiet(records.clone()));
+            apart.process_runs.insert(0, quiet(records.clone()));
             let mut used = used_up.clone().unwrap_or_default();
             used.extend(records);
             let mut after_use = last.clone();
-            after_use.lives.insert(0, quiet(used));
+            after_use.process_runs.insert(0, quiet(used));
             let mut apart_like = vec![None];
             apart_like.extend(last_like.iter().cloned());
             for (wanted, like) in [
@@ -218,7 +223,7 @@ impl Shrinking<'_> {
                 (after_use, &apart_like),
             ] {
                 for site in sites(&wanted) {
-                    let asked = wanted.lives[site.open].requests.len();
+                    let asked = wanted.process_runs[site.open].requests.len();
                     if let Some(found) = self.find(&wanted, site, like, extent(asked)) {
                         return Some(found);
                     }
@@ -233,22 +238,25 @@ impl Shrinking<'_> {
 }
 
 /// One process run of these requests that ends when all is quiet.
-fn quiet(requests: Vec<CaseRequest>) -> CaseLife {
-    CaseLife {
+fn quiet(requests: Vec<CaseRequest>) -> CaseRun {
+    CaseRun {
         requests,
         crash: Some(CaseCrash {
             after_event: u64::MAX,
             kind: CrashKind::Power,
-            survivors: Vec::new(),
+            persisted: Vec::new(),
         }),
-        ..CaseLife::default()
+        ..CaseRun::default()
     }
 }
 
 /// Requests that write the last value of each key that these process runs wrote, in batches of so many bytes.
-fn load(lives: &[CaseLife], bytes_max: usize) -> Vec<CaseRequest> {
+fn load(process_runs: &[CaseRun], bytes_max: usize) -> Vec<CaseRequest> {
     let mut values: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
-    for request in lives.iter().flat_map(|life| &life.requests) {
+    for request in process_runs
+        .iter()
+        .flat_map(|process_run| &process_run.requests)
+    {
         match &request.request {
             Request::Put { key, value, .. } => {
                 values.insert(key, Some(value));
@@ -323,11 +331,11 @@ mod tests {
             "0 put d 5:1000",
         ];
         let requests = lines.iter().map(|line| line.parse().expect("a request"));
-        let life = CaseLife {
+        let process_run = CaseRun {
             requests: requests.collect(),
-            ..CaseLife::default()
+            ..CaseRun::default()
         };
-        let loaded = load(&[life], LOAD_BYTES_MAX);
+        let loaded = load(&[process_run], LOAD_BYTES_MAX);
         let sizes: Vec<usize> = loaded
             .iter()
             .map(|request| match &request.request {

@@ -41,11 +41,11 @@ pub(crate) enum Flaw {
     /// The checksum of a record's body is not looked at.
     DamageReported,
     /// Recovery panics when the last record is torn.
-    SaneGuestPanic,
+    GuestPanics,
     /// Recovery reads a torn record over and over until it is whole.
-    SaneGuestHang,
+    GuestHangs,
     /// Recovery makes room for a torn record until there is enough.
-    SaneGuestMemory,
+    GuestOutgrowsMemory,
     /// Every write is refused as invalid.
     RefusesInvalid,
     /// Every write is refused for want of space.
@@ -90,9 +90,9 @@ impl Flaw {
         ("recovery_idempotent", Flaw::RecoveryIdempotent),
         ("work_after_recovery", Flaw::WorkAfterRecovery),
         ("damage_reported", Flaw::DamageReported),
-        ("sane_guest_panic", Flaw::SaneGuestPanic),
-        ("sane_guest_hang", Flaw::SaneGuestHang),
-        ("sane_guest_memory", Flaw::SaneGuestMemory),
+        ("guest_panics", Flaw::GuestPanics),
+        ("guest_hangs", Flaw::GuestHangs),
+        ("guest_outgrows_memory", Flaw::GuestOutgrowsMemory),
         ("refuses_invalid", Flaw::RefusesInvalid),
         ("refuses_no_space", Flaw::RefusesNoSpace),
         ("refuses_read_only", Flaw::RefusesReadOnly),
@@ -128,11 +128,11 @@ impl Flaw {
     /// What a guest out of its mind does with a torn record.
     pub(crate) fn lose_mind(self) {
         match self {
-            Flaw::SaneGuestPanic => panic!("the last record of the log is torn"),
-            Flaw::SaneGuestHang => loop {
+            Flaw::GuestPanics => panic!("the last record of the log is torn"),
+            Flaw::GuestHangs => loop {
                 std::hint::black_box(());
             },
-            Flaw::SaneGuestMemory => {
+            Flaw::GuestOutgrowsMemory => {
                 let mut room = Vec::new();
                 loop {
                     room.push(vec![1_u8; 1 << 20]);

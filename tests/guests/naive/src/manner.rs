@@ -1,4 +1,4 @@
-//! Other correct ways to be an engine, each of which promises less: the option `manner=<name>` switches one on, and kvsim accuses it unless
+//! Other correct ways to be an engine, each of which promises less: the option `manner=<name>` switches one on, and kvsim reports a violation unless
 //! a policy says so. `manner=<name>,<name>` switches on several.
 
 /// A way of working.

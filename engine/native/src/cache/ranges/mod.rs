@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use kvsim_engine::Key;
 
+use crate::cache::borrowed::split;
 use crate::cache::leaf::Leaf;
-use crate::cache::lent::split;
 
 /// A leaf with more rows is cut in two.
 const LEAF_ROWS_MAX: usize = 64;

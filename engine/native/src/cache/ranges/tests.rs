@@ -7,7 +7,7 @@ use kvsim_engine::{Direction, ScanRange};
 use quickcheck::{Arbitrary, Gen, quickcheck};
 
 use super::*;
-use crate::cache::lent::row_of;
+use crate::cache::borrowed::row_of;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Keys with their values, and whether there are more.
@@ -156,13 +156,13 @@ fn check(ranges: &Ranges, model: &Model) {
 }
 
 quickcheck! {
-    /// Goal: where the ordered cache answers, it answers as the engine would. Method: any steps, beside a map; what scans lent
+    /// Goal: where the ordered cache answers, it answers as the engine would. Method: any steps, beside a map; what scans returned
     /// before is looked at again at the end.
     fn scans_are_answered_as_the_engine_would(steps: Vec<Step>) -> bool {
         let (mut ranges, mut model) = (Ranges::default(), Model::new());
         let all = (0_u16..600).map(|n| n.to_be_bytes().to_vec());
         model.extend(all.map(|key| (key, vec![0; 20])));
-        let (mut lent, mut left) = (Vec::new(), Vec::new());
+        let (mut borrowed, mut left) = (Vec::new(), Vec::new());
         for step in steps {
             match step {
                 Step::Put(key, value) => {
@@ -199,12 +199,12 @@ quickcheck! {
                         max_bytes: asked.max_bytes,
                     };
                     let forward = Asked { reverse: false, ..asked.clone() };
-                    lent.push((ranges.scan(&range).expect("it is filled"), expected(&model, &forward)));
+                    borrowed.push((ranges.scan(&range).expect("it is filled"), expected(&model, &forward)));
                 }
             }
             check(&ranges, &model);
         }
-        lent.iter().all(|(found, (entries, more))| {
+        borrowed.iter().all(|(found, (entries, more))| {
             let found_entries = found.iter().map(|entry| (entry.key, entry.value));
             found.more() == *more
                 && found_entries.eq(entries.iter().map(|(key, value)| (&key[..], &value[..])))

@@ -52,7 +52,7 @@ impl Span {
     }
 
     /// A share of some of its rows.
-    fn lend(&self, from: usize, to: usize) -> Piece {
+    fn piece_of(&self, from: usize, to: usize) -> Piece {
         if !self.referenced.load(Ordering::Relaxed) {
             self.referenced.store(true, Ordering::Relaxed);
         }
@@ -70,7 +70,7 @@ impl Ranges {
             Direction::Forward => self.scan_forward(start, range, &mut pieces)?,
             Direction::Reverse => self.scan_reverse(start, range, &mut pieces)?,
         };
-        Some(Entries::lent(pieces, more, range.direction))
+        Some(Entries::borrowed(pieces, more, range.direction))
     }
 
     fn scan_forward(
@@ -94,11 +94,11 @@ impl Ranges {
                 .map_or(span.leaf.len(), |end| span.leaf.before(end));
             for at in from..to {
                 if !allowed.take(span.leaf.entry_bytes(at)) {
-                    pieces.push(span.lend(from, at));
+                    pieces.push(span.piece_of(from, at));
                     return Some(true);
                 }
             }
-            pieces.push(span.lend(from, to));
+            pieces.push(span.piece_of(from, to));
             if span.reaches(end.as_ref()) {
                 return Some(false);
             }
@@ -138,11 +138,11 @@ impl Ranges {
                 .map_or(span.leaf.len(), |end| span.leaf.before(end));
             for at in (from..to).rev() {
                 if !allowed.take(span.leaf.entry_bytes(at)) {
-                    pieces.push(span.lend(at + 1, to));
+                    pieces.push(span.piece_of(at + 1, to));
                     return Some(true);
                 }
             }
-            pieces.push(span.lend(from, to));
+            pieces.push(span.piece_of(from, to));
             if last {
                 return Some(false);
             }

@@ -94,7 +94,7 @@ mod tests {
     use crate::api::options::OpenOptions;
 
     const WAKE_UPS: u64 = 20_000;
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Goal: nobody who waits is left asleep, also if others take what has ended, wake-ups included, before it sleeps. Method: one thread waits
     /// again and again, the other wakes it and takes everything until it has returned; with each driver.
@@ -112,7 +112,7 @@ mod tests {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     while !stopping.load(Ordering::SeqCst) {
-                        driver.wait(Some(2 * PATIENCE));
+                        driver.wait(Some(2 * TIMEOUT));
                         returned.fetch_add(1, Ordering::SeqCst);
                     }
                 });
@@ -123,7 +123,7 @@ mod tests {
                     driver.wake();
                     while returned.load(Ordering::SeqCst) == before && !lost {
                         driver.reap(&mut Vec::new());
-                        lost = began.elapsed() > PATIENCE;
+                        lost = began.elapsed() > TIMEOUT;
                     }
                 }
                 stopping.store(true, Ordering::SeqCst);

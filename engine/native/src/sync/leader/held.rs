@@ -14,9 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
-use super::state::{Errands, Inside, Leader, Shared};
-use crate::lock::{lock_patiently, try_lock};
-use crate::sync::waiter::{Call, Seat};
+use super::state::{Inside, Leader, PostUnlock, Shared};
+use crate::lock::{lock_spinning, try_lock};
+use crate::sync::waiter::{Call, ThreadWaiter};
 
 /// The engine's lock, held.
 pub(crate) struct Held<'a> {
@@ -51,9 +51,9 @@ impl Drop for Held<'_> {
             drop(inside);
             return self.shared.come_by();
         }
-        let errands = self.shared.give_up(&mut inside);
+        let post_unlock = self.shared.give_up(&mut inside);
         drop(inside);
-        self.shared.run(errands);
+        self.shared.run(post_unlock);
     }
 }
 
@@ -90,13 +90,13 @@ impl Shared {
     /// This thread panics while others may rely on it.
     fn fail_stop(&self) {
         let mut inside = self.lock();
-        let errands = self.give_up(&mut inside);
+        let post_unlock = self.give_up(&mut inside);
         drop(inside);
         // A second panic would end the process.
-        let told = catch_unwind(AssertUnwindSafe(|| self.run(errands)));
+        let told = catch_unwind(AssertUnwindSafe(|| self.run(post_unlock)));
         std::mem::forget(told);
         // What others still put down there is of requests that nobody waits for.
-        Seat::change();
+        ThreadWaiter::change();
     }
 
     fn held<'a>(&'a self, inside: MutexGuard<'a, Inside>) -> Held<'a> {
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> Held<'_> {
-        self.held(lock_patiently(&self.inside))
+        self.held(lock_spinning(&self.inside))
     }
 
     /// Takes the lock if nobody holds it.
@@ -117,20 +117,20 @@ impl Shared {
     }
 
     /// The engine has panicked, on this thread: nobody uses it again.
-    fn give_up(&self, inside: &mut Inside) -> Errands {
+    fn give_up(&self, inside: &mut Inside) -> PostUnlock {
         // It is not dropped: whatever is half done in it could panic once more, which would end the process.
         std::mem::forget(inside.engine.take());
         inside.gave_up = true;
-        inside.wish = None;
+        inside.wake_at = None;
         inside.effects.give_up();
         self.close_intake();
         self.rows.forget();
-        inside.seated.clear();
-        let me = Seat::mine();
+        inside.waiters.clear();
+        let me = ThreadWaiter::mine();
         let helper = self.helper.get();
         let leads = match &inside.leader {
             Leader::Nobody => false,
-            Leader::Seat(seat) => Arc::ptr_eq(seat, &me),
+            Leader::Thread(waiter) => Arc::ptr_eq(waiter, &me),
             Leader::Helper => helper.is_some_and(|helper| helper.is_of_this_thread()),
         };
         if leads {
@@ -139,19 +139,19 @@ impl Shared {
         }
         // They are told with the lock still held: a leader finds its reply under it, and could be gone, and wait for something else, when it is told later. Who
         // was made the leader and does not know it yet passes the lead on.
-        for seat in std::mem::take(&mut inside.effects.told) {
+        for waiter in std::mem::take(&mut inside.effects.told) {
             let is_leader =
-                matches!(&inside.leader, Leader::Seat(leader) if Arc::ptr_eq(leader, &seat));
-            seat.tell(if is_leader { Call::Lead } else { Call::Ready });
+                matches!(&inside.leader, Leader::Thread(leader) if Arc::ptr_eq(leader, &waiter));
+            waiter.tell(if is_leader { Call::Lead } else { Call::Ready });
         }
         self.nudge.store(true, Ordering::Release);
         // What is under way in the driver ends, and is nobody's.
-        Errands {
+        PostUnlock {
             wakers: std::mem::take(&mut inside.effects.wakers),
             begin: std::mem::take(&mut inside.effects.queued),
             wake_leader: true,
             call_helper: true,
-            ..Errands::default()
+            ..PostUnlock::default()
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::io::driver::Driver;
 use crate::record::Recorder;
 use crate::sync::effects::{Effects, IoCounts};
 use crate::sync::intake::Intake;
-use crate::sync::waiter::{Seat, Ticket};
+use crate::sync::waiter::{TaskCompletion, ThreadWaiter};
 
 /// The engine, which may move between threads as a whole.
 pub(super) struct Movable(pub(super) Engine);
@@ -33,7 +33,7 @@ unsafe impl Send for Movable {}
 pub(super) enum Leader {
     Nobody,
     /// A thread that has a request under way.
-    Seat(Arc<Seat>),
+    Thread(Arc<ThreadWaiter>),
     /// The database's own thread.
     Helper,
 }
@@ -42,17 +42,17 @@ pub(crate) struct Inside {
     pub(super) engine: Option<Movable>,
     pub(super) effects: Effects,
     /// When the engine wants to be called if nothing else happens.
-    pub(super) wish: Option<Nanos>,
+    pub(super) wake_at: Option<Nanos>,
     pub(super) leader: Leader,
     /// The leader sleeps in the driver, until this time at most.
     pub(super) leader_sleeps: Option<Option<Nanos>>,
     /// Threads that wait for a reply and do not lead; any of them can be made the next leader.
-    pub(super) seated: Vec<Arc<Seat>>,
+    pub(super) waiters: Vec<Arc<ThreadWaiter>>,
     /// When the helper looks again by itself.
     pub(super) alarm: Option<Nanos>,
     pub(super) stopping: bool,
     /// The database's own thread closes, and nobody waits for it.
-    pub(super) farewell: Option<Arc<Ticket>>,
+    pub(super) farewell: Option<Arc<TaskCompletion>>,
     /// The engine has panicked.
     pub(super) gave_up: bool,
     /// What may be accepted before the engine has it.
@@ -70,13 +70,13 @@ impl Inside {
 
 /// What has to be done once the lock is let go.
 #[derive(Default)]
-pub(super) struct Errands {
-    pub(super) told: Vec<Arc<Seat>>,
+pub(super) struct PostUnlock {
+    pub(super) told: Vec<Arc<ThreadWaiter>>,
     pub(super) wakers: Vec<Waker>,
     pub(super) begin: bool,
     pub(super) wake_leader: bool,
     pub(super) call_helper: bool,
-    pub(super) next: Option<Arc<Seat>>,
+    pub(super) next: Option<Arc<ThreadWaiter>>,
 }
 
 /// What threads, tasks and the database's own thread share.
@@ -91,7 +91,7 @@ pub(crate) struct Shared {
     /// Something happened since a leader that does not sleep last looked.
     pub(super) nudge: AtomicBool,
     /// The database's own thread.
-    pub(super) helper: OnceLock<Arc<Seat>>,
+    pub(super) helper: OnceLock<Arc<ThreadWaiter>>,
     pub(super) wake_ups: AtomicU64,
     pub(super) turns: AtomicU64,
 }

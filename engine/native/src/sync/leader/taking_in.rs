@@ -12,20 +12,20 @@ use crate::lock::TURNS;
 use crate::sync::intake::{Outcome, Queue, ROOM};
 use crate::sync::waiter::Call;
 
-/// Writes that the engine takes in one call. Beside each call it goes on with cleaning.
+/// Writes that the engine takes in one call. Beside each call it goes on with garbage collection.
 const WRITES_PER_CALL: usize = 8;
 /// How often somebody who comes by takes in what others accept meanwhile, before the database's own thread does.
 const ROUNDS_MAX: usize = 4;
 
 /// The engine's lock, with nothing accepted meanwhile.
-pub(crate) struct Settled<'a> {
+pub(crate) struct CaughtUp<'a> {
     shared: &'a Shared,
     /// Both are there until it is dropped.
     queue: Option<MutexGuard<'a, Queue>>,
     inside: Option<Held<'a>>,
 }
 
-impl Settled<'_> {
+impl CaughtUp<'_> {
     /// See [`kvsim_engine::Engine::scan_keys`].
     pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
         self.inside.as_ref()?.scan_keys(range, take)
@@ -33,7 +33,7 @@ impl Settled<'_> {
 }
 
 /// What was handed in may have begun something, and the engine may wish to be called: somebody has to mind that.
-impl Drop for Settled<'_> {
+impl Drop for CaughtUp<'_> {
     fn drop(&mut self) {
         self.queue = None;
         let Some(inside) = self.inside.take() else {
@@ -108,10 +108,10 @@ impl Shared {
     }
 
     /// The engine's lock, with all that was accepted handed in and nothing accepted meanwhile.
-    pub(crate) fn lock_settled(&self) -> Settled<'_> {
+    pub(crate) fn lock_caught_up(&self) -> CaughtUp<'_> {
         let mut inside = self.lock();
         let queue = self.take_all_in(&mut inside);
-        Settled {
+        CaughtUp {
             shared: self,
             queue: Some(queue),
             inside: Some(inside),
@@ -147,15 +147,15 @@ impl Shared {
     /// Hands these in, and keeps their memory.
     fn hand_in_accepted(&self, inside: &mut Inside, mut taken: Vec<Accepted>) {
         if let Some(Movable(engine)) = &mut inside.engine {
-            let lent: Vec<Mutation<'_>> = taken.iter().map(|it| it.lend()).collect();
+            let borrowed: Vec<Mutation<'_>> = taken.iter().map(|it| it.borrow()).collect();
             let mut from = 0;
             let ends = (1..=taken.len()).filter(|to| taken[to - 1].ends);
             let writes: Vec<&[Mutation<'_>]> = ends
-                .map(|to| &lent[std::mem::replace(&mut from, to)..to])
+                .map(|to| &borrowed[std::mem::replace(&mut from, to)..to])
                 .collect();
             for some in writes.chunks(WRITES_PER_CALL) {
                 let some = some.iter().copied();
-                inside.wish = engine.keep(self.now(), some, &mut inside.effects);
+                inside.wake_at = engine.keep(self.now(), some, &mut inside.effects);
             }
         }
         taken.clear();

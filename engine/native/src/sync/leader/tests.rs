@@ -1,4 +1,4 @@
-//! What nobody may forget: a wish of the engine, and a leader that has nothing left to lead.
+//! What nobody may forget: a wake-up of the engine, and a leader that has nothing left to lead.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use super::*;
 use crate::sync::intake::Outcome;
 use crate::{Database, Durability, OpenOptions};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Looks again and again, but not for ever.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = instant();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
+        assert!(began.elapsed() < TIMEOUT, "{what}");
         std::thread::sleep(PAUSE);
     }
 }
@@ -33,7 +33,7 @@ fn with_database(engine: &str, body: impl FnOnce(&Database, &Shared)) {
 
 fn is_idle(shared: &Shared) -> bool {
     let inside = shared.lock();
-    let nothing = inside.wish.is_none() && inside.alarm.is_none();
+    let nothing = inside.wake_at.is_none() && inside.alarm.is_none();
     nothing && inside.effects.in_flight == 0 && matches!(inside.leader, Leader::Nobody)
 }
 

@@ -87,7 +87,7 @@ fn several_writes_are_torn_at_once() {
     }
 }
 
-/// Goal: barriers leave closed sets only, and tear nothing that another survivor follows. Method: two writes, a barrier, two writes; counted by hand:
+/// Goal: barriers leave closed sets only, and tear nothing that another persisted write follows. Method: two writes, a barrier, two writes; counted by hand:
 /// four sets of the first two, and all of them with three more; the last two can be torn in two ways each, the first two only where neither of the others is there.
 #[test]
 fn barriers_bound_what_is_listed() {
@@ -119,7 +119,7 @@ fn barriers_bound_what_is_listed() {
     assert_eq!(images(&device, &found).len(), 31);
 }
 
-/// Goal: overlapping survivors are taken in every order. Method: two writes of the same sector: neither, one, the other, and
+/// Goal: overlapping persisted writes are taken in every order. Method: two writes of the same sector: neither, one, the other, and
 /// both in two orders, which leave three different images.
 #[test]
 fn overlapping_writes_are_taken_in_both_orders() {
@@ -129,7 +129,7 @@ fn overlapping_writes_are_taken_in_both_orders() {
     assert_eq!(images(&device, &states).len(), 3);
 }
 
-/// Goal: survivors that do not touch each other do not multiply the orders of those that do, so nothing is left out. Method: two pairs of
+/// Goal: persisted writes that do not touch each other do not multiply the orders of those that do, so nothing is left out. Method: two pairs of
 /// overlapping writes and two others: each pair leaves one of three contents, each other write one of two.
 #[test]
 fn only_what_overlaps_is_put_in_other_orders() {

@@ -1,4 +1,4 @@
-//! One life of a device under the eyes of the oracle: power on, recovery, reading back, work. It can be cut after any event, and
+//! One process run of a device under the eyes of the oracle: power on, recovery, reading back, work. It can be cut after any event, and
 //! whoever watches sees each moment at which a cut would be a case of its own.
 //!
 //! Invariant: the oracle is told of requests in the order in which they reach the guest, and before anything that follows from
@@ -16,7 +16,7 @@ use crate::case::transcript::Transcript;
 use crate::timeline::words;
 use kvsim_oracle::{
     CheckConfig, DeviceTruth, GuestFault, Observation, Opening, Oracle, Property, Recovery,
-    RunFaults, Symptom, Token, Verification, Violation, insane,
+    RunFaults, Symptom, Token, Verification, Violation, misbehaved,
 };
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::CaseRequest;
@@ -27,7 +27,7 @@ const OPENING: RequestId = 0;
 /// Events that are waited for once all is answered: work of the guest's own that goes on behind.
 const IDLE_EVENTS: u64 = 256;
 
-/// Why a life ended early.
+/// Why a process run ended early.
 #[derive(Debug)]
 pub enum Stop {
     /// A property does not hold.
@@ -61,15 +61,15 @@ pub enum Phase {
     Working,
 }
 
-/// A moment of a life.
+/// A moment of a process run.
 pub struct Seen<'a> {
     /// The world between two events.
     pub world: &'a World,
-    /// What is owed.
+    /// What must survive.
     pub oracle: &'a Arc<Oracle>,
     /// What has been read back, if that is under way.
     pub reading: Option<&'a Verification>,
-    /// Events of this life.
+    /// Events of this process run.
     pub events: u64,
     /// Requests that clients have sent in it.
     pub sent: usize,
@@ -77,7 +77,7 @@ pub struct Seen<'a> {
     pub phase: Phase,
 }
 
-/// Whoever looks at a life: called after every event that changes what a cut can leave or what is owed.
+/// Whoever looks at a process run: called after every event that changes what a cut can leave or what must survive.
 pub trait Watch {
     /// A moment at which a cut would be a case of its own.
     fn look(&mut self, seen: &Seen<'_>);
@@ -95,11 +95,11 @@ impl<W: Watch> Watch for Option<W> {
     }
 }
 
-/// One life under way.
-pub struct Incarnation<'a, W> {
+/// One process run under way.
+pub struct ProcessRun<'a, W> {
     /// The world.
     pub world: World,
-    /// What is owed.
+    /// What must survive.
     pub oracle: Arc<Oracle>,
     /// What clients ask.
     pub source: Source,
@@ -116,7 +116,7 @@ pub struct Incarnation<'a, W> {
     crashes: u64,
     /// The world's events when it began.
     began: u64,
-    /// What had befallen the device by then.
+    /// What had affected the device by then.
     started: RunFaults,
     /// Cut after so many events.
     until: u64,
@@ -136,8 +136,8 @@ pub struct Incarnation<'a, W> {
     pub undecided: u64,
 }
 
-impl<'a, W: Watch> Incarnation<'a, W> {
-    /// A life of the device in `world`, which has no guest, after so many crashes: judged as the scenario says, and for as many events as it grants.
+impl<'a, W: Watch> ProcessRun<'a, W> {
+    /// A process run in `world`, which has no guest, after so many crashes: judged as the scenario says, and for as many events as it grants.
     pub fn new(
         world: World,
         oracle: Arc<Oracle>,
@@ -146,7 +146,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         crashes: u64,
         watch: W,
     ) -> Self {
-        Incarnation {
+        ProcessRun {
             began: world.events(),
             started: RunFaults::of(world.device()),
             changes: world.device().changes(),
@@ -200,13 +200,13 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         Some(transcript)
     }
 
-    /// What clients have sent in this life, with the numbers of the requests.
+    /// What clients have sent in this process run, with the numbers of the requests.
     pub fn sent_requests(&mut self) -> Vec<(RequestId, CaseRequest)> {
         let ids = std::mem::take(&mut self.ids);
         ids.into_iter().zip(std::mem::take(&mut self.log)).collect()
     }
 
-    /// Events of this life so far.
+    /// Events of this process run so far.
     pub fn events(&self) -> u64 {
         self.world.events() - self.began
     }
@@ -237,7 +237,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         Ok(())
     }
 
-    /// A life in which clients work before it is read back, up to its cut or its end; then they ask the rest.
+    /// A process run in which clients work before it is read back, up to its cut or its end; then they ask the rest.
     pub fn live_unread(&mut self, rest: &[CaseRequest]) -> Result<(), Stop> {
         match self.work_unread() {
             Err(Stop::Cut) => {
@@ -328,8 +328,12 @@ impl<'a, W: Watch> Incarnation<'a, W> {
 
     /// Judges what was read back, against another recovery of the same device if there was one, and lets it be the base of
     /// what comes.
-    pub fn adopt(&mut self, seen: &Observation, twin: Option<&Observation>) -> Result<(), Stop> {
-        let recovery = self.judge(seen, twin)?;
+    pub fn adopt(
+        &mut self,
+        seen: &Observation,
+        reference: Option<&Observation>,
+    ) -> Result<(), Stop> {
+        let recovery = self.judge(seen, reference)?;
         let (now, truth) = (self.world.now(), self.truth());
         Arc::make_mut(&mut self.oracle).adopt(now, &recovery, seen, &truth);
         self.begin_work();
@@ -352,11 +356,11 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     pub fn judge(
         &mut self,
         seen: &Observation,
-        twin: Option<&Observation>,
+        reference: Option<&Observation>,
     ) -> Result<Recovery, Stop> {
         let truth = self.truth();
-        if let Some(twin) = twin {
-            self.oracle.same_recovery(twin, seen, &truth)?;
+        if let Some(reference) = reference {
+            self.oracle.same_recovery(reference, seen, &truth)?;
         }
         let recovery = self.oracle.judge(seen, &truth)?;
         self.undecided += u64::from(recovery.is_undecided());
@@ -387,7 +391,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
         Ok(())
     }
 
-    /// Closes the guest in good order: nobody asks any more, and all is answered.
+    /// Closes the guest cleanly: nobody asks any more, and all is answered.
     pub fn close(&mut self) -> Result<(), Stop> {
         self.until = u64::MAX;
         self.source = Source::listed(&[]);
@@ -474,7 +478,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     }
 
     /// Lets one event happen. `doing` is what the guest is at, should it fail; a guest that will never do anything again while
-    /// it owes an answer is a violation.
+    /// a request is unanswered is a violation.
     fn step(&mut self, doing: &str) -> Result<Option<Reply>, Stop> {
         self.check_end()?;
         match self.world.step() {
@@ -488,7 +492,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
                 self.arrived();
                 let unanswered = self.unanswered().max(1);
                 let fault = GuestFault::Stalled { unanswered };
-                Err(Stop::Violation(insane(&fault, self.crashes, doing)))
+                Err(Stop::Violation(misbehaved(&fault, self.crashes, doing)))
             }
             Err(error) => Err(guest_error(&error, self.crashes, doing)),
         }
@@ -535,7 +539,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
 /// What a guest's failure means.
 fn guest_error(error: &GuestError, crashes: u64, doing: &str) -> Stop {
     match GuestFault::of(error) {
-        Some(fault) => Stop::Violation(insane(&fault, crashes, doing)),
+        Some(fault) => Stop::Violation(misbehaved(&fault, crashes, doing)),
         None => Stop::Invalid(error.to_string()),
     }
 }

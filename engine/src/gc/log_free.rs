@@ -1,4 +1,4 @@
-//! Release: a log segment in which nothing lives any more is given back between checkpoints, by a record that says so. A checkpoint
+//! Release: a log segment in which nothing is live any more is given back between checkpoints, by a record that says so. A checkpoint
 //! frees such segments too, but writes the whole index to do it.
 //!
 //! Invariants:
@@ -6,15 +6,15 @@
 //! - the record stands in the log behind everything that killed what had lived in the segment: who replays the one has replayed the other,
 //!   and finds nothing that refers to the segment;
 //! - the segment is used again only when its record is proven, i.e. when something durable states a position beyond it. Before that a
-//!   recovery would ignore the moves of cleaning, and need what was moved where it was;
+//!   recovery would ignore the moves of garbage collection, and need what was moved where it was;
 //! - an opening does not use it before a superblock states that position: what proves the record then may be in the device's cache only, and vanish.
 //!   So those segments that are kept back for openings are others (`Segments::free_above`). Where these run short, the superblock is published once more, with
 //!   what is durable by then and nothing else changed, which takes a few blocks where a checkpoint takes the index;
 //! - nor is it used while a checkpoint is being written that began before the record: that one lists the segment as part of the log.
 
-use crate::api::marks::Mark;
+use crate::api::coverage::CoveragePoint;
 use crate::api::port::Level;
-use crate::checkpoint::superblocks::restate;
+use crate::checkpoint::superblocks::republish;
 use crate::core::{Core, Phase};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::gc::state::Leaving;
@@ -24,25 +24,25 @@ use crate::segments::space::logical_start;
 use crate::segments::usage::Use;
 
 /// Bytes of the record.
-const RELEASE_BYTES: usize = record_bytes(8, 4);
+const FREE_SEGMENT_BYTES: usize = record_bytes(8, 4);
 
 impl Core {
     /// Dead segments that can be released, or are on their way.
     pub(crate) fn coming_free(&self) -> u64 {
-        self.maintenance.leaving.len() as u64 + self.releasable().count() as u64
+        self.maintenance.leaving.len() as u64 + self.log_freeable().count() as u64
     }
 
     /// Dead segments before the replay start, which no checkpoint under way will free.
-    fn releasable(&self) -> impl Iterator<Item = (u32, u64)> {
+    fn log_freeable(&self) -> impl Iterator<Item = (u32, u64)> {
         let first = logical_start(self);
         self.segments
             .dead(Use::Log)
-            .filter(move |(_, it)| it.logical != 0 && it.logical < first && !it.condemned)
+            .filter(move |(_, it)| it.logical != 0 && it.logical < first && !it.free_pending)
             .map(|(physical, it)| (physical, it.logical))
     }
 
     /// Frees what has become provably free, and releases more if space is wanted.
-    pub(crate) fn release(&mut self) {
+    pub(crate) fn log_free(&mut self) {
         if self.phase != Phase::Running || self.poisoned.is_some() {
             return;
         }
@@ -50,23 +50,23 @@ impl Core {
             && self.may_be_used_again(leaving)
         {
             self.maintenance.leaving.pop_front();
-            self.segments.release(leaving.physical, leaving.lsn);
-            self.stats.released_segments += 1;
+            self.segments.free_logged(leaving.physical, leaving.lsn);
+            self.stats.log_freed_segments += 1;
             // There is room again to move something to.
-            self.maintenance.clean_futile = false;
+            self.maintenance.gc_futile = false;
             self.activity += 1;
         }
         if self.shortage() == 0 || self.maintenance.looked_at == self.segments.changes {
             return;
         }
-        for (physical, logical) in self.releasable().collect::<Vec<_>>() {
-            if self.log.needs_segment(RELEASE_BYTES) && !self.leaves_free(self.cleaner_floor(), 1) {
-                self.maintenance.release_stuck = !self.maintenance.checkpointing;
+        for (physical, logical) in self.log_freeable().collect::<Vec<_>>() {
+            if self.log.needs_segment(FREE_SEGMENT_BYTES) && !self.leaves_free(self.gc_floor(), 1) {
+                self.maintenance.log_free_stuck = !self.maintenance.checkpointing;
                 return;
             }
-            self.log.make_room(&mut self.segments, RELEASE_BYTES);
+            self.log.make_room(&mut self.segments, FREE_SEGMENT_BYTES);
             let (key, value) = (logical.to_be_bytes(), physical.to_le_bytes());
-            let (lsn, _) = self.log.append(RecordKind::Release, 0, &key, &value);
+            let (lsn, _) = self.log.append(RecordKind::FreeSegment, 0, &key, &value);
             self.segments.get_mut(physical).leaving = true;
             self.maintenance
                 .leaving
@@ -77,24 +77,24 @@ impl Core {
     }
 
     fn may_be_used_again(&self, leaving: Leaving) -> bool {
-        let proven = self.log.proven > leaving.lsn || mutant(Mutant::ReleasedUnproven);
+        let proven = self.log.proven > leaving.lsn || mutant(Mutant::LogFreedUnproven);
         proven && (!self.maintenance.checkpointing || leaving.lsn < self.maintenance.began_at_lsn)
     }
 
     /// Whether an opening would have what it needs if it could use what is released.
-    pub(crate) fn released_would_last(&self) -> bool {
-        self.segments.released_count() > 0 && !self.leaves_free(self.wanted_floor(), 0)
+    pub(crate) fn log_freed_would_last(&self) -> bool {
+        self.segments.log_freed_count() > 0 && !self.leaves_free(self.wanted_floor(), 0)
     }
 
     /// Nothing is published beside it. It frees nothing, so releases go on.
-    pub(crate) fn begin_restating(&mut self) {
+    pub(crate) fn begin_republishing(&mut self) {
         self.maintenance.checkpointing = true;
         self.maintenance.began_at_lsn = u64::MAX;
         self.activity += 1;
     }
 
-    /// Has the records of released segments proven soon, where clients may have to wait for space.
-    pub(crate) fn hurry_release(&mut self) {
+    /// Has the records of segments freed through the log proven soon, where clients may have to wait for space.
+    pub(crate) fn hurry_log_free(&mut self) {
         let Some(last) = self.maintenance.leaving.back().copied() else {
             return;
         };
@@ -108,23 +108,23 @@ impl Core {
         let idle = self.log.open.is_none() && self.log.frames.is_empty();
         if !idle || (self.may_mark() && self.log.mark(&mut self.segments)) {
             self.want_durable(self.log.end() - 1);
-        } else if !self.maintenance.checkpointing && !self.maintenance.release_stuck {
-            self.maintenance.release_stuck = true;
+        } else if !self.maintenance.checkpointing && !self.maintenance.log_free_stuck {
+            self.maintenance.log_free_stuck = true;
             self.activity += 1;
         }
     }
 }
 
 /// Has the superblock state what is durable by now, so that openings can use what the log has released.
-pub(crate) async fn restate_released(handle: Handle) {
-    let result = restate(&handle).await;
+pub(crate) async fn republish_log_freed(handle: Handle) {
+    let result = republish(&handle).await;
     handle.with(|core| {
         core.maintenance.checkpointing = false;
         core.activity += 1;
         match result {
             Ok(()) => {
-                core.stats.restatements += 1;
-                core.mark(Mark::SuperblockRestated);
+                core.stats.republications += 1;
+                core.reached(CoveragePoint::SuperblockRepublished);
             }
             Err(error) => core.log_line(
                 Level::Error,

@@ -18,18 +18,18 @@ const QUIET_TICKS: u64 = 4;
 /// Bytes that may be written within that.
 const QUIET_BYTES: u64 = 1 << 20;
 /// On a machine that is never quiet, for the sake of its user.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Writes out what the file system of `directory` holds back, and waits until machine and device are quiet, or for five seconds. Where the system does not
 /// say how busy it is, there is no wait. Returns whether it became quiet.
-pub fn settle(directory: &Path, source: &Source, stopped: &dyn Fn() -> bool) -> bool {
+pub fn wait_until_quiet(directory: &Path, source: &Source, stopped: &dyn Fn() -> bool) -> bool {
     if stopped() {
         return false;
     }
     write_out(directory);
     let began = now();
     let mut before = (busy_ticks(), source.read());
-    while !stopped() && began.elapsed() < PATIENCE {
+    while !stopped() && began.elapsed() < WAIT_MAX {
         let Some(ticks_before) = before.0 else {
             return true;
         };
@@ -102,7 +102,7 @@ mod tests {
         let source = Source::of(directory.path());
         let before = source.read();
         fs::write(directory.path().join("file"), vec![7; 8 << 20]).expect("it can be written");
-        settle(directory.path(), &source, &|| false);
+        wait_until_quiet(directory.path(), &source, &|| false);
         let written = source.read().since(&before).device_written_bytes;
         assert!(
             written == 0 && before.device_written_bytes == 0 || written >= 8 << 20,
@@ -115,6 +115,6 @@ mod tests {
     fn an_interrupted_wait_ends_at_once() {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
         let source = Source::of(directory);
-        assert!(!settle(directory, &source, &|| true));
+        assert!(!wait_until_quiet(directory, &source, &|| true));
     }
 }

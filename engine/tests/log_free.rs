@@ -14,8 +14,8 @@ const KEYS: u64 = 4000;
 /// Method: overwrite a set of keys many times over on a device that holds it a few times; cut the power after every few writes; every
 /// key has the last value that was acknowledged.
 #[test]
-fn what_was_moved_out_of_a_released_segment_comes_back() {
-    let (mut released, mut checkpoints) = (0, 0);
+fn what_was_moved_out_of_a_freed_segment_comes_back() {
+    let (mut log_freed, mut checkpoints) = (0, 0);
     for through in [false, true] {
         let mut info = device(8 << 20);
         info.write_through = through;
@@ -24,7 +24,7 @@ fn what_was_moved_out_of_a_released_segment_comes_back() {
         world.open().expect("opens");
         let mut last = BTreeMap::new();
         for n in 0..24_000_u64 {
-            // Some keys are cold, so that cleaning has something to move.
+            // Some keys are cold, so that garbage collection has something to move.
             let key = if n % 4 == 0 {
                 n / 4 % KEYS
             } else {
@@ -34,7 +34,7 @@ fn what_was_moved_out_of_a_released_segment_comes_back() {
             assert!(matches!(reply, Reply::Done), "write {n}: {reply:?}");
             last.insert(key, n);
             if n % 3_977 == 3_976 {
-                released += world.engine().stats().released_segments;
+                log_freed += world.engine().stats().log_freed_segments;
                 checkpoints += world.engine().stats().checkpoints;
                 world.kill();
                 world.disk.power_cut();
@@ -48,8 +48,8 @@ fn what_was_moved_out_of_a_released_segment_comes_back() {
         }
     }
     assert!(
-        released > checkpoints && checkpoints > 0,
-        "{released} released, {checkpoints} checkpoints"
+        log_freed > checkpoints && checkpoints > 0,
+        "{log_freed} released, {checkpoints} checkpoints"
     );
 }
 
@@ -57,7 +57,7 @@ fn what_was_moved_out_of_a_released_segment_comes_back() {
 /// a device that holds the keys a few times; the power is cut a few writes after every sync, and checkpoints are rare otherwise; a key has the value that it had then, or a later one.
 #[test]
 fn what_is_stated_without_a_checkpoint_holds() {
-    let mut restatements = 0;
+    let mut republications = 0;
     for through in [false, true] {
         let mut info = device(8 << 20);
         info.write_through = through;
@@ -85,7 +85,7 @@ fn what_is_stated_without_a_checkpoint_holds() {
                 });
             }
             if n % 3_977 == 3_976 {
-                restatements += world.engine().stats().restatements;
+                republications += world.engine().stats().republications;
                 world.kill();
                 world.disk.power_cut();
                 world.open().expect("opens again");
@@ -98,5 +98,5 @@ fn what_is_stated_without_a_checkpoint_holds() {
             }
         }
     }
-    assert!(restatements > 50, "{restatements} restatements");
+    assert!(republications > 50, "{republications} restatements");
 }

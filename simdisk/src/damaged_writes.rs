@@ -19,12 +19,12 @@ struct Write {
 
 /// The last writes, and when those were submitted that came to harm.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Harm {
+pub(crate) struct DamagedWrites {
     writes: VecDeque<Write>,
-    harmed: Vec<Nanos>,
+    damaged: Vec<Nanos>,
 }
 
-impl Harm {
+impl DamagedWrites {
     /// A write is where it should be.
     pub(crate) fn wrote(&mut self, submitted_at: Nanos, offset: u64, len_bytes: u64) {
         if self.writes.len() == WRITES {
@@ -39,7 +39,7 @@ impl Harm {
 
     /// A write that was submitted then is not.
     pub(crate) fn lost(&mut self, submitted_at: Nanos) {
-        self.harmed.push(submitted_at);
+        self.damaged.push(submitted_at);
     }
 
     /// These bytes are no longer what was written there.
@@ -48,10 +48,10 @@ impl Harm {
             write.offset < offset + len_bytes && offset < write.offset + write.len_bytes
         };
         let hit = self.writes.iter().filter(overlaps);
-        self.harmed.extend(hit.map(|write| write.submitted_at));
+        self.damaged.extend(hit.map(|write| write.submitted_at));
     }
 
-    pub(crate) fn harmed(&self) -> &[Nanos] {
-        &self.harmed
+    pub(crate) fn damaged(&self) -> &[Nanos] {
+        &self.damaged
     }
 }

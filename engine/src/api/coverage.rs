@@ -1,27 +1,27 @@
-//! Marks: named points of the engine that a test wants to know were come to. Whoever tests the engine sees which of them were reached,
+//! Coverage points: named points of the engine that a test wants to know were come to. Whoever tests the engine sees which of them were reached,
 //! and, more to the point, which never.
 //!
-//! Invariant: a mark changes nothing. It leaves through the port like a log line, and a port that does not care drops it.
+//! Invariant: a coverage point changes nothing. It leaves through the port like a log line, and a port that does not care drops it.
 
-/// Declares the marks once: variant, name, meaning.
-macro_rules! marks {
-    ($($(#[doc = $meaning:literal])+ $mark:ident = $name:literal,)+) => {
-        /// A named point. The numbers are the places in [`Mark::ALL`].
+/// Declares the coverage points once: variant, name, meaning.
+macro_rules! coverage_points {
+    ($($(#[doc = $meaning:literal])+ $point:ident = $name:literal,)+) => {
+        /// A named point. The numbers are the places in [`CoveragePoint::ALL`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u32)]
-        pub enum Mark {
-            $($(#[doc = $meaning])+ $mark,)+
+        pub enum CoveragePoint {
+            $($(#[doc = $meaning])+ $point,)+
         }
 
-        impl Mark {
+        impl CoveragePoint {
             /// All of them, in the order of their numbers.
-            pub const ALL: &'static [Mark] = &[$(Mark::$mark,)+];
+            pub const ALL: &'static [CoveragePoint] = &[$(CoveragePoint::$point,)+];
 
             /// Its name: the part of the engine, a full stop, and what happened there.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Mark::$mark => $name,)+
+                    $(CoveragePoint::$point => $name,)+
                 }
             }
 
@@ -29,14 +29,14 @@ macro_rules! marks {
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
-                    $(Mark::$mark => concat!($($meaning),+),)+
+                    $(CoveragePoint::$point => concat!($($meaning),+),)+
                 }
             }
         }
     };
 }
 
-marks! {
+coverage_points! {
     /// A blank device was formatted.
     Created = "create.blank",
     /// What an interrupted creation had left was formatted over.
@@ -50,7 +50,7 @@ marks! {
     /// Only the half that was written last has the newest superblock: the other was damaged later.
     SuperblockSecondOnly = "superblock.second_half_only",
     /// The superblock that was chosen is not proven, and was published once more before anything was written.
-    SuperblockSettled = "superblock.settled_again",
+    SuperblockPublishedAgain = "superblock.published_again",
     /// A checkpoint was read.
     CheckpointRead = "recovery.checkpoint_read",
     /// A checkpoint's tree had pages above its leaves.
@@ -64,7 +64,7 @@ marks! {
     /// A torn tail was cut off.
     ReplayTornTail = "replay.torn_tail",
     /// Beyond the end of the chain, a header of the present epoch states what was durable.
-    ReplayStrayEvidence = "replay.stray_evidence",
+    ReplayStrayDurabilityRecord = "replay.stray_durability_record",
     /// Frames that nothing proves held commits.
     ReplayUnproven = "replay.unproven_commits",
     /// Frames that nothing proves held no commit, only moves, and were cut off.
@@ -74,11 +74,11 @@ marks! {
     /// A frame points to an extent that is not there, and was cut off.
     ReplayExtentMissing = "replay.extent_missing",
     /// A segment was given back between checkpoints, by the log.
-    ReplayRelease = "replay.segment_released",
+    ReplaySegmentFreed = "replay.segment_freed",
     /// Unproven values were written anew, and a checkpoint refers to them.
-    Evacuated = "recovery.evacuated",
+    TailRewritten = "recovery.tail_rewritten",
     /// Among them was a large value.
-    EvacuatedExtent = "recovery.evacuated_extent",
+    TailRewrittenExtent = "recovery.tail_rewritten_extent",
     /// A new epoch was made durable over a tail that is proven.
     EpochMade = "recovery.epoch_made",
     /// A read failed and was tried again.
@@ -94,24 +94,27 @@ marks! {
     /// A checkpoint was published while clients were at work.
     CheckpointPublished = "checkpoint.published",
     /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
-    SuperblockRestated = "superblock.restated",
+    SuperblockRepublished = "superblock.republished",
     /// A sector failed all reads in an opening, on a device that otherwise reads.
     SectorUnreadable = "read.sector_unreadable",
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Mark;
+    use super::CoveragePoint;
 
-    /// Goal: a mark's number finds its name, and no two share one. Method: all of them.
+    /// Goal: a coverage point's number finds its name, and no two share one. Method: all of them.
     #[test]
     fn numbers_and_names_are_unique() {
-        for (number, mark) in (0..).zip(Mark::ALL) {
-            assert_eq!(*mark as u32, number);
+        for (number, point) in (0..).zip(CoveragePoint::ALL) {
+            assert_eq!(*point as u32, number);
         }
-        let mut names: Vec<&str> = Mark::ALL.iter().map(|mark| mark.name()).collect();
+        let mut names: Vec<&str> = CoveragePoint::ALL
+            .iter()
+            .map(|point| point.name())
+            .collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), Mark::ALL.len());
+        assert_eq!(names.len(), CoveragePoint::ALL.len());
     }
 }

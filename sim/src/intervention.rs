@@ -1,14 +1,14 @@
 //! What a host may do for a guest that does too little: make a write durable, or all that is in the cache, at a named place; count an answer
 //! only later; put back what a write overwrites.
 //!
-//! That is how it is found out what is missing in a guest. A mend takes no time and tells nobody, so the course of events, the numbers of
+//! That is how it is found out what is missing in a guest. An intervention takes no time and tells nobody, so the course of events, the numbers of
 //! operations and requests, and what the guest sees stay the same; what changes is what a cut can leave.
 
 use kvsim_simdisk::{Device, OpId};
 
 use crate::api::RequestId;
 
-/// A moment of an incarnation.
+/// A moment of a process run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// Right before the device is given this operation.
@@ -41,24 +41,24 @@ pub enum Effort {
 
 /// Something done for the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mend {
-    /// In which incarnation, from 1.
-    pub incarnation: u64,
+pub struct Intervention {
+    /// In which process run, from 1.
+    pub process_run: u64,
     /// When.
     pub place: Place,
     /// What.
     pub effort: Effort,
 }
 
-impl Mend {
+impl Intervention {
     pub(crate) fn apply(&self, device: &mut Device) {
         match (self.effort, self.place) {
             (Effort::WriteThrough, Place::Submitted(op)) => device.harden(op),
             (Effort::Aside, Place::Submitted(op)) => device.set_aside(op, false),
             (Effort::Erased, Place::Submitted(op)) => device.set_aside(op, true),
             (Effort::WriteThrough | Effort::Aside | Effort::Erased | Effort::Later(_), _) => {}
-            (Effort::Flush, _) => device.settle_now(false),
-            (Effort::Barrier, _) => device.settle_now(true),
+            (Effort::Flush, _) => device.make_durable_now(false),
+            (Effort::Barrier, _) => device.make_durable_now(true),
         }
     }
 }

@@ -26,7 +26,10 @@ impl Replay<'_> {
     /// It reads anew what replay has read already: a device that once answered with something else must not decide alone where
     /// the log ends. If now the chain does go on, the device contradicts itself, and that is damage. What was seen beyond the end
     /// when the end was found counts as well, whatever the device answers now.
-    pub(crate) async fn evidence_beyond(&mut self, lsn: u64) -> Result<Option<u64>, Error> {
+    pub(crate) async fn durability_record_beyond(
+        &mut self,
+        lsn: u64,
+    ) -> Result<Option<u64>, Error> {
         let mut highest = self.stated_in(&self.segment);
         let mut logical = self.geometry.logical(lsn);
         let mut within = self.geometry.within(lsn);
@@ -90,9 +93,9 @@ impl Replay<'_> {
     async fn stated_in_free(&self, missing: u32) -> Result<Option<u64>, Error> {
         let (geometry, handle) = (&self.geometry, self.handle);
         let (count, mut looked_at): (u32, BTreeSet<u32>) = handle.with(|core| {
-            let released = core.segments.released().take(FREE_SEGMENTS);
+            let log_freed = core.segments.log_freed().take(FREE_SEGMENTS);
             let lowest = |from| core.segments.free_from(from).take(FREE_SEGMENTS);
-            let all = released.chain(lowest(0)).chain(lowest(missing + 1));
+            let all = log_freed.chain(lowest(0)).chain(lowest(missing + 1));
             (core.segments.count(), all.collect())
         });
         let first_block =
@@ -147,7 +150,7 @@ impl Replay<'_> {
     }
 
     /// The highest durable position that any header of the current epoch states in these bytes of a segment, wherever it was meant
-    /// to be: a write that went astray is no part of the log, but what it says was so.
+    /// to be: A misdirected write is no part of the log, but what it says was so.
     fn stated_in(&self, segment: &Loaded) -> Option<u64> {
         let sectors = (0..segment.len()).step_by(to_usize(self.geometry.sector_bytes));
         let headers =

@@ -1,4 +1,4 @@
-//! Marks: what a guest names is what it may reach; a guest without any is a guest.
+//! Coverage points: what a guest names is what it may reach; a guest without any is a guest.
 
 use kvsim_sim::{GuestError, Program, WasmProgram};
 
@@ -15,8 +15,8 @@ fn at(start: u64, len: u64) -> u64 {
     start << 32 | len
 }
 
-/// A guest that opens like this and has two marks.
-fn marking(body: &str) -> Vec<u8> {
+/// A guest that opens like this and has two coverage points.
+fn covering(body: &str) -> Vec<u8> {
     let (_, usual) = EXPORTS
         .iter()
         .find(|(name, _)| *name == "kv_open")
@@ -26,39 +26,40 @@ fn marking(body: &str) -> Vec<u8> {
     module(&[("kv_open", &open), ("kv_marks", &names)])
 }
 
-/// Goal: the host knows all marks before anything runs, and which of them each call reached. Method: one reached twice, one never.
+/// Goal: the host knows all coverage points before anything runs, and which of them each call reached. Method: one reached twice, one never.
 #[test]
-fn marks_are_named_and_reached() {
-    let bytes = marking("(call $mark (i32.const 1)) (call $mark (i32.const 1))");
+fn coverage_points_are_named_and_reached() {
+    let bytes = covering("(call $mark (i32.const 1)) (call $mark (i32.const 1))");
     let program = WasmProgram::from_bytes("test", &bytes).expect("a guest");
-    assert_eq!(program.marks(), ["a.one", "b.two"]);
+    assert_eq!(program.coverage_points(), ["a.one", "b.two"]);
     let mut guest = start(&bytes).expect("it starts");
     assert_eq!(guest.reached(), [0; 0]);
     open(&mut *guest).expect("it does nothing wrong");
     assert_eq!(guest.reached(), [1, 1]);
 }
 
-/// Goal: a guest that knows nothing of marks is one like any other. Method: neither the import nor the export.
+/// Goal: a guest that knows nothing of coverage points is one like any other. Method: neither the import nor the export.
 #[test]
-fn a_guest_needs_no_marks() {
+fn a_guest_needs_no_coverage_points() {
     let bytes = module(&[("mark", "")]);
     let program = WasmProgram::from_bytes("test", &bytes).expect("a guest");
-    assert!(program.marks().is_empty());
+    assert!(program.coverage_points().is_empty());
 }
 
-/// Goal: a mark that was not named is a breach of the ABI. Method: one beyond the last, a wild number, and any of a guest that
+/// Goal: a coverage point that was not named is a breach of the ABI. Method: one beyond the last, a wild number, and any of a guest that
 /// names none.
 #[test]
-fn a_mark_that_there_is_not_is_a_breach() {
+fn a_coverage_point_that_there_is_not_is_a_breach() {
     for number in [2, -1] {
-        let bytes = marking(&format!("(call $mark (i32.const {number}))"));
-        let error = open(&mut *start(&bytes).expect("it starts")).expect_err("no such mark");
-        breaks_the_abi(&error, &["mark: there is no mark", "names 2"]);
+        let bytes = covering(&format!("(call $mark (i32.const {number}))"));
+        let error =
+            open(&mut *start(&bytes).expect("it starts")).expect_err("no such coverage point");
+        breaks_the_abi(&error, &["mark: there is no coverage point", "names 2"]);
     }
     let (_, usual) = EXPORTS[3];
     let body = usual.replace(" i64.const -1", " (call $mark (i32.const 0)) i64.const -1");
     let bytes = module(&[("kv_open", &body)]);
-    let error = open(&mut *start(&bytes).expect("it starts")).expect_err("no marks");
+    let error = open(&mut *start(&bytes).expect("it starts")).expect_err("no coverage points");
     breaks_the_abi(&error, &["names 0"]);
 }
 
@@ -74,8 +75,12 @@ fn a_list_that_is_none_is_refused() {
             "are outside",
         ),
         ("\\ff\\fe", at(2048, 2), "not UTF-8"),
-        ("a\\n\\nb", at(2048, 4), "is no name of a mark"),
-        ("a\\nb\\na\\n", at(2048, 6), "the mark a is there twice"),
+        ("a\\n\\nb", at(2048, 4), "is no name of a coverage point"),
+        (
+            "a\\nb\\na\\n",
+            at(2048, 6),
+            "the coverage point a is there twice",
+        ),
     ] {
         let error = refusal(&module(&[("kv_marks", &named(names, place))]));
         breaks_the_abi(&error, &["kv_marks: ", why]);

@@ -4,12 +4,12 @@
 //! and a later flush does not write it either; and what a failed write leaves no device vouches for, whatever cache it has. So
 //! of the unproven frames
 //! - those that point to extents count only if the extents are there; the chain is cut at the first that does not;
-//! - commits are applied, and the frames handed on to `evacuate.rs`, which writes their values anew;
-//! - moves are ignored: what cleaning moves stays where it was until a checkpoint has stated the move as durable;
+//! - commits are applied, and the frames handed on to `rewrite_tail.rs`, which writes their values anew;
+//! - moves are ignored: what garbage collection moves stays where it was until a checkpoint has stated the move as durable;
 //! - frames without any commit are cut off, for nothing in them is missed.
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::core::Core;
 use crate::format::checksum::Kind;
 use crate::format::damage::{Corruption, Mismatch, unreadable_at};
@@ -26,7 +26,7 @@ use crate::segments::extent::claim_extents;
 impl Replay<'_> {
     /// The chain has ended: the frames that count and are not proven, if any of them holds a commit, and whether something
     /// was cut off that might have been one.
-    pub(crate) async fn settle(&mut self) -> Result<(Vec<Held>, bool), Error> {
+    pub(crate) async fn resolve_tail(&mut self) -> Result<(Vec<Held>, bool), Error> {
         let trusted = mutant(Mutant::UnprovenTailTrusted);
         while let Some(held) = self.held.pop_front_if(|held| held.end <= self.durable) {
             self.apply(&held, true)?;
@@ -43,14 +43,15 @@ impl Replay<'_> {
                 unproven.truncate(at);
                 cut = true;
                 self.handle
-                    .with(|core| core.mark(Mark::ReplayExtentMissing));
+                    .with(|core| core.reached(CoveragePoint::ReplayExtentMissing));
                 break;
             }
         }
         if !trusted && unproven.iter().all(|held| held.commits == 0) {
             if let Some(first) = unproven.first() {
                 self.tail = first.tail;
-                self.handle.with(|core| core.mark(Mark::ReplayMovesCut));
+                self.handle
+                    .with(|core| core.reached(CoveragePoint::ReplayMovesCut));
             }
             return Ok((Vec::new(), cut));
         }
@@ -61,7 +62,8 @@ impl Replay<'_> {
             unproven.clear();
         }
         if !unproven.is_empty() {
-            self.handle.with(|core| core.mark(Mark::ReplayUnproven));
+            self.handle
+                .with(|core| core.reached(CoveragePoint::ReplayUnproven));
         }
         Ok((unproven, cut))
     }
@@ -138,15 +140,15 @@ impl Replay<'_> {
             }
         }
         self.handle
-            .with(|core| core.mark(Mark::ReplayExtentChecked));
+            .with(|core| core.reached(CoveragePoint::ReplayExtentChecked));
         Ok(None)
     }
 }
 
 /// Nothing before this record's position refers to the segment any more, which lies before the first that replay reads.
-fn release(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), Mismatch> {
+fn free_logged(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), Mismatch> {
     let odd = |found: usize| Mismatch {
-        what: "length of a released segment's numbers",
+        what: "length of a segment freed through the log's numbers",
         expected: 12,
         found: found as u64,
     };
@@ -163,16 +165,16 @@ fn release(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), Misma
     }
     // The checkpoint may have known that it is none, or be so new that it uses the segment for something else.
     if core.segments.log.get(&logical) == Some(&physical) {
-        core.segments.release(physical, record.lsn);
+        core.segments.free_logged(physical, record.lsn);
     }
-    core.mark(Mark::ReplayRelease);
+    core.reached(CoveragePoint::ReplaySegmentFreed);
     Ok(())
 }
 
 /// Applies one record in log order. `first` is the number of the segment in which replay began.
 fn apply_record(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), Mismatch> {
-    if record.kind == RecordKind::Release {
-        return release(core, record, first);
+    if record.kind == RecordKind::FreeSegment {
+        return free_logged(core, record, first);
     }
     let in_log = || Place::Log {
         lsn: record.lsn,
@@ -191,7 +193,7 @@ fn apply_record(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), 
             claim_extents(core, &pointer)?;
             Place::Extent(Box::new(pointer))
         }
-        RecordKind::Release => unreachable!("it is no version"),
+        RecordKind::FreeSegment => unreachable!("it is no version"),
     };
     if record.kind.is_commit() || mutant(Mutant::MoveOverwritesNewer) {
         core.index.set(record.key, Version { sequence, place });

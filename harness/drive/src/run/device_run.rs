@@ -13,21 +13,21 @@ use kvsim_simdisk::{CrashKind, Nanos};
 use super::result::{Halt, Tracing};
 use crate::tally::Tally;
 use crate::timeline::words;
-use kvsim_oracle::{DeviceTruth, Ending, GuestFault, Oracle, RunFaults, insane};
+use kvsim_oracle::{DeviceTruth, Ending, GuestFault, Oracle, RunFaults, misbehaved};
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::{CaseCrash, CaseLife, CaseRequest};
+use kvsim_scenario::case::{CaseCrash, CaseRequest, CaseRun};
 use kvsim_scenario::setup;
 use kvsim_workload::{ClientId, PRELOAD_WRITER, Workload};
 
 /// What the world around one device is doing.
-pub(super) struct Life {
+pub(super) struct DeviceRun {
     pub(super) world: World,
     pub(super) oracle: Oracle,
     pub(super) workload: Workload,
     /// Requests on their way, which the guest has not seen yet: when they arrive, and who sent them.
     coming: BTreeSet<(Nanos, RequestId)>,
     sent: BTreeMap<RequestId, (ClientId, Request)>,
-    /// What had befallen the device when the guest was started.
+    /// What had affected the device when the guest was started.
     started: RunFaults,
     /// Crashes of this device.
     pub(super) crashes: u64,
@@ -38,7 +38,7 @@ pub(super) struct Life {
 /// What was done to a device so far.
 #[derive(Default)]
 pub(super) struct Steps {
-    pub(super) lives: Vec<CaseLife>,
+    pub(super) process_runs: Vec<CaseRun>,
     /// World events when the last of them began.
     began: u64,
 }
@@ -51,7 +51,7 @@ pub(super) enum Progress {
     Event,
 }
 
-impl Life {
+impl DeviceRun {
     /// A new device, switched on for the first time.
     pub(super) fn new(
         scenario: &Scenario,
@@ -59,7 +59,7 @@ impl Life {
         seed: u64,
         tracing: Tracing,
         keeps_steps: bool,
-    ) -> Result<Life, Halt> {
+    ) -> Result<DeviceRun, Halt> {
         let trace = match tracing {
             Tracing::HashOnly => TraceMode::Hash,
             Tracing::Keep | Tracing::Record => TraceMode::Full,
@@ -72,7 +72,7 @@ impl Life {
         let workload = Workload::new(&scenario.workload, seed)
             .map_err(|error| Halt::Invalid(error.to_string()))?
             .knowing(config.limits.known());
-        Ok(Life {
+        Ok(DeviceRun {
             world,
             oracle: Oracle::new(config),
             workload,
@@ -98,7 +98,7 @@ impl Life {
         self.started = RunFaults::of(self.world.device());
         if let Some(steps) = &mut self.steps {
             steps.began = self.world.events();
-            steps.lives.push(CaseLife::default());
+            steps.process_runs.push(CaseRun::default());
         }
         self.world.open().map_err(|error| match error {
             WorldError::Guest(error) => guest_error(&error, crashes, "being started"),
@@ -126,13 +126,13 @@ impl Life {
     fn keep(&mut self, at: Nanos, client: ClientId, request: &Request) {
         let events = self.world.events();
         let Some(steps) = &mut self.steps else { return };
-        let Some(life) = steps.lives.last_mut() else {
+        let Some(device_run) = steps.process_runs.last_mut() else {
             return;
         };
         if (client, request) == (PRELOAD_WRITER, &Request::Close) {
-            life.close_after_event = Some(events - steps.began);
+            device_run.close_after_event = Some(events - steps.began);
         } else {
-            life.requests.push(CaseRequest {
+            device_run.requests.push(CaseRequest {
                 client,
                 think_ns: at.saturating_sub(self.world.now()),
                 request: request.clone(),
@@ -142,8 +142,12 @@ impl Life {
 
     /// Notes that what was sent in this process run so far came before its recovery was read back.
     pub(super) fn note_read(&mut self) {
-        if let Some(life) = self.steps.as_mut().and_then(|steps| steps.lives.last_mut()) {
-            life.read_after_requests = Some(life.requests.len() as u64);
+        if let Some(device_run) = self
+            .steps
+            .as_mut()
+            .and_then(|steps| steps.process_runs.last_mut())
+        {
+            device_run.read_after_requests = Some(device_run.requests.len() as u64);
         }
     }
 
@@ -168,7 +172,7 @@ impl Life {
     }
 
     /// Lets one event happen. `doing` is what the guest is at, should it fail; a guest that will never do anything again while
-    /// it owes an answer is a violation.
+    /// a request is unanswered is a violation.
     pub(super) fn step(&mut self, doing: &str) -> Result<Progress, Halt> {
         match self.world.step() {
             Ok(Step::Reply(reply)) => {
@@ -180,7 +184,7 @@ impl Life {
             Ok(Step::Quiet) => {
                 self.arrived();
                 let unanswered = self.unanswered().max(1);
-                Err(Halt::Violation(insane(
+                Err(Halt::Violation(misbehaved(
                     &GuestFault::Stalled { unanswered },
                     self.crashes,
                     doing,
@@ -210,7 +214,7 @@ impl Life {
         }
     }
 
-    /// Ends the incarnation; requests that have not arrived never will.
+    /// Ends the process run; requests that have not arrived never will.
     pub(super) fn crash(&mut self, kind: CrashKind, ending: Ending, tally: &mut Tally) {
         self.arrived();
         self.coming.clear();
@@ -223,12 +227,12 @@ impl Life {
         };
         let report = self.world.crash(kind);
         if let Some(steps) = &mut self.steps
-            && let Some(life) = steps.lives.last_mut()
+            && let Some(device_run) = steps.process_runs.last_mut()
         {
-            life.crash = Some(CaseCrash {
+            device_run.crash = Some(CaseCrash {
                 after_event: events - steps.began,
                 kind,
-                survivors: report.state.survivors,
+                persisted: report.state.persisted,
             });
         }
         if ending != Ending::Close {
@@ -248,7 +252,7 @@ impl Life {
 /// What a guest's failure means for the run.
 pub(super) fn guest_error(error: &GuestError, crashes: u64, doing: &str) -> Halt {
     match GuestFault::of(error) {
-        Some(fault) => Halt::Violation(insane(&fault, crashes, doing)),
+        Some(fault) => Halt::Violation(misbehaved(&fault, crashes, doing)),
         None => Halt::Invalid(error.to_string()),
     }
 }

@@ -1,4 +1,4 @@
-//! Evacuation: what recovery does when the log goes beyond what is proven.
+//! Rewrite of the tail: what recovery does when the log goes beyond what is proven.
 //!
 //! After a failed flush a device may have dropped what it covered, while its cache shows it as if it were there; another flush
 //! then succeeds and writes nothing. A recovery in the same cache would read such frames, take them for the log's end, and see
@@ -16,8 +16,8 @@
 //! - of the new epoch nothing exists before its superblock does;
 //! - the segment that the chain would have entered next is not used: a replay of the old superblock looks there.
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::marks::Mark;
 use crate::api::port::DiskOp;
 use crate::checkpoint::tree::PageSink;
 use crate::checkpoint::write;
@@ -33,11 +33,11 @@ use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::replay::Recovered;
 use crate::runtime::handle::{Handle, Io};
-use crate::segments::unproven::Burden;
+use crate::segments::unproven::RecoveryReserve;
 use crate::segments::usage::Use;
 
 /// Writes the unproven values anew and publishes the checkpoint of the new epoch, in which the log goes on.
-pub(crate) async fn evacuate(
+pub(crate) async fn rewrite_tail(
     handle: &Handle,
     superblock: &Superblock,
     recovered: &Recovered,
@@ -55,7 +55,7 @@ pub(crate) async fn evacuate(
                 RecordKind::Delete
                 | RecordKind::MoveValue
                 | RecordKind::MoveExtent
-                | RecordKind::Release => {}
+                | RecordKind::FreeSegment => {}
             }
         }
     }
@@ -78,8 +78,8 @@ pub(crate) async fn evacuate(
     }
     handle.with(|core| {
         core.segments.free(recovered.tail.next);
-        core.stats.evacuated = true;
-        core.mark(Mark::Evacuated);
+        core.stats.tail_rewritten = true;
+        core.reached(CoveragePoint::TailRewritten);
     });
     Ok(())
 }
@@ -111,44 +111,44 @@ fn begin(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Res
 impl Core {
     /// Whether there is room for a checkpoint, and for what has to be written anew.
     pub(crate) fn has_room_for(&self, recovered: &Recovered) -> Result<bool, Error> {
-        let mut burden = Burden::default();
+        let mut reserve = RecoveryReserve::default();
         for held in &recovered.unproven {
             let offset = self.geometry.segment_offset(held.physical);
             for record in held.records() {
                 let record = record.map_err(|mismatch| mismatch.at(offset))?;
-                burden = burden.plus(self.burden_of(&record).map_err(|it| it.at(offset))?);
+                reserve = reserve.plus(self.reserve_of(&record).map_err(|it| it.at(offset))?);
             }
         }
         let checkpoint = self.checkpoint_segments(self.index.pages_bytes());
-        let evacuation = match recovered.unproven.is_empty() {
+        let tail_rewrite = match recovered.unproven.is_empty() {
             true => 0,
-            false => self.evacuation_segments(burden),
+            false => self.tail_rewrite_segments(reserve),
         };
         // The log takes one more in either case, the one that it would have entered next.
-        Ok(checkpoint + evacuation < self.segments.allocatable_count())
+        Ok(checkpoint + tail_rewrite < self.segments.allocatable_count())
     }
 
-    fn burden_of(&self, record: &Record<'_>) -> Result<Burden, Mismatch> {
-        let mut burden = Burden::default();
+    fn reserve_of(&self, record: &Record<'_>) -> Result<RecoveryReserve, Mismatch> {
+        let mut reserve = RecoveryReserve::default();
         if record.kind == RecordKind::Put && self.is_alive(record)? {
-            burden.log_bytes = record_bytes(record.key.len(), record.value.len()) as u64;
+            reserve.log_bytes = record_bytes(record.key.len(), record.value.len()) as u64;
         }
         if record.kind == RecordKind::PutExtent
             && let Some(version) = self.index.newest(record.key)
             && version.sequence == record.sequence
         {
-            burden.extent_bytes = self.weight(record.key, version).0;
+            reserve.extent_bytes = self.weight(record.key, version).0;
         }
-        Ok(burden)
+        Ok(reserve)
     }
 }
 
-/// Writes the value of a record anew if it still lives.
+/// Writes the value of a record anew if it is still live.
 fn rewrite_record(core: &mut Core, record: &Record<'_>, offset: u64) -> Result<(), Error> {
-    let lives = core
+    let is_live = core
         .is_alive(record)
         .map_err(|mismatch| mismatch.at(offset))?;
-    if !lives {
+    if !is_live {
         return Ok(());
     }
     let bytes = record_bytes(record.key.len(), record.value.len());
@@ -156,11 +156,11 @@ fn rewrite_record(core: &mut Core, record: &Record<'_>, offset: u64) -> Result<(
         return Err(no_space());
     }
     core.move_record(record);
-    core.stats.evacuated_bytes += bytes as u64;
+    core.stats.tail_rewrite_bytes += bytes as u64;
     Ok(())
 }
 
-/// Writes a large value anew if it still lives; the writes are only begun.
+/// Writes a large value anew if it is still live; the writes are only begun.
 async fn rewrite_extent(
     handle: &Handle,
     record: &Record<'_>,
@@ -208,8 +208,8 @@ async fn rewrite_extent(
         chunks: chunks.into(),
     }));
     handle.with(|core| {
-        core.mark(Mark::EvacuatedExtent);
-        core.stats.evacuated_bytes += u64::from(old.total);
+        core.reached(CoveragePoint::TailRewrittenExtent);
+        core.stats.tail_rewrite_bytes += u64::from(old.total);
         core.relocate(record.key, record.sequence, new);
     });
     Ok(())

@@ -79,10 +79,10 @@ impl GuestFault {
     }
 }
 
-/// The violation of [`Property::SaneGuest`] that `fault` is; `crashes` had happened before, and `doing` says what the guest was
+/// The violation of [`Property::GuestBehaves`] that `fault` is; `crashes` had happened before, and `doing` says what the guest was
 /// doing ("recovering", "working").
 #[must_use]
-pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
+pub fn misbehaved(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
     let (symptom, what) = match fault {
         GuestFault::Panic { message, .. } => (Symptom::Panic, format!("panicked: {message}")),
         GuestFault::Trap { message, .. } => (Symptom::Trap, format!("trapped: {message}")),
@@ -125,7 +125,7 @@ pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
         many => format!("after {many} crashes"),
     };
     Violation::new(
-        Property::SaneGuest,
+        Property::GuestBehaves,
         symptom,
         format!("the guest, {doing} {crashes}, {what}"),
         facts,
@@ -134,11 +134,11 @@ pub fn insane(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violation> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GuestFault, insane};
+    use super::{GuestFault, misbehaved};
     use crate::property::Property;
     use crate::violation::Symptom;
 
-    /// Goal: each way to be insane is that property and says which. Method: one of each.
+    /// Goal: each way to misbehave is that property and says which. Method: one of each.
     #[test]
     fn every_fault_of_a_guest_is_named() {
         let text = || "x".to_owned();
@@ -169,10 +169,10 @@ mod tests {
             (GuestFault::Abi { what: text() }, Symptom::AbiAbuse),
             (GuestFault::Stalled { unanswered: 3 }, Symptom::Stalled),
         ] {
-            let violation = insane(&fault, 2, "recovering");
+            let violation = misbehaved(&fault, 2, "recovering");
             assert_eq!(
                 (violation.property, violation.symptom),
-                (Property::SaneGuest, symptom)
+                (Property::GuestBehaves, symptom)
             );
             assert!(
                 violation.sentence.contains("recovering after 2 crashes"),
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_hang_names_its_function() {
         let stack = vec!["replay::follow".to_owned(), "kv_open".to_owned()];
-        let named = insane(
+        let named = misbehaved(
             &GuestFault::OutOfFuel {
                 stack: stack.clone(),
             },
@@ -198,7 +198,7 @@ mod tests {
             "the guest, recovering after 1 crash, did not return within its fuel: it hangs, in `replay::follow`"
         );
         assert_eq!(named.facts.stack, stack);
-        let unnamed = insane(&GuestFault::OutOfFuel { stack: Vec::new() }, 0, "working");
+        let unnamed = misbehaved(&GuestFault::OutOfFuel { stack: Vec::new() }, 0, "working");
         assert!(
             unnamed.sentence.ends_with("it hangs"),
             "{}",

@@ -131,7 +131,7 @@ pub(super) const RULES: [(Rule, Look); 13] = [
         Rule {
             name: "space",
             about: "the space of what is overwritten, deleted or held by a released snapshot becomes usable again",
-            help: "begin a new log from what lives before the old one is full",
+            help: "begin a new log from what is live before the old one is full",
         },
         space,
     ),
@@ -268,7 +268,7 @@ fn after_close(subject: &Subject) -> Result<Outcome> {
     let snapshot = snapshot(&mut session)?;
     let close = session.send(&Request::Close)?;
     let late = session.send(&put(b"a", b"2"))?;
-    session.settle()?;
+    session.run_until_idle()?;
     super::session::expected(&Request::Close, &session.taken(close)?, Status::Ok)?;
     super::session::expected(&put(b"a", b"2"), &session.taken(late)?, Status::Closed)?;
     for request in [

@@ -1,4 +1,4 @@
-//! What is lent of a row, or of a buffer that was read, without copying; and how a row lies in memory: key and value in one piece,
+//! What is borrowed of a row, or of a buffer that was read, without copying; and how a row lies in memory: key and value in one piece,
 //! so that a hit touches one place.
 
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use kvsim_engine::Shared;
 
 pub(crate) const KEY_LEN_BYTES: usize = 4;
 
-/// A value lent from a cache or from a buffer that was read; nothing is copied.
+/// A value borrowed from a cache or from a buffer that was read; nothing is copied.
 #[derive(Clone)]
 pub struct Value(Repr);
 

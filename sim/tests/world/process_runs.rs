@@ -1,7 +1,7 @@
-//! Crash and restart: what an incarnation leaves behind, and what a fork has of its own.
+//! Crash and restart: what a process run leaves behind, and what a fork has of its own.
 
 use kvsim_sim::{Step, TraceEvent, TraceMode, World};
-use kvsim_simdisk::{CrashKind, CrashState, Survivor};
+use kvsim_simdisk::{CrashKind, CrashState, Persisted};
 
 use crate::clerk::{ask, closed, counts, opened, put, reopen};
 
@@ -21,10 +21,10 @@ fn no_memory_survives_a_crash() {
         reopen(&mut world);
         assert_eq!(counts(&mut world), (0, durable), "after a {kind:?} crash");
     }
-    assert_eq!(world.incarnation(), 4);
+    assert_eq!(world.process_run(), 4);
 }
 
-/// Goal: what was under way ends with the incarnation. Method: crash with a request on its way, an operation in flight and a
+/// Goal: what was under way ends with the process run. Method: crash with a request on its way, an operation in flight and a
 /// wake-up due; nothing of it comes in the next one, and the numbers of requests go on.
 #[test]
 fn nothing_under_way_survives_a_crash() {
@@ -53,9 +53,9 @@ fn a_crash_can_be_told_what_survives() {
         (0..3).for_each(|_| drop(world.step().expect("it behaves")));
         let pending = world.device().pending();
         assert_eq!(pending.len(), 1);
-        let survivors = pending.iter().filter(|_| survives);
+        let persisted = pending.iter().filter(|_| survives);
         let state = CrashState {
-            survivors: survivors.map(|write| Survivor::whole(write.id)).collect(),
+            persisted: persisted.map(|write| Persisted::whole(write.id)).collect(),
         };
         let report = world.crash_with(CrashKind::Power, &state).expect("it may");
         assert_eq!((report.pending, report.lost), (1, u64::from(!survives)));
@@ -64,14 +64,14 @@ fn a_crash_can_be_told_what_survives() {
     }
 }
 
-/// Goal: a state that the device could not have left is refused, and the incarnation lives on. Method: a survivor that never was.
+/// Goal: a state that the device could not have left is refused, and the process run lives on. Method: a persisted write that never was.
 #[test]
 fn an_impossible_crash_changes_nothing() {
     let mut world = opened(1, 1000, TraceMode::Full);
     ask(&mut world, put());
     let before = world.trace().hash();
     let state = CrashState {
-        survivors: vec![Survivor::whole(999)],
+        persisted: vec![Persisted::whole(999)],
     };
     world
         .crash_with(CrashKind::Power, &state)
@@ -102,7 +102,7 @@ fn an_opening_can_be_cut_anywhere() {
             }
             reopen(&mut world);
             assert_eq!(counts(&mut world), (0, 3), "{kind:?} after {events}");
-            assert_eq!(world.incarnation(), 4);
+            assert_eq!(world.process_run(), 4);
         }
     }
 }
@@ -112,15 +112,15 @@ fn an_opening_can_be_cut_anywhere() {
 fn a_crash_is_in_the_trace() {
     let mut world = crashed(3);
     reopen(&mut world);
-    let lives = |event: &TraceEvent| match event {
-        TraceEvent::Open { incarnation } => Some(format!("open {incarnation}")),
+    let process_runs = |event: &TraceEvent| match event {
+        TraceEvent::Open { process_run } => Some(format!("open {process_run}")),
         TraceEvent::Crash(report) => Some(format!("{:?} {}", report.kind, report.pending)),
         _ => None,
     };
     let seen: Vec<String> = world
         .trace()
         .events()
-        .filter_map(|r| lives(&r.event))
+        .filter_map(|r| process_runs(&r.event))
         .collect();
     assert_eq!(seen, ["open 1", "Power 0", "open 2"]);
 }
@@ -163,16 +163,16 @@ fn a_fork_leaves_its_origin_alone() {
     }
 }
 
-/// Goal: what a running guest holds cannot be copied, and nothing pretends that it could. Method: fork in the middle of a life.
+/// Goal: what a running guest holds cannot be copied, and nothing pretends that it could. Method: fork in the middle of a process run.
 #[test]
 #[should_panic(expected = "a running guest cannot be copied")]
 fn a_running_world_cannot_be_forked() {
     drop(opened(6, 1000, TraceMode::Hash).fork());
 }
 
-/// Goal: there is one incarnation at a time. Method: open twice.
+/// Goal: there is one process run at a time. Method: open twice.
 #[test]
-#[should_panic(expected = "an incarnation is under way")]
+#[should_panic(expected = "a process run is under way")]
 fn an_open_world_cannot_be_opened() {
     let mut world = closed(7, 1000, TraceMode::Hash);
     world.open().expect("it starts");

@@ -1,4 +1,4 @@
-//! Cleaning that finds what lives in a segment in memory.
+//! Garbage collection that finds what is live in a segment in memory.
 
 mod common;
 
@@ -14,15 +14,15 @@ const SEGMENT_BYTES: u64 = 65_536;
 /// A header of 24, a key of 8 and a value of 1,000.
 const RECORD_BYTES: u64 = 1_032;
 
-/// What a driver has in memory, and what it lends of that.
+/// What a driver has in memory, and what it hands out of that.
 struct Lender {
     values: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
-    lends: Lends,
+    gives: Gives,
 }
 
-type Lends = fn(&[u8]) -> Vec<u8>;
+type Gives = fn(&[u8]) -> Vec<u8>;
 
-const ALL: Lends = <[u8]>::to_vec;
+const ALL: Gives = <[u8]>::to_vec;
 
 impl Lender {
     fn keep(&self, key: &[u8], value: Option<&[u8]>) {
@@ -35,24 +35,24 @@ impl Lender {
 }
 
 impl CachedValues for Lender {
-    fn lend(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) {
+    fn with_value(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(value) = values.get(key) {
-            take(&(self.lends)(value));
+            take(&(self.gives)(value));
         }
     }
 }
 
-/// Overwrites keys at random by durable commits of two keys, where the live data fills half of the device, by two incarnations or by one. Then cuts
+/// Overwrites keys at random by durable commits of two keys, where the live data fills half of the device, by two process runs or by one. Then cuts
 /// the power, and every key has its last value. Returns the last one's counters and how often it read from the device.
-fn overwrite(options: &str, lends: Option<Lends>, opened_anew: bool) -> (Stats, u64) {
+fn overwrite(options: &str, gives: Option<Gives>, opened_anew: bool) -> (Stats, u64) {
     let mut info = device(16 << 20);
     info.write_through = true;
     let mut world = World::new(Disk::new(info, FAST, 5), options);
-    let lender = lends.map(|lends| {
+    let lender = gives.map(|gives| {
         Arc::new(Lender {
             values: Mutex::default(),
-            lends,
+            gives,
         })
     });
     world.values = lender.clone().map(|it| it as Arc<dyn CachedValues>);
@@ -93,7 +93,7 @@ fn overwrite(options: &str, lends: Option<Lends>, opened_anew: bool) -> (Stats, 
         last.extend(pair);
     }
     let (stats, reads) = (world.engine().stats(), world.disk.reads);
-    assert!(stats.cleaned_segments > 0, "{stats:?}");
+    assert!(stats.collected_segments > 0, "{stats:?}");
     world.kill();
     world.disk.power_cut();
     world.open().expect("opens again");
@@ -110,27 +110,27 @@ const UNCACHED: &str = "segment_bytes=65536\ninline_bytes=0\ngroup_wait=100000\n
 #[test]
 fn what_is_in_memory_is_moved_without_reading() {
     let cached = "segment_bytes=65536\ninline_bytes=0\ngroup_wait=100000\ncache_bytes=67108864";
-    for (options, lends, opened_anew) in [
+    for (options, gives, opened_anew) in [
         (UNCACHED, Some(ALL), false),
         (UNCACHED, Some(ALL), true),
         (cached, None, false),
     ] {
-        let (stats, reads) = overwrite(options, lends, opened_anew);
+        let (stats, reads) = overwrite(options, gives, opened_anew);
         let moved = stats.relocated_bytes / RECORD_BYTES;
         let read = moved - stats.relocated_from_cache_bytes / RECORD_BYTES;
         assert!(moved > 1000, "{stats:?}");
-        // While a write waits for room, its keys' values are not lent. And a victim that is met before commits go on again is read.
-        let not_lent = 2 * stats.stalls;
+        // While a write waits for room, its keys' values are not handed out. And a victim that is met before commits go on again is read.
+        let not_borrowed = 2 * stats.stalls;
         let of_one_victim = if opened_anew {
             SEGMENT_BYTES / RECORD_BYTES
         } else {
             0
         };
         assert!(
-            read <= not_lent + of_one_victim && reads <= not_lent + u64::from(opened_anew),
+            read <= not_borrowed + of_one_victim && reads <= not_borrowed + u64::from(opened_anew),
             "{reads} reads for {read} of {moved}: {stats:?}"
         );
-        assert!(not_lent < 50, "{stats:?}");
+        assert!(not_borrowed < 50, "{stats:?}");
     }
 }
 
@@ -145,18 +145,18 @@ fn a_value_that_is_not_the_newest_is_not_moved() {
     fn shorter(value: &[u8]) -> Vec<u8> {
         value[1..].to_vec()
     }
-    for lends in [Some(one_bit_less as Lends), Some(shorter), None] {
-        let (stats, reads) = overwrite(UNCACHED, lends, false);
+    for gives in [Some(one_bit_less as Gives), Some(shorter), None] {
+        let (stats, reads) = overwrite(UNCACHED, gives, false);
         assert_eq!(stats.relocated_from_cache_bytes, 0);
         assert!(stats.relocated_bytes > 0 && reads > 0, "{stats:?}");
     }
 }
 
-/// Goal: commits take survivors along where there would be padding. Method: commits of two records, half of a block, with values in memory and
+/// Goal: commits take live records along where there would be padding. Method: commits of two records, half of a block, with values in memory and
 /// without: what the log takes beyond a block for two commits, and one at the beginning of each segment, is less than what was moved, where it is
 /// more otherwise.
 #[test]
-fn survivors_fill_the_blocks_of_commits() {
+fn live_records_fill_the_blocks_of_commits() {
     let beyond =
         |stats: &Stats| stats.log_bytes - (WRITES / 2 + stats.log_bytes / SEGMENT_BYTES) * 4096;
     let (with, _) = overwrite(UNCACHED, Some(ALL), false);

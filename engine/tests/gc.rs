@@ -1,4 +1,4 @@
-//! Cleaning that reads what it moves: what snapshots hold goes along, and damage stays where it is.
+//! Garbage collection that reads what it moves: what snapshots hold goes along, and damage stays where it is.
 
 mod common;
 
@@ -33,14 +33,14 @@ fn overwrite_all_but(world: &mut World, spared: u64) {
         }
     }
     let stats = world.engine().stats();
-    assert!(stats.cleaned_segments > 100, "{stats:?}");
+    assert!(stats.collected_segments > 100, "{stats:?}");
 }
 
 fn is_kept(world: &World) -> bool {
     world.log().iter().any(|line| line.contains(KEPT))
 }
 
-/// Goal: cleaning moves what only a snapshot holds. Method: a snapshot of half of what has been written; then everything is overwritten again and again.
+/// Goal: garbage collection moves what only a snapshot holds. Method: a snapshot of half of what has been written; then everything is overwritten again and again.
 #[test]
 fn what_a_snapshot_holds_is_moved() {
     let mut world = world(16 << 20, OPTIONS);
@@ -71,7 +71,7 @@ fn what_a_snapshot_holds_is_moved() {
 
 /// Flips a bit in the record of this key and number, wherever that is on the device.
 fn damage(world: &mut World, key: u64, n: u64) {
-    world.settle();
+    world.run_until_idle();
     let record = [key.to_be_bytes(), n.to_le_bytes()].concat();
     let mut times = 0;
     world.disk.damage(|image| {
@@ -86,7 +86,7 @@ fn damage(world: &mut World, key: u64, n: u64) {
 }
 
 /// Goal: damage is never given a new checksum. Method: a bit of a record that lives, and then of one that was overwritten; then the other keys are
-/// overwritten until cleaning has met it. The one is reported and its segment kept; the other is nobody's any more, and nothing is said.
+/// overwritten until garbage collection has met it. The one is reported and its segment kept; the other is nobody's any more, and nothing is said.
 #[test]
 fn damage_is_not_moved() {
     let unlucky = 1000;

@@ -55,7 +55,7 @@ fn case(seed: u64) -> Case {
 /// Method: random work with failing flushes (also in recovery), mostly restarts of the process, and power cuts between.
 #[test]
 fn what_a_failed_flush_dropped_is_never_relied_upon() {
-    let (mut evacuations, mut bytes) = (0, 0);
+    let (mut tail_rewrites, mut bytes) = (0, 0);
     each_seed(300, |seed| {
         let mut case = case(seed);
         case.process_percent = 70;
@@ -69,16 +69,16 @@ fn what_a_failed_flush_dropped_is_never_relied_upon() {
             case.work(steps, clients);
             case.crash();
             let stats = case.recover();
-            evacuations += u64::from(stats.evacuated);
-            bytes += stats.evacuated_bytes;
+            tail_rewrites += u64::from(stats.tail_rewritten);
+            bytes += stats.tail_rewrite_bytes;
         }
     });
-    println!("{evacuations} evacuations of {bytes} bytes");
-    assert!(evacuations > 0 && bytes > 0, "there was something to do");
+    println!("{tail_rewrites} rewrites of the tail of {bytes} bytes");
+    assert!(tail_rewrites > 0 && bytes > 0, "there was something to do");
 }
 
 /// Goal: damage of a copy of the superblock does not make an unproven one proven. Method: bring a database to a state in which one half of the
-/// copies is in the cache only, since a flush failed, and the next opening evacuates; damage a copy of the other half; then cut the power at every step of
+/// copies is in the cache only, since a flush failed, and the next opening rewrites the unproven tail; damage a copy of the other half; then cut the power at every step of
 /// that opening, and recover.
 #[test]
 fn a_damaged_copy_of_the_superblock_proves_nothing() {
@@ -95,7 +95,7 @@ fn a_damaged_copy_of_the_superblock_proves_nothing() {
             case.crash();
             case.world.disk.flush_errors_percent = 0;
             let dropped = case.world.disk.dropped_half();
-            if dropped.is_some() && case.copy(1).open_and_check().evacuated_bytes > 0 {
+            if dropped.is_some() && case.copy(1).open_and_check().tail_rewrite_bytes > 0 {
                 break case;
             }
             // What was dropped is seen no more.
@@ -117,12 +117,12 @@ fn a_damaged_copy_of_the_superblock_proves_nothing() {
     });
 }
 
-/// Goal: a crash at any step of a recovery that evacuates changes nothing. Method: bring a database to such a state; then for every
+/// Goal: a crash at any step of a recovery that rewrites the unproven tail changes nothing. Method: bring a database to such a state; then for every
 /// step of its opening: open a copy that far, crash it, by power or process, now and then once more; and recover, write, crash
 /// and recover again.
 #[test]
-fn a_crash_at_any_step_of_an_evacuation_changes_nothing() {
-    let (mut evacuations, mut bytes) = (0, 0);
+fn a_crash_at_any_step_of_a_tail_rewrite_changes_nothing() {
+    let (mut tail_rewrites, mut bytes) = (0, 0);
     each_seed(16, |seed| {
         let mut case = case(seed);
         case.process_percent = 50;
@@ -134,11 +134,11 @@ fn a_crash_at_any_step_of_an_evacuation_changes_nothing() {
             case.work(steps, clients);
             case.crash();
             case.world.disk.flush_errors_percent = 0;
-            let mut twin = case.copy(1);
-            let stats = twin.open_and_check();
-            if stats.evacuated_bytes > 0 {
-                evacuations += 1;
-                bytes += stats.evacuated_bytes;
+            let mut reference = case.copy(1);
+            let stats = reference.open_and_check();
+            if stats.tail_rewrite_bytes > 0 {
+                tail_rewrites += 1;
+                bytes += stats.tail_rewrite_bytes;
                 break case;
             }
             case.open_and_check();
@@ -160,12 +160,12 @@ fn a_crash_at_any_step_of_an_evacuation_changes_nothing() {
             }
         }
     });
-    println!("{evacuations} evacuations of {bytes} bytes");
+    println!("{tail_rewrites} rewrites of the tail of {bytes} bytes");
     assert!(bytes > 0, "there was something to do");
 }
 
-/// Goal: a device that is as full as it gets can always be opened, also when every incarnation lives only long enough to
-/// make the next recovery evacuate. Method: fill it, then crash after every few writes, hundreds of times, with values in the log and
+/// Goal: a device that is as full as it gets can always be opened, also when every process run lives only long enough to
+/// make the next recovery rewrite the unproven tail. Method: fill it, then crash after every few writes, hundreds of times, with values in the log and
 /// in extents; in the end there must still be a way out by deleting.
 #[test]
 fn a_full_device_opens_however_often_it_crashes() {
@@ -184,10 +184,10 @@ fn a_full_device_opens_however_often_it_crashes() {
         while case.full < 20 {
             case.work(100, 8);
         }
-        let mut evacuations = 0;
+        let mut tail_rewrites = 0;
         for _ in 0..300 {
             case.crash();
-            evacuations += u64::from(case.recover().evacuated);
+            tail_rewrites += u64::from(case.recover().tail_rewritten);
             case.keys = [1 << 40, 100][case.rng.below(2) as usize];
             let steps = [40, 400][case.rng.below(2) as usize];
             let steps = case.rng.below(steps);
@@ -201,7 +201,7 @@ fn a_full_device_opens_however_often_it_crashes() {
             }
             case.work(steps, clients);
         }
-        assert!(evacuations > 30, "{evacuations}");
+        assert!(tail_rewrites > 30, "{tail_rewrites}");
         case.crash();
         case.open_and_check();
         case.delete_half();
@@ -215,7 +215,7 @@ fn a_full_device_opens_however_often_it_crashes() {
 /// many of them anew, all acknowledged and nothing stated as durable, cut the power, and open it with the other options.
 #[test]
 fn the_reserve_of_one_opening_is_enough_for_another() {
-    let mut evacuations = 0;
+    let mut tail_rewrites = 0;
     for (at, one) in OPTIONS.iter().enumerate() {
         for other in OPTIONS {
             for value_bytes in [10, 100, 1000, 1500] {
@@ -243,7 +243,7 @@ fn the_reserve_of_one_opening_is_enough_for_another() {
                     opened.is_ok(),
                     "{one:?}, {other:?}, {value_bytes}: {opened:?}"
                 );
-                evacuations += u64::from(world.engine().stats().evacuated);
+                tail_rewrites += u64::from(world.engine().stats().tail_rewritten);
                 for n in 0..n {
                     let found = world.get(&n.to_be_bytes());
                     assert!(found == Some(value(n)), "{one:?}, {other:?}, {value_bytes}");
@@ -252,7 +252,7 @@ fn the_reserve_of_one_opening_is_enough_for_another() {
             }
         }
     }
-    assert!(evacuations > 100, "{evacuations}");
+    assert!(tail_rewrites > 100, "{tail_rewrites}");
 }
 
 /// What may differ from one opening to the next.
