@@ -118,7 +118,7 @@ fn flags(root: &Path, sysroot: &str) -> String {
         "-Clink-arg=-zstack-size=262144".to_owned(),
         // For the checksums: vectors of a fixed width and products of 128 bits, whose results are the same everywhere.
         "-Ctarget-feature=+simd128,+wide-arithmetic".to_owned(),
-        // What a short life takes, so that it ends without having asked for more: each growth costs the host a system call or two.
+        // Enough for a short process run, so that it never asks for more: each growth costs the host a system call or two.
         "-Clink-arg=--initial-memory=786432".to_owned(),
     ]
     .join("\u{1f}")

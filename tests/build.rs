@@ -1,7 +1,7 @@
 //! Builds the naive guest and the engine with mutants for wasm32, the same bytes whatever the host's profile, flags and paths.
 //!
-//! It is a nested cargo, so: a target directory of its own (the workspace's is locked by the cargo that runs this), and
-//! nothing of the host's build in its environment.
+//! It is a nested cargo. So it has a target directory of its own (the workspace's is locked by the cargo that runs
+//! this), and nothing of the host's build in its environment.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

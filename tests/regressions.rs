@@ -1,8 +1,8 @@
 //! Failing cases that were once found, and must not fail again.
 //!
-//! Each file under `regressions/` is what `kvsim run` saved when it failed, with a line added on top that says what the cause
-//! was. To add one, move it here from `failures/`. A seed walks another path once the engine changes, so a case keeps its
-//! worth as the scenario and the seed that found something, not as the exact run.
+//! Each file under `regressions/` is what `kvsim run` saved when it failed, with a line on top that says the cause. To
+//! add one, move it here from `failures/`. A seed takes another path once the engine changes. So a case is kept for its
+//! scenario and seed, which found something, not as the exact run.
 
 use kvsim_harness::summary::Verdict;
 use kvsim_tests::{all_cores, builtin_guest, run, scenario, toml_files};

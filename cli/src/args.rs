@@ -394,7 +394,7 @@ pub(crate) struct CrashDiskArgs {
     /// The drivers that take turns [default: all that this system has]
     #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', help_heading = PLACE)]
     pub(crate) drivers: Vec<DriverArg>,
-    /// Decides what is written and which states are judged; what threads and the disk make of it is theirs
+    /// Decides what is written and which states are judged; thread and disk timing stay nondeterministic
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole::<u64>, help_heading = WORK)]
     pub(crate) seed: u64,
     /// Threads that judge [default: one for each core]

@@ -81,7 +81,7 @@ fn warn_of_load(load: Option<f64>) {
     let most = processors as f64 * LOAD_PER_PROCESSOR_MAX;
     if let Some(load) = load.filter(|load| *load > most) {
         complain(&format!(
-            "warning: the machine was busy (load {load:.2} on {processors} processors), and so part of what was measured is somebody else's work"
+            "warning: the machine was busy (load {load:.2} on {processors} processors), so the measurement includes the work of other programs"
         ));
     }
 }

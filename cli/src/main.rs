@@ -1,4 +1,4 @@
-//! `kvsim`: arguments in, reports out, exit codes. What is run, judged and counted lives in the crates behind `kvsim-harness`.
+//! `kvsim`: arguments in, reports out, exit codes. The crates behind `kvsim-harness` run, judge and count.
 
 mod args;
 mod bench;

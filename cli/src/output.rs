@@ -14,8 +14,8 @@ use crate::exit::Exit;
 /// Whether a result was asked for and could not be written.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Prints a result. When nobody reads on (`kvsim … | head`), there is nothing left to say; when it cannot be written (a full
-/// disk), that is complained of once, and [`lost`] tells it.
+/// Prints a result. When the reader is gone (`kvsim … | head`), nothing is printed. When the result cannot be written
+/// (a full disk), that is reported once, and [`lost`] says so.
 pub(crate) fn print(text: &str) {
     let mut out = stdout().lock();
     if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())

@@ -1,5 +1,5 @@
-//! `kvsim run` and `kvsim replay`: loads everything first, so that a mistake is known before anything runs; then runs the
-//! scenarios one after the other, each on all cores.
+//! `kvsim run` and `kvsim replay`: loads everything first, so that a mistake is known before anything runs. Then runs
+//! the scenarios one after the other, each on all cores.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -324,7 +324,7 @@ pub(crate) fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) 
     let hash = program.hash().to_string();
     if saved.guest_hash != hash {
         complain(&format!(
-            "warning: this case was saved with the guest {} {}; this one is {} {hash}, so it may end otherwise",
+            "warning: this case was saved with the guest {} {}; this one is {} {hash}, so the result may differ",
             saved.guest,
             saved.guest_hash,
             program.name()

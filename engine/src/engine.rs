@@ -1,7 +1,7 @@
 //! The engine as its driver sees it: four calls in, effects out through the port, and the next wake-up.
 //!
-//! Invariants: a call ends when there is nothing more to do; effects leave in the order in which they were decided; without
-//! requests, operations in flight or a next wake-up, nothing ever happens.
+//! Invariants: a call ends when there is nothing more to do. Effects leave in the order in which they were decided.
+//! Without requests, operations in flight or a next wake-up, nothing ever happens.
 
 mod close;
 mod complete;
@@ -109,9 +109,9 @@ impl Engine {
         core.queue.back().is_some_and(|(last, _)| *last == id)
     }
 
-    /// Lends the keys that a scan of the newest versions would return now, for a driver that has their values itself; says whether
-    /// there are more. `None` where only a request can be answered: by a refusal, or later, as behind a write that waits for room (which may be acknowledged
-    /// already, see [`Engine::keep`]).
+    /// Calls `take` with the keys that a scan of the newest versions would return now, for a driver that has the values
+    /// itself. Says whether there are more. `None` where only a request can be answered: with a refusal, or later,
+    /// behind a write that waits for room. Such a write may be acknowledged already, see [`Engine::keep`].
     pub fn scan_keys(&self, range: &ScanRange<'_>, mut take: impl FnMut(&[u8])) -> Option<bool> {
         let core = self.core.borrow();
         let newest = core.phase == Phase::Running && range.snapshot == 0;

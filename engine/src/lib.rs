@@ -1,8 +1,8 @@
 //! A crash-safe ordered key/value engine as a state machine: no clock, no threads, no randomness, no I/O of its own.
 //!
-//! [`Engine`] takes requests, completions and time, and lets disk operations, replies and log lines out through a [`Port`].
-//! Everything else is inside, in folders. An arrow between files runs one way only: each folder keeps its state in files below `core`, which holds
-//! one of each, and what works on the core in files above.
+//! [`Engine`] takes requests, completions and time, and lets disk operations, replies and log lines out through a
+//! [`Port`]. Everything else is inside, in folders. An arrow between files runs one way only. Each folder keeps its
+//! state in files below `core`, which holds one of each; the files that work on the core are above it.
 //!
 //! - `api`: what a driver and the engine say to each other; `format`: the bytes on the device, which the book's chapter "The file format" describes;
 //! - `log`: frames and the order of records; `index`: keys, versions and their places; `segments`: the use of space, and extents;
@@ -10,8 +10,9 @@
 //! - `checkpoint`, `gc` (garbage collection), `recovery`: `async` procedures, for which `runtime` has the small executor;
 //! - `engine`: the order of it all, from a call to the next wake-up.
 //!
-//! What is acknowledged as durable survives a power cut at any point; what was not acknowledged is wholly there or wholly
-//! not; what survives is a prefix of the order of requests; and damage is reported, never returned as a value.
+//! A write that is acknowledged as durable survives a power cut at any point. A write that was not acknowledged is
+//! wholly there or wholly not. What survives is a prefix of the order of requests. Damage is reported, never returned
+//! as a value.
 //!
 //! Invariants:
 //!

@@ -1,9 +1,10 @@
-//! Mutants: each a mechanism by which some real engine once lost data, put into this one, so that whoever crashes it can
-//! be asked whether he notices.
+//! Mutants: each is a mechanism by which some real engine once lost data, put into this engine. They show whether crash
+//! testing finds such bugs.
 //!
-//! The table below is all there is in an ordinary build: no site can be switched on, the compiler drops them, and the option
-//! `mutant` does not exist. With the feature `mutants` the option names one of them, for as long as the engine is open.
-//! A mutant takes away one mechanism; where two guard the same thing, it takes both, or nothing would be planted.
+//! In an ordinary build only the table below exists: no site can be switched on, the compiler drops them, and there is
+//! no option `mutant`. With the feature `mutants` the option names one of them, for as long as the engine is open. A
+//! mutant takes away one mechanism. Where two mechanisms guard the same thing it takes away both, since one alone is no
+//! bug.
 //!
 //! The numbers are those of the list of historic crash bugs in the book's chapter "Mutants".
 

@@ -109,7 +109,7 @@ fn write_through_is_used_where_it_is_faster() {
     assert!(with > 5 * without, "{with} against {without} commits/s");
 }
 
-/// Goal: an idle engine asks for nothing. Method: settle after work; then nothing may ever happen again.
+/// Goal: an idle engine asks for nothing. Method: run until it is idle after work; then nothing may ever happen again.
 #[test]
 fn an_idle_engine_asks_for_nothing() {
     let mut world = world(4 << 20, "");

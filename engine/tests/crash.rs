@@ -141,7 +141,7 @@ fn what_comes_back_is_a_prefix_with_everything_that_must_survive() {
     );
     assert!(
         seeds < 100 || sum.collected > 0 && sum.log_freed > 0 && sum.full > 0,
-        "garbage collection was at work, segments were released, and devices were full: {sum:?}"
+        "garbage collection was at work, segments were freed through the log, and devices were full: {sum:?}"
     );
     assert!(
         seeds < 100 || (1..sum.relocated).contains(&sum.from_cache),

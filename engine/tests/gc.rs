@@ -85,8 +85,8 @@ fn damage(world: &mut World, key: u64, n: u64) {
     assert!(times > 0, "it is on the device");
 }
 
-/// Goal: damage is never given a new checksum. Method: a bit of a record that lives, and then of one that was overwritten; then the other keys are
-/// overwritten until garbage collection has met it. The one is reported and its segment kept; the other is nobody's any more, and nothing is said.
+/// Goal: damage is never given a new checksum. Method: flip a bit of a live record, and then of one that was overwritten; then overwrite the other keys
+/// until garbage collection has met the damage. The first is reported and its segment kept; the second is dead, and nothing is reported.
 #[test]
 fn damage_is_not_moved() {
     let unlucky = 1000;

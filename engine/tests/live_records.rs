@@ -134,7 +134,7 @@ fn what_is_in_memory_is_moved_without_reading() {
     }
 }
 
-/// Goal: memory is not believed. Method: drivers that lend something else than what they were given, and none at all: everything that is moved is read.
+/// Goal: cached values are checked. Method: drivers that return other bytes than they were given, and none at all: everything that is moved is read.
 #[test]
 fn a_value_that_is_not_the_newest_is_not_moved() {
     fn one_bit_less(value: &[u8]) -> Vec<u8> {

@@ -98,5 +98,5 @@ fn what_is_stated_without_a_checkpoint_holds() {
             }
         }
     }
-    assert!(republications > 50, "{republications} restatements");
+    assert!(republications > 50, "{republications} republications");
 }

@@ -164,7 +164,7 @@ fn a_crash_at_any_step_of_a_tail_rewrite_changes_nothing() {
     assert!(bytes > 0, "there was something to do");
 }
 
-/// Goal: a device that is as full as it gets can always be opened, also when every process run lives only long enough to
+/// Goal: a device that is as full as it gets can always be opened, also when every process run lasts only long enough to
 /// make the next recovery rewrite the unproven tail. Method: fill it, then crash after every few writes, hundreds of times, with values in the log and
 /// in extents; in the end there must still be a way out by deleting.
 #[test]

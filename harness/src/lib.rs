@@ -1,8 +1,8 @@
-//! The front door to the crates of the harness: everything that the command line, the whole-system tests and the mutator of sources
-//! use, under one name for each subject. It has no code of its own.
+//! The front door to the crates of the harness. It has everything that the command line, the whole-system tests and the
+//! mutator of sources use, under one name for each subject. It has no code of its own.
 //!
-//! What is done with the simulated world: workloads drive a guest, the oracle judges it, scenarios say what to run, and campaigns
-//! run it over many seeds. Each crate knows only those above it:
+//! What is done with the simulated world: workloads drive a guest, the oracle judges the guest, scenarios say what to
+//! run, and campaigns run scenarios over many seeds. Each crate knows only those above it:
 //!
 //! - `api/`: [`value`], [`coverage`], numbers with units
 //! - `workload/` and `oracle/`: [`workload`], [`zipf`]: what clients do; [`oracle`]: the eleven properties

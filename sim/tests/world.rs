@@ -121,7 +121,7 @@ fn a_crash_takes_the_memory_and_leaves_what_is_durable() {
     assert_eq!(get(&mut world, 31), None);
 }
 
-/// Goal: a fork lives on its own, and two of one world are the same. Method: the same work in two forks, then other work in one.
+/// Goal: a fork runs on its own, and two of one world are the same. Method: the same work in two forks, then other work in one.
 #[test]
 fn a_fork_goes_its_own_way() {
     let mut origin = world(4, TraceMode::Hash);

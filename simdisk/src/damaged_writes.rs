@@ -17,7 +17,7 @@ struct Write {
     len_bytes: u64,
 }
 
-/// The last writes, and when those were submitted that came to harm.
+/// The last writes, and when the damaged ones were submitted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DamagedWrites {
     writes: VecDeque<Write>,

@@ -1,6 +1,6 @@
 //! The device as a host sees it: operations go in, completions come out, the power may go.
 //!
-//! Invariants: operations are numbered from 0 over the life of the device; whether a fault befalls an operation depends on the
+//! Invariants: operations are numbered from 0 over all process runs; whether a fault affects an operation depends on the
 //! seed, the kind of fault and that number alone; an operation takes effect on what is durable no earlier than its completion.
 
 mod fail;

@@ -224,7 +224,7 @@ impl Medium {
     }
 
     /// Another place that an operation of this length could hit: one that the script names, else one that was written to,
-    /// where it does harm.
+    /// where it damages something.
     pub(crate) fn elsewhere(
         &self,
         strike: &Strike,

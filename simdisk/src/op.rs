@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Excerpt, FaultKind, Nanos};
 
-/// The number of an operation, from 0 over the life of a device.
+/// The number of an operation, from 0 over all process runs.
 pub type OpId = u64;
 
 /// An operation on a device.

@@ -124,7 +124,7 @@ fn chance_leaves_some_failed_writes_in_the_cache() {
     );
 }
 
-/// Goal: a read error that stays harms what was written there, on a device that never lies too; one that passes harms nothing. Method: one of each, at the second of
+/// Goal: a read error that stays damages what was written there, on a device that never lies too; one that passes damages nothing. Method: one of each, at the second of
 /// two writes.
 #[test]
 fn a_read_error_that_stays_is_damage() {

@@ -101,7 +101,7 @@ fn a_misdirected_write_lands_at_the_named_place() {
     assert_eq!(rig.device.fired_script(), [fault]);
 }
 
-/// Goal: by chance it lands on what was written before, where it does harm, and never where it was meant.
+/// Goal: by chance it lands on what was written before, where it damages, and never where it was meant.
 #[test]
 fn a_misdirected_write_damages() {
     let faults = FaultConfig {
@@ -312,7 +312,7 @@ fn decay_by_chance_strikes_what_was_written() {
     );
 }
 
-/// Goal: it is known which writes came to harm, by when they were submitted. Method: one is lost, one goes astray over another, a bit of a third rots;
+/// Goal: it is known which writes were damaged, by when they were submitted. Method: one is lost, one is misdirected over another, a bit of a third rots;
 /// each at a time of its own, beside one that is only read wrongly.
 #[test]
 fn the_damaged_writes_are_known() {

@@ -1,5 +1,5 @@
-//! The judge must see what is wrong: for each property there is a guest that breaks it, and it is caught within
-//! a thousand crashes, by that property; and the line that is printed shows the same failure again.
+//! The oracle must see what is wrong. For each property there is a guest that breaks it. The guest is caught within a
+//! thousand crashes, by that property, and the printed line shows the same failure again.
 #![allow(missing_docs, reason = "a test")]
 
 use std::path::Path;

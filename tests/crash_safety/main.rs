@@ -1,8 +1,8 @@
-//! The crash-safety properties of the built-in engine, in the simulator: random operations and random cuts, each case its own
-//! crash decisions, shrunk to a few steps where one fails.
+//! The crash-safety properties of the built-in engine, in the simulator: random operations and random cuts. Each case
+//! has its own crash decisions, and is shrunk to a few steps where one fails.
 //!
-//! The judge here is a model that tries every prefix of the writes; it shares nothing with the harness's oracle, so that each
-//! is a check on the other.
+//! A model judges here, which tries every prefix of the writes. It shares nothing with the harness's oracle, so each is
+//! a check on the other.
 
 mod case;
 mod machine;

@@ -89,7 +89,7 @@ impl Model {
         let must_survive = &self.since[..self.must_survive];
         let text = |what: String| {
             format!(
-                "{what}: shown {seen:?}, base {:?}, owed {} of {:?}",
+                "{what}: shown {seen:?}, base {:?}, must survive: {} of {:?}",
                 self.base, self.must_survive, self.since
             )
         };

@@ -1,5 +1,5 @@
-//! Exploring: every crash point is come to and every state counted, whatever the number of threads; what is broken is found, and the
-//! case that is saved shows it again; passing over what was seen before hides nothing.
+//! Exploring: every crash point is reached and every state counted, whatever the number of threads. Broken guests are
+//! found, and the saved case shows the failure again. Passing over known states hides nothing.
 #![allow(missing_docs, reason = "a test")]
 
 mod blame;
@@ -84,10 +84,10 @@ fn slate_scenario(sets: &[&str]) -> Scenario {
 /// nothing to lose: the power goes, or the process is killed. So 3 × 5 + 2 × 2 = 19 for each put. Before both is the point at which
 /// the blank device was opened, with two states.
 ///
-/// New are, of the first put: the four states of the cut, and the killed process with the write still in the cache. (Once its
-/// flush is under way, a killed process leaves the write whole, as a cut has done before.) After the answer more must survive, so
-/// the same bytes are new once. Of the second put the state without it is not new, for its request was already there when the first
-/// was answered.
+/// New states of the first put: the four states of the cut, and the killed process with the write still in the cache.
+/// (Once its flush is under way, a killed process leaves the write whole, as a cut has done before.) After the answer
+/// more must survive, so the same bytes are new once. The state without the second put is not new, for its request was
+/// already there when the first was answered.
 #[test]
 fn two_puts_have_eleven_points_and_forty_states() {
     let report = explore(&exploration(slate_scenario(&[]), &slate(Flaw::Nothing)));

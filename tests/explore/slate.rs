@@ -1,5 +1,5 @@
-//! A guest in plain Rust, so small that every crash state of it can be counted by hand: records of two sectors, one after the other, each
-//! written and then flushed before it is acknowledged.
+//! A guest in plain Rust, so small that every crash state of it can be counted by hand. It has records of two sectors,
+//! one after the other, each written and then flushed before it is acknowledged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,8 @@ pub(crate) enum Flaw {
     AcknowledgesEarly,
     /// The same, and it shows records that lie behind a missing one.
     Unordered,
-    /// As the one before; and it makes durable what it found before it shows it, and refuses to open if that fails: nothing is wrong with it.
+    /// As the one before. But it makes durable what it found before it shows it, and refuses to open if that fails:
+    /// nothing is wrong with it.
     HardensFirst,
     /// The same, but it opens whether that fails or not.
     HardensBlindly,
@@ -33,8 +34,8 @@ pub(crate) enum Flaw {
     HardensAgain,
     /// It forgets the last record when it opens, however durable that is.
     ForgetsLast,
-    /// It writes a seal after each record, and flushes both at once. When it opens, a record that is not there is none, sealed or not; but one that is
-    /// sealed and torn it takes as it is.
+    /// It writes a seal after each record, and flushes both at once. When it opens, a missing record counts as none,
+    /// sealed or not. But it accepts a sealed record that is torn.
     TrustsSeal,
 }
 

@@ -1,5 +1,6 @@
-//! What is left of a mutant's failure, and what is blamed for it: every misplaced flush, and one of each other way to mend one, each shrunk by a move that no other needs.
-//! All of them: `kvsim mutants --minimise`, which fails if blame is wrong about any.
+//! What is left of a mutant's failure, and what is blamed for it: every misplaced flush, and one mutant for each other
+//! kind of fix, each shrunk by a move that no other needs. For all mutants, run `kvsim mutants --minimise`, which fails
+//! if blame is wrong about any.
 
 use kvsim_harness::control::Control;
 use kvsim_harness::mutants::catalogue::trials_for;

@@ -1,5 +1,5 @@
-//! Correct engines are not accused, and reads that contradict each other are: each policy has a guest that needs it, and each rule of reads a
-//! guest that breaks it.
+//! Correct engines are not reported, and reads that contradict each other are. Each policy has a guest that needs it,
+//! and each rule of reads a guest that breaks it.
 #![allow(missing_docs, reason = "a test")]
 
 use std::path::Path;

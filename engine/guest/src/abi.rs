@@ -1,8 +1,8 @@
 //! The imports and exports of the guest ABI, version 1, and everything unsafe about them.
 //!
-//! Invariants: the host calls one export at a time and never while another runs; it touches memory only where it was
-//! told to: a read's buffer between its submission and the call that completes it, and the payload buffer between
-//! `kv_buffer` and the end of the call that follows.
+//! Invariants: the host calls one export at a time, and never while another runs. The host touches only two parts of
+//! memory: a read's buffer, from its submission to the call that completes it; and the payload buffer, from `kv_buffer`
+//! to the end of the next call.
 #![expect(
     unsafe_code,
     reason = "imports are foreign functions, and exports need names"
@@ -131,10 +131,10 @@ extern "C" fn kv_marks() -> i64 {
     })
 }
 
-/// What this engine promises: it commits in the order of arrival and so on by default; relaxed writes are in memory until a group is
-/// written, and durable within their window.
-/// Of the device, a twenty-fifth is for live data at least, of which `usable_percent` may be used: as many segments again are kept for garbage collection, for
-/// checkpoints and for what a recovery writes anew, and the smallest device has few of them. Room for a recovery is kept back, so that a full device opens.
+/// What this engine promises. It commits in the order of arrival. Relaxed writes are in memory until a group is
+/// written, and durable within their window. At least a twenty-fifth of the device is for live data, of which
+/// `usable_percent` may be used. As many segments again are kept for garbage collection, checkpoints and tail rewrites,
+/// and the smallest device has few of them. Room for a recovery is kept back, so a full device opens.
 const POLICIES: &str = "relaxed_survives_kill=false\nrelaxed_window_ns=option:50000000\nmax_key_bytes=1024\n\
                         max_value_bytes=option:16777216\ndata_percent=4\nusable_percent=option:75\nopens_when_full=true\n";
 

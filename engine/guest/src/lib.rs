@@ -14,7 +14,7 @@ mod guest;
 )]
 mod payload;
 
-/// The heap begins in the memory that the module has from its start, so that a short life never asks its host for more.
+/// The heap begins in the memory that the module has from its start, so that a short process run never asks its host for more.
 #[cfg(target_family = "wasm")]
 #[global_allocator]
 static HEAP: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;

@@ -3,7 +3,7 @@
 
 use kvsim_engine::{Config, DeviceInfo, Direction, Durability, Mutation, ScanRange};
 
-/// A request whose mutations still have to be lent to the engine.
+/// A request whose mutations still have to be passed to the engine.
 #[derive(Debug)]
 pub(crate) enum Parsed<'a> {
     Write {

@@ -375,7 +375,7 @@ impl Drop for Opened {
 
 /// Options that follow from the device, and then the caller's, which count more.
 fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
-    // A checkpoint writes the whole index, so they are rare beside the log; replaying as much is what an opening pays for that.
+    // A checkpoint writes the whole index, so checkpoints are rare. The price is an opening that replays more of the log.
     // Values are cached by key, outside the engine.
     let mut text =
         "checkpoint_bytes=536870912\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=85\ngrow_percent=80\n"
@@ -388,8 +388,8 @@ fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
             text.push_str("commit_depth=1\n");
         }
     }
-    // Where a write is all that a commit takes, one thread is the bound and each write costs it the same: two full groups under way
-    // carry more than four that are half empty.
+    // Where a commit takes a write only, one thread is the limit, and each write costs it the same. Two full groups
+    // under way carry more than four half-empty ones.
     if !device.flush_needed {
         text.push_str("commit_depth=2\n");
     }

@@ -15,15 +15,17 @@
 //!
 //! Invariants:
 //!
-//! - **One lock, and nobody sleeps with it.** The engine is touched only with its lock held. Whoever waits for the disk waits without the lock. A read or a scan that finds
-//!   its values in the cache does not take it. If its holder panics, or the thread that waits for the disk on behalf of all, the engine is never called again, and
-//!   all who wait are told (`sync/leader/held.rs`).
+//! - **One lock, and no thread sleeps with it.** The engine is touched only with its lock held. A thread that waits for
+//!   the disk waits without the lock. A read or a scan that finds its values in the cache does not take it. If its
+//!   holder panics, or the thread that waits for the disk on behalf of all, the engine is never called again, and all
+//!   waiting threads are told (`sync/leader/held.rs`).
 //! - **A writer makes its rows before it takes any lock, and frees the rows that leave after it** (`cache/draft.rs`). Under the lock they only change places.
 //! - **The engine has promised room for what is acknowledged before it has it** (`sync/intake.rs`). These writes come before anything that is handed in later:
 //!   rows and engine see writes in one order.
-//! - **A scan from memory is of one moment.** `cache/ranges` keeps ranges of keys of which every key is in memory. A scan takes whole leaves under one lock, and reads
-//!   them without it. Whoever writes to such a leaf writes to a copy. Rows change there and in the hash table of `rows` under that same lock, so nobody sees a write in
-//!   one and not in the other.
+//! - **A scan from memory is of one moment.** `cache/ranges` keeps ranges of keys of which every key is in memory. A
+//!   scan takes whole leaves under one lock, and reads them without it. A write to such a leaf goes to a copy. Rows
+//!   change there and in the hash table of `rows` under that same lock, so no thread sees a write in one and not in the
+//!   other.
 #![cfg(unix)]
 
 mod api;

@@ -1,5 +1,5 @@
-//! Locks as they are taken here. Most are held by whoever runs and for a moment only; the engine's is waited for by spinning first, since to sleep and be woken takes
-//! longer than whoever holds it needs.
+//! How locks are taken here. Most are held by a running thread, for a moment only. A thread that wants the engine's
+//! lock spins first, since to sleep and be woken takes longer than the lock is usually held.
 //!
 //! A lock whose holder panicked is taken by the next all the same. All but the engine's guard what no panic leaves half done; what becomes of the
 //! engine then is said in `leader/held.rs`.

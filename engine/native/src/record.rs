@@ -1,13 +1,15 @@
-//! A recording: everything that the drivers ask of the kernel and what callers are owed meanwhile, in one order.
+//! A recording: everything that the drivers ask of the kernel, and every request and answer of callers, in one order.
 //!
-//! It is taken where the kernel is called and not where the engine asks, so that a driver which forgot a flush, cut a write short or
-//! acknowledged too early would be recorded as it is. What is on the disk at any moment follows from it by the rules of a device with a
-//! volatile cache, so that power cuts can be tried on the recording that nobody can try on the machine.
+//! A recording is made where the kernel is called, not where the engine asks. So a driver that forgot a flush, cut a
+//! write short or acknowledged too early would be recorded as it is. What is on the disk at any moment follows by the
+//! rules of a device with a volatile cache. So power cuts can be tried on the recording that cannot be tried on the
+//! machine.
 //!
 //! Invariants, whatever the threads do:
-//! - a call is noted as begun before the kernel is told of it, and as ended after the kernel has said so and before the engine is told;
-//! - a request is noted as handed in before the engine sees it, and as answered before its caller does; both with the engine's lock held,
-//!   so that the order of requests is the order in which they take effect.
+//! - a call is noted as begun before the kernel is told of it. It is noted as ended after the kernel has said so, and
+//!   before the engine is told;
+//! - a request is noted as handed in before the engine sees it, and as answered before its caller does. Both are noted
+//!   with the engine's lock held, so that the order of requests is the order in which they take effect.
 //!
 //! So whatever a real crash could have found is among what the recording allows at the same place.
 

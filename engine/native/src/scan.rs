@@ -1,9 +1,10 @@
-//! Scans that find their values in memory: in the ordered cache, or else by the engine's keys in the cache by key, after which the
-//! ordered one has that range too.
+//! Scans that find their values in memory. They use the ordered cache, or else the engine's keys and the cache by key;
+//! after that, the ordered cache has the range too.
 //!
-//! Invariant: what is returned was the newest of all keys at one moment. In the ordered cache it is one by its lock. Otherwise the
-//! keys are taken with the engine's lock held and all accepted writes handed in; if no row has changed by the time all values are there, they are of that moment too.
-//! If one has, it is done over with the lock held.
+//! Invariant: what is returned was the newest value of all keys at one moment. In the ordered cache, its lock gives one
+//! moment. Otherwise the keys are taken with the engine's lock held and all accepted writes handed in. If no row has
+//! changed by the time all values are there, the values are of that moment too. If one has, the scan is done again with
+//! the lock held.
 
 use std::sync::Arc;
 
@@ -106,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// Gives the ordered cache the rows that a scan found when there had been so many changes, and puts them in the order of their keys.
+    /// Gives the ordered cache the rows that a scan found when there had been so many changes, and sorts them by key.
     fn keep(
         &self,
         _caught_up: &CaughtUp<'_>,

@@ -43,8 +43,9 @@ fn the_engine_and_the_kernel_count_the_same() {
                 let database = &database;
                 scope.spawn(move || {
                     for number in 0..6_000_u64 {
-                        // Some keys are written often, so that segments are left with what is not: what lies between two writes of those does not fit
-                        // into the file, so that it has to be collected however the threads take turns.
+                        // Some keys are written often, so segments are left with the other keys. The log between two
+                        // writes of those others does not fit into the file, so it has to be collected, whatever the
+                        // order of the threads' turns.
                         let slot = if number % 4 == 0 {
                             number * 7 % 3_000
                         } else {

@@ -374,7 +374,7 @@ fn a_wrong_opening_says_why() {
     assert!(error.to_string().contains("segment_byte"), "{error}");
     let directory = place.path.parent().expect("it lies in one");
     assert!(Database::open(directory, &options(DriverChoice::Auto)).is_err());
-    Database::open(&place.path, &options(DriverChoice::Auto)).expect("nothing was harmed");
+    Database::open(&place.path, &options(DriverChoice::Auto)).expect("nothing was damaged");
 }
 
 /// Goal: tasks need no thread each. Method: sixty-four puts at once from one thread that polls.

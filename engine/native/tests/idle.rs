@@ -69,7 +69,7 @@ fn an_idle_database_does_nothing() {
         });
         assert!(
             quiet,
-            "some thread of the database never rests: {:?}",
+            "some thread of the database is never idle: {:?}",
             work()
         );
         let key = 3_u64.to_be_bytes();

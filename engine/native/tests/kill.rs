@@ -1,10 +1,10 @@
 //! A process under load is killed, again and again, and what it had acknowledged is there. What the page cache and the drive's cache hide
 //! is not tested by that: `kvsim crash-disk` is for that.
 //!
-//! The load runs in a child, which is this same program: eight threads, each writing its next number to one of a few keys of its
-//! own and, in the same batch, to a key that says how far it has come. An acknowledgement is a line on a pipe, written in one call after the
-//! write has returned; the parent kills the child after a number of lines that is drawn at random, and reads what is left in the pipe.
-//! `KVSIM_KILL_ROUNDS` says how often.
+//! The load runs in a child, which is this same program, with eight threads. Each thread writes its next number to one
+//! of a few keys of its own and, in the same batch, to a key that says how far it has come. An acknowledgement is a
+//! line on a pipe, written in one call after the write has returned. The parent kills the child after a random number
+//! of lines, and reads what is left in the pipe. `KVSIM_KILL_ROUNDS` says how often.
 #![allow(missing_docs, reason = "a test")]
 
 use std::io::{BufRead, BufReader, Read, Write};

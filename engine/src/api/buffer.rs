@@ -1,7 +1,7 @@
 //! Memory that goes to the disk and comes from it: aligned for direct I/O, shared without copying.
 //!
-//! Invariant: the address of an [`IoBuf`]'s first byte is a multiple of [`ALIGN_BYTES`] and stays where it is when the
-//! `IoBuf` itself is moved; it changes only in [`IoBuf::grow`].
+//! Invariant: the address of an [`IoBuf`]'s first byte is a multiple of [`ALIGN_BYTES`]. The address stays the same
+//! when the `IoBuf` is moved, and changes only in [`IoBuf::grow`].
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};

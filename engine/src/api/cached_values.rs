@@ -2,6 +2,6 @@
 
 /// Values that the engine's driver keeps in memory.
 pub trait CachedValues: Send + Sync {
-    /// Lends the value of a key, if it is there; nothing is called back otherwise. It may be any that the key has had: the engine knows which it wants.
+    /// Calls `take` with the value of a key, if it is in memory. An older value of the key will do: the engine checks the checksum in its index.
     fn with_value(&self, key: &[u8], take: &mut dyn FnMut(&[u8]));
 }

@@ -39,8 +39,8 @@ pub enum CommitMode {
 /// What may be tuned. Zero means "derive from device and memory" where the field says so.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Size of a segment of a new database, a power of two from 16 KiB to 64 MiB; 0: capacity/32 within 64 KiB..=8 MiB, and less where the device
-    /// has not the room for 24 of them.
+    /// Size of a segment of a new database: a power of two from 16 KiB to 64 MiB. 0 means capacity/32, within 64
+    /// KiB..=8 MiB, and less where the device has no room for 24 of them.
     pub segment_bytes: u64,
     /// Log written between checkpoints, at least, since it is never below twice the size of the last one; 0: capacity/64
     /// within 32 KiB..=64 MiB.

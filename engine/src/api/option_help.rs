@@ -1,4 +1,5 @@
-//! What each option of the engine means, for whoever looks it up: the book's page and the message about an unknown option are made of it.
+//! What each option of the engine means. The book's page and the message about an unknown option are made from this
+//! table.
 //!
 //! Invariant: every option that [`crate::Options`] reads is here, with the values that are accepted; the tests below hold it to the parser.
 
@@ -81,7 +82,7 @@ pub const OPTIONS: &[OptionHelp] = &[
         name: "group_wait",
         values: "0 to 1000000000, or auto",
         default: "auto",
-        meaning: "Nanoseconds that a group waits for further commits. `auto` adapts, and switches the wait off where it does not pay.",
+        meaning: "Nanoseconds that a group waits for further commits. `auto` adapts, and switches the wait off where it gains nothing.",
     },
     OptionHelp {
         name: "relaxed_window_ns",

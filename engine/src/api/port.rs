@@ -3,8 +3,8 @@
 //! Invariants:
 //! - every operation submitted is completed exactly once, through `Engine::complete` with its tag;
 //! - every request is answered exactly once; request 0 is the opening itself;
-//! - a buffer handed out with an operation belongs to the port until the operation completes: a write's is shared and
-//!   immutable (the engine may still read from it), a read's is owned and comes back filled.
+//! - the port owns a buffer that comes with an operation until the operation completes. A write's buffer is shared and
+//!   immutable (the engine may still read it); a read's buffer is owned and comes back filled.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! earlier process. So the half that may be overwritten first is not always the same one: it is the one that is not proven.
 //!
 //! Invariants: at any moment one half is on the medium, whole, old or new; when `publish` returns, all four copies are. A
-//! superblock that is not settled may be replaced by the one before it at the next power cut: until it is, nothing may be
-//! written but superblocks, for what it has freed may still be needed.
+//! superblock that is not proven may be rolled back to the one before it by the next power cut. Until it is proven, nothing
+//! but superblocks may be written, for the segments that it has freed may still be needed.
 //!
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
@@ -142,8 +142,8 @@ fn cover_copies(core: &mut Core, copies: &[Copy]) {
 /// - of the first turn only: nothing is proven but the other half. Damage there proves nothing, since it may have come later;
 /// - of the second turn only: the first half is damaged, so it is the one to be written, and nothing is proven.
 ///
-/// The half to be written first is the one that is not proven. A half that is damaged and has no valid copy comes before it: there is nothing to lose
-/// in it, and the other one is all there is.
+/// The half to be written first is the one that is not proven. But a damaged half without a valid copy goes first: it
+/// holds nothing to lose, and the other half is all there is.
 fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
     let valid = || {
         (0_u16..)
@@ -278,8 +278,8 @@ mod tests {
     use super::*;
     use crate::format::superblock::tests::example;
 
-    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage: generation, the half to
-    /// write first, settled.
+    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage. The answer:
+    /// generation, the half to write first, whether it is proven.
     fn chosen(copies: [Option<(u64, Turn)>; 4]) -> (u64, usize, bool) {
         let copies = copies.map(|copy| match copy {
             None => Copy::Garbage,

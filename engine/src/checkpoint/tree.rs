@@ -1,9 +1,9 @@
 //! Writing and reading a checkpoint's trees of pages.
 //!
-//! Writing: entries come in ascending order, pages are filled one after the other and placed as they are finished, their
-//! references become the entries of the level above. Only the page being filled on each level is in memory, and a
-//! batch of finished pages on its way to the device.
-//! Reading: level by level from the root, several reads in flight, each page checked against the reference to it.
+//! Writing: entries come in ascending order. Pages are filled one after the other and placed as they are finished;
+//! their references become the entries of the level above. Only the page being filled on each level is in memory, and a
+//! batch of finished pages on its way to the device. Reading: level by level from the root, several reads in flight,
+//! each page checked against the reference to it.
 
 use std::collections::BTreeMap;
 

@@ -1,17 +1,18 @@
-//! The checkpoint: the index as a tree of pages, written while the index goes on changing, and the superblock that makes it
-//! the beginning of the next recovery.
+//! The checkpoint: writes the index as a tree of pages while the index goes on changing. Then it publishes a
+//! superblock, so that the next recovery begins there.
 //!
-//! It is fuzzy: an entry is as new as the moment its page was filled. Replay from where the checkpoint began brings every
-//! key to its last state, whatever the pages hold, provided that the log reaches at least as far as they do.
+//! The checkpoint is fuzzy: an entry is as new as the moment its page was filled. Replay starts where the checkpoint
+//! began, and brings every key to its last state, whatever the pages hold. The log only has to reach at least as far as
+//! the pages do.
 //!
 //! Recovery writes one too where it had to rewrite the unproven tail (`recovery/rewrite_tail.rs`): then nothing changes meanwhile, and the log is empty.
 //!
 //! Invariants, in the order in which they are made true:
 //! 1. replay starts before the first record whose effect the pages may lack;
-//! 2. what will be freed was dead before the first page was filled, lies before the replay start, and no record from there on refers to
-//!    it;
-//! 3. the log is durable beyond the newest state in any page and up to the replay start, and the pages are durable, before a
-//!    superblock says so;
+//! 2. the segments to be freed were dead before the first page was filled, and lie before the replay start. No record
+//!    from there on refers to them;
+//! 3. before a superblock says so, the pages are durable, and so is the log: beyond the newest state in any page, and
+//!    up to the replay start;
 //! 4. nothing is freed before all four copies of the superblock are durable.
 
 use std::collections::BTreeSet;

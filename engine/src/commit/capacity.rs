@@ -1,6 +1,7 @@
 //! Whether a write would leave more live data than can be collected for ever.
 //!
-//! Invariant: on a full device an overwrite of equal size is taken, and so is whatever leaves no more alive than there is; deletes are always taken.
+//! Invariant: a full device accepts an overwrite of equal size, and every write that adds no live data. Deletes are
+//! always accepted.
 
 use std::collections::BTreeSet;
 

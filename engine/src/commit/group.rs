@@ -1,18 +1,19 @@
 //! Group commit: when a group starts, what it waits for, and when it is acknowledged.
 //!
-//! With a volatile cache and no faster write-through, one group is under way at a time: seal, write, flush, acknowledge.
-//! Otherwise frames are durable when their write completes; several are in flight and acknowledged in order, the further ones
-//! only if they are worth a write of their own. Frames that no client waits for are written without write-through all the same,
-//! more of them at a time, and one flush makes many of them durable: when their window is over, when memory gets short, or when somebody waits behind them.
+//! With a volatile cache and no faster write-through, one group is under way at a time: seal, write, flush,
+//! acknowledge. Otherwise a frame is durable when its write completes. Several frames are in flight and acknowledged in
+//! order; a further frame starts only if it is worth a write of its own. Frames that no client waits for are written
+//! without write-through, more of them at a time, and one flush makes many of them durable. The flush comes when their
+//! window is over, when memory gets short, or when a client waits behind them.
 //!
-//! After a group was acknowledged, its clients tend to come back at once. A short wait from the first of them on (0.15 of the
-//! time that a commit takes, or the time that a few threads take to come back) puts all clients into one group per flush instead of half
-//! of them. The wait ends when as many wait as were concurrent before, and it switches itself off for a while when it does
-//! not pay.
+//! After a group was acknowledged, its clients tend to come back at once. A short wait, from the first of them on, puts
+//! all clients into one group per flush instead of half of them. The wait is 0.15 of the time of a commit, or the time
+//! that a few threads take to come back. The wait ends when as many clients wait as were concurrent before. It switches
+//! itself off for a while when it gains nothing.
 //!
-//! Invariants: a write is acknowledged only when the durable position has passed it; the durable position passes a frame
-//! only after the frame and the extents it points to have completed, and (with a volatile cache) a flush submitted after
-//! that has completed too.
+//! Invariants: a write is acknowledged only when the durable position has passed it. The durable position passes a
+//! frame only when the frame and the extents it points to have completed; with a volatile cache, a flush that was
+//! submitted after that must have completed too.
 
 use std::sync::Arc;
 
@@ -27,16 +28,16 @@ use crate::runtime::flight::Owner;
 
 /// Writes in flight at most when a flush for the whole group follows.
 const WRITES_IN_FLIGHT_MAX: usize = 8;
-/// The same of frames that no client waits for, where others are written through. Two keep a device busy with frames of usual size, and a flush that is wanted meanwhile,
-/// or a commit, waits for no more than that.
+/// The same for frames that no client waits for, where others are written through. Two frames of usual size keep a
+/// device busy. A flush or a commit that comes meanwhile waits for no more than these two.
 const PLAIN_WRITES_IN_FLIGHT_MAX: usize = 2;
-/// Groups without a wait after a wait that did not pay, at most.
+/// Groups without a wait after a wait that gained nothing, at most.
 const BACKOFF_MAX: u32 = 64;
 const MARK_DELAY_NS_MIN: Nanos = 1_000_000;
 /// A group smaller than this does not start while another is being written.
 const OVERLAP_WAITING_MIN: u32 = 8;
-/// What several threads take to come back with their next commit on a few processors; the wait may last as long, up to half a
-/// commit's time.
+/// How long several threads take to come back with their next commit on a few processors. The wait may last as long, up
+/// to half a commit's time.
 const RETURN_NS: Nanos = 60_000;
 
 impl Core {

@@ -1,13 +1,14 @@
-//! Promises: a driver whose clients write faster than one of them can be at work in the engine acknowledges small relaxed writes before the engine has them,
-//! and hands them in later, many at a time.
+//! Promises: clients may write faster than one call into the engine at a time allows. Then the driver acknowledges
+//! small relaxed writes before the engine has them, and hands them in later, many at a time.
 //!
-//! What a promise rests on: such writes are of a form that is never refused as such, they fit beside what lives on the device as large as it is now, and nothing waits for room, so they do
-//! not wait behind anything either. Room to append to may be short when they come. Then they wait like others, and everything that comes later behind them.
+//! A promise depends on three things. A write of this form is never refused for its form. It fits beside the live data
+//! on the device at its present size. Nothing waits for room, so the write waits behind nothing. Room in the log may be
+//! short when the write is handed in. Then it waits like any other, and later requests wait behind it.
 //!
 //! Invariants:
 //! - a promised write takes effect in the order in which it is handed in, before anything that is handed in later;
-//! - it is refused by nothing but a device on which no space can be reclaimed, which by what was promised there is; then the database becomes read-only, as after
-//!   a write that failed, and says so;
+//! - a promised write is refused only if the device has no space that can be reclaimed, which the promise rules out. If it happens all the same, the database
+//!   becomes read-only, as after a failed write, and says so;
 //! - after a failure of the device it still takes effect in memory, like what was accepted before, as far as that has room.
 
 use crate::api::port::Mutation;

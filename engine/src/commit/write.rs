@@ -132,9 +132,9 @@ impl Core {
         }
     }
 
-    /// Overwrites the record of the key's newest version in place, if it is still being filled into the open frame, has the same
-    /// size, and no snapshot reads it. A frame survives as a whole or not at all, so nobody can tell that the older of two
-    /// writes of one frame was never there; and what is overwritten often costs neither log nor garbage collection.
+    /// Overwrites the record of the key's newest version in place, if it is in the open frame, has the same size, and
+    /// no snapshot reads it. A frame survives as a whole or not at all, so no reader can tell that the older of the two
+    /// writes is missing. What is overwritten often then costs neither log nor garbage collection.
     fn absorb(&mut self, mutation: &Mutation<'_>) -> bool {
         let Mutation::Put { key, value } = mutation else {
             return false;

@@ -1,6 +1,6 @@
-//! Tests: crafted images. Fields of real images are changed, and all checksums made right again, so that only the engine's own checks stand
-//! between a wrong number and what it is used for. Whatever an image says, an opening answers, and so does everything after it: no panic, no
-//! endless work, no memory beyond a stated proportion of the image.
+//! Tests: crafted images. Fields of real images are changed, and all checksums are made right again, so that only the
+//! engine's own checks stand between a wrong number and its use. For every image the opening answers, and so does
+//! everything after it: no panic, no endless work, no more memory than a stated multiple of the image.
 #![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
 #[path = "../../tests/common/mod.rs"]
@@ -292,7 +292,7 @@ fn an_image_without_a_change_is_the_same() {
     }
 }
 
-/// Goal: no crafted image does harm. Method: thousands of them.
+/// Goal: no crafted image makes the engine panic, hang or outgrow its memory. Method: thousands of them.
 #[test]
 fn crafted_images_are_answered() {
     let count = 3_000;

@@ -20,7 +20,8 @@ impl Core {
         self.commits_go_on() && !self.is_pressed()
     }
 
-    /// Whether work that gave way in that call may go on: in the next one, or now, if no commit would be held up, or clients wait for space.
+    /// Whether work that gave way in this call may go on. It goes on in the next call, or now if no commit would be
+    /// delayed or clients wait for space.
     pub(crate) fn may_go_on(&mut self, gave_way_in: u64) -> bool {
         let running = self.phase == Phase::Running && self.poisoned.is_none();
         let on = self.calls != gave_way_in || !running || !self.commits_come_first();

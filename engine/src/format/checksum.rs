@@ -1,8 +1,9 @@
 //! Checksums seeded by identity: the same bytes at another place, in another epoch or of another database do not pass.
 //!
-//! The seed of a structure mixes the database, the kind of structure, and its place (and epoch, where it has one). A block of
-//! zeroes never passes, since every structure also carries a magic number; stale and misplaced ones fail by their seed. XXH3 could take the seed itself,
-//! but then it derives a secret from it for every input of more than 240 bytes, which takes as long as a kilobyte does.
+//! The seed of a structure mixes the database, the kind of structure, and its place (and epoch, where it has one). A
+//! block of zeroes never passes, since every structure also carries a magic number; stale and misplaced structures fail
+//! by their seed. XXH3 could take the seed itself. But for every input of more than 240 bytes it derives a secret from
+//! the seed, which takes as long as hashing a kilobyte.
 
 use xxhash_rust::xxh3::xxh3_64;
 

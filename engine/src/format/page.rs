@@ -135,11 +135,13 @@ pub(crate) fn entry_bytes(shared: usize, key_bytes: usize, payload_bytes: usize)
     header.iter().sum::<usize>() + suffix + payload_bytes
 }
 
-/// What a leaf entry of so many bytes takes of all pages at most, with what is left unused at their ends and the entries that lead to them.
+/// At most how many bytes of all pages a leaf entry of so many bytes takes, with the unused ends of pages and the
+/// entries of inner pages.
 ///
-/// With entries of up to 256 bytes 16,088 of a page's 16,384 are used at least, and 280 more lead to it: 4 %. With 2,100, which a key and a value of
-/// 1 KiB each do not exceed, it is 14,244 and 1,048: 23 %. A larger one may take a page to itself, of which little more than half is used, and leave as much
-/// unused in the page before it.
+/// Entries of up to 256 bytes use at least 16,088 of a page's 16,384, and 280 more lead to the page: 4 %. Entries of up
+/// to 2,100 bytes (a key and a value of 1 KiB each) use at least 14,244, and 1,048 more lead to the page: 23 %. A
+/// larger entry may take a page to itself, of which little more than half is used, and leave as much unused in the page
+/// before.
 pub(crate) fn pages_bytes_max(entry: usize) -> usize {
     match entry {
         0..=256 => entry + entry / 16 + 1,

@@ -5,7 +5,7 @@
 //! | 0 | 4 | bytes of the whole value |
 //! | 4 | 20 × n | chunks: device offset 8 (a multiple of the block), bytes 4, checksum 8 seeded by the offset |
 //!
-//! A chunk takes whole blocks and lies in one segment. Its checksum lives here and not beside it, so that a lost or
+//! A chunk takes whole blocks and lies in one segment. Its checksum is here and not beside it, so that a lost or
 //! misdirected write of the chunk cannot pass.
 
 use super::frame::FRAME_HEADER_BYTES;

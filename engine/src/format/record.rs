@@ -10,12 +10,12 @@
 //! | 20 | 4 | value bytes (of the pointer, for kinds 3 and 5) |
 //! | 24 | | key, value |
 //!
-//! A release gives a segment of the log back: its key is the segment's number, big-endian, its value the physical one, little-endian, its sequence number
-//! zero. See `log_free.rs`.
+//! A record of kind 6 frees a segment of the log: its key is the segment's number, big-endian, its value the physical
+//! one, little-endian. Its sequence number is zero. See `log_free.rs`.
 //!
-//! A relocation carries the sequence number of the version it moves, and applies in replay only if that version is still
-//! the key's newest: a sequence number names one version for ever, so this is the same as comparing positions, and
-//! holds also when the version was moved more than once.
+//! A relocation carries the sequence number of the version it moves. Replay applies it only if that version is still
+//! the key's newest. A sequence number names one version for ever, so comparing it is the same as comparing positions,
+//! also when the version was moved more than once.
 
 use super::{KEY_BYTES_MAX, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::format::checksum::{Identity, Kind};

@@ -16,8 +16,8 @@
 //! | 64 | 8 | known durable LSN when this was written |
 //! | 72 | 8 | checksum of bytes 0..72, seeded by epoch and LSN |
 //!
-//! Extents and checkpoint pages fill segments without a header: what refers to them names their device offset and holds
-//! their checksum, and nothing ever has to be found there by searching.
+//! Extents and checkpoint pages fill segments without a header. The references to them name their device offset and
+//! hold their checksum, so nothing in these segments is ever found by searching.
 
 use super::{VERSION, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::format::checksum::{Identity, Kind};

@@ -96,8 +96,8 @@ pub(crate) struct Superblock {
     pub(crate) table_root: PageRef,
 }
 
-/// Which half of a publication a copy belongs to. The second is written only when the first is durable: whoever sees a copy of
-/// the second turn knows that the first half is on the medium, whatever a cache may show.
+/// Which half of a publication a copy belongs to. The second half is written only when the first is durable. So a copy
+/// of the second turn proves that the first half is on the medium, whatever a cache may show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Turn {

@@ -1,5 +1,6 @@
-//! Numbers of variable length: seven bits a byte, the low ones first, the top bit set in all bytes but the last (LEB128, as in DWARF and in
-//! WebAssembly's binary format). Each number has exactly one encoding: a last byte of zero behind another is refused.
+//! Numbers of variable length (LEB128, as in DWARF and in WebAssembly's binary format): seven bits a byte, the low ones
+//! first, the top bit set in all bytes but the last. Each number has exactly one encoding: a last byte of zero behind
+//! another is refused.
 
 /// Bytes of the longest.
 pub(crate) const VARINT_BYTES_MAX: usize = 10;

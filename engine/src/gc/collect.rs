@@ -1,15 +1,15 @@
-//! Garbage collection: what still lives in the emptiest segments is appended to the log again (or, chunks, written to other
-//! extents), so that the next checkpoint can free them.
+//! Garbage collection: appends the live data of the emptiest segments to the log again, or writes chunks to other
+//! extents. Then the next checkpoint can free these segments.
 //!
 //! How live records are found and moved is in `live_records.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
 //! only snapshots hold.
 //!
 //! Invariants:
-//! - a live record moves only after its bytes were verified against the reference in the index: damage is never given a new,
-//!   valid checksum; a segment in which damage is met is left as it is, and reported;
-//! - moving is conditional at both ends: here the index must still point to the old place at the very moment of appending, and
-//!   in replay the version must still be the key's newest, so a move never overwrites anything newer;
-//! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it lives.
+//! - a live record moves only after its bytes were verified against the reference in the index, so damage never gets a
+//!   new, valid checksum. A segment in which damage is met is left as it is, and reported;
+//! - moving is conditional at both ends. Here the index must still point to the old place at the moment of appending.
+//!   In replay the version must still be the key's newest. So a move never overwrites anything newer;
+//! - a victim is freed by a checkpoint, like any other dead segment, and only when nothing in it is live.
 
 use std::iter::Peekable;
 

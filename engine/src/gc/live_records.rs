@@ -1,14 +1,15 @@
-//! Live records of a log segment, as the index knows them: which of its entries lie in a segment is kept for each (`Segments::residents`), so what is dead costs
-//! one look and no look-up by key.
+//! Live records of a log segment, found through the index. Each segment has a list of the index entries in it
+//! (`Segments::residents`), so a dead record costs one look and no look-up by key.
 //!
 //! Memory is asked first, since a segment that is not read takes no time of the device, and commits wait behind each read. The values are in the engine's own
 //! cache, or in one that its driver has told it of ([`CachedValues`](crate::CachedValues)).
 //!
-//! While commits go on, live records piggyback on their frames: a frame ends with a block, and what fits before that end costs no write at all.
+//! While commits go on, live records go with their frames: a frame ends with a block, and what fits before that end
+//! costs no write at all.
 //!
 //! Invariants:
-//! - what memory holds is believed as far as what a device returns: the record that it would be, at the position where the index has it, has to have the
-//!   tag that the index has. So a value that is not the newest, or was changed in memory, is not moved;
+//! - cached values are checked like bytes from the device: the record, built for its position, must have the tag that
+//!   the index has for it. So a value that is not the newest, or was changed in memory, is not moved;
 //! - a segment is read as soon as one live record is not in memory, since then the others are read with it;
 //! - of what is read, every record that moves is verified by itself, and by what the index has of it. What is dead is not looked at, so damage there stops nothing.
 
@@ -138,8 +139,8 @@ impl Core {
         None
     }
 
-    /// Adds live records to the frame that is about to be sealed, up to the end of a block: of the last one, which would be padding otherwise, or of one behind
-    /// it, the further behind the scarcer space is.
+    /// Adds live records to the frame that is about to be sealed, up to the end of a block. That is the last block,
+    /// which would else be padding, or a later one: the scarcer space is, the later.
     pub(crate) fn take_live_records(&mut self) {
         let Some(mut riding) = self.maintenance.piggyback.take() else {
             return;

@@ -1,16 +1,18 @@
-//! Release: a log segment in which nothing lives any more is given back between checkpoints, by a record that says so. A checkpoint
-//! frees such segments too, but writes the whole index to do it.
+//! Freeing through the log: a record of the log frees a segment in which nothing is live any more, between checkpoints.
+//! A checkpoint frees such segments too, but has to write the whole index.
 //!
 //! Invariants:
-//! - released is only what lies before the replay start of the superblock that is published, so no replay reads it;
-//! - the record stands in the log behind everything that killed what had lived in the segment: who replays the one has replayed the other,
-//!   and finds nothing that refers to the segment;
-//! - the segment is used again only when its record is proven, i.e. when something durable states a position beyond it. Before that a
-//!   recovery would ignore the moves of garbage collection, and need what was moved where it was;
-//! - an opening does not use it before a superblock states that position: what proves the record then may be in the device's cache only, and vanish.
-//!   So those segments that are kept back for openings are others (`Segments::free_above`). Where these run short, the superblock is published once more, with
-//!   what is durable by then and nothing else changed, which takes a few blocks where a checkpoint takes the index;
-//! - nor is it used while a checkpoint is being written that began before the record: that one lists the segment as part of the log.
+//! - only segments before the replay start of the published superblock are freed, so no replay reads them;
+//! - the record follows, in the log, all records that overwrote, deleted or moved the segment's contents. A replay that sees
+//!   the record has seen those, and nothing refers to the segment;
+//! - the segment is used again only when its record is proven: something durable states a position beyond the record. Before
+//!   that, a recovery would ignore the moves of garbage collection and need the moved records at their old places;
+//! - an opening does not use the segment before a superblock states that position. The proof of the record may be in
+//!   the device's cache only, and vanish. So the segments that are kept for openings are others
+//!   (`Segments::free_above`). Where these run short, the superblock is republished with the present durable position:
+//!   a few blocks, where a checkpoint writes the index;
+//! - the segment is not used while a checkpoint is being written that began before the record, since that checkpoint
+//!   lists it as part of the log.
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::port::Level;

@@ -41,7 +41,7 @@ pub(crate) struct Maintenance {
     pub(crate) stalled_tail_rewrite: u64,
     /// What checkpoints gained since it began to wait.
     pub(crate) asked: Gain,
-    /// What they gained since clients had written so many bytes. On a device that is fuller than what is wished for, garbage collection would go on for ever.
+    /// What they gained since clients had written so many bytes. Without this bound, garbage collection would never end on a device that is fuller than its target.
     pub(crate) unasked: (u64, Gain),
     /// Garbage collection cannot go on before the next checkpoint: nothing to gain, or no room to move anything to.
     pub(crate) gc_futile: bool,
@@ -86,7 +86,7 @@ impl Maintenance {
         self.asked = Gain::default();
     }
 
-    /// Something lives no more that nobody has overwritten.
+    /// Data is dead now although no client overwrote it: a snapshot was released.
     pub(crate) fn note_let_go(&mut self) {
         self.unasked = Default::default();
     }

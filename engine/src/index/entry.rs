@@ -28,7 +28,8 @@ const _: () = assert!(INLINE_BYTES_ALWAYS == (LSN_BYTES_USUAL + 1 + TAG_BYTES) a
 
 const TAG_BYTES: usize = 4;
 
-/// Numbers count as if they were as long as those of a database that has been written to for years: what lives must not grow by growing older.
+/// Numbers count at the length that they have in a database that was written to for years. So the space that live data
+/// takes does not grow with time.
 const SEQUENCE_BYTES_USUAL: usize = 6;
 const LSN_BYTES_USUAL: usize = 7;
 
@@ -48,8 +49,9 @@ pub(crate) fn pages_of(key: &[u8], version: &Version) -> u64 {
     pages_of_new(key.len(), version.sequence, place)
 }
 
-/// The same for a key of so many bytes that is yet to be written, with so much in its entry: the value, the pointer to it, or its place in the log.
-/// An overwrite counts what it replaces, so that one of equal size is never refused for want of space.
+/// The same for a key of so many bytes that is yet to be written, with so many bytes in its entry: the value, the
+/// pointer to it, or its place in the log. An overwrite counts the entry that it replaces, so an overwrite of equal
+/// size is never refused for want of space.
 pub(crate) fn pages_of_new(key_bytes: usize, sequence: u64, place_bytes: usize) -> u64 {
     let sequence_bytes = varint_bytes(sequence).max(SEQUENCE_BYTES_USUAL);
     pages_bytes_max(entry_bytes(0, key_bytes, 1 + sequence_bytes + place_bytes)) as u64

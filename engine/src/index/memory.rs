@@ -1,7 +1,7 @@
 //! The ordered index: for every key its newest version, and older ones as long as a snapshot needs them.
 //!
-//! It lives in memory and is checkpointed. Everything else reaches it through get, set, relocate, ranges both ways and
-//! iteration in chunks, so that it can move out of memory behind the same interface.
+//! The index is kept in memory and written by checkpoints. All other code uses it through get, set, relocate, ranges
+//! both ways and iteration in chunks. So it can move out of memory behind the same interface.
 //!
 //! Invariants:
 //! - a version is kept iff it is the newest (and no lone tombstone), or some snapshot lies in `[its sequence, the next

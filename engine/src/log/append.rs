@@ -1,8 +1,8 @@
 //! The tail of the log: the frame being filled and the frames on their way to the medium.
 //!
 //! Invariants:
-//! - positions are assigned when a record is appended and never change; a frame never spans a segment; the value of a record
-//!   may be replaced by one of the same size as long as its frame is open;
+//! - positions are assigned when a record is appended and never change. A frame never spans a segment. While a frame is
+//!   open, the value of a record may be replaced by one of the same size;
 //! - sealed frames form a chain by the checksum of the one before, in the order of their positions;
 //! - a frame's bytes stay in memory until it is durable, so that only durable bytes are ever read back from the device;
 //! - entering a segment writes its header in the same write as its first frame, and by then the next one is reserved.
@@ -107,8 +107,9 @@ pub(crate) struct Log {
     id: Identity,
     frame_bytes: u64,
     pub(crate) epoch: u64,
-    /// Where this epoch starts, until its first frame stands there. What lies there may be a whole frame that recovery cut off
-    /// (its extents were missing, or it held no commit and was not proven): were the epoch's first frame to go elsewhere, that one would come back to life.
+    /// Where this epoch starts, until its first frame stands there. A whole frame that recovery cut off may lie there:
+    /// its extents were missing, or it held no commit and was not proven. If the epoch's first frame went elsewhere,
+    /// that old frame would be valid again.
     fence: Option<u64>,
     /// Where the next frame goes when none is open; at a segment's start, that segment has yet to be entered.
     tail: u64,

@@ -1,7 +1,7 @@
 //! A bounded cache of values by the position of their record, with the CLOCK policy.
 //!
-//! Invariants: the bytes held never exceed the bound; a position names one record for ever, and whoever overwrites its value
-//! in the open frame removes it here, so nothing goes stale.
+//! Invariants: the bytes held never exceed the bound. A position names one record for ever, and an overwrite in the
+//! open frame removes the old value here. So nothing in the cache is stale.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Range scans both ways: the entries are chosen when the scan arrives, and their values are read with several reads in
 //! flight.
 //!
-//! Invariants: a scan shows one point in the order of commits, that of its arrival (or its snapshot); every place it will
-//! read is held from the start; memory is bounded by the request's own limits.
+//! Invariants: a scan shows one point in the order of commits, that of its arrival (or of its snapshot). Every place it
+//! will read is held from the start. The request's own limits bound its memory.
 
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;

@@ -116,8 +116,8 @@ impl Core {
         }
     }
 
-    /// Keeps the segments of a place from being handed out anew, and remembers where on the device it is: a segment that is
-    /// freed while it is held drains, and is no part of the log any more.
+    /// Keeps the segments of a place from being handed out anew, and remembers where on the device the place is. A
+    /// segment that is freed while it is held drains, and is no part of the log any more.
     pub(crate) fn hold_place(&mut self, place: &Place) -> Held {
         let segments = self.segments_of(place);
         for physical in &segments {

@@ -1,11 +1,11 @@
 //! Creating a database on a blank device.
 //!
-//! Invariants: nothing that is not blank is ever formatted over, but for what an interrupted creation leaves; an opening is
+//! Invariants: only a blank device, or the remains of an interrupted creation, is ever formatted. An opening is
 //! acknowledged only when all four superblock copies are durable.
 //!
-//! An interrupted creation can leave one half of the copies as garbage and the other half blank, since the halves are
-//! separated by a flush; and no segment was touched, since nothing is written there before the opening was acknowledged. A
-//! database that was ever open has all four copies and a log, and is told from it by both.
+//! An interrupted creation can leave one half of the copies as garbage and the other half blank, since a flush
+//! separates the halves. No segment was touched, since nothing is written there before the opening was acknowledged. A
+//! database that was ever open has all four copies and a log; both tell it from an interrupted creation.
 
 use crate::api::error::Error;
 use crate::checkpoint::superblocks::is_one_half;
@@ -89,7 +89,8 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
     })
 }
 
-/// Why nothing is created where these copies are neither valid nor blank: if all of them are of one other version of the format, that is said.
+/// Why nothing is created where these copies are neither valid nor blank. If all of them are of one other version of
+/// the format, the message says so.
 async fn refusal(handle: &Handle, garbage: &[u16], block: u64) -> Result<Error, Error> {
     let mut versions = Vec::new();
     for copy in garbage {

@@ -1,8 +1,8 @@
 //! What lies beyond the end of the chain, and what it says about what should be there.
 //!
-//! A statement that something is durable is true wherever it is found, so a look at more places can only find more damage. The
-//! places are those where the log would have gone on: behind the end, as far as headers lead, and, since the header that would lead
-//! on may be the one that is missing, in the segments that were the next to be used.
+//! A statement that something is durable is true wherever it is found, so a look at more places can only find more
+//! damage. The places are those where the log would have gone on. First, behind the end, as far as headers lead. Then,
+//! since the next header may be the missing one, the segments that were next to be used.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,9 @@ use crate::recovery::loaded::Loaded;
 use crate::recovery::replay::Replay;
 use crate::runtime::handle::Io;
 
-/// How many free segments are looked at, of each kind: the lowest that only the log says are free, which are used first; the lowest of all, which are used next; and
-/// the lowest behind the part of the log that is missing, which were so when it was written if a checkpoint has freed others since.
+/// How many free segments of each kind are looked at. The kinds: the lowest that only the log says are free, which are
+/// used first; the lowest of all, which are used next; and the lowest behind the missing part of the log. The last were
+/// the lowest when that part was written, if a checkpoint has freed others since.
 const FREE_SEGMENTS: usize = 8;
 
 impl Replay<'_> {
@@ -88,8 +89,8 @@ impl Replay<'_> {
         Ok(highest)
     }
 
-    /// The highest durable position that parts of the log state which lie in free segments, behind a missing one that would lead there,
-    /// and in those that they lead to.
+    /// The highest durable position that parts of the log in free segments state. These parts lie behind a missing part
+    /// that would lead to them, or are reachable from others behind it.
     async fn stated_in_free(&self, missing: u32) -> Result<Option<u64>, Error> {
         let (geometry, handle) = (&self.geometry, self.handle);
         let (count, mut looked_at): (u32, BTreeSet<u32>) = handle.with(|core| {
@@ -149,8 +150,8 @@ impl Replay<'_> {
         Ok(header.filter(|header| header.logical > tail))
     }
 
-    /// The highest durable position that any header of the current epoch states in these bytes of a segment, wherever it was meant
-    /// to be: a write that went astray is no part of the log, but what it says was so.
+    /// The highest durable position that any header of the current epoch states in these bytes of a segment, wherever
+    /// the header was meant to be. A misdirected write is no part of the log, but its statement was true.
     fn stated_in(&self, segment: &Loaded) -> Option<u64> {
         let sectors = (0..segment.len()).step_by(to_usize(self.geometry.sector_bytes));
         let headers =

@@ -6,8 +6,8 @@
 //! 4. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`rewrite_tail.rs`).
 //! 5. Make a new epoch durable. Only then append.
 //!
-//! Invariants: recovery overwrites nothing that the superblock before refers to or leads to, so a crash in it changes nothing
-//! that was acknowledged; running it twice gives the same state; a damaged device is refused and left as it is.
+//! Invariants: recovery overwrites nothing that the superblock before refers to or leads to, so a crash in it changes
+//! nothing that was acknowledged. Running it twice gives the same state. A damaged device is refused and left as it is.
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
@@ -145,9 +145,10 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
     Ok(())
 }
 
-/// Restores what the superblock leads to, in the room that there is. A process run keeps back what a recovery by its own options takes. If values that
-/// it had in the log are put into the index by those of this one, or the other way round, that may not be enough. Then all values stay in the log but
-/// those that take no more of the index than their places.
+/// Restores the checkpoint and the log that the superblock leads to, in the room that there is. A process run keeps
+/// back the room that a recovery with its own options takes. Other options now may put values into the index that were
+/// in the log, or the other way round, and that room may not be enough. Then all values stay in the log, except those
+/// that take no more of the index than their places.
 async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     let recovered = restore(handle, superblock).await?;
     let limit = handle.with(|core| core.replays_inline_bytes);

@@ -1,12 +1,12 @@
 //! Replay: follows the log from the checkpoint to its tail, and decides what the end of the chain means.
 //!
-//! A frame belongs to the chain if it is whole, is at its place, names its predecessor's checksum, and has the right epoch: from
-//! the superblock's epoch start on exactly the superblock's epoch, before that none newer, never going back. Where the chain
-//! ends, one of two things holds, and they are never guessed:
+//! A frame belongs to the chain if it is whole, is at its place, names its predecessor's checksum, and has the right
+//! epoch. From the superblock's epoch start on, that is exactly the superblock's epoch; before it, none newer, and
+//! never going back. Where the chain ends, one of two things holds. Which one is never guessed:
 //!
 //! - **torn tail**: nothing says that anything from there on was ever durable. It is cut off.
-//! - **damage**: the superblock, a frame of the chain, or any frame or segment header of the current epoch there or further on
-//!   states a durable position beyond the end of the chain. The database is refused.
+//! - **damage**: something states a durable position beyond the end of the chain. That may be the superblock, a frame
+//!   of the chain, or any frame or segment header of the current epoch there or further on. The database is refused.
 //!
 //! Frames that nothing states as durable are held back until something does, or until the chain has ended; `resolve_tail.rs` then
 //! says what becomes of them.

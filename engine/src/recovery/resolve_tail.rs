@@ -1,8 +1,8 @@
 //! What becomes of frames that replay has read but that nothing states as durable.
 //!
-//! Having read something does not prove that it is on the medium. After a failed flush a volatile cache may show what was dropped,
-//! and a later flush does not write it either; and what a failed write leaves no device vouches for, whatever cache it has. So
-//! of the unproven frames
+//! A frame that was read need not be on the medium. After a failed flush, a volatile cache may show data that the flush
+//! dropped, and a later flush does not write them. After a failed write, no device says what is on the medium, whatever
+//! cache it has. So of the unproven frames
 //! - those that point to extents count only if the extents are there; the chain is cut at the first that does not;
 //! - commits are applied, and the frames handed on to `rewrite_tail.rs`, which writes their values anew;
 //! - moves are ignored: what garbage collection moves stays where it was until a checkpoint has stated the move as durable;
@@ -24,8 +24,8 @@ use crate::recovery::salvage::{Salvaged, salvage};
 use crate::segments::extent::claim_extents;
 
 impl Replay<'_> {
-    /// The chain has ended: the frames that count and are not proven, if any of them holds a commit, and whether something
-    /// was cut off that might have been one.
+    /// The chain has ended. Returns the frames that count and are not proven, if any of them holds a commit, and
+    /// whether something was cut off that may have been one.
     pub(crate) async fn resolve_tail(&mut self) -> Result<(Vec<Held>, bool), Error> {
         let trusted = mutant(Mutant::UnprovenTailTrusted);
         while let Some(held) = self.held.pop_front_if(|held| held.end <= self.durable) {

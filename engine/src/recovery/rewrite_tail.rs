@@ -1,18 +1,20 @@
 //! Rewrite of the tail: what recovery does when the log goes beyond what is proven.
 //!
-//! After a failed flush a device may have dropped what it covered, while its cache shows it as if it were there; another flush
-//! then succeeds and writes nothing. A recovery in the same cache would read such frames, take them for the log's end, and see
-//! acknowledged commits appended behind a hole that opens at the next power cut. So nothing between the proven position and the
-//! tail is relied upon, nor is anything referred to there, once the opening is acknowledged. It cannot be written again in place
-//! either: it may well be acknowledged and on the medium, and the rewrite may be torn.
+//! A failed flush may drop the writes that it covered, while the device's cache still shows them. Another flush then
+//! succeeds and writes nothing. A recovery from that cache would read the dropped frames, take them for the log's end,
+//! and append commits behind them. At the next power cut those frames would be missing, and the commits lost. So an
+//! opening, once acknowledged, neither relies on nor refers to anything between the proven position and the tail. The
+//! tail cannot be written again in place either: it may be acknowledged and on the medium, and the rewrite may be torn.
 //!
-//! Instead every live value of the unproven range is written anew, in fresh segments; a checkpoint holds where to; the log
-//! goes on in yet another segment, and the superblock that says all this starts the new epoch. Until it is published,
-//! nothing has been written to any segment that the superblock before refers to, or that its chain could lead to.
+//! Instead, every live value of the unproven range is written anew, in fresh segments. A checkpoint holds their new
+//! places, and the log goes on in yet another segment. A superblock that refers to all this starts the new epoch. Until
+//! that superblock is published, nothing has been written to any segment that the one before refers to, or that its
+//! chain could lead to.
 //!
 //! Invariants:
-//! - the frames written here are never part of a chain. They are of the old epoch and name no predecessor, so an attempt that was
-//!   cut short leaves nothing that the next could take for the log, neither of the old epoch nor of the new one;
+//! - the frames written here are never part of a chain: they are of the old epoch and name no predecessor. So an
+//!   attempt that was cut short leaves nothing that the next attempt could take for the log, neither of the old epoch
+//!   nor of the new one;
 //! - of the new epoch nothing exists before its superblock does;
 //! - the segment that the chain would have entered next is not used: a replay of the old superblock looks there.
 

@@ -1,5 +1,5 @@
-//! The smallest executor that runs the control plane: recovery, checkpoint, garbage collection and closing are `async` procedures that
-//! wait for disk operations and for conditions on the core.
+//! The smallest executor that runs the control plane. Recovery, checkpoint, garbage collection and closing are `async`
+//! procedures that wait for disk operations and for conditions on the core.
 //!
 //! There are a handful of tasks at most, so every one is polled whenever the engine was called; wakers do nothing.
 

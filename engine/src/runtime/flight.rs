@@ -1,6 +1,7 @@
 //! Operations under way, by tag, and who waits for each.
 //!
-//! Invariant: a tag names one operation from its submission until its end was taken, and then the next one may have it; so tags stay small.
+//! Invariant: a tag names one operation from its submission until its end was taken. Then the next operation may have
+//! the tag, so tags stay small.
 
 use slab::Slab;
 

@@ -119,8 +119,8 @@ impl Handle {
         .await
     }
 
-    /// Lets the call end, so that a long piece of work does not stand in the clients' way: it goes on in the next call, whatever
-    /// that is for. Not where a client waits for this very work.
+    /// Lets the call end, so that long work does not delay clients. The work goes on in the next call, whatever that
+    /// call is for. Does nothing where a client waits for this very work.
     pub(crate) async fn give_way(&self) {
         let call = self.with(|core| core.calls);
         self.until(|core| core.may_go_on(call).then_some(())).await;

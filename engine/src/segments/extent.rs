@@ -1,9 +1,9 @@
-//! Extents: large values, cut into chunks that fill segments of their own, written beside the log and covered by the same
-//! flush as the record that points to them.
+//! Extents: large values, cut into chunks that fill segments of their own. The chunks are written beside the log, and
+//! the flush that covers the record which points to them covers them too.
 //!
-//! Invariants: a chunk takes whole blocks in one segment and is never rewritten; every live chunk has an owner, so that garbage collection
-//! finds who points into a segment; a chunk's bytes stay in memory until the frame that points to it is durable; a segment is
-//! not dead while a pointer into it is on its way.
+//! Invariants: a chunk takes whole blocks in one segment and is never rewritten. Every live chunk has an owner, so that
+//! garbage collection finds the pointers into a segment. A chunk's bytes stay in memory until the frame that points to
+//! it is durable. A segment is not dead while a pointer into it is on its way.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Growing the device ahead of need, in steps. A device that refuses is asked again later: space may have been made on its file system.
 //!
-//! Invariant: the growth is flushed before anything refers to the new segments. No superblock has to say so: an opening takes
-//! the device's size. Where that is more than the superblock states, nothing proves that it is durable (a flush that failed may have dropped the growth, which
-//! is seen all the same), so it is made anew before anything states it.
+//! Invariant: the growth is flushed before anything refers to the new segments. No superblock has to say so: an opening
+//! takes the device's size. If the device is larger than the superblock states, nothing proves that the growth is
+//! durable: a failed flush may have dropped it although the size shows it. So the growth is made anew before anything
+//! states it.
 
 use crate::api::error::Error;
 use crate::api::port::{DiskError, DiskOp, Level, Nanos};

@@ -1,13 +1,15 @@
 //! How much space checkpoints, garbage collection and clients may take, and how much there is to gain.
 //!
-//! Segments are kept back in tiers: the last free ones are for a checkpoint and for what a recovery would have to write anew
-//! (`recovery/rewrite_tail.rs`), the ones before for what garbage collection moves. Clients never dip into either, so garbage collection can always empty
-//! segments, a checkpoint can always free them, and a crash at any point leaves the room that the opening takes: what garbage collection
-//! moved and a checkpoint wrote is given back by the crash itself, until something durable refers to it.
+//! Segments are kept back in tiers. The last free ones are for a checkpoint and for the tail rewrite of a recovery
+//! (`recovery/rewrite_tail.rs`). The ones before are for what garbage collection moves. Clients never use either tier,
+//! so garbage collection can always empty segments, and a checkpoint can always free them. A crash at any point leaves
+//! the room that an opening takes: what garbage collection moved and a checkpoint wrote counts for nothing after the
+//! crash, until something durable refers to it.
 //!
-//! Live data may fill `usable_percent` of the segments that are left when these are set aside. So the average data segment
-//! has that share alive at most, the emptiest no more, and a round of garbage collection and checkpoint always gains space: a
-//! workload that overwrites for ever never fills the device. What would exceed the share is refused on arrival.
+//! Live data may fill `usable_percent` of the segments that are left when these are set aside. So at most that share of
+//! the average data segment is live, and no more of the emptiest. A round of garbage collection and checkpoint
+//! therefore always gains space, and endless overwrites never fill the device. A write that would exceed the share is
+//! refused on arrival.
 
 use crate::core::Core;
 use crate::format::record::record_bytes;
@@ -150,7 +152,7 @@ impl Core {
         (u64::from(self.segments.count()) / 16).max(2)
     }
 
-    /// How many segments short of comfort the clients are; 0 if they are not.
+    /// How many segments fewer than the target are free for clients; 0 if enough are.
     pub(crate) fn shortage(&self) -> u64 {
         let free_target = self.free_target().max(self.maintenance.stalled_for);
         let floor = self.wanted_floor();
@@ -172,8 +174,8 @@ impl Core {
             .is_some_and(|free| free >= taken)
     }
 
-    /// A checkpoint writes the whole index, so it has to free so many segments to be worth that, and garbage collection goes on until it
-    /// does. Where there is little room beside the live data, the half of that has to do.
+    /// A checkpoint writes the whole index, so it has to free this many segments to be worth its cost. Garbage
+    /// collection goes on until it can. Where there is little room beside the live data, half of that is enough.
     pub(crate) fn worth_a_checkpoint(&self) -> u64 {
         let count = u64::from(self.segments.count());
         let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;

@@ -28,7 +28,7 @@ impl RecoveryReserve {
     }
 }
 
-/// The burden by frames, until each is proven. What garbage collection moves is no burden: where it came from is still there.
+/// The reserve by frames, until each is proven. Records that garbage collection moves need none: their old copies are still there.
 #[derive(Debug, Default)]
 pub(crate) struct Unproven {
     total: RecoveryReserve,
@@ -68,7 +68,7 @@ impl Unproven {
 mod tests {
     use super::*;
 
-    /// Goal: a burden counts from the append until its frame is proven. Method: three frames, one of them empty.
+    /// Goal: a reserve counts from the append until its frame is proven. Method: three frames, one of them empty.
     #[test]
     fn a_frame_weighs_until_it_is_proven() {
         let reserve = |log_bytes| RecoveryReserve {

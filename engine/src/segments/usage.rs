@@ -1,12 +1,13 @@
 //! Which segment of the device is used for what, and how many live bytes it holds.
 //!
 //! Invariants:
-//! - a segment is handed out only while it is free, and becomes free only by `free`, which the checkpoint calls after
-//!   every superblock copy that could refer to it has been replaced, and `gc/log_free.rs` when the log is proven to say so;
+//! - a segment is handed out only while it is free, and becomes free only by `free`. The checkpoint calls `free` after
+//!   every superblock copy that could refer to the segment has been replaced; `gc/log_free.rs` calls it when the log is
+//!   proven to say so;
 //! - a segment with readers is not handed out: it waits until the last of them is done;
 //! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
-//! - residents are a superset of the entries whose newest version lies in a segment of the log: whoever goes through them has to ask
-//!   the index whether they still do.
+//! - residents are a superset of the entries whose newest version lies in a segment of the log. Code that goes through
+//!   them has to ask the index whether they still do.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -195,8 +195,8 @@ fn short_seed(stamp: Stamp, len_bytes: usize) -> u64 {
     xxh3_64_with_seed(&facts, u64::from(MAGIC))
 }
 
-/// Fills `value` up to `end` with the output of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): eight bytes a step, and each
-/// step independent of the one before, so that the processor overlaps them.
+/// Fills `value` up to `end` with the output of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): eight bytes a step.
+/// Steps are independent of each other, so the processor overlaps them.
 fn extend_filler(value: &mut Vec<u8>, end: usize, seed: u64, compressible_percent: u8) {
     let mut counter = seed;
     while value.len() < end {

@@ -1,16 +1,17 @@
 //! The processors of a machine, and the clients of a benchmark that share them.
 //!
-//! A client that waited for its commit sleeps. When it is told its answer it waits for a processor, in the order in which clients
-//! were told; on it, it takes a time of its own until it hands in its next request (waking up, changing over, leaving one call and
-//! making the next); and it keeps the processor while it waits for the engine's lock and while the engine works for it. The engine,
-//! which is the simulated world, does one thing at a time, whatever the number of processors. So with clients that cost `c` each
-//! and calls of the engine that cost `e`, clients come back every `max(e, (c + e) / processors)`.
+//! A client that waited for its commit sleeps. When it is told its answer, it waits for a processor, in the order in
+//! which clients were told. On the processor it takes some time until it hands in its next request (waking up,
+//! switching, leaving one call and making the next). It keeps the processor while it waits for the engine's lock and
+//! while the engine works for it. The engine, which is the simulated world, does one thing at a time, whatever the
+//! number of processors. So with clients that cost `c` each and calls of the engine that cost `e`, clients come back
+//! every `max(e, (c + e) / processors)`.
 //!
-//! Of the clients told by one call of the engine the first is the one that made it, having waited for the disk on behalf of all: it is
-//! awake, and costs nothing. What it takes to bring that one back is part of the disk's latency as it is measured.
+//! The first client that a call of the engine tells is the one that made the call, having waited for the disk on behalf
+//! of all. This client is awake and costs nothing. The time to bring it back is part of the disk's measured latency.
 //!
-//! Not modelled: which processor a client ran on before; clients that give way to each other for a while before they sleep, whose
-//! cost is in that of a client as it is measured; anybody else on the machine.
+//! Not modelled: which processor a client ran on before; clients that yield to each other before they sleep, whose cost
+//! is part of the measured cost of a client; other programs on the machine.
 //!
 //! Invariant: all arithmetic is on integers and all draws come from one seed, so the same calls give the same times everywhere.
 

@@ -1,5 +1,5 @@
-//! All tables of one call as one page: it needs no network, no script and no other file, and says all that the tables of the terminal
-//! say. What comes from elsewhere (names, device models, errors) is escaped by the template.
+//! All tables of one call as one page. The page needs no network, no script and no other file, and has all that the
+//! tables of the terminal have. The template escapes what comes from elsewhere (names, device models, errors).
 
 use hdrhistogram::Histogram;
 use kvsim_store::seen::histogram;

@@ -1,8 +1,8 @@
 //! Clients that use a store while a clock runs.
 //!
-//! Closed loop: each client makes its next request when the last one was answered, and a request's latency runs from the answer
-//! before. Open loop: requests are due at fixed times whatever the answers do, and latency runs from when a request was *due*, so
-//! that a stall counts for everything that it held up (coordinated omission, as G. Tene describes it).
+//! Closed loop: each client makes its next request when the last one was answered, and latency runs from the answer
+//! before. Open loop: requests are due at fixed times, and latency runs from when a request was *due*. So a stall
+//! counts for every request that it delayed (coordinated omission, as G. Tene describes it).
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! What the simulator says of a workload, to stand beside what was measured.
 //!
-//! The course is the benchmark's own: a file of the same size, the same options, the same records loaded, the engine opened anew, the
-//! same clients with the same operations, the same rounds. The engine is the one in the sandbox, whose calls take the time of their
-//! fuel, the disk is the profile's, and clients share the processors of [`Host`] with the engine. A prediction has no noise: the same
-//! profile, scenario and course give the same figures.
+//! The course is the benchmark's own: a file of the same size, the same options, the same records loaded, the engine
+//! opened anew, the same clients with the same operations, the same rounds. The engine runs in the sandbox, and its
+//! calls take the time of their fuel. The disk is the profile's. Clients share the processors of [`Host`] with the
+//! engine. A prediction has no noise: the same profile, scenario and course give the same figures.
 //!
 //! It ends after [`OPERATIONS_MAX`] operations, if the rounds are not over by then; what was seen of a round that is cut short counts.
 
@@ -57,7 +57,7 @@ pub struct Course {
 /// A prediction.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Prediction {
-    /// The profile that it rests on; empty for none.
+    /// The profile that it is based on; empty for none.
     pub profile: String,
     /// What the profile does not say, and what was taken instead.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! Rounds: each engine is opened and loaded once, then they take turns, so that a disk that is slow for a while is slow for all.
-//! A turn begins when what the one before left behind is done.
+//! Rounds: each engine is opened and loaded once, then they take turns, so that a disk that is slow for a while is slow
+//! for all. A turn begins when the disk is quiet after the one before.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;

@@ -1,11 +1,11 @@
 //! What an engine is compared with that avoids flushes: a file and nothing else.
 //!
-//! The file is preallocated and written in full, and has a slot for each key; a write goes to its slot, wherever that is, and is
-//! acknowledged after an `fdatasync`. Flushes are shared: all writes that have come by then go out together, in parallel, and one
-//! flush follows them (the source of the comparison, FractalBits' "Removing fsync from our local storage engine", 2026, does not say
-//! how it shares its own). Before a group begins it waits for more writes to come as long as they do, and 50 µs at most. There is no
-//! log, no index and no checksum: it is no engine, it tears writes larger than the device's atomic unit, and cannot do with less
-//! work than this.
+//! The file is preallocated and written in full, and has a slot for each key. A write goes to its slot, and is
+//! acknowledged after an `fdatasync`. Flushes are shared: all writes that have come by then go out together, in
+//! parallel, and one flush follows them. (The source of the comparison, FractalBits' "Removing fsync from our local
+//! storage engine", 2026, does not say how it shares its own.) Before a group begins, it waits for more writes as long
+//! as they come, and 50 µs at most. There is no log, no index and no checksum. It is no engine: it tears writes larger
+//! than the device's atomic unit. No engine can do with less work.
 //!
 //! Invariant: a write is acknowledged when the flush has ended that began after it had ended.
 

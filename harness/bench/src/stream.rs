@@ -1,7 +1,7 @@
 //! What a client does: operations drawn before the clock runs, from the scenario's own distributions.
 //!
-//! A client goes through its list over and over. The list is long enough that no cache learns it, and drawing, which for a Zipfian
-//! takes as long as a read from memory, is no part of what is measured.
+//! A client goes through its list over and over. The list is long enough that no cache learns it. Drawing is not part
+//! of the measurement: a Zipfian draw takes as long as a read from memory.
 
 use kvsim_simdisk::rng::{Purpose, Rng};
 pub use kvsim_store::script::{Action, Key, Operation, Script, Values};

@@ -1,4 +1,4 @@
-//! Calibration from end to end: a disk is measured, the profile is one that scenarios take, and a prediction rests on it.
+//! Calibration from end to end: a disk is measured, the profile is one that scenarios take, and a prediction is based on it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The strings by which a campaign is watched and stopped from outside. Nothing here reaches a decision of a run: a seed is
-//! either finished, and then as if nobody had looked, or cut short and left out.
+//! How a campaign is watched and stopped from outside. Nothing here reaches a decision of a run: a seed is finished as
+//! if it had not been watched, or it is cut short and left out.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

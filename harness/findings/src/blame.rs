@@ -1,15 +1,19 @@
 //! Blame: what is missing in a guest that fails, if flushes, write-throughs or later acknowledgements are missing.
 //!
-//! At each place of a failing case one thing is done for the guest ([`kvsim_sim::Intervention`]), and it is seen whether the failure is gone: in the
-//! very case, and in every state around its cuts. First all things of a kind are done at once: if that does not help, none of them does. Then single ones are
-//! tried, and where none helps by itself, the set of all is made as small as it can be. A write that is written through is less than a flush; where neither helps, an answer may
-//! come too early; and where that is not it either, a write may have to be held back until those before it are durable.
+//! At each place of a failing case one intervention ([`kvsim_sim::Intervention`]) is made for the guest. Then it is
+//! checked whether the failure is gone, in the very case and in every state around its cuts. First all interventions of
+//! a kind are made at once: if that does not help, none of them does. Then single ones are tried. Where none helps by
+//! itself, the set of all is made as small as it can be. A write-through is less than a flush, so it is tried first.
+//! Where neither helps, an answer may come too early. Where that is not it either, a write may have to be held back
+//! until the writes before it are durable.
 //!
-//! The verdict ([`BlameVerdict`]) is one of three: an ordering bug, with the places; no ordering bug, since it fails with all that done; undecided, since the search was ended.
-//! A failure that needs a device which fails or lies is none of order: the guest makes too little of what it is told.
+//! The verdict ([`BlameVerdict`]) is one of three. An ordering bug, with the places; no ordering bug, since it fails
+//! with all interventions; undecided, since the search was ended. A failure that needs a device which fails or lies is
+//! no ordering bug: the guest handles an error or a lie wrongly.
 //!
-//! Invariants: what is done for the guest takes no time and moves nothing, so each attempt meets the same operations; what helps was not
-//! luck, since the states that cuts nearby can leave were judged; the order of the search depends on the case alone.
+//! Invariants: an intervention takes no time and moves nothing, so each attempt meets the same operations. A fix is not
+//! luck, since it is judged in the states that nearby cuts can leave. The order of the search depends on the case
+//! alone.
 
 use std::fmt;
 
@@ -27,8 +31,8 @@ pub enum Missing {
     LaterAnswer,
     /// Space is used again too early: what a write overwrites is still needed.
     LaterReuse,
-    /// A write has to be held back until all that was submitted before it is durable, or else a recovery has to make something of it that
-    /// it is there and they are not. Which of the two is the guest's to say.
+    /// A write has to be held back until all that was submitted before it is durable. Or else a recovery has to cope
+    /// with a state that has the write and not those before. The guest's author decides which of the two.
     Barrier,
 }
 

@@ -15,10 +15,10 @@
 //! **When the device lies** no engine can keep every promise, so some loss is excused and counted:
 //! - a flush that did nothing: everything since may be gone, and what stood on it too: any older prefix of the history is legal;
 //! - damage to the medium: a bad last record is the same bytes as a torn one, unless something that was written later shows that it was
-//!   acknowledged. So a write may be silently gone unless there is a *witness*: a write that was handed in after it was acknowledged and is
-//!   owed itself, or an opening that showed it, and nothing that was written for that has come to harm (the ambiguity of the tail: Alagappan,
-//!   Ganesan, Lee, Albarghouthi, Chidambaram, Arpaci-Dusseau and Arpaci-Dusseau, *Protocol-Aware Recovery for Consensus-Based Storage*,
-//!   FAST 2018);
+//!   acknowledged. So a write may be silently gone unless a *later proof of durability* exists. A later write proves durability if it must
+//!   survive and no write between its submission and that moment was damaged; so does an opening that showed the write. (The ambiguity
+//!   of the tail: Alagappan, Ganesan, Lee, Albarghouthi, Chidambaram, Arpaci-Dusseau and Arpaci-Dusseau, *Protocol-Aware Recovery for
+//!   Consensus-Based Storage*, FAST 2018.)
 //! - a report of damage is always accepted.
 //!
 //! **Where a flush only orders** a power cut may lose an end of the commit order (`barrier.rs`).

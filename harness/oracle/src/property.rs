@@ -24,6 +24,7 @@ pub enum Property {
     /// 8: damaged acknowledged data is reported, never returned as a value and never silently dropped.
     DamageReported,
     /// 9: the guest neither panics nor hangs, nor outgrows its memory.
+    #[serde(alias = "sane_guest")] // its name in cases that were saved by version 0.1.0
     GuestBehaves,
     /// 10: a well-formed request is refused only for a reason that the oracle knows; an ill-formed one is always refused and changes nothing.
     NoFalseRefusal,
@@ -91,9 +92,12 @@ impl Property {
         }
     }
 
-    /// The property of this name.
+    /// The property of this name. `sane_guest`, the former name of `guest_behaves`, is understood.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Property> {
+        if name == "sane_guest" {
+            return Some(Property::GuestBehaves);
+        }
         Property::ALL
             .into_iter()
             .find(|property| property.name() == name)
@@ -121,5 +125,13 @@ mod tests {
             assert_eq!(Property::from_name(property.name()), Some(property));
         }
         assert_eq!(Property::from_name("prefixes"), None);
+    }
+
+    /// Goal: cases that were saved before a property was renamed are still read. Method: the former name, through both ways.
+    #[test]
+    fn a_former_name_is_understood() {
+        let read: Property = serde_json::from_str("\"sane_guest\"").unwrap();
+        assert_eq!(read, Property::GuestBehaves);
+        assert_eq!(Property::from_name("sane_guest"), Some(read));
     }
 }

@@ -55,7 +55,7 @@ impl RunFaults {
     }
 }
 
-/// How often each fault has fired since the world began, which of the last writes lies have harmed, and the last moment that made anything durable.
+/// How often each fault has fired since the world began, which of the last writes lies have damaged, and the last moment that made anything durable.
 ///
 /// The counts are cumulative: the oracle remembers what they were at the last recovery. What excuses an error is in `this_run`, `failing_sectors` and
 /// `cut_short`.

@@ -43,7 +43,7 @@ fn relaxed_writes_may_be_lost_from_the_end() {
     assert_eq!(lab.oracle.counts().relaxed_lost, 1);
 }
 
-/// Goal: a write that failed with a device error may be missing although later ones are there, until a recovery settles it.
+/// Goal: a write that failed with a device error may be missing although later ones are there, until a recovery shows it or not.
 #[test]
 fn a_write_that_met_an_error_may_go_either_way() {
     let mut lab = Lab::new();
@@ -210,7 +210,7 @@ fn reports_with_a_reason_are_accepted() {
     assert_eq!(lab.oracle.counts().reports_accepted, 3);
 }
 
-/// Goal: a key that could not be read keeps all its possibilities, and what is read next settles it. Method: a report for one key of
+/// Goal: a key that could not be read keeps all its possibilities, and what is read next decides. Method: a report for one key of
 /// two, then either value.
 #[test]
 fn a_key_that_could_not_be_read_stays_open() {
@@ -273,8 +273,8 @@ fn a_lying_flush_excuses_any_older_prefix() {
     assert!(lab.crash_showing(&state(&[("a", 1)])).is_err());
 }
 
-/// Goal: with damage, what nothing bears witness to may be silently gone. Method: two writes, of which the second was handed in when the first
-/// had been acknowledged; then harm is done to something written before, at, and after the second.
+/// Goal: with damage, a write without a later proof may be silently gone. Method: two writes, of which the second was handed in when the first
+/// had been acknowledged; then something written before, at, and after the second is damaged.
 #[test]
 fn damage_excuses_the_tail() {
     let mut lab = Lab::lying();
@@ -292,7 +292,7 @@ fn damage_excuses_the_tail() {
     assert_eq!(lab.recover(&state(&[])).excused_losses(), 2);
 }
 
-/// Goal: only what was acknowledged as durable, and handed in afterwards, bears witness. Method: a second write that was under way already, one
+/// Goal: only what was acknowledged as durable, and handed in afterwards, is a later proof. Method: a second write that was under way already, one
 /// without an answer, and a relaxed one before and after a sync.
 #[test]
 fn what_is_not_acknowledged_proves_nothing() {
@@ -311,7 +311,7 @@ fn what_is_not_acknowledged_proves_nothing() {
     assert!(!gone(&lab));
 }
 
-/// Goal: a relaxed write bears witness too once it is owed by its age. Method: two of them, and a crash before and after the second is old.
+/// Goal: a relaxed write is a later proof too once it must survive by its age. Method: two of them, and a crash before and after the second is old.
 #[test]
 fn an_old_relaxed_write_is_a_later_proof() {
     let mut lab = Lab::with(OracleConfig {
@@ -332,8 +332,8 @@ fn an_old_relaxed_write_is_a_later_proof() {
     assert!(gone(&lab));
 }
 
-/// Goal: what an opening showed it bears witness to. Method: a write, an opening that shows it, and a later one that does not; then harm is
-/// done to what was written before, in and after the first opening.
+/// Goal: an opening is a later proof of what it showed. Method: a write, an opening that shows it, and a later one that does not; then what was
+/// written before, in and after the first opening is damaged.
 #[test]
 fn an_opening_proves_what_it_showed() {
     let mut lab = Lab::lying();
@@ -349,8 +349,8 @@ fn an_opening_proves_what_it_showed() {
     }
 }
 
-/// Goal: a sync counts also after a recovery in which harm was done. Method: of two relaxed writes, each followed by a sync, the second bears witness
-/// to the first, but not to itself.
+/// Goal: a sync counts also after a recovery in which something was damaged. Method: of two relaxed writes, each followed by a sync, the second proves
+/// the first, but not itself.
 #[test]
 fn what_was_synced_before_an_opening_is_a_later_proof() {
     let mut lab = Lab::lying();
@@ -365,7 +365,7 @@ fn what_was_synced_before_an_opening_is_a_later_proof() {
     assert!(lab.crash_showing(&state(&[])).is_err());
 }
 
-/// Goal: what takes no writing bears no witness. Method: after a write, an empty batch, and a write during which the device made nothing durable.
+/// Goal: a request that writes nothing is no later proof. Method: after a write, an empty batch, and a write during which the device made nothing durable.
 #[test]
 fn what_takes_no_writing_proves_nothing() {
     let mut lab = Lab::lying();

@@ -1,9 +1,9 @@
 //! RocksDB: a log-structured merge tree in C++. Writers join into groups that share a flush.
 //!
-//! The crate's own copy takes the better part of an hour to compile, so it is meant to be linked against the system's library:
-//! on Debian, `apt-get install librocksdb-dev libclang-dev`, and build with
-//! `ROCKSDB_LIB_DIR=/usr/lib/x86_64-linux-gnu ROCKSDB_INCLUDE_DIR=/usr/include`. The version that is printed is the one that
-//! was linked, as it writes it into the options of a database.
+//! The crate's own copy takes most of an hour to compile, so it is meant to be linked against the system's library. On
+//! Debian: `apt-get install librocksdb-dev libclang-dev`, and build with `ROCKSDB_LIB_DIR=/usr/lib/x86_64-linux-gnu
+//! ROCKSDB_INCLUDE_DIR=/usr/include`. The version that is printed is the linked one, as RocksDB writes it into the
+//! options of a database.
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -1,9 +1,9 @@
 //! sled: a tree on a log in Rust.
 //!
-//! What its `flush()` does on Linux, in 0.34: it hands the log's buffer to `sync_file_range(2)` and waits until the device has
-//! taken it. That flushes neither the drive's own cache nor the file's metadata, and the call's own manual page warns against
-//! relying on it. So with `full` sled is measured as its documentation says, and is *not* as durable as the others; its
-//! configuration says so wherever its figures stand.
+//! What its `flush()` does on Linux, in 0.34: it hands the log's buffer to `sync_file_range(2)` and waits until the
+//! device has taken it. That flushes neither the drive's own cache nor the file's metadata, and the call's own manual
+//! page warns against relying on it. So with `full`, sled is measured as its documentation says, and is *not* as
+//! durable as the others. Its configuration says so beside its figures.
 
 use std::path::Path;
 

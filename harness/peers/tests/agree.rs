@@ -74,8 +74,9 @@ fn agree(engine: &dyn Engine, durability: Durability, steps: u64) {
                 store.put(&key, &value).expect(name);
                 model.insert(key, value);
             }
-            // In pogreb 0.10.2 a key that was removed comes back with an older value: a slot that becomes free early in a chain of
-            // buckets is taken by the next write of a key that has its slot further on, and then it has two.
+            // In pogreb 0.10.2 a key that was removed comes back with an older value. A slot becomes free early in a
+            // chain of buckets. The next write of a key that has its slot further on takes it, and then the key has
+            // two.
             6 if name != "pogreb" => {
                 store.delete(&key).expect(name);
                 model.remove(&key);

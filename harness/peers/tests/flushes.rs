@@ -1,6 +1,6 @@
-//! Figures of durable writes count only if each write was flushed, so that is counted here, in two ways: the calls that the
-//! engine makes, and the flushes that the device completed. Calls of this process are counted by standing in the way of the C
-//! library's functions, those of the Go world's, which need no C library, by strace.
+//! Figures of durable writes count only if each write was flushed. So flushes are counted here in two ways: the calls
+//! that the engine makes, and the flushes that the device completed. Calls of this process are counted by replacing the
+//! C library's functions. Calls of the Go world, which need no C library, are counted by strace.
 #![cfg(target_os = "linux")]
 #![expect(
     unsafe_code,

@@ -152,7 +152,7 @@ fn an_open_loop_keeps_its_rate() {
     });
 }
 
-/// Goal: what is wrong is said and harms nobody. Method: scans of an engine without an order, tasks, and a process that is gone.
+/// Goal: what is wrong is said, and the other requests are served. Method: scans of an engine without an order, tasks, and a process that is gone.
 #[test]
 fn errors_arrive() {
     each(|engine, remote, directory| {

@@ -1,9 +1,9 @@
 //! A recording, step by step: calls go to the simulated device, requests and answers to the oracle.
 //!
-//! How a call maps to the device: a write is pending from when it begins and complete when it has ended; a write-through one is
-//! durable then; a flush that has ended covers what had ended before it began; a write beyond the end makes the file longer, which
-//! is pending as well. A transfer that was cut short is complete as far as it went. What failed stays pending for ever: any part of
-//! it may be on the medium.
+//! How a call maps to the device. A write is pending from its begin, and complete when it has ended; a write-through is
+//! durable then. A flush that has ended covers what had ended before the flush began. A write beyond the end makes the
+//! file longer, and that is pending as well. A short transfer is complete as far as it went. A failed call stays
+//! pending for ever: any part of it may be on the medium.
 //!
 //! Invariant: the replay stops between any two events that change the device, with everything answered that was answered by then.
 

@@ -44,7 +44,7 @@ impl Proof {
             .collect();
         let _ = writeln!(
             text,
-            "recorded  {} sessions of {} clients; {} requests answered; {} writes, {} write-throughs ({} in all), {} flushes, {} allocations, {} reads; {} checkpoints, {} segments cleaned; every byte of the file accounted for",
+            "recorded  {} sessions of {} clients; {} requests answered; {} writes, {} write-throughs ({} in all), {} flushes, {} allocations, {} reads; {} checkpoints, {} segments collected; every byte of the file accounted for",
             sessions.join(", "),
             self.plan.workload.clients,
             thousands(calls.acknowledged),

@@ -1,8 +1,9 @@
 //! Recordings with one call left out, which have to be caught: a judge that never found anything is not known to look.
 //!
-//! Which call is drawn from the seed, by way of an acknowledgement: of a durable write that was acknowledged, the bytes are looked
-//! for in what was written between its hand-in and its acknowledgement. If a write-through brought them, and nothing else made them
-//! durable in that time, the acknowledgement rests on it; if a plain write brought them, it rests on the one flush that covered it.
+//! A seed draws the call by way of an acknowledgement. For a durable write that was acknowledged, its bytes are looked
+//! for in what was written between its hand-in and its acknowledgement. If a write-through brought them, and nothing
+//! else made them durable in that time, the acknowledgement depends on that write-through. If a plain write brought
+//! them, it depends on the one flush that covered them.
 
 use std::collections::BTreeMap;
 
@@ -169,7 +170,7 @@ mod tests {
         What::Ended(call, Ok(512))
     }
 
-    /// The call on which the acknowledgement of one durable put rests, if these things happen in between.
+    /// The call on which the acknowledgement of one durable put depends, if these things happen in between.
     fn depends_on(between: Vec<What>) -> Option<(CallId, Kind)> {
         let changes = vec![Change {
             key: (*b"key").into(),

@@ -1,4 +1,4 @@
-//! What is wrong with a scenario, told so that a person can mend it at once: the place, the line, a caret, a way out.
+//! What is wrong with a scenario, said so that a person can correct it at once: the place, the line, a caret, what to do.
 
 use std::fmt;
 use std::ops::Range;

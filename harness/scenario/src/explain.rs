@@ -102,8 +102,9 @@ fn annotate(toml: &str) -> String {
     text
 }
 
-/// What the field at a dotted path means. A path ending `.*` in the list speaks for all fields of that table, one ending
-/// `.*.*` for all fields of all tables in that table, and one beginning `*.` for fields of that name wherever no other entry does.
+/// What the field at a dotted path means. An entry that ends with `.*` stands for all fields of that table. One that
+/// ends with `.*.*` stands for all fields of all tables in that table. One that begins with `*.` stands for fields of
+/// that name where no other entry matches.
 pub(crate) fn describe(path: &str) -> Option<&'static str> {
     let exact = |wanted: &str| {
         FIELDS

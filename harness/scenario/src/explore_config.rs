@@ -36,7 +36,8 @@ pub struct ExploreConfig {
     pub recovery_errors: Vec<RecoveryError>,
     /// Of each of these kinds, the first so many operations of a recovery fail, one at a time.
     pub recovery_errors_max: u64,
-    /// The run is also made with one operation of its work failing: a read, write or flush; what a cut after that can leave is explored too.
+    /// The run is also made with one operation of its work failing: a read, write or flush. What a cut after that can
+    /// leave is explored too.
     pub work_errors: Vec<RecoveryError>,
     /// Of each of these kinds, the first so many operations of the work fail, one in each run.
     pub work_errors_max: u64,

@@ -42,8 +42,8 @@ pub fn load_mutants(file: Option<&Path>) -> Result<Arc<dyn Program>, String> {
     }
 }
 
-/// The guest in `file`, or the built-in engine: that with mutants if one of these scenarios switches one on, since an ordinary one would
-/// refuse it.
+/// The guest in `file`, or the built-in engine. If one of these scenarios switches a mutant on, it is the engine with
+/// mutants, since an ordinary one would refuse the option.
 ///
 /// # Errors
 /// As [`load_mutants`].

@@ -1,7 +1,8 @@
 //! Where each field of a scenario comes from: the profile, the scenario's file, `--set` on the command line.
 //!
-//! The layers are merged into one table, later ones winning, and that table is deserialised. Errors are then known by the
-//! path of their field, and the path is looked up in the layers again, last one first, to point at the line that says it.
+//! The layers are merged into one table, later ones winning, and that table is deserialised. An error is then known by
+//! the path of its field. The path is looked up in the layers again, last one first, to point at the line that sets the
+//! field.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -92,8 +92,8 @@ impl Default for RunConfig {
 
 /// The machine on which the same engine runs natively: of use to predictions of a benchmark and to nothing else.
 ///
-/// In a simulated run the guest has one processor and its clients cost nothing but their [turn](GuestConfig::client_turn); a
-/// prediction lets clients and engine share these processors.
+/// In a simulated run the guest has one processor, and its clients cost nothing but their
+/// [turn](GuestConfig::client_turn). In a prediction, clients and engine share these processors.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HostConfig {
@@ -101,8 +101,8 @@ pub struct HostConfig {
     pub processors: u32,
     /// Processor time of a client that slept, from when it is told its answer until it hands in its next request.
     pub client: LatencyConfig,
-    /// What a commit takes of the client that waits for the disk, beyond the calls of the engine: until the kernel has the write, and
-    /// after it. A prediction adds it to what the device takes.
+    /// What a commit costs the client that waits for the disk, beyond the calls of the engine: until the kernel has the
+    /// write, and after it. A prediction adds this time to the device's.
     pub commit_ns: u64,
     /// What the engine is told natively, beside the options of the guest.
     pub options: BTreeMap<String, OptionText>,

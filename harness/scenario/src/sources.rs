@@ -72,7 +72,7 @@ impl Sources {
                     taken[at] = alternative;
                     self.scenario(&taken)
                 };
-                let others = "with nothing that the rest of [vary] gives does this fit together";
+                let others = "it contradicts every combination of the other dimensions of [vary]";
                 self.first_that_fits(0, with, |_| others.to_owned())?;
             }
         }
@@ -111,7 +111,7 @@ impl Sources {
         };
         let note = |names: &[String]| {
             format!(
-                "seed {seed} drew {DRAWS_MAX} times from [vary], and nothing that fits together; the last time {}",
+                "seed {seed} drew {DRAWS_MAX} times from [vary], and every draw contradicted itself; the last one was {}",
                 names.join(", ")
             )
         };

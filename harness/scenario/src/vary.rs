@@ -1,12 +1,13 @@
 //! `[vary]`: a scenario that is another one for each seed.
 //!
-//! It names dimensions, each a list of alternatives, and each alternative is a part of a scenario. A seed takes one of each
-//! dimension and lays them over the file. This is swarm testing (A. Groce, C. Zhang, E. Eide, Y. Chen, J. Regehr, ISSTA 2012):
-//! many settings, each of them without most of what there is, find more than one setting that has everything, since what is
-//! always there hides what only shows without it.
+//! `[vary]` names dimensions. Each dimension is a list of alternatives, and each alternative is a part of a scenario. A
+//! seed takes one alternative of each dimension and lays them over the file. This is swarm testing (A. Groce, C. Zhang,
+//! E. Eide, Y. Chen, J. Regehr, ISSTA 2012). Many settings that each lack most features find more than one setting with
+//! all features, since a feature that is always on hides failures that need its absence.
 //!
-//! Invariants: what a seed takes follows from the seed, the dimension's name and how often it drew what contradicts itself; a further dimension that contradicts
-//! nothing changes nothing of what the others give. No two dimensions set one field, so that their order means nothing.
+//! Invariants: what a seed takes follows from three things: the seed, the dimension's name, and how often a draw
+//! contradicted itself. So a new dimension without contradictions changes nothing of what the others give. No two
+//! dimensions set one field, so their order means nothing.
 
 use toml::{Table, Value};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -78,7 +79,7 @@ pub(crate) fn take(file: &mut Layer) -> Result<Vec<Dimension>, ScenarioError> {
             };
             if let Some(field) = fixed(&table) {
                 let message = format!("`{field}` cannot differ from seed to seed");
-                let help = "what can is in profile, run, workload, guest, device, faults and check";
+                let help = "these can: profile, run, workload, guest, device, faults and check";
                 return wrong(&format!("{path}.{field}"), message, help);
             }
             alternatives.push(file.part(
@@ -291,7 +292,7 @@ mod tests {
         let never = load(&text, &[]).unwrap_err();
         for part in [
             "a.toml:3:34",
-            "with nothing that the rest of [vary] gives does this fit together",
+            "it contradicts every combination of the other dimensions of [vary]",
         ] {
             assert!(never.contains(part), "{never}");
         }

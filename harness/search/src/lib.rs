@@ -7,12 +7,14 @@
 //! - [`parallel`]: work for several threads, whose number changes nothing
 //!
 //! What holds here:
-//! - **Work is counted.** What bounds a minimisation or a search for blame is the guest's fuel, events and states (`explore::cost`), in an order that threads do not change. Real time may end
-//!   either (`Control::end_after`); what was found by then counts, and the order of the search does not depend on it.
+//! - **Work is counted.** A minimisation or a search for blame is bounded by the guest's fuel, events and states
+//!   (`explore::cost`), in an order that threads do not change. Real time may end either (`Control::end_after`). What
+//!   was found by then counts, and the order of the search does not depend on the time.
 //! - **A smaller case is explored and not replayed.** A candidate is a prefix of process runs and an open one (`explore::open`). Its cuts are found again by their meaning
 //!   (`explore::meaning`): the phase, and the kind, place and length of what was pending. Nothing is known of the guest.
-//! - **One recovery stands for another only where nothing tells them apart.** `explore::known`: the same bytes in every block that it read, the same
-//!   size and number of operations, no fault that can befall one. What must survive is judged for each state by itself.
+//! - **One recovery serves for another state only where the guest cannot tell them apart.** `explore::known`: the same
+//!   bytes in every block that it read, the same size and number of operations, and no faults. What must survive is
+//!   judged for each state by itself.
 
 pub mod blame;
 pub mod exploration;

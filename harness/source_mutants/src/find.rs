@@ -1,7 +1,8 @@
 //! Finding the places of a source file that can be edited.
 //!
-//! Left alone: tests, what `cfg(feature = "mutants")` guards, macros' arguments (assertions and messages among them), patterns, types,
-//! capacities that are only a hint, coverage points, log lines, and `Display`, `Debug` and `Error`, whose text is for people.
+//! Left alone: tests, code behind `cfg(feature = "mutants")`, arguments of macros (assertions and messages among them),
+//! patterns, types, capacities that are only a hint, coverage points and log lines. So are `Display`, `Debug` and
+//! `Error`, whose text is for people.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -94,9 +94,9 @@ impl Hunter {
         Ok(Hunter { program, steps })
     }
 
-    /// Runs one mutation for at most `seconds` of processor time. Steps that do not execute its line are passed over, and the others get
-    /// their time: first a part of it each, since most of what is caught is caught at once by some step, then the rest.
-    /// Gives the outcome and the time that it took.
+    /// Runs one mutation for at most `seconds` of processor time. Steps that do not execute its line are passed over,
+    /// and the others get their time. Each step first gets a part of its time, since most edits that are caught are
+    /// caught at once by some step; then the rest. Gives the outcome and the time that it took.
     #[must_use]
     pub fn hunt(&self, number: usize, executed_by: &[&str], seconds: u64) -> (Outcome, Duration) {
         let began = time();

@@ -1,5 +1,5 @@
-//! A score for kvsim that nobody tuned to: the engine's source is edited in one place at a time, and the shipped scenarios are run on
-//! each edited engine.
+//! A score for kvsim that it was not tuned for: the engine's source is edited in one place at a time, and the shipped
+//! scenarios are run on each edited engine.
 //!
 //! One build per edit would take days. So all edits go into one module, each behind a switch that a guest option sets:
 //!

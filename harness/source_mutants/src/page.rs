@@ -106,8 +106,9 @@ impl<'a> Score<'a> {
         counts
     }
 
-    /// Caught edits, and all that a scenario should catch: those that were run, without the equivalent ones, those that change
-    /// speed only, and those that only the native library or a crafted image executes.
+    /// Caught edits, and all that a scenario should catch. Counted are the edits that were run, without three kinds:
+    /// equivalent ones, those that change speed only, and those that only the native library or a crafted image
+    /// executes.
     #[must_use]
     pub fn caught(&self) -> (usize, usize) {
         let is_excused =

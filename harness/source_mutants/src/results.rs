@@ -1,4 +1,5 @@
-//! The outcome of each mutation, a line of JSON each, in a file that is only appended to: so that a run can be stopped and continued.
+//! The outcome of each mutation, a line of JSON each, in a file that is only appended to. So a run can be stopped and
+//! continued.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

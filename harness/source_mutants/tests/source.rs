@@ -112,7 +112,7 @@ fn modules_of_tests_are_not_edited() {
         (of("crafted"), of("format/garbage"), of("mutant")),
         (0, 0, 0)
     );
-    assert!(of("write.rs") > 100 && of("format/page.rs") > 100);
+    assert!(of("commit/write.rs") > 100 && of("format/page.rs") > 100);
 }
 
 /// Goal: edits that read the same have keys of their own. Method: the same statement twice.

@@ -85,13 +85,13 @@ pub trait Store: Send + Sync {
     /// The engine's own.
     fn delete(&self, key: &[u8]) -> Result<(), StoreError>;
 
-    /// Reads a key, and lends the value if there is one; says whether there was.
+    /// Reads a key, and calls back with the value if there is one; says whether there was.
     ///
     /// # Errors
     /// The engine's own.
     fn get(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError>;
 
-    /// Reads up to `limit` entries from `start` upwards, and lends each; says how many there were.
+    /// Reads up to `limit` entries from `start` upwards, and calls back with each; says how many there were.
     ///
     /// # Errors
     /// The engine's own, or that it has no order.

@@ -1,7 +1,7 @@
 //! Engines that another process holds, and the clients with them: what is measured must not be the pipe between the two.
 //!
-//! A round asks for warm-up and measurement and gets what the clients there saw, counted and timed as clients here are, so that
-//! both stand in one table and take turns.
+//! A round asks for warm-up and measurement, and gets what the clients there saw. They are counted and timed as clients
+//! here are, so both stand in one table and take turns.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! Between two turns: what one engine left to be done is done before the next is measured.
 //!
-//! Engines that take turns are all open, and one that leaves its pages to the kernel or its merges to threads of its own goes on writing when its
-//! turn is over. That is counted to none: the next one would pay for it, and be said to have written it.
+//! Engines that take turns are all open. An engine may leave its pages to the kernel, or its merges to threads of its
+//! own; then it goes on writing when its turn is over. That work is counted for no engine. Without the wait, the next
+//! engine would be slower, and would be said to have written it.
 //!
 //! Source of the format: `proc_stat(5)`.
 

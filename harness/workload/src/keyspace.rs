@@ -1,5 +1,5 @@
-//! Keys by number: `k`, then the number in decimal, padded with zeros to the scenario's length, so that their order is that of
-//! their numbers and a person can read them. Or of all shapes, where the scenario says so.
+//! Keys by number: `k`, then the number in decimal, padded with zeros to the scenario's length. So keys sort by their
+//! numbers, and a person can read them. Or keys of all shapes, where the scenario says so.
 //!
 //! Invariant: no two numbers have the same key.
 

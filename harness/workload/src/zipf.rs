@@ -1,10 +1,10 @@
 //! Zipfian numbers: the generator of Gray, Sundaresan, Englert, Baclawski and Weinberger (*Quickly Generating Billion-Record
 //! Synthetic Databases*, SIGMOD 1994) as YCSB uses it, and YCSB's scrambling by FNV-1a.
 //!
-//! Deterministic on every machine: beyond `+ - * /` only `libm` is used, never the platform's own `pow`.
-//! The sum ζ(n, θ) is taken term by term up to 1,000 and by the Euler–Maclaurin formula beyond, whose error there is far below
-//! an f64's last digits, so a generator over ten thousand million items costs no more than one over a thousand, and one that
-//! grows costs a constant per item.
+//! Deterministic on every machine: beyond `+ - * /` only `libm` is used, never the platform's own `pow`. The sum ζ(n,
+//! θ) is taken term by term up to 1,000 and by the Euler–Maclaurin formula beyond, with an error far below an f64's
+//! last digits. So a generator over ten thousand million items costs no more than one over a thousand. One that grows
+//! costs a constant per item.
 
 use kvsim_simdisk::rng::Rng;
 

@@ -16,7 +16,7 @@ use crate::codec::{self, Expects};
 use crate::guest::{GuestLimits, LogLevel, OutItem, Outbox};
 use crate::stack::{Stack, Trapped};
 
-/// What lives beside an instance.
+/// What is kept beside an instance.
 pub(super) struct HostState {
     pub(super) limiter: Limiter,
     pub(super) memory: Option<Memory>,

@@ -165,7 +165,7 @@ impl WasmProgram {
         Self::of_file(file, Instances::Fresh)
     }
 
-    /// The guest in a file, or the built-in one, with instances as wished.
+    /// The guest in a file, or the built-in one, with instances of the given kind.
     ///
     /// # Errors
     /// As of [`WasmProgram::from_file`] and [`WasmProgram::builtin`].

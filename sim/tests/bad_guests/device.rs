@@ -133,7 +133,7 @@ fn a_crash_ends_what_a_verdict_left() {
     }
 }
 
-/// Goal: a completion says what happened, in the page's numbers. Method: each result, for a read, to a guest whose wish is made of
+/// Goal: a completion says what happened, in the page's numbers. Method: each result, for a read, to a guest whose next wake-up is made of
 /// the status, the length and the first byte that it finds.
 #[test]
 fn a_completion_has_the_status_and_length_of_the_page() {

@@ -93,7 +93,7 @@ fn growth_without_end_is_out_of_memory() {
     assert!(fits.is_ok(), "all of 4 MiB can be had: {fits:?}");
 }
 
-/// Goal: a guest that copes with a refused growth lives on, and what it does later is judged by itself. Method: grow in one call,
+/// Goal: a guest that copes with a refused growth goes on, and what it does later is judged by itself. Method: grow in one call,
 /// trap in the next.
 #[test]
 fn a_refused_growth_is_not_held_against_later_calls() {

@@ -64,7 +64,7 @@ fn a_crash_can_be_told_what_survives() {
     }
 }
 
-/// Goal: a state that the device could not have left is refused, and the process run lives on. Method: a persisted write that never was.
+/// Goal: a state that the device could not have left is refused, and the process run goes on. Method: a persisted write that never was.
 #[test]
 fn an_impossible_crash_changes_nothing() {
     let mut world = opened(1, 1000, TraceMode::Full);

@@ -135,7 +135,7 @@ pub struct FaultConfig {
     pub after_op: u64,
     /// Errors and lies end after so many have fired; 0 for never.
     pub max_fired: u64,
-    /// The flush or write-through of this number is acknowledged and makes nothing durable, in the first life of the device. It is no fault, so
+    /// The flush or write-through of this number is acknowledged and makes nothing durable, before the first power cut. It is no fault, so
     /// it excuses no loss: it asks whether anybody would notice if the guest had left it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left_out: Option<u64>,

@@ -1,5 +1,5 @@
-//! What is borrowed of a row, or of a buffer that was read, without copying; and how a row lies in memory: key and value in one piece,
-//! so that a hit touches one place.
+//! Values that borrow from a row, or from a buffer that was read, without a copy. And how a row lies in memory: key and
+//! value in one piece, so that a hit touches one place.
 
 use std::ops::Deref;
 use std::sync::Arc;

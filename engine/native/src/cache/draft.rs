@@ -1,11 +1,13 @@
-//! What a writer makes before it takes any lock: the rows that its write will put into the cache. Under the lock of the engine or the intake they only change places
-//! with those that are there, and the rows that leave are given back when that has been let go. So copying values, and getting and giving back
-//! memory, which may take the kernel a while, hold nobody up.
+//! What a writer prepares before it takes any lock: the rows that its write will put into the cache. Under the lock of
+//! the engine or the intake, rows only change places. The rows that leave are freed after the lock was let go. So
+//! copying values and allocating memory, which may take the kernel a while, delay no other thread.
 //!
 //! Invariants:
-//! - a row of a draft is the key and the value of its mutation; there is none where the cache would not keep it, or the key goes;
+//! - a row of a draft is the key and the value of its mutation. A mutation has no row where the cache would not keep
+//!   it, or where it deletes the key;
 //! - a draft that is not applied has changed nothing;
-//! - a thread keeps one row that has left the cache, of at most [`SPARE_BYTES_MAX`], for its next write: that much is beyond the cache's bound.
+//! - a thread keeps one row that has left the cache, of at most [`SPARE_BYTES_MAX`], for its next write. This memory is
+//!   beyond the cache's bound.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::sync::Arc;
@@ -88,7 +90,8 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// The row of a key and a value, in the memory of one that has left the cache if it fits and nobody holds that any more.
+/// The row of a key and a value, in the memory of a row that has left the cache, if it fits and no reader holds that
+/// row.
 pub(crate) fn draw_up(key: &[u8], value: &[u8]) -> Arc<[u8]> {
     if row_bytes(key, value) <= SPARE_BYTES_MAX
         && let Some(mut spare) = SPARE.take()

@@ -1,7 +1,7 @@
 //! A piece of the ordered cache: rows in the order of their keys, borrowed by scans as a whole.
 //!
-//! A scan that has a share of a leaf reads all its rows without counting references to any of them; whoever changes a leaf that is
-//! lent changes a copy of it.
+//! A scan holds a reference to a leaf and reads its rows without counting references to each. A leaf that a scan holds is never
+//! changed: a change is made to a copy.
 //!
 //! Invariant: rows are in the order of their keys, and no key is there twice.
 

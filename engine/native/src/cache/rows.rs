@@ -1,13 +1,15 @@
 //! The cache of newest values: by key, which most reads never get past, and in order, which most scans never get past.
 //!
-//! By key it is sharded, and a shard's lock is held for a lookup and no longer; so a read neither waits for a flush nor for a writer at
-//! work in the engine. In order it is one tree (see `ranges`), whose lock a scan holds until it has its share of the leaves. Both refer to
-//! the same rows.
+//! By key the cache is sharded, and a shard's lock is held for a lookup only. So a read waits neither for a flush nor
+//! for a writer in the engine. In order it is one tree (see `ranges`), whose lock a scan holds until it has its
+//! references to the leaves. Both refer to the same rows.
 //!
 //! Invariants:
-//! - what is here is what the engine would answer, or will with what was accepted: writes change their rows in the order in which the engine gets them
-//!   (see `intake`), and a value that was read is put here only if no write came to its shard since the read began;
-//! - who has seen a write in one of the two sees it in the other: where there are ranges, both change with the ranges' lock held;
+//! - a row here is what the engine would answer, or will answer with all accepted writes. Writes change their rows in
+//!   the order in which the engine gets them (see `intake`). A value that was read is put here only if no write came to
+//!   its shard since the read began;
+//! - a thread that has seen a write in one of the two sees it in the other: where there are ranges, both change with
+//!   the ranges' lock held;
 //! - a key whose write waits for room in the engine is fenced: it is not here until that write is answered;
 //! - keys and values together never exceed the bound: a row that both hold is counted once, and what ranges take the shards give.
 

@@ -11,8 +11,8 @@ use super::{Access, Gauge, GaugeError, TIMEOUT};
 const BLOCK_BYTES: usize = 4096;
 
 impl Gauge {
-    /// Carries writes out, all of them at once, waits for them, and then flushes if that is wanted: they are durable then, or as
-    /// durable as the system makes them. Each is a whole number of blocks at a multiple of a block.
+    /// Carries out all writes at once, waits for them, and then flushes if a flush is wanted. Then they are durable, or
+    /// as durable as the system makes them. Each is a whole number of blocks at a multiple of a block.
     ///
     /// # Errors
     /// The device was opened to read only; a write does not fit; a write or the flush failed, and then any of them may be there.

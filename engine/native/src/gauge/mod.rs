@@ -1,13 +1,14 @@
-//! Measures a disk through the engine's own file layer and drivers: how long each kind of operation takes, by size and by how
-//! many are under way at once. What comes out is what an engine on this disk would see, the driver's own cost included.
+//! Measures a disk through the engine's own file layer and drivers: how long each kind of operation takes, by size and
+//! by how many are under way at once. The results are what an engine on this disk would see, the driver's own cost
+//! included.
 //!
 //! Writes and write-throughs go one after the other through the file, as those of a log do; reads go anywhere.
 //!
 //! Beside that it carries groups of writes out and flushes after them ([`Gauge::commit`]), for comparisons with what an engine does
 //! that has nothing but files.
 //!
-//! Invariants: the clock of an operation runs from its queueing until it was reaped; everything begun has ended when a trial
-//! returns; a device that was opened to read is never written.
+//! Invariants: an operation's time runs from its queueing until it was reaped. When a trial returns, every operation
+//! has ended. A device that was opened to read is never written.
 
 mod group;
 mod returns;

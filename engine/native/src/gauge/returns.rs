@@ -1,8 +1,9 @@
 //! How long clients take to come back: a bare group commit, with the engine's own places to wait and nothing of the engine.
 //!
-//! So many threads add themselves to a group, in turn, under one lock; the last to come writes the group through to the disk and
-//! tells the others, and all come again. What is measured runs from the end of the write until each of them holds the lock anew:
-//! waking up threads that slept while the disk worked, and getting them onto the processors, one after the other.
+//! A number of threads add themselves to a group, in turn, under one lock. The last to come writes the group through to
+//! the disk and tells the others, and all come again. Measured is the time from the end of the write until each of them
+//! holds the lock anew. That is: waking threads that slept while the disk worked, and getting them onto the processors,
+//! one after the other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! What was found about the device, and what follows from it: whether a completed write is durable, and how to make it so.
 //!
-//! Nothing is taken for safe that was not shown to be: a device counts as free of a volatile cache only when the kernel says so,
-//! the page cache is bypassed, and the file's extents are written and are overwritten where they are; or when the caller vouches for the drive, and
-//! then every report says that it was the caller's word.
+//! A device counts as free of a volatile cache in two cases only. Either three things are shown: the kernel says so,
+//! the page cache is bypassed, and the file's extents are written and are overwritten in place. Or the caller says so,
+//! and then every report says that only the caller said so.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -43,7 +43,7 @@ pub struct DeviceReport {
     pub flush_needed: bool,
     /// Why.
     pub reason: &'static str,
-    /// Whether that rests on the caller's word.
+    /// Whether only the caller says so.
     pub assumed: bool,
     /// The driver in use.
     pub driver: &'static str,

@@ -1,15 +1,18 @@
 //! The one file of a database, or a raw block device: opening, locking, sizing and growing it.
 //!
 //! Invariants:
-//! - one opening at a time: an exclusive lock is held as long as the file is open, and goes with it, however the process ends;
-//! - every byte within [`DataFile::len_bytes`] is allocated. Where commits do without a flush it was written once as well, so that its
-//!   extents are marked as written: then an overwrite changes no metadata, and a completed write is all that durability takes.
-//!   Where commits flush or write through, that spares them the file system's metadata, and so it is done as well while there are
-//!   commits that wait; space for what is acknowledged before it is durable is allocated only, and written once and not twice;
-//! - a new length is durable before anything lies beyond the old one: by the flush that the engine follows a growth with, and where flushes do nothing by the growth's own
-//!   sync, and at the opening once for all that a killed process may have left;
-//! - a new file gets its name when it is whole, and the directory that names it is durable before anything is written that somebody
-//!   may be told of.
+//! - one opening at a time: an exclusive lock is held as long as the file is open, and ends with it, however the
+//!   process ends;
+//! - every byte within [`DataFile::len_bytes`] is allocated. Where commits need no flush, every byte was written once
+//!   as well, so that its extents are marked as written. Then an overwrite changes no metadata, and a completed write
+//!   is durable. Where commits flush or write through, writing once saves the file system's metadata, so it is done too
+//!   while commits wait. Space for writes that are acknowledged before they are durable is only allocated, and so
+//!   written once instead of twice;
+//! - a new length is durable before anything lies beyond the old one. The engine follows each growth with a flush.
+//!   Where flushes do nothing, the growth syncs itself, and an opening syncs once whatever a killed process may have
+//!   left;
+//! - a new file gets its name when it is whole. The directory that names it is durable before anything is written that
+//!   may be acknowledged.
 
 use std::fs::File;
 use std::io;
@@ -118,8 +121,8 @@ impl DataFile {
         }
     }
 
-    /// Writes a new file in full, under another name, and only then gives it its own: what a crash cut short is no database, and
-    /// is not taken for one.
+    /// Writes a new file in full under another name, and renames it only then. So a creation that a crash cut short is
+    /// never taken for a database.
     fn create(path: &Path, options: &OpenOptions, direct: bool) -> Result<DataFile, OpenError> {
         let unnamed = unnamed(path);
         let (file, bypassed) = open_file(&unnamed, OFlags::RDWR | OFlags::CREATE, direct)
@@ -249,8 +252,9 @@ impl DataFile {
         }
     }
 
-    /// From here on a completed write has to be durable without a flush: blocks that the file shares with a copy of it are replaced by its own first, and what was
-    /// allocated and never written, or left out by who copied the file, is written. Then all is synced, the length that is found here with it.
+    /// From here on a completed write has to be durable without a flush. So blocks that the file shares with a copy of
+    /// it are replaced by its own first. What was allocated and never written, or was left out when the file was
+    /// copied, is written. Then everything is synced, with the length that is found here.
     pub(crate) fn go_flush_free(&self) -> io::Result<()> {
         self.flush_free.store(true, Ordering::Relaxed);
         self.unshare()?;
@@ -365,8 +369,9 @@ impl DataFile {
         Ok(())
     }
 
-    /// Writes zeroes where the file system has nothing written, which is what is read there, and nowhere else: its blocks may be smaller than
-    /// ours, but not than what direct I/O takes, so nothing is rounded.
+    /// Writes zeroes where the file system has nothing written, and nowhere else; a read shows zeroes there too. The
+    /// file system's blocks may be smaller than ours, but not smaller than what direct I/O takes, so nothing is
+    /// rounded.
     #[cfg(target_os = "linux")]
     fn fill_holes(&self) -> io::Result<()> {
         use rustix::fs::SeekFrom;
@@ -484,8 +489,8 @@ fn is_called(file: &File, path: &Path) -> bool {
     (open.dev(), open.ino()) == (found.dev(), found.ino())
 }
 
-/// Takes the lock. Of a process that was killed the kernel takes the ring down a little later, and the lock with it: whoever opens the
-/// database at once, as a supervisor does, waits for that.
+/// Takes the lock. If the process that had it was killed, the kernel takes its ring down a little later, and the lock
+/// with it. So an opening right after a kill, as by a supervisor, waits for the lock.
 fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
     for try_number in 0..=LOCK_TRIES {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {

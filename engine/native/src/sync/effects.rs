@@ -1,7 +1,7 @@
 //! Where the engine's effects go: operations to the driver, replies to whoever waits for them, messages to the log.
 //!
-//! Invariants: replies are put down in the order in which the engine gave them; a row is filled, and a fence goes, with the reply that
-//! allows it and before anybody sees that reply.
+//! Invariants: replies are delivered in the order in which the engine gave them. With a reply, a row is filled or a
+//! fence goes, if the reply allows it, before any thread sees the reply.
 
 use std::sync::Arc;
 use std::task::Waker;

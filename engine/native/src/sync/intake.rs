@@ -1,12 +1,16 @@
-//! Small relaxed writes, which are accepted before the engine has them: their rows are in the cache, and if somebody else is at work in the engine their clients go on, and
-//! whoever lets its lock go hands them in, many at a time. So clients neither wait for the lock nor pass the engine's memory from processor to processor with each write.
-//! (Many requests served by whoever holds the lock: flat combining, Hendler, Incze, Shavit and Tzafrir, SPAA 2010.)
+//! Small relaxed writes, which are accepted before the engine has them. Their rows are in the cache. If another thread
+//! is at work in the engine, their clients go on, and the thread that lets the engine's lock go hands the writes in,
+//! many at a time. So clients neither wait for the lock nor pass the engine's memory from processor to processor with
+//! each write. (Serving many requests by the lock's holder is flat combining: Hendler, Incze, Shavit and Tzafrir, SPAA
+//! 2010.)
 //!
 //! Invariants:
-//! - a write is accepted only as far as the engine has promised room for it, so nothing that was acknowledged is refused later (see the engine's `promise`);
-//! - the order in which writes are accepted is the order in which their rows come into the cache and in which the engine gets them: whoever hands anything else in
-//!   hands in first what lies here, and a write that goes to the engine directly does so with this closed;
-//! - nothing lies here that nobody is going to hand in: who accepts a write then tries the engine's lock, and who has let that go looks here.
+//! - a write is accepted only within the room that the engine has promised, so nothing that was acknowledged is refused
+//!   later (see the engine's `promise`);
+//! - writes are accepted, enter the cache, and reach the engine in one order. A thread that hands anything else in
+//!   first hands in what lies here. A write that goes to the engine directly does so with the intake closed;
+//! - every write that lies here is handed in: the thread that accepts a write then tries the engine's lock, and a
+//!   thread that has let the lock go looks here.
 
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard};

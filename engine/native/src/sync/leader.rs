@@ -1,15 +1,16 @@
 //! One engine, many threads: the lock around it, and who waits for the disk.
 //!
-//! A request is handed in under the lock, by the thread that makes it. If its reply has to wait for the disk, somebody has to
-//! wait there too: the first such thread becomes the *leader*. It sleeps in the driver on behalf of all, hands completions to the
-//! engine, tells the others, and when its own reply has come passes the lead on. Where nobody waits, as with relaxed writes, a
-//! thread of the database leads; it sleeps when there is nothing to lead.
+//! The thread that makes a request hands it in, under the lock. If its reply has to wait for the disk, a thread has to
+//! wait there too: the first such thread becomes the *leader*. It sleeps in the driver on behalf of all, hands
+//! completions to the engine, and tells the others. When its own reply has come, it passes the lead on. Where no thread
+//! waits, as with relaxed writes, a thread of the database leads; it sleeps when there is nothing to lead.
 //!
 //! Invariants:
-//! - whenever operations are under way or the engine has a next wake-up, there is a leader, or the database's own thread has a timer set;
+//! - while operations are under way or the engine has a next wake-up, there is a leader, or the database's own thread
+//!   has a timer set;
 //! - the engine is touched with its lock held and only then, and no lock is held while a thread sleeps or waits for the disk;
-//! - a small relaxed write may be accepted before the engine has it: whoever holds the lock hands it in before anything else, or when the lock has been let go
-//!   (see `intake`);
+//! - a small relaxed write may be accepted before the engine has it. The lock's holder hands it in before anything
+//!   else, or when the lock has been let go (see `intake`);
 //! - if the engine panics, or whoever works for all outside its lock, it is given up, and nobody waits for it (see `held`).
 
 mod held;
@@ -45,7 +46,7 @@ const SPIN: Duration = Duration::from_micros(100);
 /// How soon the database's own thread looks again while somebody else leads.
 const LOOK_NS: Nanos = 1_000_000;
 
-#[expect(clippy::disallowed_methods, reason = "a real disk lives in real time")]
+#[expect(clippy::disallowed_methods, reason = "a real disk works in real time")]
 fn instant() -> Instant {
     Instant::now()
 }
@@ -376,7 +377,7 @@ impl Shared {
         }
     }
 
-    /// Leads until the own reply is there; or, without a seat, until nothing is under way any more.
+    /// Leads until this thread's own reply is there; or, without a waiter, until nothing is under way any more.
     fn lead<'a>(&'a self, mut inside: Held<'a>, me: Option<&Arc<ThreadWaiter>>) -> Option<Reply> {
         let mut done: Vec<Completion> = Vec::new();
         loop {
@@ -484,8 +485,8 @@ impl Shared {
                 self.lead(inside, None);
                 continue;
             }
-            // Where somebody leads, the wish is minded. Soon nobody may, and then there is a wish again: to look by the clock costs less
-            // than to be woken by each who leaves.
+            // A leader calls the engine at its next wake-up. Soon there may be no leader: then a timer of this thread costs less than being
+            // woken by each leader that leaves.
             inside.alarm = match (inside.wake_at, &inside.leader) {
                 (wake_at, Leader::Nobody) => wake_at,
                 (Some(at), _) if at > now => Some(at),

@@ -1,7 +1,7 @@
 //! Whoever waits for a reply: a thread that sleeps, or a task that is woken.
 //!
-//! Invariants: a reply is put down before its waiter is told; a waiter is told once; a thread spins only while its own request
-//! is under way, and only for a few turns of the scheduler.
+//! Invariants: a reply is delivered before its waiter is told. A waiter is told once. A thread spins only while its own
+//! request is under way, and only for a few turns of the scheduler.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::sync::gate::Gate;
 /// it waits for, and a turn costs a fraction of a sleep.
 const TURNS: u32 = 50;
 
-/// Bits of a seat's state.
+/// Bits of a waiter's state.
 const WAITING: u32 = 0;
 const ASLEEP: u32 = 1;
 const READY: u32 = 2;
@@ -36,7 +36,7 @@ pub(crate) enum Call {
     Lead,
 }
 
-/// A thread's place to wait.
+/// Where a thread waits for a reply.
 pub(crate) struct ThreadWaiter {
     state: AtomicU32,
     thread: Thread,
@@ -56,12 +56,12 @@ impl ThreadWaiter {
         }
     }
 
-    /// The seat of this thread, which waits for one thing at a time.
+    /// The waiter of this thread, which waits for one reply at a time.
     pub(crate) fn mine() -> Arc<ThreadWaiter> {
         WAITER.with_borrow(Arc::clone)
     }
 
-    /// Gives this thread another one: whatever is still put down at the present one is nobody's.
+    /// Gives this thread a new waiter. A reply that is still put into the old one is dropped.
     pub(crate) fn change() {
         WAITER.set(Arc::new(ThreadWaiter::new()));
     }
@@ -70,7 +70,7 @@ impl ThreadWaiter {
         self.thread.id() == std::thread::current().id()
     }
 
-    /// Takes the seat, before a request is made.
+    /// Makes the waiter ready for the next request.
     pub(crate) fn reset(&self) {
         self.state.store(WAITING, Ordering::Relaxed);
     }

@@ -1,13 +1,13 @@
 //! What a unit of the guest's fuel is worth on this machine.
 //!
-//! The same writes, acknowledged when accepted, are made natively and in the sandbox. Natively they are timed, in short batches,
-//! of which the quicker quarter counts: a thread that never waits takes the processor's time and nothing else, unless somebody
-//! else has the processor. In the sandbox their fuel is counted. The quotient holds for work of this kind: copying, checksums, an
-//! index in memory, for values of a kilobyte.
+//! The same writes, acknowledged when accepted, are made natively and in the sandbox. Natively they are timed, in short
+//! batches, of which the quicker quarter counts. A thread that never waits takes only processor time, unless another
+//! program has the processor. In the sandbox their fuel is counted. The quotient holds for work of this kind: copying,
+//! checksums, an index in memory, for values of a kilobyte.
 //!
-//! A client that has waited for the disk does the same work slower: its processor slept or did something else, and what the engine
-//! needs is no longer near it. So a write is timed right after a commit too; and of commits, one at a time, what is not the kernel's
-//! call: from the request until the kernel has the write, and from its end until the client has its answer.
+//! A client that has waited for the disk does the same work slower: its processor slept or did something else, and its
+//! caches are cold. So a write is timed right after a commit too. Of commits, one at a time, all is timed but the
+//! kernel's call: from the request until the kernel has the write, and from its end until the client has its answer.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,8 +52,8 @@ pub struct Cpu {
     pub commit_ns: u64,
     /// The same commit in the sandbox, in fuel.
     pub fuel_per_commit: u64,
-    /// Natively the engine commits by write-through on this disk, not by write and flush. It decides that itself, by a measurement of
-    /// its own at each checkpoint; where the two are close, the simulated one may come to the other result.
+    /// Natively the engine commits by write-through on this disk, not by write and flush. The engine decides that by
+    /// its own measurement at each checkpoint. Where the two are close, the simulated engine may decide otherwise.
     pub commits_through: bool,
     /// The options that the native engine opens a database with, by their names.
     pub options: BTreeMap<String, String>,

@@ -3,8 +3,8 @@
 //! What is measured, each by itself and none of it by running the workload that is to be predicted:
 //!
 //! - the disk, through the engine's own file layer and driver: each kind of operation by size and by how many are under way;
-//! - [`cpu`]: what a unit of the guest's fuel is worth: the time of a write that waits for nothing, on the engine natively, by the
-//!   fuel of the same write in the sandbox;
+//! - [`cpu`]: the time of a unit of the guest's fuel. It is the time of a write that waits for nothing, natively,
+//!   divided by the fuel of the same write in the sandbox;
 //! - [`turns`]: what it takes to bring a client that slept back onto a processor: a bare group commit with nothing of the engine.
 //!
 //! And what the native engine tells itself about this disk is read from one that is opened there. [`cpu`] times commits of a single

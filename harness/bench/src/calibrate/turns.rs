@@ -1,12 +1,12 @@
 //! What it takes to bring a client that waited for the disk back onto a processor, and what a commit's write takes while clients wait.
 //!
-//! A bare group commit ([`Gauge::returns`]) with as many threads as a workload may have clients: the time between two of them that
-//! come back after a write, less the work that each does there. In the simulator, whose guest has one processor, that is what a
-//! client pays whose turn has not come yet when it is answered.
+//! A bare group commit ([`Gauge::returns`]) with as many threads as a workload may have clients. Measured is the time
+//! between two of them that come back after a write, less the work that each does there. In the simulator, whose guest
+//! has one processor, a client is charged that time if its turn has not come yet when it is answered.
 //!
-//! The writes of these groups are write-throughs one at a time, like those of depth 1, and yet not the same: while clients come and
-//! go the processors do not fall asleep, and waking them is a good part of what a quick device's latency consists of. So it is
-//! these writes that the profile's latency of a write-through is made from.
+//! The writes of these groups are write-throughs one at a time, like those of depth 1, but quicker: while clients come
+//! and go, the processors do not fall asleep. Waking them is a good part of a quick device's latency. So the profile's
+//! latency of a write-through is made from these writes.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ pub struct Turns {
     pub turn: LatencyConfig,
     /// Processors of the machine.
     pub processors: u32,
-    /// The processor time of a client that comes back: what the time from one to the next says of it, where so many processors
-    /// bring clients back at once and each client's work comes on top ([`crate::host`]).
+    /// The processor time of a client that comes back, derived from the time from one client to the next. So many
+    /// processors bring clients back at once, and each client's work is added ([`crate::host`]).
     pub client: LatencyConfig,
     /// By the number of clients.
     pub groups: Vec<Group>,
@@ -99,8 +99,8 @@ pub fn measure(
     })
 }
 
-/// What a client costs if clients that work for `work_ns` each follow one another at `turn_ns + work_ns`: with `c` of its own and
-/// `p` processors that is `(c + work_ns) / p`.
+/// What a client costs if clients that work for `work_ns` each follow one another at `turn_ns + work_ns`. With a cost
+/// of `c` and `p` processors, that is `(c + work_ns) / p`.
 fn client_ns(turn_ns: u64, work_ns: u64, processors: u32) -> u64 {
     ((turn_ns + work_ns) * u64::from(processors)).saturating_sub(work_ns)
 }

@@ -348,7 +348,7 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         if let Some(work) = self.work_events {
             self.until = events.saturating_add(work);
         }
-        // What was shown is owed from now on, so a cut here is a case of its own though nothing has happened.
+        // What was shown must survive from now on, so a cut here is a case of its own although no event has happened.
         self.look(None, true);
     }
 
@@ -529,7 +529,7 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         });
     }
 
-    /// The plug is about to be pulled: whatever has arrived is owed an account.
+    /// The plug is about to be pulled: tells the oracle of every request that has arrived.
     pub fn end(mut self) -> (World, Arc<Oracle>, W) {
         self.arrived();
         (self.world, self.oracle, self.watch)
@@ -544,7 +544,7 @@ fn guest_error(error: &GuestError, crashes: u64, doing: &str) -> Stop {
     }
 }
 
-/// A device that does not open after a recovery was cut short, while before that cut it did, was harmed by the cut.
+/// A device that opened before a recovery was cut short, and does not open after that cut: the cut is to blame.
 pub fn blame_the_crash(violation: &mut Violation, opened_before: bool) {
     let refused = matches!(
         violation.symptom,

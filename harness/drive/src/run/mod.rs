@@ -1,7 +1,7 @@
 //! One seed: open, check, work, crash, again and again; at the end a clean close, and a last look.
 //!
 //! Everything that happens follows from the scenario, the guest and the seed. A device that is given up after damage is
-//! replaced by a new one with a seed of its own; the devices of a seed are its *lives*.
+//! replaced by a new one with a seed of its own. A seed has one *device run* after the other.
 
 mod cases;
 mod clock;

@@ -1,7 +1,7 @@
 //! What a shard says beside its report, and the report of a whole campaign from those of its shards.
 //!
-//! A shard has a stretch of the seeds. What many seeds are merged from is what their shards are merged from: counts that add up,
-//! times in their buckets, and a hash of each seed's trace.
+//! A shard has a range of the seeds. Shards are merged by what seeds are merged by: counts that add up, times in their
+//! buckets, and a hash of each seed's trace.
 //!
 //! Invariant: what comes out is, but for real time, the report of one campaign over all seeds, in any order of the parts. That campaign
 //! would have ended with its first failing seed, so what shards after that one found does not count. A part that is missing, double

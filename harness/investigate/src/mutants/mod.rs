@@ -444,7 +444,7 @@ impl Hunt {
     }
 }
 
-/// A life that takes too long says nothing of the scenario; everything else is an error.
+/// A process run that takes too long says nothing of the scenario; everything else is an error.
 fn excuse(error: CampaignError, tried: &mut Tried) -> Result<(), CampaignError> {
     match error {
         CampaignError::InvalidRun { what, .. } => {

@@ -1,9 +1,10 @@
 //! A log-structured key/value engine for kvsim. Everything is in memory; a log on the device says how to get there.
 //!
-//! The device is two halves that hold the log in turn. A log begins with an image: one frame with all that lives. Each commit adds a frame
-//! with what waits: one write, and one flush if anything in it has to be durable. When a half is full, and after each opening, the other
-//! half gets an image, which is a commit too. So no block that holds acknowledged bytes is ever rewritten while they count, and an opening
-//! fences its tail: frames that a crash left behind it belong to an older generation.
+//! The device is two halves that hold the log in turn. A log begins with an image: one frame with all that is live.
+//! Each commit adds a frame with the waiting writes: one write, and one flush if anything in it has to be durable. When
+//! a half is full, and after each opening, the other half gets an image, which is a commit too. So no block that holds
+//! acknowledged bytes is rewritten while they count. An opening also fences its tail: frames that a crash left behind
+//! it belong to an older generation.
 //!
 //! A frame, from its place on the device:
 //!
@@ -204,7 +205,8 @@ impl Engine {
             self.end += frame.len().next_multiple_of(self.block);
             self.sequence += 1;
         }
-        // What follows is torn or never came, unless a later frame says that it was durable: then it is damaged, and not to be cut off.
+        // What follows is torn or never came. If a later frame says that it was durable, it is damaged, and must not be
+        // cut off.
         for place in (0..2 * self.half).step_by(self.block) {
             let (its, durable) = (u64_at(device, place + 8), u32_at(device, place + 20));
             let known = if its == self.generation { self.sequence } else { 0 };
@@ -330,7 +332,8 @@ impl Guest for Engine {
             }
             Phase::Writing | Phase::Flushing | Phase::Idle => {
                 let is_durable = self.phase == Phase::Flushing || self.bug == Some(Bug::AckBeforeFlush);
-                // An image is answered for when the frame behind it says that it is durable: should it be damaged later, it is not taken for torn.
+                // The frame behind an image says that the image is durable. If the image is damaged later, it is not
+                // taken for torn.
                 let holds = self.phase == Phase::Flushing && self.image_is_due;
                 let (answered, left) =
                     std::mem::take(&mut self.group).into_iter().partition(|(_, is_relaxed)| *is_relaxed || (is_durable && !holds));

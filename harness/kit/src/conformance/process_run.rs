@@ -316,8 +316,8 @@ fn refused(session: &mut Session, request: &Request) -> Result<Status> {
     ))
 }
 
-/// What holds whatever has failed: the first write is refused, reads go on, a sync and a close are answered, and the next opening finds
-/// what was durable.
+/// What holds after any failure: the first write is refused, reads go on, a sync and a close are answered, and the next
+/// opening finds what was durable.
 fn fails(subject: &Subject, kind: DiskError, error: DiskError) -> Result<Outcome> {
     let mut session = failing(subject, kind, error)?;
     let first = refused(&mut session, &put(b"b", b"2"))?;

@@ -1,4 +1,5 @@
-//! What came of the rules, as text for a person: a line a rule, and under a broken one what was expected, what came and what to do.
+//! The results of the rules, as text for a person: a line for each rule; under a broken rule, what was expected, what
+//! came and what to do.
 
 use std::fmt::Write as _;
 

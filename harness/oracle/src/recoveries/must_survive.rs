@@ -23,7 +23,7 @@ pub(crate) enum Because {
 /// Up to where something on the device says what was acknowledged, although the device lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaterProof {
-    /// When the last write was handed in that bears witness, 0 for none.
+    /// When the last write that is a later proof was handed in; 0 for none.
     handed_in_ns: Nanos,
     /// Whether the opening that showed the base does.
     opening: bool,
@@ -54,9 +54,9 @@ impl Oracle {
         self.required(None, truth).pos
     }
 
-    /// The last witness to what had been acknowledged before it: a write that came to be owed itself, by its answer, by a sync or by its age, or
-    /// the opening that showed the base. No harm was done to anything that was written from its hand-in until it was owed. What else was written
-    /// meanwhile may be data in bulk, in which nobody has to look for anything; but what it took to make this durable was there.
+    /// The last later proof: a write that must survive (by its answer, by a sync or by its age), or the opening that showed the base.
+    /// Nothing that was written from its hand-in until it had to survive was damaged. Other data that was written meanwhile may be in bulk,
+    /// where no recovery has to look; but all that made this write durable was intact.
     fn later_proof(&self, truth: &DeviceTruth) -> LaterProof {
         let whole = |from: Nanos, to: Nanos| {
             let mut damaged = truth.damaged_ns.iter();
@@ -112,7 +112,7 @@ impl Oracle {
         (!self.failed(truth)).then_some(window.saturating_add(slack))
     }
 
-    /// The shortest prefix that must be there; with a witness, only what was acknowledged before that.
+    /// The shortest prefix that must be there; with a later proof, only what was acknowledged before the proof.
     pub(crate) fn required(
         &self,
         later_proof: Option<LaterProof>,

@@ -127,7 +127,7 @@ impl Oracle {
         })
     }
 
-    /// Makes what a recovery showed the base: what it did not show is gone for good, and what it showed is owed from now on.
+    /// Makes what a recovery showed the base. A write that it did not show is gone for good; a write that it showed must survive from now on.
     pub fn adopt(
         &mut self,
         now: Nanos,
@@ -544,7 +544,7 @@ impl Oracle {
 fn intervals(state: &KeyState, content: Content, low: Pos, last: Pos) -> Vec<(Pos, Pos)> {
     let mut found: Vec<(Pos, Pos)> = Vec::new();
     let versions = state.versions();
-    // What holds at `low`: from the last settled version up to there.
+    // What holds at `low`: from the last certain version up to there.
     let begin = versions
         .iter()
         .rposition(|version| version.pos <= low && !version.optional);

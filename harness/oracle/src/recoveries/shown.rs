@@ -1,4 +1,4 @@
-//! What reads and recoveries have shown of writes that are not settled yet.
+//! What reads and recoveries have shown of writes that are not certain yet.
 
 use crate::history::{Fate, History, KeyState, NEVER, Pos, Version, WriteStatus};
 use crate::keys::{Content, KeyId};

@@ -11,7 +11,7 @@ pub(crate) struct Before {
     pub(crate) failures: u64,
     /// Damaged sectors when the base was shown.
     pub(crate) damaged_sectors: u64,
-    /// How many writes had come to harm when the base before it was shown, and when this one was: which of them did in this process run is not known.
+    /// How many writes were damaged when the base before it was shown, and when this one was. Which of them were damaged in this process run is not known.
     pub(crate) damaged: usize,
     pub(crate) damaged_now: usize,
 }

@@ -76,8 +76,8 @@ pub fn curves(title: &str, curves: &[Curve]) -> Markup {
         let part = (ns.max(1.0).log10() - y_min) / (y_max - y_min);
         CURVE_HEIGHT - BOTTOM - (CURVE_HEIGHT - TOP - BOTTOM) * part
     };
-    let marks = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
-    let marks = marks.into_iter().filter(|share| nines(*share) <= x_max);
+    let shares = [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999];
+    let shares = shares.into_iter().filter(|share| nines(*share) <= x_max);
     html! {
         svg viewBox=(format!("0 0 {WIDTH} {CURVE_HEIGHT}")) role="img" {
             title { (title) }
@@ -86,7 +86,7 @@ pub fn curves(title: &str, curves: &[Curve]) -> Markup {
                 line class="grid" x1=(place(LEFT)) x2=(place(WIDTH - RIGHT)) y1=(at) y2=(at) {}
                 text x=(place(LEFT - 8.0)) y=(place(y(decade) + 5.0)) text-anchor="end" { (duration(decade)) }
             }
-            @for share in marks {
+            @for share in shares {
                 @let at = place(x(share));
                 line class="grid" x1=(at) x2=(at) y1=(place(TOP)) y2=(place(CURVE_HEIGHT - BOTTOM)) {}
                 text x=(at) y=(place(CURVE_HEIGHT - BOTTOM + 18.0)) text-anchor="middle" { (percent(share)) }

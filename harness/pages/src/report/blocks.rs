@@ -1,5 +1,5 @@
-//! The device's blocks at a cut: what was durable, and what became of all that was pending; by colour, by pattern and by letter, and in a
-//! table.
+//! The device's blocks at a cut: what was durable, and what became of each pending write. By colour, by pattern and by
+//! letter, and in a table.
 
 use kvsim_sim::{Cut, CutOp};
 use kvsim_simdisk::Sectors;

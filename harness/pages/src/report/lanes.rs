@@ -1,9 +1,9 @@
 //! The time line of a failure as a picture: a lane for each client, one each for the device's writes, flushes and reads, and the cut as a
 //! line through all of them.
 //!
-//! Time runs from left to right and is not true to scale: a pause takes room as the square root of what it lasts, so that a flush of milliseconds leaves
-//! some to the writes of microseconds beside it. What lies far before the cut is summed up in words, so the picture stays readable however long the
-//! run was.
+//! Time runs from left to right and is not true to scale. A pause takes room as the square root of its length, so a
+//! flush of milliseconds leaves some room to writes of microseconds beside it. What lies far before the cut is summed
+//! up in words, so the picture stays readable however long the run was.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! The engines of the Go world. A program of its own holds them, `harness/peers/go/`, and the clients that use them, so that no
-//! pipe is measured; kvsim draws what the clients do ([`kvsim_store::script`]) and puts what they saw into its own table.
+//! The engines of the Go world. A program of its own, `harness/peers/go/`, holds them and the clients that use them, so
+//! that no pipe is measured. kvsim draws what the clients do ([`kvsim_store::script`]) and puts their results into its
+//! own table.
 //!
 //! `harness/peers/go/build` builds the program. It is looked for where `KVSIM_GO_PEERS` says, beside `kvsim` itself, and where it
 //! was built. A program that was built from other versions than this crate knows of is refused.

@@ -1,12 +1,13 @@
 //! A failing case step by step: what each client asks, where each process run is cut, and what each cut leaves.
 //!
-//! A case is a chain of *process runs*. A process run begins with a power on and a recovery, which is read back and judged; then its requests
-//! are sent, each client's in their order and one at a time; at the event that its crash names the plug is pulled, and exactly
-//! the listed persisted writes are kept. The last process run may go on to its end.
+//! A case is a chain of *process runs*. A process run begins with a power on and a recovery, which is read back and
+//! judged. Then its requests are sent, each client's in their order and one at a time. At the event that its crash
+//! names, the plug is pulled, and exactly the listed persisted writes are kept. The last process run may go on to its
+//! end.
 //!
-//! Invariants: nothing of a case is drawn from a seed but latencies; every request makes sense in any state; a crash whose event
-//! is never reached falls at the end of its process run. So requests can be left out, crashes moved forward and persisted writes dropped, and what
-//! remains is a case again: that is what a minimiser does with it.
+//! Invariants: nothing of a case is drawn from a seed but latencies. Every request makes sense in any state. A crash
+//! whose event is never reached falls at the end of its process run. So a case remains a case if requests are left out,
+//! crashes moved forward or persisted writes dropped. A minimiser does just that.
 
 mod text;
 
@@ -21,6 +22,7 @@ pub use text::CaseRequest;
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// One after the other, on one device; the first finds it blank.
+    #[serde(alias = "lives")]
     pub process_runs: Vec<CaseRun>,
     /// Faults that affect the device or the files, beside those of `[faults]` or `[files.faults]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -53,7 +55,7 @@ pub struct CaseCrash {
     /// Power or process.
     pub kind: CrashKind,
     /// What survives of what is pending, in this order; all else is lost. Without meaning for a process.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, alias = "survivors", skip_serializing_if = "Vec::is_empty")]
     pub persisted: Vec<Persisted>,
 }
 
@@ -99,5 +101,30 @@ impl Case {
             .iter()
             .filter(|process_run| process_run.crash.is_some())
             .count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Case;
+
+    /// Goal: cases that were saved before their fields were renamed are still read. Method: the same case with both sets of names.
+    #[test]
+    fn former_names_of_fields_are_understood() {
+        let case = |process_runs: &str, persisted: &str| -> Case {
+            let text = format!(
+                "[[{process_runs}]]\nrequests = [\"0 put a 1:40\"]\n[{process_runs}.crash]\nafter_event = 3\nkind = \"power\"\n{persisted} = [{{ id = 2, sectors = \"all\" }}]\n"
+            );
+            toml::from_str(&text).expect("it is a case")
+        };
+        let read = case("lives", "survivors");
+        assert_eq!(read, case("process_runs", "persisted"));
+        assert_eq!(
+            read.process_runs[0]
+                .crash
+                .as_ref()
+                .map(|crash| crash.persisted.len()),
+            Some(1)
+        );
     }
 }

@@ -159,7 +159,7 @@ impl<'a> Suspect<'a> {
     }
 
     /// Whether the failure is gone from the last process run if, from this process run on, all writes are durable when they complete and answers wait for what was
-    /// submitted before them; if `ordered`, operations wait for that too. What is possible then is possible with any single mend of that kind: so if
+    /// submitted before them; if `ordered`, operations wait for that too. What is possible then is possible with any single intervention of that kind: so if
     /// that is not well, none of them can be.
     fn would_all_help(&mut self, from: usize, ordered: bool) -> bool {
         if let Some(known) = self.all_help.get(&(from, ordered)) {
@@ -200,7 +200,7 @@ impl<'a> Suspect<'a> {
         helps
     }
 
-    /// Lives in which something done of this kind may help.
+    /// Process runs in which an intervention of this kind may help.
     pub(super) fn hopeful(&mut self, ordered: bool) -> Vec<usize> {
         let process_runs = 0..=self.last;
         // Each takes a run of all that comes before it, so whoever is out of time asks no more.
@@ -295,8 +295,8 @@ impl<'a> Suspect<'a> {
     }
 
     /// Writes of the process run that is cut last of which it was too early to overwrite what was durable there: with that in place it passes,
-    /// and with zeroes there it fails in the same way. So it is what was there that is missed, and not the write that does harm. One that is torn
-    /// would do harm whole as well: else it is the tear that is not endured.
+    /// and with zeroes there it fails in the same way. So what was there is missed, and the new bytes are not to blame. A torn
+    /// write has to fail when it is whole too. If only the torn version fails, the bug is in torn-write handling, not in early reuse.
     fn reuses(&mut self) -> Vec<Fix> {
         let process_run = self.last;
         let places = self.places(process_run).into_iter();
@@ -350,9 +350,9 @@ impl<'a> Suspect<'a> {
         self.fails(&case)
     }
 
-    /// Whether what this process run's cut keeps in part of these operations, if it does of any, ends in a failure of whatever kind if it is lost
-    /// altogether. What a flush saves has to be missed: a guest that does without all of it, and not without a part of it, misses no flush but
-    /// does not endure the tear.
+    /// Whether the failure stays, of whatever kind, if all writes among these operations that the cut of this process
+    /// run tears are lost altogether. A flush is reported only if losing the data it protects causes the failure. If
+    /// the guest copes with the loss, and only the torn version fails, the bug is in torn-write handling.
     pub(super) fn fails_lost(&mut self, process_run: usize, ops: &[OpId]) -> bool {
         let mut case = self.case.clone();
         let Some(crash) = case.process_runs[process_run].crash.as_mut() else {

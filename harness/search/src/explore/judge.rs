@@ -65,9 +65,8 @@ pub(crate) enum Failed {
     OutOfEvents,
 }
 
-/// Judges states that have the same bytes and have different writes that must survive: one recovery does for all of them if all is well, and if it may
-/// one that is known does.
-/// Beside each: what the recoveries took that it needed.
+/// Judges states that have the same bytes but different writes that must survive. One recovery serves for all of them
+/// if all pass; a known recovery serves too where that is allowed. Beside each result: what its recoveries cost.
 pub(crate) fn judge_alike(
     scenario: &Scenario,
     tasks: &[Task<'_>],

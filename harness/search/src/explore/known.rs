@@ -4,10 +4,11 @@
 //! are recovered in the same way, event for event, whatever else they hold; and the answers of the one are those of the other. A torn
 //! page of a checkpoint that no superblock refers to yet is never looked at, but doubles the states.
 //!
-//! Invariants: a recovery does only for states of the same bytes in every block that it read, on a device of the same size and with the
-//! same number of operations before it (on which the time of each depends), or of the same answers to all that it asked of the files, at the same
-//! time if it has asked for that; and where no fault can affect an operation. What must survive is judged
-//! for each state by itself, and a state of which that does not say that all is well is recovered by itself.
+//! Invariants: one recovery serves for states of the same bytes in every block that it read, on a device of the same
+//! size. This shortcut applies only without faults and at equal operation counts, since the time of each operation
+//! depends on its number. Of files, it serves for the same answers to all that the recovery asked, at the same time if
+//! it asked for the time. What must survive is judged for each state by itself. Where that is not clearly a pass, the
+//! state is recovered by itself.
 
 use kvsim_fs::{FileSystem, Observation};
 use kvsim_sim::{Storage, World};

@@ -1,5 +1,6 @@
-//! A few batches in place of a long history. What a failure waits for is often no certain request but fullness: a log that has come round to where it was before, a
-//! device on which space is short. Batches that are loaded first bring that about, and what clients asked last follows on them; on a smaller device sooner.
+//! A few batches in place of a long history. A failure often needs no certain request but fullness: a log that has come
+//! round to where it was before, or a device on which space is short. Batches that are loaded first bring that about,
+//! and the last requests follow; on a smaller device fewer batches are enough.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The imports and exports of kvsim's guest ABI, version 1, and everything unsafe about them.
 //!
-//! Invariants: the host calls one export at a time; it writes into memory only where it was told to: a read's buffer between
-//! its submission and the call that completes it, and the payload buffer between `kv_buffer` and the call that follows.
+//! Invariants: the host calls one export at a time. It writes only into two parts of memory: a read's buffer, from its
+//! submission to the call that completes it; and the payload buffer, from `kv_buffer` to the call that follows.
 #![expect(
     unsafe_code,
     reason = "imports are foreign functions, and exports need names"
@@ -26,7 +26,7 @@ mod import {
 const READ: u32 = 0;
 const WRITE: u32 = 1;
 const FLUSH: u32 = 3;
-/// No wish to be woken.
+/// No next wake-up.
 const NEVER: i64 = -1;
 
 #[derive(Default)]

@@ -1,5 +1,5 @@
-//! Other correct ways to be an engine, each of which promises less: the option `manner=<name>` switches one on, and kvsim accuses it unless
-//! a policy says so. `manner=<name>,<name>` switches on several.
+//! Other correct ways to be an engine, each of which promises less. The option `manner=<name>` switches one on, and
+//! kvsim reports a violation unless a policy says so. `manner=<name>,<name>` switches on several.
 
 /// A way of working.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

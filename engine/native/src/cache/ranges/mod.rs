@@ -1,7 +1,8 @@
 //! The ordered cache: ranges of keys of which *every* key is here, so that a scan within them asks nobody else.
 //!
-//! A range is cut into spans, each with one leaf of rows. A scan finds the span of its first key, takes a share of this leaf and of
-//! those that follow without a gap, and is done; it reads the rows afterwards. So all of a scan is of one moment.
+//! A range is cut into spans, each with one leaf of rows. A scan finds the span of its first key, and takes a reference
+//! to this leaf and to those that follow without a gap. It reads the rows afterwards. So all of a scan is of one
+//! moment.
 //!
 //! Invariants:
 //! - of the keys of a span, exactly those that the database holds are in its leaf, with their newest values;

@@ -1,7 +1,7 @@
 //! Scans of the ordered cache, both ways.
 //!
-//! Invariant: a scan is answered in whole or not at all, and as the engine would: the same entries under the same limits, and the
-//! same word on whether there are more.
+//! Invariant: a scan is answered in whole or not at all, and as the engine would: the same entries under the same
+//! limits, and the same answer to whether there are more.
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -14,8 +14,8 @@ pub(crate) fn overwrites_in_place(file: &fs::File) -> bool {
     rustix::fs::fstatfs(file).is_ok_and(|found| IN_PLACE.contains(&i128::from(found.f_type)))
 }
 
-/// Whether direct I/O bypasses the page cache for this file, as the kernel says (from Linux 6.1 on): with `O_DIRECT` a file may be opened that then goes through it
-/// all the same, as encrypted files do, or those whose data the journal takes.
+/// Whether direct I/O bypasses the page cache for this file, as the kernel says (from Linux 6.1 on). Some files can be
+/// opened with `O_DIRECT` and still go through the page cache: encrypted files, and files whose data is journalled.
 pub(crate) fn does_direct_io(file: &fs::File) -> Option<bool> {
     let asked = StatxFlags::DIOALIGN;
     let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, asked).ok()?;

@@ -3,10 +3,10 @@
 //! The file is registered, so that the kernel need not look it up for each operation. A thread that waits submits in the same
 //! call; one that does not wait submits without waiting. What blocks by nature (growing) has a thread of its own, which sleeps otherwise.
 //!
-//! Invariants: the memory of an operation under way is kept in `slots` until the kernel has said that it is done with it, also
-//! while the driver is dropped; a transfer that was cut short goes on with its rest; `queue` and `reap` are each called by one
-//! thread at a time, as `Driver` says, and a lock of its own guards each ring's end; a wake-up is sent once, and once more whenever
-//! somebody else has taken it before whoever waits has returned.
+//! Invariants: the memory of an operation under way is kept in `slots` until the kernel has ended the operation, also
+//! while the driver is dropped. A short transfer goes on with its rest. `queue` and `reap` are each called by one
+//! thread at a time, as `Driver` says, and each end of the ring has a lock of its own. A wake-up is sent once. It is
+//! sent again only if another thread took it before the waiting thread returned.
 #![expect(
     unsafe_code,
     reason = "the kernel is given addresses, and keeps them until completion"
@@ -466,8 +466,8 @@ impl Slots {
         under_way == 0 && self.takes_lone()
     }
 
-    /// Whether there is no lone write. What else is under way does not matter to one: the kernel hands write-through to a thread of its own,
-    /// which takes longer than to do it here, and reads and plain writes end by themselves.
+    /// Whether there is no lone write. Other operations under way do not delay one. The kernel hands write-throughs to
+    /// a thread of its own, which takes longer than to do it here; reads and plain writes end by themselves.
     fn takes_lone(&self) -> bool {
         self.lone.is_none() && !self.lone_under_way
     }

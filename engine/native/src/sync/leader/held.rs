@@ -23,7 +23,8 @@ pub(crate) struct Held<'a> {
     shared: &'a Shared,
     /// There until it is let go.
     inside: Option<MutexGuard<'a, Inside>>,
-    /// The thread was panicking when it took the lock, as one does that closes the database while it unwinds: then it is not the engine that panics.
+    /// The thread was panicking when it took the lock, for instance because it closes the database while it unwinds.
+    /// Then it is not the engine that panics.
     was_panicking: bool,
 }
 
@@ -79,7 +80,8 @@ impl Drop for Outside<'_> {
 }
 
 impl Shared {
-    /// From here on a panic of this thread ends the engine, not only with the lock held: it may be the thread that waits for the disk on behalf of all.
+    /// From here on a panic of this thread ends the engine, also without the lock held: the thread may be the one that
+    /// waits for the disk on behalf of all.
     pub(super) fn outside(&self) -> Outside<'_> {
         Outside {
             shared: self,
@@ -137,8 +139,9 @@ impl Shared {
             inside.leader = Leader::Nobody;
             inside.leader_sleeps = None;
         }
-        // They are told with the lock still held: a leader finds its reply under it, and could be gone, and wait for something else, when it is told later. Who
-        // was made the leader and does not know it yet passes the lead on.
+        // The waiters are told with the lock still held. A leader finds its reply under the lock; told later, it could
+        // be gone, and wait for something else. A thread that was made the leader and does not know it yet passes the
+        // lead on.
         for waiter in std::mem::take(&mut inside.effects.told) {
             let is_leader =
                 matches!(&inside.leader, Leader::Thread(leader) if Arc::ptr_eq(leader, &waiter));

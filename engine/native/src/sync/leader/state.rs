@@ -24,9 +24,9 @@ pub(super) struct Movable(pub(super) Engine);
     unsafe_code,
     reason = "the engine is single-threaded, the lock makes it so"
 )]
-// SAFETY: everything that is not `Send` inside an engine (its core behind an `Rc`, the tasks that share it) is owned by that engine
-// alone and never handed out: what leaves it through the port owns its memory. So the whole can be moved, and the lock that it
-// lies in lets one thread at it at a time.
+// SAFETY: everything inside an engine that is not `Send` (its core behind an `Rc`, and the tasks that share it) is
+// owned by that engine alone and never handed out. What leaves through the port owns its memory. So the whole engine
+// can be moved, and its lock lets one thread at it at a time.
 unsafe impl Send for Movable {}
 
 /// Who waits for the disk.

@@ -32,7 +32,7 @@ impl CaughtUp<'_> {
     }
 }
 
-/// What was handed in may have begun something, and the engine may wish to be called: somebody has to mind that.
+/// A request that was handed in may have begun operations or set a wake-up, so a leader may be needed.
 impl Drop for CaughtUp<'_> {
     fn drop(&mut self) {
         self.queue = None;

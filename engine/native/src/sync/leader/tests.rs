@@ -78,7 +78,8 @@ fn what_a_scan_hands_in_is_minded() {
     });
 }
 
-/// A driver that, when told to, lets whoever waits sleep until he is called or his time is over: others take what ends, and are quicker.
+/// A driver that can make a waiting thread sleep until it is called or its time is over, while others take the
+/// completions first.
 struct Slow {
     driver: Box<dyn Driver>,
     is_slow: Arc<AtomicBool>,
