@@ -16,6 +16,7 @@ mod killed;
 mod mend;
 mod notes;
 mod offers;
+mod places;
 mod policies;
 pub mod sandbox;
 mod stack;
@@ -34,6 +35,7 @@ pub use guest::{
 pub use mend::{Effort, Mend, Place};
 pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
 pub use offers::{Offers, Order};
+pub use places::{Frame, TracedCall};
 pub use policies::{
     CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
 };

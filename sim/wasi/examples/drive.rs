@@ -5,7 +5,8 @@
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command that prints what it does"
+    clippy::disallowed_methods,
+    reason = "a command that prints what it does, and how long it took"
 )]
 
 use std::collections::BTreeMap;
@@ -115,7 +116,14 @@ impl Driver {
         }
         self.guest = Some(guest);
         let reply = reply.expect("each request has a reply");
-        self.say(|| format!("  = {} ({} fuel, {} ns of files)", answer(&reply), ended.fuel, ended.elapsed_ns));
+        self.say(|| {
+            format!(
+                "  = {} ({} fuel, {} ns of files)",
+                answer(&reply),
+                ended.fuel,
+                ended.elapsed_ns
+            )
+        });
         Ok(reply)
     }
 
@@ -144,8 +152,15 @@ impl Driver {
             CrashState::default()
         };
         let pending = self.files.pending().len();
-        self.files.crash(self.now, kind, &state).expect("the file system draws what it accepts");
-        self.say(|| format!("{kind:?} crash: {pending} steps pending, {} persisted", state.survivors.len()));
+        self.files
+            .crash(self.now, kind, &state)
+            .expect("the file system draws what it accepts");
+        self.say(|| {
+            format!(
+                "{kind:?} crash: {pending} steps pending, {} persisted",
+                state.survivors.len()
+            )
+        });
     }
 }
 
@@ -156,14 +171,20 @@ fn words(note: &StepNote, files: &FileSystem) -> String {
             made.map_or_else(|| format!("step {step}"), |it| format!("step {step}: {it}"))
         }
         StepNote::SyncBegins { sync, .. } => format!("sync {sync} begins"),
-        StepNote::Synced { durable, dropped, .. } => format!("synced: {durable} durable, {dropped} given up"),
+        StepNote::Synced {
+            durable, dropped, ..
+        } => format!("synced: {durable} durable, {dropped} given up"),
     }
 }
 
 fn answer(reply: &Reply) -> String {
     match &reply.body {
         Body::Value(value) => format!("{:?}, {} bytes", reply.status, value.len()),
-        Body::Entries { entries, more } => format!("{:?}, {} entries, more: {more}", reply.status, entries.len()),
+        Body::Entries { entries, more } => format!(
+            "{:?}, {} entries, more: {more}",
+            reply.status,
+            entries.len()
+        ),
         Body::Message(text) => format!("{:?}: {text}", reply.status),
         other => format!("{:?}, {other:?}", reply.status),
     }
@@ -172,9 +193,16 @@ fn answer(reply: &Reply) -> String {
 fn asked(request: &Request) -> String {
     let key = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
     match request {
-        Request::Put { key: it, value, durability } => format!("put {} {} bytes {durability:?}", key(it), value.len()),
+        Request::Put {
+            key: it,
+            value,
+            durability,
+        } => format!("put {} {} bytes {durability:?}", key(it), value.len()),
         Request::Get { key: it, .. } => format!("get {}", key(it)),
-        Request::Delete { key: it, durability } => format!("delete {} {durability:?}", key(it)),
+        Request::Delete {
+            key: it,
+            durability,
+        } => format!("delete {} {durability:?}", key(it)),
         Request::Batch { mutations, .. } => format!("batch of {}", mutations.len()),
         Request::Scan(scan) => format!("scan {:?}", scan.direction),
         other => format!("{other:?}"),
@@ -205,7 +233,9 @@ fn name(number: u32) -> Vec<u8> {
 fn value(number: u32, round: u32, len: usize) -> Vec<u8> {
     let mut state = u64::from(number) << 32 | u64::from(round) | 1 << 63;
     let bytes = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (state >> 56).to_le_bytes()[0]
     });
     bytes.take(len).collect()
@@ -225,12 +255,22 @@ fn drive(arguments: &Arguments) -> Result<(), String> {
         use_image: !arguments.fresh,
     };
     let begun = Instant::now();
-    let program = WasiProgram::from_file(&arguments.file, options).map_err(|error| error.to_string())?;
-    println!("loaded in {} ms: {}, hash {}", begun.elapsed().as_millis(), program.name(), program.hash());
+    let program =
+        WasiProgram::from_file(&arguments.file, options).map_err(|error| error.to_string())?;
+    println!(
+        "loaded in {} ms: {}, hash {}",
+        begun.elapsed().as_millis(),
+        program.name(),
+        program.hash()
+    );
     let description = program.description();
     println!("engine: {}", description.engine);
     println!("settings: {}", description.settings);
-    println!("does not offer: {:?}; order {:?}", description.offers.missing(), description.offers.order);
+    println!(
+        "does not offer: {:?}; order {:?}",
+        description.offers.missing(),
+        description.offers.order
+    );
     println!("policies: {:?}", description.policies.stated());
     match program.why_no_image() {
         None => println!("starts from an image"),
@@ -294,7 +334,9 @@ impl std::fmt::Display for Failure {
                     GuestError::Trap(trapped) => trapped.stack.0.as_slice(),
                     _ => &[],
                 };
-                stack.iter().try_for_each(|function| writeln!(f, "    {function}"))
+                stack
+                    .iter()
+                    .try_for_each(|function| writeln!(f, "    {function}"))
             }
             Failure::Wrong(what) => f.write_str(what),
         }
@@ -306,7 +348,10 @@ fn opened(driver: &mut Driver) -> Result<(), Failure> {
     if reply.status == Status::Ok {
         return Ok(());
     }
-    Err(Failure::Wrong(format!("the opening was answered {}", answer(&reply))))
+    Err(Failure::Wrong(format!(
+        "the opening was answered {}",
+        answer(&reply)
+    )))
 }
 
 /// Writes, reads, kills, cuts, and checks that everything acknowledged is there.
@@ -366,7 +411,10 @@ fn session(driver: &mut Driver, arguments: &Arguments) -> Result<Expected, Failu
     let closed = driver.ask(Request::Close)?;
     driver.crash(CrashKind::Process);
     if closed.status != Status::Ok {
-        return Err(Failure::Wrong(format!("close was answered {}", answer(&closed))));
+        return Err(Failure::Wrong(format!(
+            "close was answered {}",
+            answer(&closed)
+        )));
     }
     opened(driver)?;
     check(driver, &expected, "after a close")?;
@@ -417,7 +465,10 @@ fn check(driver: &mut Driver, expected: &Expected, when: &str) -> Result<(), Fai
             more: false,
         };
         if reply.body != whole {
-            return wrong(format!("scan {direction:?} was answered {}", answer(&reply)));
+            return wrong(format!(
+                "scan {direction:?} was answered {}",
+                answer(&reply)
+            ));
         }
     }
     Ok(())

@@ -5,7 +5,10 @@
 use std::sync::OnceLock;
 
 use kvsim_sim::GuestError;
-use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, WasmBacktraceDetails};
+use wasmtime::{
+    Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+    WasmBacktraceDetails,
+};
 
 /// What instances are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +71,8 @@ pub(crate) fn engine(purpose: Purpose) -> Result<&'static Engine, GuestError> {
         Purpose::Many => &MANY,
         Purpose::Traced => &TRACED,
     };
-    let made = engine.get_or_init(|| {
-        Engine::new(&configuration(purpose)).map_err(|error| format!("{error:#}"))
-    });
+    let made = engine
+        .get_or_init(|| Engine::new(&configuration(purpose)).map_err(|error| format!("{error:#}")));
     made.as_ref()
         .map_err(|error| GuestError::Host(error.clone()))
 }

@@ -87,7 +87,9 @@ impl Lines {
     /// What stands without a line's end.
     fn end(&mut self) -> Option<String> {
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.begun)).into_owned();
-        let line = line.trim_end().replace(|c: char| c.is_control() && c != '\t', "?");
+        let line = line
+            .trim_end()
+            .replace(|c: char| c.is_control() && c != '\t', "?");
         if line.is_empty() {
             return None;
         }
@@ -204,7 +206,11 @@ impl Host {
     pub(crate) fn said(&self) -> String {
         let mut lines = self.stderr.first.clone();
         if !self.stderr.begun.is_empty() && lines.len() < LAST_LINES {
-            lines.push(String::from_utf8_lossy(&self.stderr.begun).trim_end().to_owned());
+            lines.push(
+                String::from_utf8_lossy(&self.stderr.begun)
+                    .trim_end()
+                    .to_owned(),
+            );
         }
         lines.join("\n")
     }

@@ -45,13 +45,24 @@ pub(crate) fn linker(engine: &Engine, form: Form) -> Result<Linker<Host>, GuestE
 
 fn types(found: &FuncType) -> String {
     let list = |types: &mut dyn Iterator<Item = wasmtime::ValType>| {
-        types.map(|it| it.to_string()).collect::<Vec<_>>().join(", ")
+        types
+            .map(|it| it.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    format!("({}) -> ({})", list(&mut found.params()), list(&mut found.results()))
+    format!(
+        "({}) -> ({})",
+        list(&mut found.params()),
+        list(&mut found.results())
+    )
 }
 
 /// Checks that everything that the module imports is there, with the same types.
-pub(crate) fn check(module: &Module, linker: &Linker<Host>, store: &mut Store<Host>) -> Result<(), GuestError> {
+pub(crate) fn check(
+    module: &Module,
+    linker: &Linker<Host>,
+    store: &mut Store<Host>,
+) -> Result<(), GuestError> {
     let mut wrong = Vec::new();
     for import in module.imports() {
         let name = format!("{}.{}", import.module(), import.name());
@@ -59,12 +70,19 @@ pub(crate) fn check(module: &Module, linker: &Linker<Host>, store: &mut Store<Ho
         let problem = match (defined, import.ty()) {
             (Some(Extern::Func(there)), ExternType::Func(wanted)) => {
                 let there = there.ty(&*store);
-                (!FuncType::eq(&there, &wanted))
-                    .then(|| format!("{name} with the type {} in place of {}", types(&wanted), types(&there)))
+                (!FuncType::eq(&there, &wanted)).then(|| {
+                    format!(
+                        "{name} with the type {} in place of {}",
+                        types(&wanted),
+                        types(&there)
+                    )
+                })
             }
             (Some(_), _) => Some(format!("{name}, which is a function here")),
             (None, ExternType::Func(_)) => Some(name),
-            (None, ExternType::Memory(_)) => Some(format!("{name} (a memory; a file engine exports its own)")),
+            (None, ExternType::Memory(_)) => {
+                Some(format!("{name} (a memory; a file engine exports its own)"))
+            }
             (None, ExternType::Table(_)) => Some(format!("{name} (a table)")),
             (None, ExternType::Global(_)) => Some(format!("{name} (a global)")),
             (None, ExternType::Tag(_)) => Some(format!("{name} (a tag)")),
@@ -107,7 +125,11 @@ pub(crate) fn form(module: &Module) -> Result<Form, GuestError> {
         None => return Err(GuestError::MissingExport("memory".to_owned())),
     }
     let functions: &[(&str, &str)] = match form {
-        Form::Reactor => &[(BUFFER, "(i32) -> (i32)"), (MESSAGE, "(i32) -> (i64)"), (INITIALIZE, "() -> ()")],
+        Form::Reactor => &[
+            (BUFFER, "(i32) -> (i32)"),
+            (MESSAGE, "(i32) -> (i64)"),
+            (INITIALIZE, "() -> ()"),
+        ],
         Form::Command => &[(START, "() -> ()")],
     };
     for (name, expected) in functions {

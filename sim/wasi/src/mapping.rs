@@ -38,16 +38,31 @@ fn number(value: i32) -> u64 {
 }
 
 /// Maps a part of a file into memory that the guest owns.
-pub(crate) fn map(view: &mut View<'_>, fd: i32, offset: i64, address: i32, len: i32) -> Result<(), Code> {
+pub(crate) fn map(
+    view: &mut View<'_>,
+    fd: i32,
+    offset: i64,
+    address: i32,
+    len: i32,
+) -> Result<(), Code> {
     let offset = u64::try_from(offset).map_err(|_| Code::INVALID)?;
     view.check(address, len)?;
     let (address, len) = (number(address), number(len));
     let aligned = [offset, address, len].iter().all(|it| it % PAGE_BYTES == 0);
-    let taken = view.host.mappings.iter().any(|it| it.overlaps(address, len));
+    let taken = view
+        .host
+        .mappings
+        .iter()
+        .any(|it| it.overlaps(address, len));
     if !aligned || len == 0 || taken || view.host.mappings.len() == MAPPINGS_MAX {
         return Err(Code::INVALID);
     }
-    let file = view.host.table.get(fd)?.file().ok_or(Code::BAD_DESCRIPTOR)?;
+    let file = view
+        .host
+        .table
+        .get(fd)?
+        .file()
+        .ok_or(Code::BAD_DESCRIPTOR)?;
     if view.host.files.kind(file)? != FileKind::File {
         return Err(Code::IS_DIRECTORY);
     }
@@ -75,7 +90,9 @@ pub(crate) fn unmap(view: &mut View<'_>, address: i32, len: i32) -> Result<(), C
     view.check(address, len)?;
     let (address, len) = (number(address), number(len));
     let within = |it: &Mapping| it.address >= address && it.address + it.len <= address + len;
-    let Host { mappings, files, .. } = &mut *view.host;
+    let Host {
+        mappings, files, ..
+    } = &mut *view.host;
     if !mappings.iter().any(within) {
         return Err(Code::INVALID);
     }
@@ -88,7 +105,12 @@ pub(crate) fn unmap(view: &mut View<'_>, address: i32, len: i32) -> Result<(), C
 }
 
 /// Brings all mappings of a file up to date after these bytes have been written at `offset`.
-pub(crate) fn refresh_written(view: &mut View<'_>, file: Fd, offset: u64, written: &[u8]) -> Result<(), Code> {
+pub(crate) fn refresh_written(
+    view: &mut View<'_>,
+    file: Fd,
+    offset: u64,
+    written: &[u8],
+) -> Result<(), Code> {
     if view.host.mappings.is_empty() || written.is_empty() {
         return Ok(());
     }
@@ -139,12 +161,22 @@ fn place(memory: &mut [u8], from: u64, until: u64) -> Result<&mut [u8], Code> {
 /// Copies bytes of the file to the mapping; `start` and `len` are within the mapping.
 fn fill(view: &mut View<'_>, index: usize, start: u64, len: u64) -> Result<(), Code> {
     let View { bytes, host } = view;
-    let Host { mappings, files, .. } = &mut **host;
+    let Host {
+        mappings, files, ..
+    } = &mut **host;
     let mapping = &mut mappings[index];
-    let memory = place(bytes, mapping.address + start, mapping.address + start + len)?;
+    let memory = place(
+        bytes,
+        mapping.address + start,
+        mapping.address + start + len,
+    )?;
     let mut done = 0;
     while done < memory.len() {
-        let read = files.read_at(mapping.file, mapping.offset + start + done as u64, &mut memory[done..])?;
+        let read = files.read_at(
+            mapping.file,
+            mapping.offset + start + done as u64,
+            &mut memory[done..],
+        )?;
         if read == 0 {
             break;
         }

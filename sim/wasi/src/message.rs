@@ -29,7 +29,10 @@ pub(crate) fn open(now: Nanos, config: &OpenConfig) -> Vec<u8> {
     let mut bytes = message(OPEN);
     bytes.extend_from_slice(&now.to_le_bytes());
     bytes.extend_from_slice(&config.db_id);
-    let options = config.options.iter().map(|(name, value)| format!("{name}={value}\n"));
+    let options = config
+        .options
+        .iter()
+        .map(|(name, value)| format!("{name}={value}\n"));
     let options: String = options.collect();
     let len = u32::try_from(options.len()).expect("options are far below 4 GiB");
     bytes.extend_from_slice(&len.to_le_bytes());
@@ -55,7 +58,10 @@ pub(crate) fn idle(now: Nanos) -> Vec<u8> {
 /// Reads an answer to request `id`.
 pub(crate) fn answer(id: RequestId, expects: Expects, bytes: &[u8]) -> Result<Reply, String> {
     let Some((head, body)) = bytes.split_first_chunk::<4>() else {
-        return Err(format!("an answer of {} bytes; a status has 4", bytes.len()));
+        return Err(format!(
+            "an answer of {} bytes; a status has 4",
+            bytes.len()
+        ));
     };
     let status = decode_status(u32::from_le_bytes(*head))?;
     let body = decode_body(expects, status, body)?;
@@ -125,7 +131,9 @@ pub(crate) fn description(bytes: &[u8]) -> Result<Description, String> {
     };
     for line in text.lines().filter(|line| !line.is_empty()) {
         let Some((name, value)) = line.split_once('=') else {
-            return Err(format!("`{line}` in the description is not of the form name=value"));
+            return Err(format!(
+                "`{line}` in the description is not of the form name=value"
+            ));
         };
         if seen.contains(&name) {
             return Err(format!("`{name}` stands twice in the description"));
@@ -133,7 +141,10 @@ pub(crate) fn description(bytes: &[u8]) -> Result<Description, String> {
         seen.push(name);
         take(&mut found, name, value)?;
     }
-    let missing: Vec<&str> = REQUIRED.into_iter().filter(|name| !seen.contains(name)).collect();
+    let missing: Vec<&str> = REQUIRED
+        .into_iter()
+        .filter(|name| !seen.contains(name))
+        .collect();
     if missing.is_empty() {
         Ok(found)
     } else {
@@ -145,7 +156,9 @@ fn take(found: &mut Description, name: &str, value: &str) -> Result<(), String> 
     let is = || match value {
         "true" => Ok(true),
         "false" => Ok(false),
-        _ => Err(format!("`{name}` in the description is `{value}`; it is `true` or `false`")),
+        _ => Err(format!(
+            "`{name}` in the description is `{value}`; it is `true` or `false`"
+        )),
     };
     match name {
         "abi" if value == PROTOCOL_VERSION.to_string() => {}
@@ -154,7 +167,9 @@ fn take(found: &mut Description, name: &str, value: &str) -> Result<(), String> 
                 "it speaks version {value} of the protocol; this kvsim speaks version {PROTOCOL_VERSION}"
             ));
         }
-        "engine" if value.is_empty() => return Err("`engine` in the description is empty".to_owned()),
+        "engine" if value.is_empty() => {
+            return Err("`engine` in the description is empty".to_owned());
+        }
         "engine" => value.clone_into(&mut found.engine),
         "settings" => value.clone_into(&mut found.settings),
         "batch" => found.offers.batch = is()?,
@@ -167,7 +182,11 @@ fn take(found: &mut Description, name: &str, value: &str) -> Result<(), String> 
             found.offers.order = match value {
                 "prefix" => Order::Prefix,
                 "each" => Order::Each,
-                _ => return Err(format!("`order` in the description is `{value}`; it is `prefix` or `each`")),
+                _ => {
+                    return Err(format!(
+                        "`order` in the description is `{value}`; it is `prefix` or `each`"
+                    ));
+                }
             }
         }
         _ if GuestPolicies::NAMES.contains(&name) => found.policies.set(name, value)?,
@@ -218,7 +237,11 @@ mod tests {
             ("order=each", "order=any", "it is `prefix` or `each`"),
             ("scan=true", "scan=yes", "it is `true` or `false`"),
             ("sync=true\n", "", "lacks sync"),
-            ("batch=true", "bulk=true", "`bulk` in the description is unknown; there are abi, engine"),
+            (
+                "batch=true",
+                "bulk=true",
+                "`bulk` in the description is unknown; there are abi, engine",
+            ),
             ("settings=none", "settings", "not of the form name=value"),
             ("settings=none", "abi=1", "`abi` stands twice"),
             ("max_key_bytes=100", "max_key_bytes=x", "max_key_bytes"),
@@ -228,6 +251,10 @@ mod tests {
         }
         let refused = [6, 0, 0, 0, b'n', b'o'];
         assert!(description(&refused).expect_err("Invalid").contains("no"));
-        assert!(description(&[0]).expect_err("short").contains("a status has 4"));
+        assert!(
+            description(&[0])
+                .expect_err("short")
+                .contains("a status has 4")
+        );
     }
 }

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_crash::Nanos;
 use kvsim_fs::FileSystem;
-use kvsim_sim::{GuestError, Stack};
+use kvsim_sim::{GuestError, Stack, TracedCall};
 use wasmtime::{Instance, Memory, Store, TypedFunc};
 
-use crate::calls::TracedCall;
 use crate::clock::Told;
-use crate::guest::Ended;
+use crate::guest::{Ended, When};
 use crate::host::Host;
 use crate::verdict::verdict;
 
@@ -26,7 +24,11 @@ pub(crate) struct Reactor {
 }
 
 /// Finishes the call under way: what it let out, how much fuel it used.
-pub(crate) fn finish(host: &mut Host, fuel_left: u64, answer: Result<Vec<u8>, GuestError>) -> Ended {
+pub(crate) fn finish(
+    host: &mut Host,
+    fuel_left: u64,
+    answer: Result<Vec<u8>, GuestError>,
+) -> Ended {
     host.end_lines();
     host.take_steps();
     let fuel = host.limits.fuel_per_call.saturating_sub(fuel_left);
@@ -68,9 +70,12 @@ impl Reactor {
         &self.store.data().trace.traced
     }
 
-    pub(crate) fn exchange(&mut self, now: Nanos, message: &[u8]) -> Ended {
+    pub(crate) fn exchange(&mut self, when: When, message: &[u8]) -> Ended {
         self.store.data_mut().begin_call();
-        self.store.data_mut().clock.begin_call(now);
+        self.store
+            .data_mut()
+            .clock
+            .begin_call(when.now, when.is_idle);
         let fuel = self.store.data().limits.fuel_per_call;
         let answer = match self.store.set_fuel(fuel) {
             Ok(()) => self.converse(message),
@@ -93,17 +98,24 @@ impl Reactor {
             });
         }
         let start = place.cast_unsigned() as usize;
-        self.memory.write(&mut self.store, start, message).map_err(|_| {
-            GuestError::Abi(format!("{BUFFER}: {len} bytes at {start} are outside its memory"))
-        })?;
+        self.memory
+            .write(&mut self.store, start, message)
+            .map_err(|_| {
+                GuestError::Abi(format!(
+                    "{BUFFER}: {len} bytes at {start} are outside its memory"
+                ))
+            })?;
         let answer = self.message.call(&mut self.store, len);
         let answer = answer.map_err(|error| verdict(&error, self.store.data()))?;
         let answer = answer.cast_unsigned();
         let (start, len) = (answer >> 32, answer & u64::from(u32::MAX));
         let range = usize::try_from(start).ok().zip(usize::try_from(len).ok());
-        let bytes = range.and_then(|(start, len)| self.memory.data(&self.store).get(start..start + len));
+        let bytes =
+            range.and_then(|(start, len)| self.memory.data(&self.store).get(start..start + len));
         bytes.map(<[u8]>::to_vec).ok_or_else(|| {
-            GuestError::Abi(format!("{MESSAGE}: an answer of {len} bytes at {start} is outside its memory"))
+            GuestError::Abi(format!(
+                "{MESSAGE}: an answer of {len} bytes at {start} is outside its memory"
+            ))
         })
     }
 }

@@ -76,7 +76,9 @@ impl Mailbox {
             };
             let len = u32::from_le_bytes(*head) as usize;
             if len > ANSWER_BYTES_MAX {
-                return Err(format!("an answer of {len} bytes; at most {ANSWER_BYTES_MAX} are taken"));
+                return Err(format!(
+                    "an answer of {len} bytes; at most {ANSWER_BYTES_MAX} are taken"
+                ));
             }
             if rest.len() > len {
                 let more = rest.len() - len;

@@ -62,7 +62,8 @@ impl Table {
     pub(crate) fn new() -> Table {
         let streams = [Target::Stdin, Target::Stdout, Target::Stderr];
         let streams = streams.map(|stream| Descriptor::new(stream, rights::FILE));
-        let preopens = PREOPENS.map(|name| Descriptor::new(Target::Preopen(name), rights::DIRECTORY));
+        let preopens =
+            PREOPENS.map(|name| Descriptor::new(Target::Preopen(name), rights::DIRECTORY));
         Table(streams.into_iter().chain(preopens).map(Some).collect())
     }
 
@@ -112,7 +113,11 @@ impl Table {
     pub(crate) fn is_as_at_start(&self) -> bool {
         let start = Table::new();
         let targets = |table: &Table| -> Vec<Option<Target>> {
-            table.0.iter().map(|it| it.as_ref().map(|it| it.target)).collect()
+            table
+                .0
+                .iter()
+                .map(|it| it.as_ref().map(|it| it.target))
+                .collect()
         };
         let mut now = targets(self);
         while now.last() == Some(&None) {

@@ -53,5 +53,7 @@ fn trapped(what: String, stack: &Stack) -> GuestError {
 /// The functions that were running; with their files and lines if the engine reads them.
 fn place(error: &Error) -> Stack {
     let backtrace = error.downcast_ref::<WasmBacktrace>();
-    backtrace.map(|it| calls::stack(&calls::frames(it))).unwrap_or_default()
+    backtrace
+        .map(|it| calls::stack(&calls::frames(it)))
+        .unwrap_or_default()
 }

@@ -55,7 +55,9 @@ fn a_module_without_exports_is_no_engine() {
 
 #[test]
 fn what_is_missing_or_has_another_type_is_named() {
-    let error = refused(&wat("(module (func (export \"kv_message\") (param i32) (result i64) i64.const 0))"));
+    let error = refused(&wat(
+        "(module (func (export \"kv_message\") (param i32) (result i64) i64.const 0))",
+    ));
     assert!(error.contains("it does not export `kv_buffer`"), "{error}");
     let no_memory = "(module (func (export \"kv_message\") (param i32) (result i64) i64.const 0)
                       (func (export \"kv_buffer\") (param i32) (result i32) i32.const 0))";
@@ -64,18 +66,34 @@ fn what_is_missing_or_has_another_type_is_named() {
     let wrong = "(module (memory (export \"memory\") 1) (func (export \"kv_message\") (result i64) i64.const 0)
                   (func (export \"kv_buffer\") (param i32) (result i32) i32.const 0))";
     let error = refused(&wat(wrong));
-    assert!(error.contains("`kv_message` has the type () -> (i64)"), "{error}");
+    assert!(
+        error.contains("`kv_message` has the type () -> (i64)"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_module_that_traps_at_once_is_told_where() {
     let start = reactor("", "(func $begin unreachable) (start $begin)", "");
     let error = refused(&start);
-    assert!(error.starts_with("in its start: the guest trapped: "), "{error}");
-    assert!(error.contains("unreachable") && error.contains("`begin`"), "{error}");
-    let initialize = reactor("", "(func $init (export \"_initialize\") (i32.store (i32.const -4) (i32.const 0)))", "");
+    assert!(
+        error.starts_with("in its start: the guest trapped: "),
+        "{error}"
+    );
+    assert!(
+        error.contains("unreachable") && error.contains("`begin`"),
+        "{error}"
+    );
+    let initialize = reactor(
+        "",
+        "(func $init (export \"_initialize\") (i32.store (i32.const -4) (i32.const 0)))",
+        "",
+    );
     let error = refused(&initialize);
-    assert!(error.starts_with("in _initialize: the guest trapped: "), "{error}");
+    assert!(
+        error.starts_with("in _initialize: the guest trapped: "),
+        "{error}"
+    );
     assert!(error.contains("out of bounds"), "{error}");
 }
 
@@ -83,14 +101,31 @@ fn a_module_that_traps_at_once_is_told_where() {
 fn a_wrong_description_is_refused() {
     let description = DESCRIPTION.replace("order=prefix", "order=any");
     let error = refused(&described(&description, "", "", ""));
-    assert!(error.starts_with("in describe: the guest broke the ABI: `order` in the description is `any`"), "{error}");
+    assert!(
+        error.starts_with(
+            "in describe: the guest broke the ABI: `order` in the description is `any`"
+        ),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_engine_that_never_answers_hangs() {
     let error = fails(&reactor("", "", "(loop $again (br $again))"), &limits());
-    assert!(matches!(error, GuestError::OutOfFuel { fuel: 1_000_000_000, .. }), "{error:?}");
-    assert!(error.to_string().contains("hangs: a call did not return"), "{error}");
+    assert!(
+        matches!(
+            error,
+            GuestError::OutOfFuel {
+                fuel: 1_000_000_000,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(
+        error.to_string().contains("hangs: a call did not return"),
+        "{error}"
+    );
 }
 
 /// Goal: a loop around a call of the host ends too, although it burns little fuel. Method: `sched_yield` for ever.
@@ -102,7 +137,12 @@ fn an_engine_that_calls_the_host_for_ever_is_stopped() {
         "(loop $again (drop (call $yield)) (br $again))",
     );
     let error = fails(&module, &limits());
-    assert!(error.to_string().contains("more than 2000000 calls of the host"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("more than 2000000 calls of the host"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -113,14 +153,30 @@ fn an_engine_that_outgrows_its_memory_is_told() {
         "(if (i32.eq (memory.grow (i32.const 2000)) (i32.const -1)) (then unreachable))",
     );
     let error = fails(&module, &limits());
-    assert!(matches!(error, GuestError::OutOfMemory { limit_bytes: 67_108_864, .. }), "{error:?}");
-    assert!(error.to_string().contains("outgrew its memory of 67108864 bytes"), "{error}");
+    assert!(
+        matches!(
+            error,
+            GuestError::OutOfMemory {
+                limit_bytes: 67_108_864,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("outgrew its memory of 67108864 bytes"),
+        "{error}"
+    );
     let small = GuestLimits {
         memory_bytes_max: 65_536,
         ..limits()
     };
     let program = load(&reactor("", "", "")).expect("it loads");
-    let error = Process::start(&program, &small, &files()).err().expect("it needs two pages");
+    let error = Process::start(&program, &small, &files())
+        .err()
+        .expect("it needs two pages");
     assert!(matches!(error, GuestError::OutOfMemory { .. }), "{error:?}");
 }
 
@@ -133,9 +189,17 @@ fn an_engine_that_exits_is_told_with_its_code() {
         "(drop (call $write (i32.const 2) (i32.const 2048) (i32.const 1) (i32.const 512))) (call $exit (i32.const 3))",
     );
     let error = fails(&module, &limits());
-    assert!(matches!(error, GuestError::Exited { code: 3, .. }), "{error:?}");
+    assert!(
+        matches!(error, GuestError::Exited { code: 3, .. }),
+        "{error:?}"
+    );
     let text = error.to_string();
-    assert!(text.starts_with("the guest ended itself with exit code 3, in `message`; it wrote: no good\n?"), "{text}");
+    assert!(
+        text.starts_with(
+            "the guest ended itself with exit code 3, in `message`; it wrote: no good\n?"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
@@ -146,7 +210,12 @@ fn a_trap_after_a_message_is_a_panic_with_that_message() {
         "(drop (call $write (i32.const 2) (i32.const 2048) (i32.const 1) (i32.const 512))) unreachable",
     );
     let error = fails(&module, &limits());
-    assert!(error.to_string().starts_with("the guest panicked: bad page (wasm trap: wasm `unreachable`"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("the guest panicked: bad page (wasm trap: wasm `unreachable`"),
+        "{error}"
+    );
     let GuestError::Panic { stack, .. } = error else {
         panic!("{error:?}");
     };
@@ -159,21 +228,41 @@ fn addresses_outside_memory_are_named() {
         (func (export \"kv_buffer\") (param i32) (result i32) i32.const 65535)
         (func (export \"kv_message\") (param i32) (result i64) i64.const 0))";
     let error = refused(&wat(far));
-    assert!(error.contains("kv_buffer: 4 bytes at 65535 are outside its memory"), "{error}");
-    let nowhere = far.replace("65535", "8").replace("i64.const 0", "i64.const 0x7fffffff00000005");
+    assert!(
+        error.contains("kv_buffer: 4 bytes at 65535 are outside its memory"),
+        "{error}"
+    );
+    let nowhere = far
+        .replace("65535", "8")
+        .replace("i64.const 0", "i64.const 0x7fffffff00000005");
     let error = refused(&wat(&nowhere));
-    assert!(error.contains("kv_message: an answer of 5 bytes at 2147483647 is outside"), "{error}");
+    assert!(
+        error.contains("kv_message: an answer of 5 bytes at 2147483647 is outside"),
+        "{error}"
+    );
     let none = far.replace("65535", "0");
     let error = refused(&wat(&none));
-    assert!(error.contains("kv_buffer gives no buffer of 4 bytes"), "{error}");
+    assert!(
+        error.contains("kv_buffer gives no buffer of 4 bytes"),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_answer_that_is_not_of_the_protocol_is_named() {
     let short = reactor("", "", "(return (i64.const 0x20000000002))");
     let error = fails(&short, &limits());
-    assert!(error.to_string().contains("an answer of 2 bytes; a status has 4"), "{error}");
-    let unknown = reactor("", "(data (i32.const 600) \"\\63\")", "(return (i64.const 0x25800000004))");
+    assert!(
+        error
+            .to_string()
+            .contains("an answer of 2 bytes; a status has 4"),
+        "{error}"
+    );
+    let unknown = reactor(
+        "",
+        "(data (i32.const 600) \"\\63\")",
+        "(return (i64.const 0x25800000004))",
+    );
     let error = fails(&unknown, &limits());
     assert!(error.to_string().contains("99 is no status"), "{error}");
 }
@@ -192,7 +281,8 @@ fn command(body: &str) -> Vec<u8> {
 }
 
 const READ: &str = "(drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 512)))";
-const WRITE: &str = "(drop (call $write (i32.const 1) (i32.const 8) (i32.const 1) (i32.const 512)))";
+const WRITE: &str =
+    "(drop (call $write (i32.const 1) (i32.const 8) (i32.const 1) (i32.const 512)))";
 
 #[test]
 fn a_command_that_reads_on_without_an_answer_is_told() {
@@ -204,9 +294,15 @@ fn a_command_that_reads_on_without_an_answer_is_told() {
 #[test]
 fn a_command_that_ends_or_traps_or_hangs_is_told() {
     let error = refused(&command(""));
-    assert_eq!(error, "in describe: the guest ended itself with exit code 0");
+    assert_eq!(
+        error,
+        "in describe: the guest ended itself with exit code 0"
+    );
     let error = refused(&command(&format!("{READ} unreachable")));
-    assert!(error.starts_with("in describe: the guest trapped: ") && error.contains("`main`"), "{error}");
+    assert!(
+        error.starts_with("in describe: the guest trapped: ") && error.contains("`main`"),
+        "{error}"
+    );
     let error = refused(&command("(loop $again (br $again))"));
     assert!(error.starts_with("in describe: the guest hangs"), "{error}");
 }
@@ -215,5 +311,8 @@ fn a_command_that_ends_or_traps_or_hangs_is_told() {
 fn a_command_whose_answer_is_not_of_the_protocol_is_told() {
     // Its answer says that it has 0 bytes, and four more follow.
     let error = refused(&command(&format!("{READ} {WRITE} {READ} {READ}")));
-    assert!(error.contains("4 bytes on standard output beyond the answer"), "{error}");
+    assert!(
+        error.contains("4 bytes on standard output beyond the answer"),
+        "{error}"
+    );
 }

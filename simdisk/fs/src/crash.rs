@@ -243,6 +243,7 @@ impl FileSystem {
 
     fn end_run(&mut self, now: Nanos) {
         self.set_now(now);
+        self.runs_ended += 1;
         self.elapsed = 0;
         self.descriptors = Descriptors::new();
         self.syncing = false;

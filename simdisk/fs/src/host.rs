@@ -10,6 +10,12 @@ impl FileSystem {
         self.seed
     }
 
+    /// How many process runs a kill or a power cut has ended.
+    #[must_use]
+    pub fn runs_ended(&self) -> u64 {
+        self.runs_ended
+    }
+
     /// Which inode a descriptor refers to.
     ///
     /// # Errors

@@ -19,7 +19,13 @@ fn unsigned(number: i64) -> Result<u64, Code> {
     u64::try_from(number).map_err(|_| Code::INVALID)
 }
 
-pub(super) fn fd_advise(view: &mut View<'_>, fd: i32, offset: i64, len: i64, advice: i32) -> Answer {
+pub(super) fn fd_advise(
+    view: &mut View<'_>,
+    fd: i32,
+    offset: i64,
+    len: i64,
+    advice: i32,
+) -> Answer {
     let file = view.host.table.get(fd)?.file().ok_or(Code::SEEK_PIPE)?;
     unsigned(offset)?;
     unsigned(len)?;
@@ -49,6 +55,7 @@ pub(super) fn fd_close(view: &mut View<'_>, fd: i32) -> Answer {
 /// The flags that a descriptor has set or was opened with make each write durable before it returns.
 pub(super) fn sync(view: &mut View<'_>, fd: i32, kind: SyncKind) -> Answer {
     let file = file(view, fd)?;
+    view.host.clock.count_sync();
     let synced = view.host.files.sync(file, kind);
     super::streams::told(view, "fd_sync", synced)
 }
@@ -96,7 +103,12 @@ pub(super) fn fd_fdstat_set_flags(view: &mut View<'_>, fd: i32, flags: i32) -> A
     Ok(())
 }
 
-pub(super) fn fd_fdstat_set_rights(view: &mut View<'_>, fd: i32, base: i64, inheriting: i64) -> Answer {
+pub(super) fn fd_fdstat_set_rights(
+    view: &mut View<'_>,
+    fd: i32,
+    base: i64,
+    inheriting: i64,
+) -> Answer {
     let descriptor = view.host.table.get_mut(fd)?;
     let (base, inheriting) = (base.cast_unsigned(), inheriting.cast_unsigned());
     // Rights can only be given up.
@@ -179,7 +191,13 @@ pub(super) fn fd_renumber(view: &mut View<'_>, fd: i32, to: i32) -> Answer {
     Ok(())
 }
 
-pub(super) fn fd_seek(view: &mut View<'_>, fd: i32, offset: i64, whence: i32, result: i32) -> Answer {
+pub(super) fn fd_seek(
+    view: &mut View<'_>,
+    fd: i32,
+    offset: i64,
+    whence: i32,
+    result: i32,
+) -> Answer {
     let file = view.host.table.get(fd)?.file().ok_or(Code::SEEK_PIPE)?;
     view.check(result, 8)?;
     let position = match whence {

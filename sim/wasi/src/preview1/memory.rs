@@ -83,7 +83,9 @@ impl View<'_> {
         let mut total = 0_u64;
         let mut buffers = Vec::with_capacity(size(count));
         for pair in array.chunks_exact(8) {
-            let number = |at: usize| i32::from_le_bytes([pair[at], pair[at + 1], pair[at + 2], pair[at + 3]]);
+            let number = |at: usize| {
+                i32::from_le_bytes([pair[at], pair[at + 1], pair[at + 2], pair[at + 3]])
+            };
             let (address, len) = (number(0), number(4));
             self.check(address, len)?;
             total += u64::from(len.cast_unsigned());

@@ -16,7 +16,9 @@ pub(crate) mod memory;
 
 use wasmtime::{Caller, Error, Linker, WasmBacktrace};
 
-use crate::calls::{self, TracedCall};
+use kvsim_sim::TracedCall;
+
+use crate::calls;
 use crate::host::{Ending, Host};
 use crate::mapping;
 use abi::Code;
@@ -48,13 +50,18 @@ fn enter(
     if let Err(ending) = host.count_call() {
         host.ending = Some(ending);
     }
-    host.clock.set_fuel(host.limits.fuel_per_call.saturating_sub(left));
+    host.clock
+        .set_fuel(host.limits.fuel_per_call.saturating_sub(left));
     if kind == Kind::Stamps {
+        host.clock.count_call();
         host.files.set_now(host.clock.files_now());
     }
     let before = host.files.ops();
     let answer = if host.ending.is_none() {
-        run(&mut View { bytes, host: &mut *host })
+        run(&mut View {
+            bytes,
+            host: &mut *host,
+        })
     } else {
         Ok(())
     };
@@ -66,7 +73,10 @@ fn enter(
     if !traced.is_empty() {
         let frames = calls::frames(&WasmBacktrace::force_capture(&*caller));
         for number in traced {
-            let call = TracedCall { name, frames: frames.clone() };
+            let call = TracedCall {
+                name,
+                frames: frames.clone(),
+            };
             caller.data_mut().trace.traced.insert(number, call);
         }
     }
@@ -145,10 +155,14 @@ pub(crate) fn link(linker: &mut Linker<Host>) -> Result<(), Error> {
         mapping::map(fd: i32, offset: i64, address: i32, len: i32);
         mapping::unmap(address: i32, len: i32);
     }
-    linker.func_wrap(MODULE, "proc_exit", |mut caller: Caller<'_, Host>, code: i32| -> Result<(), Error> {
-        caller.data_mut().ending = Some(Ending::Exit(code.cast_unsigned()));
-        Err(Error::msg("the guest exits"))
-    })?;
+    linker.func_wrap(
+        MODULE,
+        "proc_exit",
+        |mut caller: Caller<'_, Host>, code: i32| -> Result<(), Error> {
+            caller.data_mut().ending = Some(Ending::Exit(code.cast_unsigned()));
+            Err(Error::msg("the guest exits"))
+        },
+    )?;
     Ok(())
 }
 
@@ -190,7 +204,8 @@ pub(crate) fn link_waiting(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap_async(
         MODULE,
         "poll_oneoff",
-        |mut caller: Caller<'_, Host>, (subscriptions, events, count, result): (i32, i32, i32, i32)| {
+        |mut caller: Caller<'_, Host>,
+         (subscriptions, events, count, result): (i32, i32, i32, i32)| {
             Box::new(async move {
                 let memory = memory::memory(&mut caller)?;
                 let (bytes, host) = memory.data_and_store_mut(&mut caller);

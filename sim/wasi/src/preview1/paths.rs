@@ -44,7 +44,8 @@ pub(super) fn times(
     flags: i32,
 ) -> Result<(Option<u64>, Option<u64>), Code> {
     let both = |one: i32, other: i32| flags & one != 0 && flags & other != 0;
-    let contradicts = both(fstflags::ATIM, fstflags::ATIM_NOW) || both(fstflags::MTIM, fstflags::MTIM_NOW);
+    let contradicts =
+        both(fstflags::ATIM, fstflags::ATIM_NOW) || both(fstflags::MTIM, fstflags::MTIM_NOW);
     if flags & !fstflags::ALL != 0 || contradicts {
         return Err(Code::INVALID);
     }
@@ -99,7 +100,12 @@ const ENTRY_BYTES: usize = 24;
 /// Entries that are asked for at once.
 const ENTRIES_MAX: usize = 1_024;
 
-pub(super) fn path_create_directory(view: &mut View<'_>, fd: i32, path: i32, path_len: i32) -> Answer {
+pub(super) fn path_create_directory(
+    view: &mut View<'_>,
+    fd: i32,
+    path: i32,
+    path_len: i32,
+) -> Answer {
     let at = directory(view, fd)?;
     let path = view.path(path, path_len)?;
     let made = view.host.files.create_directory(at, &path);
@@ -123,6 +129,7 @@ pub(super) fn path_filestat_get(
     view.write(result, &abi::filestat(&stat))
 }
 
+#[expect(clippy::too_many_arguments, reason = "preview 1 says so")]
 pub(super) fn path_filestat_set_times(
     view: &mut View<'_>,
     fd: i32,
@@ -143,6 +150,7 @@ pub(super) fn path_filestat_set_times(
     told_of(view, "path_filestat_set_times", &path, set)
 }
 
+#[expect(clippy::too_many_arguments, reason = "preview 1 says so")]
 pub(super) fn path_link(
     view: &mut View<'_>,
     fd: i32,
@@ -154,7 +162,10 @@ pub(super) fn path_link(
     new_path_len: i32,
 ) -> Answer {
     let (at, new_at) = (directory(view, fd)?, directory(view, new_fd)?);
-    let (path, new_path) = (view.path(path, path_len)?, view.path(new_path, new_path_len)?);
+    let (path, new_path) = (
+        view.path(path, path_len)?,
+        view.path(new_path, new_path_len)?,
+    );
     let linked = view
         .host
         .files
@@ -162,6 +173,7 @@ pub(super) fn path_link(
     told_of(view, "path_link", &new_path, linked)
 }
 
+#[expect(clippy::too_many_arguments, reason = "preview 1 says so")]
 pub(super) fn path_open(
     view: &mut View<'_>,
     fd: i32,
@@ -232,7 +244,12 @@ pub(super) fn path_readlink(
     view.write_u32(result, fits.len())
 }
 
-pub(super) fn path_remove_directory(view: &mut View<'_>, fd: i32, path: i32, path_len: i32) -> Answer {
+pub(super) fn path_remove_directory(
+    view: &mut View<'_>,
+    fd: i32,
+    path: i32,
+    path_len: i32,
+) -> Answer {
     let at = directory(view, fd)?;
     let path = view.path(path, path_len)?;
     let removed = view.host.files.remove_directory(at, &path);
@@ -249,7 +266,10 @@ pub(super) fn path_rename(
     new_path_len: i32,
 ) -> Answer {
     let (at, new_at) = (directory(view, fd)?, directory(view, new_fd)?);
-    let (path, new_path) = (view.path(path, path_len)?, view.path(new_path, new_path_len)?);
+    let (path, new_path) = (
+        view.path(path, path_len)?,
+        view.path(new_path, new_path_len)?,
+    );
     let renamed = view.host.files.rename(at, &path, new_at, &new_path);
     told_of(view, "path_rename", &new_path, renamed)
 }

@@ -1,8 +1,8 @@
 //! `poll_oneoff`: sleeping moves virtual time, descriptors are always ready.
 
+use super::Answer;
 use super::abi::Code;
 use super::memory::View;
-use super::Answer;
 use super::streams;
 use crate::clock::ClockId;
 
@@ -20,7 +20,11 @@ const ABSOLUTE: u16 = 1;
 /// What is waited for.
 #[derive(Debug, Clone, Copy)]
 enum Wait {
-    Clock { clock: ClockId, time: u64, is_absolute: bool },
+    Clock {
+        clock: ClockId,
+        time: u64,
+        is_absolute: bool,
+    },
     Read(i32),
     Write(i32),
 }
@@ -38,15 +42,19 @@ fn subscriptions(view: &View<'_>, address: i32, count: i32) -> Result<Vec<Subscr
     }
     let bytes = view.part(address, count * SUBSCRIPTION_BYTES)?;
     let all = bytes.chunks_exact(SUBSCRIPTION_BYTES as usize).map(|one| {
-        let u64_at = |at: usize| u64::from_le_bytes(one[at..at + 8].try_into().expect("eight bytes"));
-        let i32_at = |at: usize| i32::from_le_bytes(one[at..at + 4].try_into().expect("four bytes"));
+        let u64_at =
+            |at: usize| u64::from_le_bytes(one[at..at + 8].try_into().expect("eight bytes"));
+        let i32_at =
+            |at: usize| i32::from_le_bytes(one[at..at + 4].try_into().expect("four bytes"));
         let kind = one[8];
         let wait = match kind {
-            CLOCK => ClockId::of(i32_at(16)).ok_or(Code::INVALID).map(|clock| Wait::Clock {
-                clock,
-                time: u64_at(24),
-                is_absolute: u16::from_le_bytes([one[40], one[41]]) & ABSOLUTE != 0,
-            }),
+            CLOCK => ClockId::of(i32_at(16))
+                .ok_or(Code::INVALID)
+                .map(|clock| Wait::Clock {
+                    clock,
+                    time: u64_at(24),
+                    is_absolute: u16::from_le_bytes([one[40], one[41]]) & ABSOLUTE != 0,
+                }),
             FD_READ => Ok(Wait::Read(i32_at(16))),
             FD_WRITE => Ok(Wait::Write(i32_at(16))),
             _ => Err(Code::INVALID),
@@ -90,9 +98,15 @@ pub(super) fn poll_oneoff(
     } else {
         0
     };
-    view.host.clock.pass(slept);
-    let rings = |left: Option<u64>| left.filter(|&left| left <= slept).map(|_| (Code::SUCCESS, 0));
-    let answers = ready.into_iter().zip(left).map(|(ready, left)| ready.or(rings(left)));
+    view.host.clock.sleep(slept);
+    let rings = |left: Option<u64>| {
+        left.filter(|&left| left <= slept)
+            .map(|_| (Code::SUCCESS, 0))
+    };
+    let answers = ready
+        .into_iter()
+        .zip(left)
+        .map(|(ready, left)| ready.or(rings(left)));
     let mut bytes = Vec::with_capacity(all.len() * EVENT_BYTES);
     let mut told = 0;
     for (subscription, answer) in all.iter().zip(answers) {
@@ -114,7 +128,12 @@ pub(super) fn poll_oneoff(
 
 /// How long a subscription of a clock has to wait still.
 fn left_ns(view: &mut View<'_>, subscription: &Subscription) -> Option<u64> {
-    let Ok(Wait::Clock { clock, time, is_absolute }) = subscription.wait else {
+    let Ok(Wait::Clock {
+        clock,
+        time,
+        is_absolute,
+    }) = subscription.wait
+    else {
         return None;
     };
     Some(if is_absolute {
@@ -134,7 +153,9 @@ fn answer(view: &View<'_>, subscription: &Subscription) -> Option<(Code, u64)> {
         Wait::Clock { .. } => None,
         Wait::Read(fd) | Wait::Write(fd) => Some(match view.host.table.get(fd) {
             Err(code) => (code, 0),
-            Ok(_) if streams::waits_for_input(view.host, fd) && matches!(wait, Wait::Read(_)) => return None,
+            Ok(_) if streams::waits_for_input(view.host, fd) && matches!(wait, Wait::Read(_)) => {
+                return None;
+            }
             Ok(_) => (Code::SUCCESS, 1),
         }),
     }

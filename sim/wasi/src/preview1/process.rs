@@ -65,12 +65,17 @@ pub(super) fn clock_res_get(view: &mut View<'_>, clock: i32, result: i32) -> Ans
     view.write_u64(result, 1)
 }
 
-pub(super) fn clock_time_get(view: &mut View<'_>, clock: i32, _precision: i64, result: i32) -> Answer {
+pub(super) fn clock_time_get(
+    view: &mut View<'_>,
+    clock: i32,
+    _precision: i64,
+    result: i32,
+) -> Answer {
     let clock = ClockId::of(clock).ok_or(Code::INVALID)?;
     view.check(result, 8)?;
-    view.host.take_steps();
     let value = view.host.clock.read(clock);
-    view.host.told.clock(clock, value);
+    let follows_world = view.host.clock.follows_world();
+    view.host.told.clock(clock, value, follows_world);
     view.write_u64(result, value)
 }
 

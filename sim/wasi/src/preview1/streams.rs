@@ -10,18 +10,22 @@ use crate::mapping;
 use crate::table::Target;
 
 /// The answer of a call of the file system. What a guest meets rarely is told to people too, once.
-pub(super) fn told<T>(view: &mut View<'_>, name: &'static str, result: Result<T, Errno>) -> Result<T, Code> {
+pub(super) fn told<T>(
+    view: &mut View<'_>,
+    name: &'static str,
+    result: Result<T, Errno>,
+) -> Result<T, Code> {
     result.map_err(|error| {
         match error {
-            Errno::NoSpace => view
-                .host
-                .note("no space", || format!("{name}: no space is left on the file system")),
-            Errno::TooManyFiles => view
-                .host
-                .note("too many files", || format!("{name}: too many files are open")),
-            Errno::Io => view
-                .host
-                .note("input/output error", || format!("{name}: an input/output error")),
+            Errno::NoSpace => view.host.note("no space", || {
+                format!("{name}: no space is left on the file system")
+            }),
+            Errno::TooManyFiles => view.host.note("too many files", || {
+                format!("{name}: too many files are open")
+            }),
+            Errno::Io => view.host.note("input/output error", || {
+                format!("{name}: an input/output error")
+            }),
             _ => {}
         }
         Code::from(error)
@@ -45,17 +49,28 @@ fn total(buffers: &[(i32, i32)]) -> usize {
 
 /// Whether a read of this descriptor has to wait for a message.
 pub(super) fn waits_for_input(host: &Host, fd: i32) -> bool {
-    let is_stdin = host.table.get(fd).is_ok_and(|it| it.target == Target::Stdin);
+    let is_stdin = host
+        .table
+        .get(fd)
+        .is_ok_and(|it| it.target == Target::Stdin);
     is_stdin && host.line.as_ref().is_some_and(|it| !it.mailbox.is_ready())
 }
 
-pub(super) fn fd_read(view: &mut View<'_>, fd: i32, buffers: i32, count: i32, result: i32) -> Answer {
+pub(super) fn fd_read(
+    view: &mut View<'_>,
+    fd: i32,
+    buffers: i32,
+    count: i32,
+    result: i32,
+) -> Answer {
     view.check(result, 4)?;
     let buffers = view.buffers(buffers, count)?;
     if view.host.table.get(fd)?.target == Target::Stdin {
         let line = view.host.line.clone();
         // Without a mailbox, or at its end, the input is at its end.
-        let bytes = line.and_then(|it| it.mailbox.read(total(&buffers))).unwrap_or_default();
+        let bytes = line
+            .and_then(|it| it.mailbox.read(total(&buffers)))
+            .unwrap_or_default();
         view.scatter(&buffers, &bytes)?;
         return view.write_u32(result, bytes.len());
     }
@@ -110,7 +125,13 @@ fn sync_if_asked(view: &mut View<'_>, fd: i32) -> Answer {
     Ok(())
 }
 
-pub(super) fn fd_write(view: &mut View<'_>, fd: i32, buffers: i32, count: i32, result: i32) -> Answer {
+pub(super) fn fd_write(
+    view: &mut View<'_>,
+    fd: i32,
+    buffers: i32,
+    count: i32,
+    result: i32,
+) -> Answer {
     view.check(result, 4)?;
     let target = view.host.table.get(fd)?.target;
     let bytes = view.gather(buffers, count)?;

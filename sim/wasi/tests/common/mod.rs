@@ -75,7 +75,9 @@ pub(crate) fn no_device() -> kvsim_simdisk::Capabilities {
 }
 
 pub(crate) fn open_config(options: &[(&str, &str)]) -> OpenConfig {
-    let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let options = options
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     OpenConfig {
         device: no_device(),
         memory_bytes_max: 64 << 20,
@@ -104,7 +106,11 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(program: &WasiProgram, limits: &GuestLimits, files: &FileSystem) -> Result<Process, GuestError> {
+    pub(crate) fn start(
+        program: &WasiProgram,
+        limits: &GuestLimits,
+        files: &FileSystem,
+    ) -> Result<Process, GuestError> {
         let mut files = files.clone();
         files.note_moments(true);
         Ok(Process {
@@ -121,7 +127,9 @@ impl Process {
         for item in out {
             match item {
                 OutItem::Step(moment) => {
-                    self.seen.out.push(format!("{:?} at {}", moment.step, moment.after_ns));
+                    self.seen
+                        .out
+                        .push(format!("{:?} at {}", moment.step, moment.after_ns));
                     self.seen.steps += 1;
                     self.files = moment.files;
                 }
@@ -144,13 +152,23 @@ impl Process {
 
     pub(crate) fn open(&mut self, options: &[(&str, &str)]) -> Result<Reply, GuestError> {
         self.call(Call::Open(&open_config(options)))?;
-        Ok(self.seen.replies.last().expect("an opening is answered").clone())
+        Ok(self
+            .seen
+            .replies
+            .last()
+            .expect("an opening is answered")
+            .clone())
     }
 
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, GuestError> {
         let id = self.seen.replies.len() as u64;
         self.call(Call::Request { id, request })?;
-        Ok(self.seen.replies.last().expect("a request is answered").clone())
+        Ok(self
+            .seen
+            .replies
+            .last()
+            .expect("a request is answered")
+            .clone())
     }
 
     pub(crate) fn put(&mut self, key: &str, value: &str) -> Result<Reply, GuestError> {
@@ -212,9 +230,18 @@ fn build_go_engine(is_command: bool) -> Option<Vec<u8>> {
     go.current_dir(guests().join("go"))
         .args(["build", "-trimpath", "-o"])
         .arg(&module)
-        .args(if is_command { ["-tags", "command"] } else { ["-buildmode", "c-shared"] })
+        .args(if is_command {
+            ["-tags", "command"]
+        } else {
+            ["-buildmode", "c-shared"]
+        })
         .arg(".")
-        .envs([("GOOS", "wasip1"), ("GOARCH", "wasm"), ("GOFLAGS", "-mod=mod"), ("GOWORK", "off")]);
+        .envs([
+            ("GOOS", "wasip1"),
+            ("GOARCH", "wasm"),
+            ("GOFLAGS", "-mod=mod"),
+            ("GOWORK", "off"),
+        ]);
     compile("the Go engine", &mut go, &module)
 }
 
@@ -226,21 +253,39 @@ pub(crate) fn rust_engine() -> Option<Vec<u8>> {
 
 fn build_rust_engine() -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
-    let module = folder.path().join("wasm32-wasip1/release/kvsim_test_std.wasm");
+    let module = folder
+        .path()
+        .join("wasm32-wasip1/release/kvsim_test_std.wasm");
     let mut cargo = Command::new(env!("CARGO"));
     cargo
         .current_dir(guests().join("rust"))
-        .args(["build", "--offline", "--release", "--target", "wasm32-wasip1", "--target-dir"])
+        .args([
+            "build",
+            "--offline",
+            "--release",
+            "--target",
+            "wasm32-wasip1",
+            "--target-dir",
+        ])
         .arg(folder.path());
     // Nothing of the host's build leaks in.
     for (name, _) in std::env::vars() {
-        let leaks = ["CARGO_BUILD_", "CARGO_TARGET_", "CARGO_PROFILE_", "RUSTC_", "CARGO_ENCODED_"];
+        let leaks = [
+            "CARGO_BUILD_",
+            "CARGO_TARGET_",
+            "CARGO_PROFILE_",
+            "RUSTC_",
+            "CARGO_ENCODED_",
+        ];
         if leaks.iter().any(|it| name.starts_with(it)) || name == "RUSTFLAGS" {
             cargo.env_remove(name);
         }
     }
-    let target = Command::new("rustc").args(["--print", "target-libdir", "--target", "wasm32-wasip1"]).output();
-    let there = target.is_ok_and(|it| Path::new(String::from_utf8_lossy(&it.stdout).trim()).is_dir());
+    let target = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", "wasm32-wasip1"])
+        .output();
+    let there =
+        target.is_ok_and(|it| Path::new(String::from_utf8_lossy(&it.stdout).trim()).is_dir());
     if !there {
         skipped("the Rust engine", "run: rustup target add wasm32-wasip1");
         return None;

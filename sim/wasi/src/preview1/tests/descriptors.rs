@@ -28,7 +28,9 @@ fn vectors_are_gathered_and_scattered() {
         let parts = [(BUFFER, 2), (BUFFER, 0), (BUFFER + 4, 2)];
         let bytes: Vec<u8> = parts
             .iter()
-            .flat_map(|(address, len): &(i32, i32)| [address.to_le_bytes(), len.to_le_bytes()].concat())
+            .flat_map(|(address, len): &(i32, i32)| {
+                [address.to_le_bytes(), len.to_le_bytes()].concat()
+            })
             .collect();
         machine.put(VECTORS, &bytes);
     };
@@ -80,9 +82,24 @@ fn a_result_outside_memory_is_refused_before_anything_is_done() {
     machine.put(VECTORS, &[0; 8]);
     assert_eq!(call!(machine, fd_write, fd, VECTORS, 1, 1 << 30), FAULT);
     assert_eq!(call!(machine, fd_write, fd, -8, 1, RESULT), FAULT);
-    assert_eq!(call!(machine, fd_write, fd, VECTORS, 1 << 20, RESULT), INVAL);
+    assert_eq!(
+        call!(machine, fd_write, fd, VECTORS, 1 << 20, RESULT),
+        INVAL
+    );
     machine.put(super::PATH, b"b");
-    let opened = call!(machine, path_open, DB, 1, super::PATH, 1, CREATE, READ, 0_i64, 0, -2);
+    let opened = call!(
+        machine,
+        path_open,
+        DB,
+        1,
+        super::PATH,
+        1,
+        CREATE,
+        READ,
+        0_i64,
+        0,
+        -2
+    );
     assert_eq!(opened, FAULT);
     assert_eq!(machine.stat("b", 1), Err(super::error::NOENT));
     assert_eq!(machine.steps(), steps);
@@ -142,7 +159,9 @@ fn a_descriptor_with_the_flag_sync_makes_each_write_durable() {
     let plain = machine.create("a");
     assert_eq!(call!(machine, fd_sync, plain), 0);
     assert_eq!(call!(machine, fd_sync, DB), 0);
-    let fd = machine.open_with("a", 0, READ | WRITE, 16).expect("it is there");
+    let fd = machine
+        .open_with("a", 0, READ | WRITE, 16)
+        .expect("it is there");
     machine.write(fd, b"x").expect("it is written");
     assert!(machine.store.data().files.pending().is_empty());
     machine.write_at(fd, b"y", 10).expect("it is written");
@@ -155,7 +174,9 @@ fn fd_fdstat_get_tells_kind_flags_and_rights() {
     assert_eq!(call!(machine, fd_fdstat_get, DB, RESULT), 0);
     assert_eq!(machine.get(RESULT, 1), [DIRECTORY]);
     assert_ne!(machine.u64_at(RESULT + 16), 0);
-    let fd = machine.open_with("a", CREATE, READ | WRITE, 1).expect("it is made");
+    let fd = machine
+        .open_with("a", CREATE, READ | WRITE, 1)
+        .expect("it is made");
     assert_eq!(call!(machine, fd_fdstat_get, fd, RESULT), 0);
     assert_eq!(machine.get(RESULT, 4), [REGULAR_FILE, 0, 1, 0]);
     assert_eq!(machine.u64_at(RESULT + 8), (READ | WRITE).cast_unsigned());
@@ -189,7 +210,10 @@ fn fd_fdstat_set_rights_only_takes_away() {
     assert_eq!(call!(machine, fd_fdstat_set_rights, fd, READ, 0_i64), 0);
     assert_eq!(machine.write(fd, b"x"), Err(BADF));
     assert_eq!(machine.read(fd, 1), Ok(Vec::new()));
-    assert_eq!(call!(machine, fd_fdstat_set_rights, fd, READ | WRITE, 0_i64), NOTCAPABLE);
+    assert_eq!(
+        call!(machine, fd_fdstat_set_rights, fd, READ | WRITE, 0_i64),
+        NOTCAPABLE
+    );
 }
 
 #[test]
@@ -200,7 +224,10 @@ fn fd_filestat_get_tells_size_and_identity() {
     assert_eq!(call!(machine, fd_filestat_get, fd, RESULT), 0);
     let inode = machine.u64_at(RESULT + 8);
     assert_eq!(machine.get(RESULT + 16, 1), [REGULAR_FILE]);
-    assert_eq!([machine.u64_at(RESULT + 24), machine.u64_at(RESULT + 32)], [1, 5]);
+    assert_eq!(
+        [machine.u64_at(RESULT + 24), machine.u64_at(RESULT + 32)],
+        [1, 5]
+    );
     let other = machine.create("b");
     assert_eq!(call!(machine, fd_filestat_get, other, RESULT), 0);
     assert_ne!(machine.u64_at(RESULT + 8), inode);
@@ -223,16 +250,32 @@ fn fd_filestat_set_size_cuts_and_grows_with_zeros() {
 fn fd_filestat_set_times_sets_what_its_flags_name() {
     let mut machine = Machine::new();
     let fd = machine.create("a");
-    assert_eq!(call!(machine, fd_filestat_set_times, fd, 1_000_000_000_i64, 2_000_000_000_i64, 1 | 4), 0);
+    assert_eq!(
+        call!(
+            machine,
+            fd_filestat_set_times,
+            fd,
+            1_000_000_000_i64,
+            2_000_000_000_i64,
+            1 | 4
+        ),
+        0
+    );
     assert_eq!(call!(machine, fd_filestat_get, fd, RESULT), 0);
     let times = [machine.u64_at(RESULT + 40), machine.u64_at(RESULT + 48)];
     assert_eq!(times, [1_000_000_000, 2_000_000_000]);
-    assert_eq!(call!(machine, fd_filestat_set_times, fd, 0_i64, 0_i64, 8), 0);
+    assert_eq!(
+        call!(machine, fd_filestat_set_times, fd, 0_i64, 0_i64, 8),
+        0
+    );
     assert_eq!(call!(machine, fd_filestat_get, fd, RESULT), 0);
     assert_eq!(machine.u64_at(RESULT + 40), 1_000_000_000);
     assert_ne!(machine.u64_at(RESULT + 48), 2_000_000_000);
     // A time cannot be both given and now.
-    assert_eq!(call!(machine, fd_filestat_set_times, fd, 0_i64, 0_i64, 1 | 2), INVAL);
+    assert_eq!(
+        call!(machine, fd_filestat_set_times, fd, 0_i64, 0_i64, 1 | 2),
+        INVAL
+    );
 }
 
 #[test]
@@ -242,10 +285,16 @@ fn fd_prestat_get_and_fd_prestat_dir_name_name_the_directory() {
         assert_eq!(call!(machine, fd_prestat_get, fd, RESULT), 0);
         let len = machine.u32_at(RESULT + 4);
         assert_eq!((machine.u32_at(RESULT), len as usize), (0, name.len()));
-        assert_eq!(call!(machine, fd_prestat_dir_name, fd, BUFFER, len.cast_signed()), 0);
+        assert_eq!(
+            call!(machine, fd_prestat_dir_name, fd, BUFFER, len.cast_signed()),
+            0
+        );
         assert_eq!(machine.get(BUFFER, name.len()), name.as_bytes());
     }
-    assert_eq!(call!(machine, fd_prestat_dir_name, 3, BUFFER, 2), NAMETOOLONG);
+    assert_eq!(
+        call!(machine, fd_prestat_dir_name, 3, BUFFER, 2),
+        NAMETOOLONG
+    );
     assert_eq!(call!(machine, fd_prestat_get, 5, RESULT), BADF);
     assert_eq!(call!(machine, fd_prestat_get, 0, RESULT), BADF);
 }

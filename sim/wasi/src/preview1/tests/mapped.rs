@@ -28,9 +28,13 @@ fn a_mapping_follows_its_file() {
     assert_eq!(call!(machine, fd_filestat_set_size, writer, 3_i64), 0);
     assert_eq!(mapped(&mut machine, 9), b"aXY\0\0\0\0\0\0");
     assert_eq!(call!(machine, fd_filestat_set_size, writer, 9_000_i64), 0);
-    machine.write_at(writer, b"end", 8_190).expect("it is written");
+    machine
+        .write_at(writer, b"end", 8_190)
+        .expect("it is written");
     assert_eq!(machine.get(PLACE + 8_188, 5), b"\0\0en\0");
-    machine.open("a", TRUNCATE, READ | WRITE).expect("it is there");
+    machine
+        .open("a", TRUNCATE, READ | WRITE)
+        .expect("it is there");
     assert_eq!(mapped(&mut machine, 3), [0; 3]);
     assert_eq!(machine.get(PLACE + 8_190, 2), [0; 2]);
     let appender = machine.open_with("a", 0, WRITE, 1).expect("it is there");
@@ -47,9 +51,13 @@ fn a_mapping_shows_its_part_of_its_file_alone() {
     machine.write(b, b"other").expect("it is written");
     machine.write_at(a, b"before", 0).expect("it is written");
     assert_eq!(mapped(&mut machine, 4), [0; 4]);
-    machine.write_at(a, b"1234", i64::from(PAGE) - 2).expect("it is written");
+    machine
+        .write_at(a, b"1234", i64::from(PAGE) - 2)
+        .expect("it is written");
     assert_eq!(mapped(&mut machine, 4), b"34\0\0");
-    machine.write_at(a, b"5678", 2 * i64::from(PAGE) - 2).expect("it is written");
+    machine
+        .write_at(a, b"5678", 2 * i64::from(PAGE) - 2)
+        .expect("it is written");
     assert_eq!(machine.get(PLACE + PAGE - 3, 5), b"\x0056\0\0");
 }
 

@@ -68,7 +68,8 @@ pub(super) const FUNCTIONS: [(&str, &str); 46] = [
 /// A guest that exports each function as it imports it.
 pub(super) fn guest() -> String {
     let (mut imports, mut exports) = (String::new(), String::new());
-    let own = [("map", "ilii"), ("unmap", "ii")].map(|(name, parameters)| ("kvsim", name, parameters));
+    let own =
+        [("map", "ilii"), ("unmap", "ii")].map(|(name, parameters)| ("kvsim", name, parameters));
     let preview1 = FUNCTIONS.map(|(name, parameters)| ("wasi_snapshot_preview1", name, parameters));
     for (module, name, parameters) in preview1.into_iter().chain(own) {
         let types: Vec<&str> = parameters
@@ -76,10 +77,18 @@ pub(super) fn guest() -> String {
             .map(|it| if it == 'l' { "i64" } else { "i32" })
             .collect();
         let types = types.join(" ");
-        let result = if name == "proc_exit" { "" } else { "(result i32)" };
-        imports += &format!("(import \"{module}\" \"{name}\" (func ${name} (param {types}) {result}))\n");
-        let gets: String = (0..parameters.len()).map(|at| format!("local.get {at} ")).collect();
-        exports += &format!("(func (export \"{name}\") (param {types}) {result} {gets} call ${name})\n");
+        let result = if name == "proc_exit" {
+            ""
+        } else {
+            "(result i32)"
+        };
+        imports +=
+            &format!("(import \"{module}\" \"{name}\" (func ${name} (param {types}) {result}))\n");
+        let gets: String = (0..parameters.len())
+            .map(|at| format!("local.get {at} "))
+            .collect();
+        exports +=
+            &format!("(func (export \"{name}\") (param {types}) {result} {gets} call ${name})\n");
     }
     format!("(module {imports} (memory (export \"memory\") 4) {exports})")
 }
@@ -152,7 +161,8 @@ impl Machine {
     pub(super) fn on(mut files: FileSystem) -> Machine {
         files.note_moments(true);
         let engine = Engine::new(wasmtime::Config::new().consume_fuel(true)).expect("an engine");
-        let module = Module::new(&engine, wat::parse_str(guest()).expect("it is right")).expect("it compiles");
+        let module = Module::new(&engine, wat::parse_str(guest()).expect("it is right"))
+            .expect("it compiles");
         let limits = GuestLimits {
             memory_bytes_max: 1 << 20,
             fuel_per_call: 1 << 40,
@@ -165,7 +175,7 @@ impl Machine {
                 limits,
                 files,
                 table: Table::new(),
-                clock: Clock::new(0),
+                clock: Clock::new(0, 0),
                 seed: 1,
                 line: None,
                 trace: CallTrace::default(),
@@ -173,15 +183,23 @@ impl Machine {
         );
         store.set_fuel(1 << 40).expect("fuel is on");
         let linker = linker(&engine, Form::Reactor).expect("it links");
-        check(&module, &linker, &mut store).expect("every function of preview 1 is there with its type");
+        check(&module, &linker, &mut store)
+            .expect("every function of preview 1 is there with its type");
         let instance = linker.instantiate(&mut store, &module).expect("it starts");
         store.data_mut().memory = instance.get_memory(&mut store, "memory");
         store.data_mut().begin_call();
         Machine { store, instance }
     }
 
-    pub(super) fn try_call(&mut self, name: &str, arguments: &[Val]) -> Result<i32, wasmtime::Error> {
-        let function = self.instance.get_func(&mut self.store, name).expect("it is exported");
+    pub(super) fn try_call(
+        &mut self,
+        name: &str,
+        arguments: &[Val],
+    ) -> Result<i32, wasmtime::Error> {
+        let function = self
+            .instance
+            .get_func(&mut self.store, name)
+            .expect("it is exported");
         let mut results = [Val::I32(-1)];
         function.call(&mut self.store, arguments, &mut results)?;
         Ok(results[0].unwrap_i32())
@@ -189,7 +207,10 @@ impl Machine {
 
     /// The one function without a result.
     pub(super) fn exit(&mut self, code: i32) -> Result<(), wasmtime::Error> {
-        let function = self.instance.get_func(&mut self.store, "proc_exit").expect("it is exported");
+        let function = self
+            .instance
+            .get_func(&mut self.store, "proc_exit")
+            .expect("it is exported");
         function.call(&mut self.store, &[Val::I32(code)], &mut [])
     }
 
@@ -199,7 +220,9 @@ impl Machine {
 
     pub(super) fn put(&mut self, address: i32, bytes: &[u8]) -> i32 {
         let memory = self.store.data().memory.expect("there is one");
-        memory.write(&mut self.store, address as usize, bytes).expect("it fits");
+        memory
+            .write(&mut self.store, address as usize, bytes)
+            .expect("it fits");
         i32::try_from(bytes.len()).expect("short")
     }
 
@@ -221,9 +244,17 @@ impl Machine {
         self.open_with(path, flags, rights, 0)
     }
 
-    pub(super) fn open_with(&mut self, path: &str, flags: i32, rights: i64, fdflags: i32) -> Result<i32, i32> {
+    pub(super) fn open_with(
+        &mut self,
+        path: &str,
+        flags: i32,
+        rights: i64,
+        fdflags: i32,
+    ) -> Result<i32, i32> {
         let len = self.put(PATH, path.as_bytes());
-        match call!(self, path_open, DB, 1, PATH, len, flags, rights, 0_i64, fdflags, RESULT) {
+        match call!(
+            self, path_open, DB, 1, PATH, len, flags, rights, 0_i64, fdflags, RESULT
+        ) {
             0 => Ok(self.u32_at(RESULT).cast_signed()),
             error => Err(error),
         }
@@ -231,7 +262,8 @@ impl Machine {
 
     /// A file for reading and writing that is made if it is not there.
     pub(super) fn create(&mut self, path: &str) -> i32 {
-        self.open(path, CREATE, READ | WRITE).expect("it can be made")
+        self.open(path, CREATE, READ | WRITE)
+            .expect("it can be made")
     }
 
     fn vector(&mut self, address: i32, len: usize) {
@@ -291,7 +323,11 @@ impl Machine {
     pub(super) fn stat(&mut self, path: &str, follow: i32) -> Result<(u8, u64, u64), i32> {
         let len = self.put(PATH, path.as_bytes());
         match call!(self, path_filestat_get, DB, follow, PATH, len, RESULT) {
-            0 => Ok((self.get(RESULT + 16, 1)[0], self.u64_at(RESULT + 24), self.u64_at(RESULT + 32))),
+            0 => Ok((
+                self.get(RESULT + 16, 1)[0],
+                self.u64_at(RESULT + 24),
+                self.u64_at(RESULT + 32),
+            )),
             error => Err(error),
         }
     }
@@ -310,6 +346,7 @@ impl Machine {
     pub(super) fn steps(&mut self) -> usize {
         self.store.data_mut().take_steps();
         let out = self.store.data().out.iter();
-        out.filter(|item| matches!(item, kvsim_sim::OutItem::Step(_))).count()
+        out.filter(|item| matches!(item, kvsim_sim::OutItem::Step(_)))
+            .count()
     }
 }
