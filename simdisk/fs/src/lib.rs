@@ -20,14 +20,11 @@ mod config;
 mod counts;
 mod crash;
 mod descriptors;
-mod directory;
 mod errno;
 mod file_system;
 mod inject;
 mod moments;
-mod node;
 mod observe;
-mod page_set;
 mod path;
 mod pending;
 mod persist;
@@ -35,7 +32,6 @@ mod plant;
 mod sink;
 mod step;
 mod sync;
-mod table;
 mod tree;
 
 pub use calls::{DirectoryEntry, Stat};
@@ -51,9 +47,9 @@ pub use kvsim_crash::{
     ConfigError, CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears,
 };
 pub use moments::{CallKind, Moment, OpNote, StepNote};
-pub use node::{FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};
 pub use observe::Observation;
 pub use plant::{Intervention, Target};
 pub use sink::{Listed, Sink};
 pub use step::{EntryChange, PendingStep, StepKind};
 pub use sync::SyncKind;
+pub use tree::node::{FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};

@@ -1,7 +1,7 @@
 //! A second reading of the rules, written from the profile's page and not from the crate: what a crash can leave of a short run.
 //!
-//! It is slow and simple. Nothing is ever made durable and forgotten: all events of the run stay in one list, a relation between pairs of events
-//! says which must come with which, a sync marks events as there for good, and every subset of all events is tried.
+//! It is slow and simple: all events of the run stay in one list, a relation between pairs of events says which must come with which, a sync
+//! marks events as there for good, and every subset of all events is tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,6 @@ use kvsim_fs::{CallOrder, DurableAt, Reach, Rules, SyncCommits};
 
 /// Sectors of a page.
 const SECTORS: usize = 8;
-
 /// A file of the run: its number.
 pub(crate) type File = usize;
 
@@ -75,7 +74,7 @@ struct Event {
     after: Vec<usize>,
 }
 
-/// A file as somebody sees it: its size in sectors and what each holds; 255 for what a block held before.
+/// Files as somebody sees them: what each sector holds; 255 for what a block held before.
 pub(crate) type Seen = BTreeMap<u8, Vec<u8>>;
 
 #[derive(Debug, Clone, Default)]
@@ -406,8 +405,8 @@ impl<'a> Reading<'a> {
             .zip(&set)
             .any(|(event, covered)| *covered && !event.durable && self.is_late(&event.what));
         if order && late {
-            for at in 0..set.len() {
-                set[at] |= self.is_metadata(&self.events[at].what);
+            for (event, covered) in self.events.iter().zip(&mut set) {
+                *covered |= self.is_metadata(&event.what);
             }
         }
         loop {
@@ -508,7 +507,7 @@ impl<'a> Reading<'a> {
         };
         for late in 0..kept.len() {
             let Some(theirs) = kept[late] else { continue };
-            for early in 0..late {
+            for (early, ours) in kept.iter().enumerate().take(late) {
                 if self.events[early].durable || !self.must_come_first(early, late, true) {
                     continue;
                 }
@@ -524,7 +523,7 @@ impl<'a> Reading<'a> {
                     && !self.events[late].after.contains(&early)
                     && self.rules.torn_page
                     && self.rules.call_order != CallOrder::Everything;
-                let fine = match kept[early] {
+                let fine = match ours {
                     None if versions => self.shared(early, theirs).is_empty(),
                     None => false,
                     Some(ours) if versions => self
