@@ -257,6 +257,13 @@ fn run(profile: &str, seed: u64) -> u128 {
     hash
 }
 
+/// Goal: threads may share and move copies. Method: the compiler.
+#[test]
+fn copies_may_go_to_other_threads() {
+    fn holds<T: Send + Sync + Clone>(_: &T) {}
+    holds(&files("posix"));
+}
+
 /// Goal: the same seed gives the same hashes, here and elsewhere, today and later. Method: a run twice, another seed, and numbers that were seen before.
 #[test]
 fn the_same_seed_gives_the_same_hashes() {

@@ -13,6 +13,8 @@ use rustix::fs::{self as real, AtFlags, Mode, OFlags, ResolveFlags};
 
 #[path = "pair_checks.rs"]
 mod checks;
+#[path = "pair_links.rs"]
+mod links;
 #[path = "real_directory.rs"]
 mod real_directory;
 
@@ -160,7 +162,8 @@ impl Pair {
             53..=55 => self.seek_one(),
             56..=59 => self.resize_one(),
             60..=61 => self.allocate_one(),
-            62..=66 => self.stat_one(),
+            62..=65 => self.stat_one(),
+            66 => self.set_times_one(),
             67..=71 => self.make_directory(),
             72..=74 => self.remove_directory(),
             75..=79 => self.unlink_one(),
@@ -395,6 +398,40 @@ impl Pair {
         }
     }
 
+    fn set_times_one(&mut self) {
+        let (at, path) = (self.start(), self.path());
+        let follow = self.below(2) == 0;
+        let ns = self.rng.below(1_000_000_000_000);
+        let at_fd = self.both(at).0;
+        let model = self
+            .model
+            .set_times_at(at_fd, &path, follow, None, Some(ns));
+        let flags = match follow {
+            true => AtFlags::empty(),
+            false => AtFlags::SYMLINK_NOFOLLOW,
+        };
+        let omit = real::Timespec {
+            tv_sec: 0,
+            tv_nsec: real::UTIME_OMIT,
+        };
+        let split = |number: u64| i64::try_from(number).expect("small");
+        let times = real::Timestamps {
+            last_access: omit,
+            last_modification: real::Timespec {
+                tv_sec: split(ns / 1_000_000_000),
+                tv_nsec: split(ns % 1_000_000_000),
+            },
+        };
+        let is_set = model.is_ok();
+        self.on_path("set times", at, &path, model, |fd| {
+            real::utimensat(fd, &path[..], &times, flags)
+        });
+        if is_set {
+            let stat = self.model.stat_at(self.both(at).0, &path, follow);
+            assert_eq!(stat.map(|stat| stat.modified_ns), Ok(ns));
+        }
+    }
+
     fn on_path<T: PartialEq + Debug>(
         &mut self,
         what: &str,
@@ -443,62 +480,6 @@ impl Pair {
         self.on_path("readlink", at, &path, model, |fd| {
             real::readlinkat(fd, &path[..], Vec::new()).map(|target| target.into_bytes())
         });
-    }
-
-    fn symlink_one(&mut self) {
-        let (at, path) = (self.start(), self.path());
-        let target = self.pick(&[
-            "a",
-            "b",
-            "a/b",
-            "../a",
-            "c/d",
-            "..",
-            ".",
-            "e",
-            "d/",
-            "",
-            "/kvsim-is-not-here",
-            "b/../a",
-            "log",
-            "./log",
-        ]);
-        let model = self
-            .model
-            .symlink(target.as_bytes(), self.both(at).0, &path);
-        self.on_path("symlink", at, &path, model, |fd| {
-            real::symlinkat(target, fd, &path[..])
-        });
-    }
-
-    fn rename_one(&mut self) {
-        let (at, path, to, new) = (self.start(), self.path(), self.start(), self.path());
-        let model = self
-            .model
-            .rename(self.both(at).0, &path, self.both(to).0, &new);
-        if self.leads_out(&model) {
-            return;
-        }
-        let real = real::renameat(self.both(at).1, &path[..], self.both(to).1, &new[..]);
-        let text = || format!("rename {} {}", path.escape_ascii(), new.escape_ascii());
-        self.same(text, model, real);
-    }
-
-    fn link_one(&mut self) {
-        let (at, path, to, new) = (self.start(), self.path(), self.start(), self.path());
-        let follow = self.below(3) == 0;
-        let (old_fd, new_fd) = (self.both(at).0, self.both(to).0);
-        let model = self.model.link(old_fd, &path, follow, new_fd, &new);
-        if self.leads_out(&model) {
-            return;
-        }
-        let flags = match follow {
-            true => AtFlags::SYMLINK_FOLLOW,
-            false => AtFlags::empty(),
-        };
-        let real = real::linkat(self.both(at).1, &path[..], self.both(to).1, &new[..], flags);
-        let text = || format!("link {} {}", path.escape_ascii(), new.escape_ascii());
-        self.same(text, model, real);
     }
 
     fn list_one(&mut self) {
