@@ -13,11 +13,11 @@ use kvsim_crash::{
 
 use crate::config::DurableAt;
 use crate::descriptors::Descriptors;
-use crate::node::{Ino, SECTOR_BYTES};
 use crate::pending::{close, explicit_needs, needs, position};
 use crate::persist::apply;
 use crate::step::{PendingStep, StepKind};
 use crate::tree::Tree;
+use crate::tree::node::{Ino, SECTOR_BYTES};
 use crate::{FileFault, FileSystem};
 
 impl FileSystem {

@@ -14,13 +14,13 @@ use crate::config::{FileConfig, Rules};
 use crate::descriptors::{Descriptors, Fd};
 use crate::inject::Injector;
 use crate::moments::{CallKind, Moment, OpNote, StepNote};
-use crate::node::{Ino, PAGE_BYTES};
 use crate::observe::Observation;
-use crate::page_set::PageSet;
 use crate::path::{Follow, Found, resolve};
 use crate::pending::Steps;
 use crate::plant::Intervention;
 use crate::step::PendingStep;
+use crate::tree::node::{Ino, PAGE_BYTES};
+use crate::tree::page_set::PageSet;
 use crate::tree::{HashOf, Tree};
 use crate::{Errno, FileFault, FileFaultCounts, FileStats, ScriptedFileFault};
 

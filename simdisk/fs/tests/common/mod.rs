@@ -92,6 +92,16 @@ fn ways(files: &FileSystem, step: &PendingStep, tears_max: u64) -> Vec<Option<Se
     ways
 }
 
+/// Whether a state keeps all that its steps need.
+fn is_closed(files: &FileSystem, state: &CrashState) -> bool {
+    let kept = |id: u64| state.survivors.iter().any(|survivor| survivor.id == id);
+    let mut needed = state
+        .survivors
+        .iter()
+        .flat_map(|survivor| files.needs(survivor.id));
+    needed.all(kept)
+}
+
 /// All states that a power cut now can leave, found by asking for each combination of steps.
 pub(crate) fn states(files: &FileSystem, tears_max: u64) -> Vec<CrashState> {
     let steps = files.pending();
@@ -119,7 +129,11 @@ pub(crate) fn states(files: &FileSystem, tears_max: u64) -> Vec<CrashState> {
             }
         }
         let state = CrashState { survivors };
-        if files.check_crash(&state).is_ok() {
+        let is_possible = files.check_crash(&state).is_ok();
+        if state.survivors.iter().all(|it| it.sectors == Sectors::All) {
+            assert_eq!(is_possible, is_closed(files, &state), "{state:?}");
+        }
+        if is_possible {
             found.push(state);
         }
     }
