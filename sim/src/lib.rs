@@ -31,7 +31,7 @@ pub use guest::{
     Outbox, Program,
 };
 pub use mend::{Effort, Mend, Place};
-pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
+pub use notes::{Asked, Cut, CutOp, FiredFault, Notes, StepOf};
 pub use offers::{Offers, Order};
 pub use policies::{
     CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
