@@ -17,6 +17,7 @@ mod mend;
 mod notes;
 mod offers;
 mod policies;
+pub mod sandbox;
 mod stack;
 mod steps;
 mod storage;

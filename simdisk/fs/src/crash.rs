@@ -71,18 +71,23 @@ impl FileSystem {
         if !self.config.faults.loss && (lost || torn) {
             return Err(CrashError::NothingIsLost);
         }
+        let mut last_ordered = None;
         for (at, step) in steps.iter().enumerate() {
+            let before = last_ordered.filter(|_| step.ordered || step.late);
+            if step.ordered && !step.dropped {
+                last_ordered = Some(at);
+            }
             let Some((_, sectors)) = kept[at] else {
                 continue;
             };
-            for needed in needs(steps, at) {
+            for needed in explicit_needs(steps, at).chain(before) {
                 let other = &steps[needed];
-                let is_version = is_version(step, other);
+                let is_version = self.is_version(step, other);
+                // The sectors of the earlier version that the later one lies over.
+                let shared = sectors & other.kept(&Sectors::All);
                 let is_there = match kept[needed] {
-                    None if is_version => shared(sectors, other, step) == 0,
-                    Some((false, theirs)) if is_version => {
-                        shared(sectors, other, step) & !theirs == 0
-                    }
+                    None if is_version => shared == 0,
+                    Some((false, theirs)) if is_version => shared & !theirs == 0,
                     None => false,
                     Some((whole, _)) => whole,
                 };
@@ -95,6 +100,20 @@ impl FileSystem {
             }
         }
         Ok(())
+    }
+
+    /// Whether one step is a later version of the page of another, and the two are held against each other sector by sector.
+    fn is_version(&self, step: &PendingStep, other: &PendingStep) -> bool {
+        let of_page = |step: &PendingStep| match step.kind {
+            StepKind::Data { page, .. } => Some((step.ino, page)),
+            _ => None,
+        };
+        let base = match other.kind {
+            StepKind::Data { first, .. } => first && self.rules.unwritten_extents,
+            _ => false,
+        };
+        let same = of_page(step).is_some() && of_page(step) == of_page(other);
+        same && self.rules.torn_page && !step.ordered && !base
     }
 
     fn check_sectors(&self, survivor: &Survivor, step: &PendingStep) -> Result<(), CrashError> {
@@ -128,20 +147,29 @@ impl FileSystem {
         Ok(())
     }
 
-    /// What a power cut that leaves this would leave.
+    /// What a power cut that leaves this would leave: all but what no name reaches.
     fn tree_after(&self, state: &CrashState) -> Tree {
         let mut tree = self.durable.clone();
         let mut survivors: Vec<&Survivor> = state.survivors.iter().collect();
         survivors.sort_unstable_by_key(|survivor| survivor.id);
+        // Which pages are what they were after a step.
+        let mut whole = vec![false; self.pending.len()];
+        let mut at = 0;
         for survivor in survivors {
-            let at = position(&self.pending, survivor.id).expect("checked before");
-            apply(&mut tree, &self.pending[at], &survivor.sectors);
+            while self.pending[at].id != survivor.id {
+                at += 1;
+            }
+            let step = &self.pending[at];
+            let before = step.before.and_then(|id| position(&self.pending, id));
+            let is_whole = survivor.sectors == Sectors::All && before.is_none_or(|at| whole[at]);
+            whole[at] = is_whole;
+            apply(&mut tree, step, &survivor.sectors, is_whole);
         }
         let mut changed: Vec<Ino> = self.pending.iter().map(|step| step.ino).collect();
         changed.dedup();
         changed.sort_unstable();
         changed.dedup();
-        tree.finish(&changed);
+        tree.finish_files(&changed);
         tree
     }
 
@@ -188,16 +216,15 @@ impl FileSystem {
         }
         self.check_crash(state)?;
         self.count_crash(state);
-        let tree = self.tree_after(state);
+        let mut tree = self.tree_after(state);
+        tree.finish_names();
         self.durable = tree.clone();
         self.live = tree;
-        self.mount();
         self.pending = Arc::default();
         self.used_pages = self.live.used_pages();
         self.cached = Arc::default();
         self.numbers = Arc::default();
         self.stale = Arc::default();
-        self.late_errors = Arc::default();
         self.gate.clear();
         self.barrier = None;
         self.power_cuts += 1;
@@ -222,32 +249,6 @@ impl FileSystem {
         self.ignored_sync = None;
     }
 
-    /// Times that no call has set begin anew: a state's times must not tell its history.
-    fn mount(&mut self) {
-        let old: Vec<(Ino, Nanos, Nanos)> = {
-            let nodes = self.live.nodes.iter();
-            let times = nodes.map(|(ino, node)| {
-                let (accessed, modified) = node.times.set.unwrap_or_default();
-                (ino, node, accessed, modified)
-            });
-            times
-                .filter(|(_, node, accessed, modified)| {
-                    let times = &node.times;
-                    times.accessed_ns != *accessed
-                        || times.modified_ns != *modified
-                        || times.changed_ns != *modified
-                })
-                .map(|(ino, _, accessed, modified)| (ino, accessed, modified))
-                .collect()
-        };
-        for (ino, accessed, modified) in old {
-            let times = &mut self.live.node_mut(ino).times;
-            times.accessed_ns = accessed;
-            times.modified_ns = modified;
-            times.changed_ns = modified;
-        }
-    }
-
     fn count_crash(&mut self, state: &CrashState) {
         let keepable = self.pending.iter().filter(|step| !step.dropped);
         let ids: Vec<u64> = keepable.map(|step| step.id).collect();
@@ -256,13 +257,13 @@ impl FileSystem {
             return;
         }
         let kept = &state.survivors;
-        let has = |id: u64| kept.iter().any(|survivor| survivor.id == id);
         let counts = &mut self.inject.counts;
         if self.config.faults.loss {
             counts.count(FileFault::Loss, kept.len() < ids.len());
             if ids.len() > 1 {
                 let last = kept.iter().map(|survivor| survivor.id).max();
-                let hole = last.is_some_and(|last| ids.iter().any(|&id| id < last && !has(id)));
+                let until = |last: u64| ids.partition_point(|&id| id <= last);
+                let hole = last.is_some_and(|last| until(last) > kept.len());
                 counts.count(FileFault::Reorder, hole);
             }
         }
@@ -392,21 +393,6 @@ fn needed_by(steps: &[Arc<PendingStep>], set: &[bool]) -> Vec<bool> {
         }
     }
     needed
-}
-
-/// Whether one step is a later version of the page of another, and no more stands between them.
-fn is_version(step: &PendingStep, other: &PendingStep) -> bool {
-    let of_page = |step: &PendingStep| match step.kind {
-        StepKind::Data { page, .. } => Some((step.ino, page)),
-        _ => None,
-    };
-    let same = of_page(step).is_some() && of_page(step) == of_page(other);
-    same && !step.ordered && step.tearable && other.tearable
-}
-
-/// The sectors of an earlier version that a later one, of which these sectors are kept, lies over.
-fn shared(kept: u8, other: &PendingStep, _later: &PendingStep) -> u8 {
-    kept & other.kept(&Sectors::All)
 }
 
 /// Some sectors but not all.

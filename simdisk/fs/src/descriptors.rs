@@ -74,6 +74,8 @@ pub(crate) struct Open {
     pub(crate) append: bool,
     /// Its size was set to 0 through this description or when it was opened, and the file had data.
     pub(crate) truncated: bool,
+    /// What the next sync through this description reports.
+    pub(crate) error: Option<Errno>,
     /// How many descriptors refer to it.
     count: u32,
 }
@@ -87,6 +89,7 @@ impl Open {
             write: how.write,
             append: how.append,
             truncated: false,
+            error: None,
             count: 0,
         }
     }
@@ -186,6 +189,25 @@ impl Descriptors {
         let slots = &mut Arc::make_mut(&mut self.0).slots;
         let description = slots[from.0 as usize].take();
         slots[to.0 as usize] = description;
+    }
+
+    /// Lets the next sync through each description of an inode report an error, `but` for one.
+    pub(crate) fn report(&mut self, ino: Ino, error: Errno, but: Option<Fd>) {
+        let but = but.and_then(|fd| self.description(fd).ok());
+        let descriptions = &mut Arc::make_mut(&mut self.0).descriptions;
+        for (at, open) in descriptions.iter_mut().enumerate() {
+            if let Some(open) = open.as_mut().filter(|open| open.ino == ino)
+                && but.is_none_or(|but| but as usize != at)
+            {
+                open.error = Some(error);
+            }
+        }
+    }
+
+    /// Whether an error is still to be reported by a sync.
+    pub(crate) fn has_errors(&self) -> bool {
+        let mut all = self.0.descriptions.iter().flatten();
+        all.any(|open| open.error.is_some())
     }
 
     /// Whether a description of this inode is open.

@@ -113,7 +113,7 @@ impl Directory {
     }
 
     /// The entries whose cookies are at least this.
-    pub(crate) fn from_cookie(&self, cookie: u64) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn starting_at(&self, cookie: u64) -> impl Iterator<Item = &Entry> {
         let (piece, at) = self.find(cookie, b"");
         let at = at.unwrap_or_else(|at| at);
         let rest = self.pieces.get(piece..).unwrap_or_default();
@@ -133,10 +133,10 @@ mod tests {
         /// Goal: it is a map, in the order of hashes. Method: random changes beside a map.
         fn it_is_a_map(steps: Vec<(u8, bool)>) -> bool {
             let (mut directory, mut expected) = (Directory::default(), BTreeMap::new());
-            for round in 0..3_u32 {
+            for round in 0..3_u8 {
                 for (at, &(name, add)) in steps.iter().enumerate() {
-                    let ino = Ino(u32::try_from(at).unwrap() + round);
-                    let bytes: Name = Arc::from(name.wrapping_mul(round as u8 + 1).to_string().as_bytes());
+                    let ino = Ino(u32::try_from(at).unwrap() + u32::from(round));
+                    let bytes: Name = Arc::from(name.wrapping_mul(round + 1).to_string().as_bytes());
                     directory.set(&bytes, add.then_some(ino));
                     if add {
                         expected.insert((hash_of(&bytes), bytes), ino);
@@ -147,8 +147,8 @@ mod tests {
             }
             let all: Vec<_> = directory.iter().map(|entry| ((entry.hash, entry.name.clone()), entry.ino)).collect();
             let cookies = expected.keys().enumerate().all(|(rank, (hash, _))| {
-                directory.from_cookie(*hash).count() == expected.len() - rank
-                    && directory.from_cookie(hash + 1).count() == expected.len() - rank - 1
+                directory.starting_at(*hash).count() == expected.len() - rank
+                    && directory.starting_at(hash + 1).count() == expected.len() - rank - 1
             });
             cookies && directory.len() == expected.len() && all == expected.into_iter().collect::<Vec<_>>()
         }

@@ -118,7 +118,7 @@ impl FileSystem {
     /// Whether from now on all that it answers follows from its contents: no fault can befall a call, and none is still to be reported.
     #[must_use]
     pub fn is_faultless(&self) -> bool {
-        self.inject.is_idle(self.ops) && self.late_errors.is_empty() && self.ignored_sync.is_none()
+        self.inject.is_idle(self.ops) && !self.descriptors.has_errors() && self.ignored_sync.is_none()
     }
 
     /// A hash of what a power cut may still lose, and in which ways: two file systems of the same names and bytes that agree on it and on what is

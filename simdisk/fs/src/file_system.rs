@@ -57,8 +57,6 @@ pub struct FileSystem {
     pub(crate) gate: Vec<u64>,
     /// Steps that all later ones need.
     pub(crate) barrier: Option<Arc<[u64]>>,
-    /// Errors that the next sync of a file reports.
-    pub(crate) late_errors: Arc<BTreeMap<Ino, Errno>>,
     pub(crate) syncing: bool,
     pub(crate) inject: Injector,
     pub(crate) stats: FileStats,
@@ -132,7 +130,6 @@ impl FileSystem {
             stale: Arc::default(),
             gate: Vec::new(),
             barrier: None,
-            late_errors: Arc::default(),
             syncing: false,
             inject: Injector::new(&config.faults, seed),
             stats: FileStats::default(),

@@ -24,6 +24,7 @@ mod directory;
 mod effects;
 mod errno;
 mod file_system;
+mod host;
 mod inject;
 mod moments;
 mod node;
@@ -42,7 +43,7 @@ mod tree;
 pub use calls::{DirectoryEntry, Stat};
 pub use config::{
     AfterFailedSync, CallOrder, DurableAt, FailedContent, FailedMetadata, FailedPages, FileConfig,
-    FileFaults, Profile, Reach, Reported, Rules, ScriptedFileFault, SyncCommits,
+    FileFaults, Profile, Reach, Reported, Rules, ScriptedFileFault, StaleBlocks, SyncCommits,
 };
 pub use counts::{FileFault, FileFaultCount, FileFaultCounts, FileStats};
 pub use descriptors::{Fd, OpenHow, ROOT_FD};

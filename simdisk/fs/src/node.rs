@@ -50,6 +50,18 @@ pub(crate) struct Times {
     pub(crate) set: Option<(Nanos, Nanos)>,
 }
 
+impl Times {
+    /// Those of an inode whose times a call has set and that nothing has changed since.
+    pub(crate) fn set(accessed_ns: Nanos, modified_ns: Nanos) -> Self {
+        Times {
+            accessed_ns,
+            modified_ns,
+            changed_ns: modified_ns,
+            set: Some((accessed_ns, modified_ns)),
+        }
+    }
+}
+
 /// An inode.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
@@ -222,15 +234,27 @@ impl Content {
         any
     }
 
+    /// Whether [`Content::finish`] would change it.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        let pages = self.size.div_ceil(PAGE_BYTES);
+        let end = self.image.len_bytes();
+        let written = self.written.ranges().last();
+        let tail = self.size..end.min(pages * PAGE_BYTES);
+        end > pages * PAGE_BYTES
+            || written.is_some_and(|&(_, end)| end > pages)
+            || (tail.start < tail.end && {
+                let tail = self.image.excerpt(tail.start, tail.end - tail.start);
+                tail.parts().flatten().any(|byte| *byte != 0)
+            })
+    }
+
     /// Makes the content what a mounted file system shows: nothing beyond the size but the space that was allocated there.
     pub(crate) fn finish(&mut self) {
         let pages = self.size.div_ceil(PAGE_BYTES);
         if self.image.len_bytes() > pages * PAGE_BYTES {
             self.image.resize(pages * PAGE_BYTES);
         }
-        if self.written.missing(0, pages) + self.written.len() > pages {
-            self.written.truncate(pages);
-        }
+        self.written.truncate(pages);
         self.zero_tail();
     }
 

@@ -132,7 +132,9 @@ pub(crate) fn resolve(
         if is_last && slash && matches!(follow, Follow::Create { .. }) {
             return Err(Errno::IsDirectory);
         }
-        if name.len() > NAME_BYTES_MAX {
+        // In a directory that was removed nothing is looked up.
+        let is_removed = tree.node(directory).links == 0;
+        if name.len() > NAME_BYTES_MAX && !is_removed {
             // The last part is looked up only when all directories of a call are known.
             return if is_last {
                 Ok(Found {

@@ -13,9 +13,9 @@ pub(crate) fn position(steps: &[Arc<PendingStep>], id: u64) -> Option<usize> {
     steps.binary_search_by_key(&id, |step| step.id).ok()
 }
 
-/// The step before it in the order of calls, if it is one of that order.
+/// The step before it in the order of calls, if that order counts for it.
 pub(crate) fn before_in_order(steps: &[Arc<PendingStep>], at: usize) -> Option<usize> {
-    if !steps[at].ordered {
+    if !steps[at].ordered && !steps[at].late {
         return None;
     }
     (0..at)
@@ -52,7 +52,7 @@ pub(crate) fn close(steps: &[Arc<PendingStep>], set: &mut [bool], with_order: bo
         }
         set[at] |= in_order && step.ordered;
         if set[at] {
-            in_order |= with_order && step.ordered;
+            in_order |= with_order && (step.ordered || step.late);
             for needed in explicit_needs(steps, at) {
                 set[needed] = true;
             }

@@ -6,9 +6,9 @@ use kvsim_crash::rng::{Purpose, draw, scale};
 use kvsim_crash::{Excerpt, Sectors};
 
 use crate::FileSystem;
-use crate::config::{CallOrder, DurableAt, SyncCommits};
+use crate::config::{CallOrder, DurableAt, StaleBlocks, SyncCommits};
 use crate::moments::StepNote;
-use crate::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT};
+use crate::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT, Times};
 use crate::pending::{close, last_size};
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::Tree;
@@ -16,8 +16,9 @@ use crate::tree::Tree;
 /// How many given-up blocks are remembered.
 const STALE_MAX: usize = 8;
 
-/// Does to a tree what a step does, as far as its sectors persist.
-pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors) {
+/// Does to a tree what a step does, as far as its sectors persist. `whole` says that all earlier versions of its page are there too, so that the
+/// page becomes what it was after the step.
+pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors, whole: bool) {
     match &step.kind {
         StepKind::Entry(change) => tree.set_entry(change.directory, &change.name, change.to),
         StepKind::Renamed { old, new } => {
@@ -29,7 +30,7 @@ pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors) {
             modified_ns,
         } => {
             if let Some(node) = tree.nodes.get_mut(step.ino) {
-                node.times.set = Some((*accessed_ns, *modified_ns));
+                node.times = Times::set(*accessed_ns, *modified_ns);
             }
         }
         kind => {
@@ -39,7 +40,12 @@ pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors) {
             match *kind {
                 StepKind::Data { page, .. } => {
                     let bytes = step.bytes.as_ref().expect("data have bytes");
-                    content.put(page, bytes, step.kept(sectors));
+                    let kept = if whole {
+                        ALL_SECTORS
+                    } else {
+                        step.kept(sectors)
+                    };
+                    content.put(page, bytes, kept);
                 }
                 StepKind::Mapped { page } => {
                     let bytes = step.bytes.as_ref().expect("a block has bytes");
@@ -63,19 +69,23 @@ impl FileSystem {
         self.durable.nodes.get(ino).is_some()
     }
 
-    fn is_ordered(&self, kind: &StepKind, by_write: bool) -> bool {
+    /// Whether a step becomes durable in the order of calls, and if not, whether it enters the journal at some later time.
+    fn order_of(&self, kind: &StepKind, by_write: bool) -> (bool, bool) {
         match self.rules.call_order {
-            CallOrder::None => false,
-            CallOrder::Everything => true,
+            CallOrder::None => (false, false),
+            CallOrder::Everything => (true, false),
             CallOrder::Metadata => match kind {
-                StepKind::Data { .. } | StepKind::Mapped { .. } => false,
-                StepKind::Size { .. } => !by_write || !self.rules.delayed_allocation,
-                _ => true,
+                // Only a block that held no data before changes metadata.
+                StepKind::Data { first, .. } => (false, *first),
+                StepKind::Mapped { .. } => (false, true),
+                StepKind::Size { .. } if by_write && self.rules.delayed_allocation => (false, true),
+                _ => (true, false),
             },
         }
     }
 
     /// Adds a step. `by_write` says that a write has made it, and not a call that is about metadata.
+    #[expect(clippy::too_many_arguments, reason = "a step has so many parts")]
     pub(crate) fn push(
         &mut self,
         op: u64,
@@ -88,7 +98,7 @@ impl FileSystem {
     ) -> u64 {
         let id = self.next_step;
         self.next_step += 1;
-        let ordered = self.is_ordered(&kind, by_write);
+        let (ordered, late) = self.order_of(&kind, by_write);
         if ordered && !kind.is_data() {
             needs.append(&mut self.gate);
         }
@@ -101,6 +111,10 @@ impl FileSystem {
             }
             _ => false,
         };
+        let before = match kind {
+            StepKind::Data { page, .. } => self.last_version(ino, page),
+            _ => None,
+        };
         let step = PendingStep {
             id,
             op,
@@ -110,8 +124,10 @@ impl FileSystem {
             dropped: false,
             in_drive: false,
             bytes,
+            before,
             tearable,
             ordered,
+            late,
             needs,
             behind: self.barrier.clone(),
         };
@@ -196,6 +212,18 @@ impl FileSystem {
         Some(self.push(op, ino, path, kind, Some(bytes), needs, true))
     }
 
+    /// The last pending version of a page.
+    fn last_version(&self, ino: Ino, page: u64) -> Option<u64> {
+        let is_version = |step: &&Arc<PendingStep>| {
+            !step.dropped && step.kind.is_data() && step.is_data_of(ino, page)
+        };
+        self.pending
+            .iter()
+            .rev()
+            .find(is_version)
+            .map(|step| step.id)
+    }
+
     /// The earlier versions of sectors of a page, and the truncation that had given the page up.
     fn page_needs(&self, ino: Ino, page: u64, sectors: u8) -> Vec<u64> {
         let each = self.rules.torn_page;
@@ -207,10 +235,17 @@ impl FileSystem {
             }
             match step.kind {
                 StepKind::Data {
-                    page: of, sectors, ..
-                } if of == page && sectors & left != 0 => {
-                    needs.push(step.id);
-                    left &= if each { !sectors } else { 0 };
+                    page: of,
+                    sectors,
+                    first,
+                    ..
+                } if of == page => {
+                    // Before its first data are there as a whole, a block cannot be overwritten in place.
+                    let base = first && self.rules.unwritten_extents;
+                    if base || sectors & left != 0 {
+                        needs.push(step.id);
+                        left &= if each && !base { !sectors } else { 0 };
+                    }
                 }
                 StepKind::Mapped { page: of } if of == page => {
                     needs.push(step.id);
@@ -323,7 +358,7 @@ impl FileSystem {
 
     /// Remembers what the first of the pages held that a file gives up.
     pub(crate) fn remember_stale(&mut self, ino: Ino, from_page: u64) {
-        if !self.rules.stale_contents {
+        if !self.rules.stale_contents || self.config.stale_blocks == StaleBlocks::Noise {
             return;
         }
         let Some(content) = self.live.node_mut(ino).file_mut() else {
@@ -389,7 +424,12 @@ impl FileSystem {
                 continue;
             }
             count += 1;
-            apply(&mut self.durable, &step, &Sectors::All);
+            // Versions of a page become durable in their order: what is before and not in the set is no version of the page's sectors.
+            let whole = step.before.is_none_or(|before| {
+                rest.binary_search_by_key(&before, |step: &Arc<PendingStep>| step.id)
+                    .is_err()
+            });
+            apply(&mut self.durable, &step, &Sectors::All, whole);
             if let StepKind::Truncate { to, .. } = step.kind {
                 cuts.push((step.ino, to.div_ceil(PAGE_BYTES), step.id));
             }
@@ -473,9 +513,6 @@ impl FileSystem {
         self.live.nodes.set(ino, None);
         if self.cached.contains_key(&ino) {
             Arc::make_mut(&mut self.cached).remove(&ino);
-        }
-        if self.late_errors.contains_key(&ino) {
-            Arc::make_mut(&mut self.late_errors).remove(&ino);
         }
     }
 

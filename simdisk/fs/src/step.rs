@@ -153,10 +153,14 @@ pub struct PendingStep {
     pub in_drive: bool,
     /// The bytes of the page after it.
     pub(crate) bytes: Option<Excerpt>,
+    /// The version of the page before it that was pending when it was made.
+    pub(crate) before: Option<u64>,
     /// Whether it can be torn.
     pub(crate) tearable: bool,
     /// Whether it is one of the steps that become durable in the order of calls.
     pub(crate) ordered: bool,
+    /// Whether it enters the journal only when its page is written back: after all that was ordered before it, and before nothing.
+    pub(crate) late: bool,
     /// The steps that it needs, ascending, beside the order of calls.
     pub(crate) needs: Vec<u64>,
     /// What a barrier has put before it.

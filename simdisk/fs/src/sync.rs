@@ -51,11 +51,11 @@ impl FileSystem {
     pub fn sync(&mut self, fd: Fd, kind: SyncKind) -> Result<(), Errno> {
         self.call(Call::on(CallKind::Sync, fd), |files, op| {
             let ino = files.descriptors.get(fd)?.ino;
-            files.sync_inode(op, ino, kind)
+            files.sync_inode(op, fd, ino, kind)
         })
     }
 
-    fn sync_inode(&mut self, op: u64, ino: Ino, kind: SyncKind) -> Result<(), Errno> {
+    fn sync_inode(&mut self, op: u64, fd: Fd, ino: Ino, kind: SyncKind) -> Result<(), Errno> {
         let sync = self.syncs;
         self.syncs += 1;
         match self.live.node(ino).directory() {
@@ -70,12 +70,18 @@ impl FileSystem {
         };
         let set = self.covered(ino, cover);
         self.price_sync(op, &set, kind);
-        let late = self.late_errors.get(&ino).copied();
+        let late = self.descriptors.get(fd)?.error;
         if late.is_some() {
-            Arc::make_mut(&mut self.late_errors).remove(&ino);
+            self.descriptors.get_mut(fd)?.error = None;
         }
         let pending = self.pending.len() as u64;
-        let result = self.sync_steps(op, sync, ino, kind, &set);
+        // Where an error comes late, the sync that reports it does nothing else.
+        let nothing =
+            late.is_some() && self.rules.after_failed_fsync.reported == Reported::NextSync;
+        let result = match nothing {
+            true => Ok(()),
+            false => self.sync_steps(op, sync, fd, ino, kind, &set),
+        };
         self.syncing = false;
         let left = self.pending.iter().filter(|step| !step.dropped).count() as u64;
         let dropped = self.pending.len() as u64 - left;
@@ -93,6 +99,7 @@ impl FileSystem {
         &mut self,
         op: u64,
         sync: u64,
+        fd: Fd,
         ino: Ino,
         kind: SyncKind,
         set: &[bool],
@@ -110,7 +117,7 @@ impl FileSystem {
                 (FileFault::NoSpaceSync, Errno::NoSpace),
             ] {
                 if self.inject.fires(fault, op) {
-                    return self.fail_sync(ino, set, error);
+                    return self.fail_sync(op, fd, ino, set, error);
                 }
             }
         }
@@ -189,74 +196,105 @@ impl FileSystem {
             step.ino == ino && (cover == Cover::All || !is_times)
         };
         let mut set: Vec<bool> = self.pending.iter().map(covers).collect();
+        // What is written back by the sync itself enters the journal now: all that is in it is committed.
+        let mut pairs = self.pending.iter().zip(&set);
+        if self.sync_follows_order() && pairs.any(|(step, covered)| *covered && step.late) {
+            for (step, covered) in self.pending.iter().zip(&mut set) {
+                *covered |= step.ordered;
+            }
+        }
         close(&self.pending, &mut set, self.sync_follows_order());
         set
     }
 
     /// A sync has failed: what then becomes of its steps is the profile's.
-    fn fail_sync(&mut self, ino: Ino, set: &[bool], error: Errno) -> Result<(), Errno> {
+    fn fail_sync(
+        &mut self,
+        op: u64,
+        fd: Fd,
+        ino: Ino,
+        set: &[bool],
+        error: Errno,
+    ) -> Result<(), Errno> {
         let after = self.rules.after_failed_fsync;
-        let is_lost =
-            |step: &Arc<PendingStep>| step.ino == ino && step.kind.is_data() && !step.dropped;
         if after.pages == FailedPages::Clean {
-            let mut back: Vec<u64> = Vec::new();
-            let put_back = after.content == FailedContent::PutBack;
-            let steps = Arc::make_mut(&mut self.pending);
-            for (at, step) in steps.iter_mut().enumerate() {
-                if !set[at] || !is_lost(step) {
-                    continue;
-                }
-                if put_back && let StepKind::Data { page, .. } = step.kind {
-                    back.push(page);
-                } else {
-                    Arc::make_mut(step).dropped = true;
-                }
-            }
-            if put_back {
-                let mut at = 0;
-                steps.retain(|step| {
-                    let covered = set[at];
-                    at += 1;
-                    !(covered && is_lost(step))
-                });
-                self.put_back(ino, &back);
+            match after.content {
+                FailedContent::Kept => self.give_up(op, ino, set, after.metadata),
+                FailedContent::PutBack => self.put_back(ino),
             }
             self.changes += 1;
         }
-        if after.metadata == FailedMetadata::Persisted && after.pages == FailedPages::Clean {
-            // The data are given up by now, so what was covered is the metadata, and the data of other files that a rename brings along.
-            let ids = self.pending.iter().zip(set);
-            let rest: Vec<bool> = ids
-                .map(|(step, covered)| *covered && !step.dropped)
-                .collect();
-            self.settle(&rest);
-        }
         match after.reported {
-            Reported::AtOnce => Err(error),
+            Reported::AtOnce => {
+                // Each other description learns of it once.
+                self.descriptors.report(ino, error, Some(fd));
+                Err(error)
+            }
             Reported::NextSync => {
-                Arc::make_mut(&mut self.late_errors).insert(ino, error);
+                self.descriptors.report(ino, error, None);
                 Ok(())
             }
         }
     }
 
-    /// Reads see of these pages what is durable.
-    fn put_back(&mut self, ino: Ino, pages: &[u64]) {
-        let Some(mut durable) = self
-            .durable
-            .nodes
-            .get(ino)
-            .and_then(|node| node.file().cloned())
-        else {
+    /// Some of the pages were not written, and no later sync will write them. Reads go on seeing them.
+    fn give_up(&mut self, op: u64, ino: Ino, set: &[bool], metadata: FailedMetadata) {
+        let page_of = |step: &PendingStep| match step.kind {
+            StepKind::Data { page, .. } if step.ino == ino && !step.dropped => Some(page),
+            _ => None,
+        };
+        let covered = self
+            .pending
+            .iter()
+            .zip(set)
+            .filter(|(_, covered)| **covered);
+        let mut pages: Vec<u64> = covered.filter_map(|(step, _)| page_of(step)).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        if pages.is_empty() {
+            // The journal has failed, and not a block of data: all stays pending.
+            return;
+        }
+        // One page at least, and each other one as likely as not: an error of one block keeps no other one from being written.
+        let number = |index| draw(self.seed, Purpose::Faults, 90, op, index);
+        let one = scale(number(0), pages.len() as u64);
+        let is_lost = |rank: u64, page: u64| rank == one || number(1 + page) % 2 == 0;
+        let ranked = (0..).zip(&pages);
+        let lost: Vec<u64> = ranked
+            .filter(|(rank, page)| is_lost(*rank, **page))
+            .map(|(_, page)| *page)
+            .collect();
+        for (at, step) in Arc::make_mut(&mut self.pending).iter_mut().enumerate() {
+            if set[at] && page_of(step).is_some_and(|page| lost.contains(&page)) {
+                Arc::make_mut(step).dropped = true;
+            }
+        }
+        if metadata == FailedMetadata::Persisted {
+            let rest = self.pending.iter().zip(set);
+            let rest: Vec<bool> = rest
+                .map(|(step, covered)| *covered && !step.dropped)
+                .collect();
+            self.settle(&rest);
+        }
+    }
+
+    /// The file becomes what is durable of it: bytes, size and space. Its names stay as they are, and so do the offsets of its descriptions.
+    fn put_back(&mut self, ino: Ino) {
+        let durable = self.durable.nodes.get(ino);
+        let Some(mut durable) = durable.and_then(|node| node.file().cloned()) else {
             return;
         };
-        let content = self.live.node_mut(ino).file_mut().expect("a file");
-        for &page in pages {
-            let bytes = durable.page(page);
-            content.put(page, &bytes, u8::MAX);
-        }
-        // A page beyond the durable end may hold bytes that the live file must not show.
-        content.zero_tail();
+        durable.finish();
+        let Some(live) = self.live.node_mut(ino).file_mut() else {
+            return;
+        };
+        self.used_pages = self.used_pages + durable.allocated.len() - live.allocated.len();
+        *live = durable;
+        let is_of_content = |step: &Arc<PendingStep>| {
+            let is_times = matches!(step.kind, StepKind::Attributes { .. });
+            step.ino == ino && !step.kind.is_of_names() && !is_times
+        };
+        Arc::make_mut(&mut self.pending).retain(|step| !is_of_content(step));
     }
 
     /// Flips a bit of the medium, if a fault says so.

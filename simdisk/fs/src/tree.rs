@@ -8,7 +8,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 use crate::directory::{Directory, Name};
-use crate::node::{Body, FileKind, Ino, Node, ROOT};
+use crate::node::{Body, Content, FileKind, Ino, Node, ROOT};
 use crate::table::Table;
 
 /// See the module.
@@ -97,7 +97,7 @@ impl Tree {
     pub(crate) fn hash(&self, of: HashOf) -> u128 {
         let mut sum = 0_u128;
         // What is reached by several names: which of them are the same.
-        let mut linked: Vec<(Ino, u128)> = Vec::new();
+        let mut linked: Vec<(Ino, u128, u32)> = Vec::new();
         self.walk(|step| {
             let (tag, content) = match &step.node.body {
                 Body::File(content) => (1_u64, content.hash(of.space)),
@@ -113,20 +113,35 @@ impl Tree {
             }
             sum = sum.wrapping_add(xxh3_128_with_seed(&bytes, tag));
             if step.node.links > 1 && tag != 2 {
-                match linked.iter_mut().find(|(ino, _)| *ino == step.ino) {
-                    Some((_, names)) => *names = names.wrapping_add(step.path_hash),
-                    None => linked.push((step.ino, step.path_hash)),
+                match linked.iter_mut().find(|(ino, ..)| *ino == step.ino) {
+                    Some((_, names, count)) => {
+                        *names = names.wrapping_add(step.path_hash);
+                        *count += 1;
+                    }
+                    None => linked.push((step.ino, step.path_hash, 1)),
                 }
             }
         });
-        for (_, names) in linked {
+        // A link in a directory that nothing reaches does not count.
+        for (_, names, _) in linked.into_iter().filter(|(_, _, count)| *count > 1) {
             sum = sum.wrapping_add(xxh3_128_with_seed(&names.to_le_bytes(), 4));
         }
         xxh3_128_with_seed(&sum.to_le_bytes(), 5)
     }
 
-    /// Removes what no name reaches, counts links anew and cuts the files of these numbers to their sizes: what a mounted file system shows.
-    pub(crate) fn finish(&mut self, changed: &[Ino]) {
+    /// Cuts the files of these numbers to their sizes.
+    pub(crate) fn finish_files(&mut self, changed: &[Ino]) {
+        for &ino in changed {
+            let content = self.nodes.get(ino).and_then(|node| node.file());
+            if content.is_some_and(Content::is_unfinished) {
+                let content = self.node_mut(ino).file_mut();
+                content.expect("a file").finish();
+            }
+        }
+    }
+
+    /// Removes what no name reaches and counts links anew.
+    pub(crate) fn finish_names(&mut self) {
         let mut links: Vec<(Ino, u32)> = Vec::new();
         let mut counts: Vec<u32> = Vec::new();
         self.walk(|step| {
@@ -149,11 +164,6 @@ impl Tree {
                 self.nodes.set(ino, None);
             } else {
                 self.node_mut(ino).links = count;
-            }
-        }
-        for &ino in changed {
-            if let Some(content) = self.nodes.get_mut(ino).and_then(Node::file_mut) {
-                content.finish();
             }
         }
     }

@@ -375,7 +375,18 @@ impl FileSystem {
                 self.push(op, directory, &path, kind, None, needs, false);
             }
         } else {
-            self.push_entry(op, added, needs);
+            if added.from.is_some() {
+                let ended = EntryChange {
+                    to: None,
+                    ..added.clone()
+                };
+                self.push_entry(op, ended, Vec::new());
+            }
+            let begun = EntryChange {
+                from: None,
+                ..added
+            };
+            self.push_entry(op, begun, needs);
             self.push_entry(op, removed, Vec::new());
         }
         if let Some(replaced) = replaced {

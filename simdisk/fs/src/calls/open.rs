@@ -6,7 +6,7 @@ use crate::descriptors::{Open, ROOT_FD};
 use crate::directory::{Directory, Name};
 use crate::file_system::Call;
 use crate::moments::CallKind;
-use crate::node::{Body, Content, FileKind, Ino, Node};
+use crate::node::{Body, Content, FileKind, Ino, Node, Times};
 use crate::observe::Observation;
 use crate::path::{Follow, Found, Last};
 use crate::step::EntryChange;
@@ -100,6 +100,7 @@ impl FileSystem {
         };
         let durable = Node {
             body: empty,
+            times: Times::default(),
             ..node.clone()
         };
         if self.is_tracked(found.directory) {
@@ -204,7 +205,7 @@ impl FileSystem {
                 }
             }
             let left = max - list.len();
-            for entry in entries.from_cookie(cookie.max(2)).take(left) {
+            for entry in entries.starting_at(cookie.max(2)).take(left) {
                 list.push(DirectoryEntry {
                     next_cookie: entry.hash + 1,
                     ino: files.number(entry.ino),

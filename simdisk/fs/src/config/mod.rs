@@ -22,6 +22,17 @@ use crate::node::PAGE_BYTES;
 /// The most that a file may be allowed to have: 1 TiB.
 const FILE_BYTES_LIMIT: u64 = 1 << 40;
 
+/// What an allocated block shows before its data are there, where the profile allows that it shows anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StaleBlocks {
+    /// What one of the blocks held that files have given up since the last power cut; noise if there are none.
+    #[default]
+    GivenUp,
+    /// Noise.
+    Noise,
+}
+
 /// The `[files]` table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -36,6 +47,8 @@ pub struct FileConfig {
     pub open_files_max: u32,
     /// Background write-back: when more steps are pending, the oldest become durable, with what they need.
     pub pending_steps_max: u32,
+    /// What an allocated block shows before its data are there.
+    pub stale_blocks: StaleBlocks,
     /// What each call takes, beside the device.
     pub call_ns: Nanos,
     /// The faults.
@@ -51,7 +64,8 @@ impl Default for FileConfig {
             capacity_bytes: 0,
             file_bytes_max: 1 << 36,
             open_files_max: 1024,
-            pending_steps_max: 1 << 14,
+            pending_steps_max: 1 << 12,
+            stale_blocks: StaleBlocks::default(),
             call_ns: 1_000,
             faults: FileFaults::default(),
             timing: TimingConfig::default(),

@@ -114,13 +114,15 @@ pub struct Rules {
     pub fsync_reaches: Reach,
     /// A sync of a file makes its names durable too.
     pub fsync_file_persists_entry: bool,
-    /// A rename of a file is one step. Without it the new name and the end of the old name are two. A directory's rename is always one.
+    /// A rename of a file is one step. Without it the end of what is replaced, the new name, and the end of the old name are three. A
+    /// directory's rename is always one.
     pub rename_atomic: bool,
     /// A rename over an existing file is durable only after the data of the file that is renamed.
     pub rename_over_flushes: bool,
     /// When a file is closed whose size was set to 0, its data come before any later metadata.
     pub close_after_truncate_flushes: bool,
-    /// A write that makes a file longer sets the size when its pages are written back, and not in the order of calls.
+    /// A write that makes a file longer enters its size into the journal when its pages are written back: after all that was called before, and
+    /// before nothing that is called later.
     pub delayed_allocation: bool,
     /// A size that a write has made is durable only after the data up to there.
     pub data_before_size: bool,
