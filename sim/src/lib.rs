@@ -33,7 +33,7 @@ pub use guest::{
     Outbox, Program,
 };
 pub use mend::{Effort, Mend, Place};
-pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
+pub use notes::{Asked, Cut, CutOp, FiredFault, Notes, StepOf};
 pub use offers::{Offers, Order};
 pub use places::{Frame, TracedCall};
 pub use policies::{

@@ -277,6 +277,10 @@ impl World {
     /// [moments](Moment) know nothing of it.
     pub fn mend(&mut self, mends: &[Mend]) {
         self.mends = mends.to_vec();
+        if let Storage::Files(files) = &mut self.storage {
+            let interventions = mends.iter().filter_map(Mend::intervention);
+            interventions.for_each(|intervention| files.intervene_at(intervention));
+        }
     }
 
     /// Whether this answer counts as given only later, by something done for the guest ([`Effort::Later`]).

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::explore::counts::{ErrorCounts, WorkErrorCounts};
 use crate::explore::report::{ExploreReport, Level};
 use crate::summary::Verdict;
-use crate::summary::text::{Colour, failure, marks, rounded, short};
+use crate::summary::text::{Colour, failure, marks, not_asked, rounded, short};
 use kvsim_api::units::thousands;
 
 /// Everything about one exploration.
@@ -79,6 +79,9 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
     left_out(&total, &report.work_errors, &mut text);
     marks(&report.coverage, |figure, note| {
         let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "marks reached");
+    });
+    not_asked(&report.not_asked, |figure, note| {
+        let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "not asked");
     });
     let (word, why) = verdict(report);
     let _ = writeln!(

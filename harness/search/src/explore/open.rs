@@ -167,8 +167,8 @@ impl<'a> OpenRun<'a> {
         let log = std::mem::take(&mut lived.log);
         let (world, _, recorder) = lived.end();
         let clients = match plan.reach {
-            Reach::Again if plan.after.is_none() => later_clients(&scenario, seed).ok()?,
-            _ => loaded(&scenario, seed).ok()?,
+            Reach::Again if plan.after.is_none() => later_clients(&scenario, program.as_ref(), seed).ok()?,
+            _ => loaded(&scenario, program.as_ref(), seed).ok()?,
         };
         let life = Arc::new(Lived {
             trail: None,

@@ -1,0 +1,125 @@
+//! What is missing in a guest that uses files: a sync of a file, or of a directory.
+//!
+//! A case keeps some of the steps that were pending when it was cut. What it lost is what a sync would have saved: of each file or directory of which
+//! steps were lost, or torn, a sync right after the last call that made one of them is tried by itself, and where none helps alone, the set of all is
+//! made as small as it can be.
+
+use kvsim_sim::{Cut, CutOp, Effort, Mend, Place, StepOf};
+use kvsim_simdisk::{CrashKind, Sectors};
+
+use super::search::Suspect;
+use crate::fewer::fewer;
+use kvsim_findings::blame::{Blame, Cure, Missing};
+
+/// A sync that may be missing.
+#[derive(Debug, Clone)]
+struct Candidate {
+    life: usize,
+    /// The last call that made a step which was lost.
+    call: u64,
+    ino: u32,
+    /// What was lost, in words.
+    lost: Vec<String>,
+    of_names: bool,
+    path: String,
+}
+
+/// What is to blame.
+pub(super) fn search(suspect: &mut Suspect<'_>, cuts: &[Cut]) -> Blame {
+    let candidates = candidates(suspect, cuts);
+    let mut blame = Blame::default();
+    for candidate in &candidates {
+        if suspect.all_help_together(&[mend(candidate)]) {
+            blame.cures.push(cure(suspect, candidate));
+        }
+    }
+    if blame.cures.is_empty() && candidates.len() > 1 {
+        let mut all_help = |some: &[Candidate]| {
+            let mends: Vec<Mend> = some.iter().map(mend).collect();
+            suspect.all_help_together(&mends)
+        };
+        if all_help(&candidates) {
+            let needed = fewer(candidates, &mut all_help);
+            blame.cures = needed.iter().map(|it| cure(suspect, it)).collect();
+            blame.together = blame.cures.len() > 1;
+        }
+    }
+    blame.tried = suspect.tried;
+    blame.exhausted = suspect.is_over();
+    blame
+}
+
+/// The syncs that would have saved what the cuts lost, those of the last cut first, there those of directories before those of files.
+fn candidates(suspect: &Suspect<'_>, cuts: &[Cut]) -> Vec<Candidate> {
+    let mut all: Vec<Candidate> = Vec::new();
+    let lives = suspect.case.lives.iter().enumerate();
+    let cut = lives.filter_map(|(at, life)| Some((at, life.crash.as_ref()?)));
+    for ((life, crash), cut) in cut.zip(cuts) {
+        if crash.kind == CrashKind::Process {
+            continue;
+        }
+        let is_lost = |op: &&CutOp| !op.dropped && op.survived != Some(Sectors::All);
+        for op in cut.pending.iter().filter(is_lost) {
+            let Some(step) = &op.step else { continue };
+            let words = op.words.clone().unwrap_or_default();
+            add(&mut all, life, step, words);
+        }
+    }
+    all.sort_by_key(|it| (std::cmp::Reverse(it.life), !it.of_names));
+    all
+}
+
+fn add(all: &mut Vec<Candidate>, life: usize, step: &StepOf, words: String) {
+    let same = |it: &&mut Candidate| it.life == life && it.ino == step.ino;
+    match all.iter_mut().find(same) {
+        Some(known) => {
+            known.call = known.call.max(step.call);
+            known.lost.push(words);
+            if known.of_names {
+                known.path.clone_from(&step.path);
+            }
+        }
+        None => all.push(Candidate {
+            life,
+            call: step.call,
+            ino: step.ino,
+            lost: vec![words],
+            of_names: step.of_names,
+            path: step.path.clone(),
+        }),
+    }
+}
+
+fn mend(candidate: &Candidate) -> Mend {
+    Mend {
+        incarnation: candidate.life as u64 + 1,
+        place: Place::Called(candidate.call),
+        effort: Effort::Sync(candidate.ino),
+    }
+}
+
+/// A sync and what the crash lost for want of it: `a sync of the directory of wal-2, after call 7: the crash lost that it created wal-2`.
+fn cure(suspect: &Suspect<'_>, candidate: &Candidate) -> Cure {
+    const SAID_MAX: usize = 3;
+    let what = if candidate.of_names {
+        match candidate.path.rsplit_once('/') {
+            Some((directory, _)) => format!("the directory {directory}"),
+            None => "the directory".to_owned(),
+        }
+    } else {
+        candidate.path.clone()
+    };
+    let mut lost: Vec<&str> = candidate.lost.iter().map(String::as_str).collect();
+    lost.dedup();
+    let more = lost.len().saturating_sub(SAID_MAX);
+    lost.truncate(SAID_MAX);
+    let mut lost = lost.join(", ");
+    if more > 0 {
+        lost = format!("{lost} and {more} more");
+    }
+    let sentence = format!(
+        "a sync of {what} after call {}: nothing synced it, and the crash lost that it had {lost}",
+        candidate.call
+    );
+    suspect.cure(Missing::Sync, candidate.life, &sentence)
+}
