@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::FileSystem;
 use crate::config::DurableAt;
-use crate::node::{Ino, PAGE_BYTES, SECTOR_BYTES};
+use crate::tree::node::{Ino, PAGE_BYTES, SECTOR_BYTES};
 use crate::pending::{explicit_needs, needs};
 use crate::step::{EntryChange, PendingStep, StepKind};
 

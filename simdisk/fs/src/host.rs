@@ -1,6 +1,6 @@
 //! What a host may ask without making a call: nothing is counted, timed or noted.
 
-use crate::node::Ino;
+use crate::tree::node::Ino;
 use crate::{Errno, Fd, FileKind, FileSystem};
 
 impl FileSystem {

@@ -20,7 +20,6 @@ mod config;
 mod counts;
 mod crash;
 mod descriptors;
-mod directory;
 mod effects;
 mod errno;
 mod file_system;
