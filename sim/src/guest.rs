@@ -3,7 +3,7 @@
 //! The world knows guests only through these traits, so a guest can be a module of the ABI, a program above a simulated file
 //! system, or plain Rust in a test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::GuestError;
 use crate::api::{Reply, Request, RequestId};
 use crate::offers::Offers;
+use crate::places::TracedCall;
 use crate::policies::GuestPolicies;
 
 /// The identity of a guest: the BLAKE3 hash of its bytes.
@@ -113,6 +114,20 @@ pub trait Program: Send + Sync {
         let why = format!("{} uses no files", self.name());
         Err(GuestError::Host(why))
     }
+    /// The same, noting for the file-system calls of these numbers ([`FileSystem::ops`]) where in the engine's own code they are made. It does the same
+    /// and takes longer.
+    ///
+    /// # Errors
+    /// As of [`Program::start_on`]. A program that cannot tell places starts without noting any.
+    fn start_traced(
+        &self,
+        limits: &GuestLimits,
+        files: &FileSystem,
+        calls: &BTreeSet<u64>,
+    ) -> Result<Box<dyn Guest>, GuestError> {
+        let _ = calls;
+        self.start_on(limits, files)
+    }
 }
 
 /// A running instance. Dropping it is the crash.
@@ -132,6 +147,11 @@ pub trait Guest: Send {
     /// Whether anything it did in this process run depends on the time or on random numbers.
     fn asked_time(&self) -> bool {
         false
+    }
+
+    /// The file-system calls that [`Program::start_traced`] was asked for, of those that were made so far.
+    fn traced(&self) -> Option<&BTreeMap<u64, TracedCall>> {
+        None
     }
 
     /// The numbers of the coverage points that the last call reached, in order; each is one of its program's.

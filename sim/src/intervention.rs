@@ -4,6 +4,7 @@
 //! That is how it is found out what is missing in a guest. An intervention takes no time and tells nobody, so the course of events, the numbers of
 //! operations and requests, and what the guest sees stay the same; what changes is what a cut can leave.
 
+use kvsim_fs::{Ino, Intervention, Target};
 use kvsim_simdisk::OpId;
 
 use crate::api::RequestId;
@@ -20,6 +21,8 @@ pub enum Place {
     Completed(OpId),
     /// The guest answers this request; the client is about to be told.
     Replying(RequestId),
+    /// Right after this call of the file system, counted over all process runs.
+    Called(OpId),
 }
 
 /// What is done.
@@ -36,6 +39,8 @@ pub enum Effort {
     /// Where this write goes there are zeroes after the next power cut, if it overwrites anything: what was there is missed, or is not. The place is
     /// its submission.
     Erased,
+    /// What is pending of the file or directory of this number, as a sync of it does that reaches the medium. The place is a call of the file system.
+    Sync(u32),
     /// Nothing, but this answer counts as given only when that operation has completed. The place is the answer.
     Later(OpId),
 }
@@ -52,6 +57,18 @@ pub struct Intervention {
 }
 
 impl Intervention {
+    /// What the file system is to do by itself, if it is something of that kind.
+    pub(crate) fn intervention(&self) -> Option<Intervention> {
+        match (self.effort, self.place) {
+            (Effort::Sync(ino), Place::Called(op)) => Some(Intervention {
+                op,
+                before: false,
+                target: Target::Inode(Ino(ino)),
+            }),
+            _ => None,
+        }
+    }
+
     pub(crate) fn apply(&self, storage: &mut Storage) {
         let Storage::Device(device) = storage else {
             return;
@@ -60,7 +77,14 @@ impl Intervention {
             (Effort::WriteThrough, Place::Submitted(op)) => device.harden(op),
             (Effort::Aside, Place::Submitted(op)) => device.set_aside(op, false),
             (Effort::Erased, Place::Submitted(op)) => device.set_aside(op, true),
-            (Effort::WriteThrough | Effort::Aside | Effort::Erased | Effort::Later(_), _) => {}
+            (
+                Effort::WriteThrough
+                | Effort::Aside
+                | Effort::Erased
+                | Effort::Later(_)
+                | Effort::Sync(_),
+                _,
+            ) => {}
             (Effort::Flush, _) => device.make_durable_now(false),
             (Effort::Barrier, _) => device.make_durable_now(true),
         }

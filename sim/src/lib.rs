@@ -16,6 +16,7 @@ mod intervention;
 mod killed;
 mod notes;
 mod offers;
+mod places;
 mod policies;
 pub mod sandbox;
 mod stack;
@@ -32,8 +33,9 @@ pub use guest::{
     Outbox, Program,
 };
 pub use intervention::{Effort, Intervention, Place};
-pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
+pub use notes::{Asked, Cut, CutOp, FiredFault, Notes, StepOf};
 pub use offers::{Offers, Order};
+pub use places::{Frame, TracedCall};
 pub use policies::{
     CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
 };

@@ -42,6 +42,21 @@ pub struct CutOp {
     pub survived: Option<Sectors>,
     /// What it does, of a step of a file system.
     pub words: Option<String>,
+    /// Which call made it and what it changes, of a step of a file system.
+    pub step: Option<StepOf>,
+}
+
+/// Where a step of a file system comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepOf {
+    /// The number of the call.
+    pub call: u64,
+    /// The file that it changes; for names, the directory.
+    pub ino: u32,
+    /// Whether it changes names.
+    pub of_names: bool,
+    /// The path of the file, or of the name.
+    pub path: String,
 }
 
 /// A cut: what it began from and what it left.
@@ -116,6 +131,7 @@ fn lost(write: &PendingWrite) -> CutOp {
         dropped: write.dropped,
         survived: None,
         words: None,
+        step: None,
     }
 }
 
@@ -129,6 +145,12 @@ fn lost_step(step: &PendingStep) -> CutOp {
         dropped: step.dropped,
         survived: None,
         words: Some(step_words(&step.path, &step.kind)),
+        step: Some(StepOf {
+            call: step.op,
+            ino: step.ino.0,
+            of_names: step.kind.is_of_names(),
+            path: step.path.to_string(),
+        }),
     }
 }
 

@@ -66,6 +66,14 @@ impl Offers {
             .map(|(_, name)| name)
             .collect()
     }
+
+    /// The same as texts of their own, with a word on the order where it is none of commits.
+    #[must_use]
+    pub fn missing_names(&self) -> Vec<String> {
+        let order = (self.order == Order::Each).then_some("a prefix of the commit order");
+        let missing = self.missing().into_iter().chain(order);
+        missing.map(str::to_owned).collect()
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,9 @@ pub enum CommitOrder {
     /// In any order that real time allows: a write that was answered before another was handed in commits first. Two writes that were
     /// with the guest at the same time commit in either order.
     Any,
+    /// The same while the guest runs; and each write stands for itself: a crash may lose one that was not acknowledged as durable, whatever becomes of
+    /// those after it.
+    Each,
 }
 
 /// Which writes a read sees.
@@ -67,7 +70,7 @@ pub struct StatedNumber {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GuestPolicies {
-    /// `commit_order`: `arrival` or `any`.
+    /// `commit_order`: `arrival`, `any` or `each`.
     pub commit_order: CommitOrder,
     /// `reads`: `accepted` or `committed`.
     pub reads: ReadsSee,
@@ -160,7 +163,11 @@ impl GuestPolicies {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "commit_order" => {
-                let known = [("arrival", CommitOrder::Arrival), ("any", CommitOrder::Any)];
+                let known = [
+                    ("arrival", CommitOrder::Arrival),
+                    ("any", CommitOrder::Any),
+                    ("each", CommitOrder::Each),
+                ];
                 self.commit_order = one_of(name, value, &known)?;
             }
             "reads" => {
@@ -208,6 +215,7 @@ impl GuestPolicies {
                 match of.commit_order {
                     CommitOrder::Arrival => "arrival",
                     CommitOrder::Any => "any",
+                    CommitOrder::Each => "each",
                 }
                 .to_owned(),
                 match of.reads {

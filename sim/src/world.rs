@@ -20,6 +20,7 @@ use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, Guest, GuestLimits, Needs, OpenConfig, OutItem, Outbox, Program};
 use crate::intervention::{Effort, Intervention, Place};
 use crate::notes::{Asked, Cut, FiredFault};
+use crate::places::TracedCall;
 use crate::steps::describe as describe_step;
 use crate::storage::Storage;
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
@@ -115,6 +116,9 @@ pub struct World {
     interventions: Vec<Intervention>,
     /// Operations that have completed and that answers wait for.
     awaited: BTreeSet<OpId>,
+    /// Calls of the file system whose place in the engine's code is asked for, and what is known of them.
+    traced_ops: BTreeSet<u64>,
+    traced: BTreeMap<u64, TracedCall>,
 }
 
 impl std::fmt::Debug for World {
@@ -198,6 +202,8 @@ impl Moment {
             has_steps: true,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
+            traced_ops: BTreeSet::new(),
+            traced: BTreeMap::new(),
         })
     }
 }
@@ -239,6 +245,8 @@ impl World {
             has_steps: true,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
+            traced_ops: BTreeSet::new(),
+            traced: BTreeMap::new(),
         })
     }
 
@@ -268,10 +276,26 @@ impl World {
         self.storage.note_ops();
     }
 
+    /// Notes from the next opening on where in the engine's own code these calls of the file system are made, by their numbers. The course of events
+    /// stays the same; calls take longer.
+    pub fn trace_calls(&mut self, ops: BTreeSet<u64>) {
+        self.traced_ops = ops;
+    }
+
+    /// Where the calls were made that [`trace_calls`](World::trace_calls) has named, of those that were made so far in this world.
+    #[must_use]
+    pub fn traced_calls(&self) -> &BTreeMap<u64, TracedCall> {
+        &self.traced
+    }
+
     /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Reference recoveries and
     /// [moments](Moment) know nothing of it.
     pub fn intervene(&mut self, interventions: &[Intervention]) {
         self.interventions = interventions.to_vec();
+        if let Storage::Files(files) = &mut self.storage {
+            let interventions = interventions.iter().filter_map(Intervention::intervention);
+            interventions.for_each(|intervention| files.intervene_at(intervention));
+        }
     }
 
     /// Whether this answer counts as given only later, by something done for the guest ([`Effort::Later`]).
@@ -381,7 +405,11 @@ impl World {
             Storage::Files(files) => {
                 files.note_moments(self.has_steps);
                 files.set_now(self.now);
-                self.program.start_on(limits, files)
+                if self.traced_ops.is_empty() {
+                    self.program.start_on(limits, files)
+                } else {
+                    self.program.start_traced(limits, files, &self.traced_ops)
+                }
             }
         };
         self.guest = Some(started.inspect_err(|error| self.trace.push(self.now, fault(error)))?);
@@ -576,6 +604,8 @@ impl World {
             syncing: None,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
+            traced_ops: BTreeSet::new(),
+            traced: BTreeMap::new(),
             handed_in: VecDeque::new(),
             unanswered: BTreeSet::new(),
             ..*self
@@ -739,6 +769,11 @@ impl World {
         self.called_at = self.now;
         let ended = guest.call(self.now, call, &mut out);
         self.outbox = out.into();
+        if !self.traced_ops.is_empty()
+            && let Some(traced) = guest.traced()
+        {
+            self.traced.extend(traced.clone());
+        }
         for &point in guest.reached() {
             let point = point as usize;
             if self.coverage_points.len() <= point {

@@ -27,6 +27,8 @@ pub enum Missing {
     WriteThrough,
     /// A flush.
     Flush,
+    /// A sync of a file or of a directory.
+    Sync,
     /// An answer that is given too early: before what it promises is durable, or before anything of it is written.
     LaterAnswer,
     /// Space is used again too early: what a write overwrites is still needed.

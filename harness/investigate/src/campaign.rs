@@ -269,6 +269,7 @@ impl Campaign {
             trace_hash: done.trace_hash(),
             verdict: done.verdict(&terms, &coverage),
             never_fired: done.never_fired(),
+            not_asked: self.program.offers().missing_names(),
             coverage,
             failure: None,
             part: self.shard.map(|(number, count)| Part {

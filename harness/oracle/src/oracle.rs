@@ -37,7 +37,7 @@ use crate::state::outstanding::Outstanding;
 use crate::state::views::{Provisional, Snapshot};
 use crate::truth::RunFaults;
 use kvsim_sim::api::{RequestId, SnapshotId};
-use kvsim_sim::{GuestPolicies, RecoverySurvives};
+use kvsim_sim::{GuestPolicies, Offers, RecoverySurvives};
 use kvsim_simdisk::{CrashKind, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,6 +117,8 @@ pub struct OracleConfig {
     pub policies: GuestPolicies,
     /// What it must take and must refuse.
     pub limits: Limits,
+    /// What it can be asked for.
+    pub offers: Offers,
 }
 
 /// Judges one guest on one device, over all its process runs.

@@ -51,6 +51,34 @@ fn writes_that_overlap_commit_in_either_order() {
     assert!(lab.crash_showing(&state(&[("a", 1), ("b", 2)])).is_ok());
 }
 
+/// Goal: where each write stands for itself, a crash may lose one that is not durable and keep later ones, but never one that is durable or that a
+/// `sync` covers, nor half a batch, nor let an older value replace a newer one that is there. Method: the same histories with `any` and `each`.
+#[test]
+fn each_write_stands_for_itself() {
+    let later_alone = |policies, first| {
+        let mut lab = lab(policies);
+        lab.done(first);
+        lab.done(relaxed("b", 2));
+        lab.crash_showing(&state(&[("b", 2)])).is_ok()
+    };
+    assert!(!later_alone("commit_order=any", relaxed("a", 1)));
+    assert!(later_alone("commit_order=each", relaxed("a", 1)));
+    assert!(!later_alone("commit_order=each", put("a", 1)));
+    let mut lab = lab("commit_order=each");
+    lab.done(relaxed("a", 1));
+    lab.done(Request::Sync);
+    lab.done(relaxed("b", 2));
+    assert!(lab.clone().crash_showing(&state(&[("b", 2)])).is_err());
+    assert!(lab.clone().crash_showing(&state(&[("a", 1)])).is_ok());
+    lab.done(put("a", 3));
+    assert!(lab.clone().crash_showing(&state(&[("a", 1)])).is_err());
+    lab.ask(batch(&[("c", 4), ("d", 5)]));
+    let half = state(&[("a", 3), ("c", 4)]);
+    assert!(lab.clone().crash_showing(&half).is_err());
+    let whole = state(&[("a", 3), ("c", 4), ("d", 5)]);
+    assert!(lab.crash_showing(&whole).is_ok());
+}
+
 /// Goal: one order has to explain all keys. Method: two batches that overlap, each of which wins on one key; then one that wins on both.
 #[test]
 fn one_order_explains_all_keys() {

@@ -18,7 +18,13 @@ pub fn explain(scenario: &Scenario) -> String {
     const FITS: &str = "a scenario is made of tables, strings, numbers and booleans";
     let mut plain = scenario.clone();
     let case = plain.case.take();
-    let toml = toml::to_string(&plain).expect(FITS);
+    let mut toml = toml::to_string(&plain).expect(FITS);
+    // The device counts for nothing where there are files, and could not be loaded beside them. It comes last.
+    if plain.files.is_some()
+        && let Some(at) = toml.find("\n[device]\n")
+    {
+        toml.truncate(at + 1);
+    }
     let Some(case) = case else {
         return annotate(&toml);
     };
@@ -114,7 +120,13 @@ pub(crate) fn describe(path: &str) -> Option<&'static str> {
     };
     let (parent, name) = path.rsplit_once('.').unwrap_or(("", path));
     let above = parent.rsplit_once('.').map_or("", |(above, _)| above);
+    // The timing of files is that of a device, and a few of the faults have the same names.
+    let of_device = || {
+        let rest = path.strip_prefix("files.")?;
+        exact(rest).or_else(|| exact(&format!("device.{rest}")))
+    };
     exact(path)
+        .or_else(of_device)
         .or_else(|| exact(&format!("{parent}.*")))
         .or_else(|| exact(&format!("{above}.*.*")))
         .or_else(|| exact(&format!("*.{name}")))

@@ -304,6 +304,66 @@ pub const FIELDS: &[(&str, &str)] = &[
         "subsets that a failed flush drops, at most; of more, the simple ones",
     ),
     ("explore.violations_max", "it ends after so many"),
+    // [files]
+    (
+        "files",
+        "the simulated file system, for an engine that uses files; in place of [device] and [faults]",
+    ),
+    (
+        "files.profile",
+        "what a crash leaves: a persistence profile by name, by path, or a table of rules",
+    ),
+    (
+        "files.capacity_bytes",
+        "space for the data of all files; 0 for no limit",
+    ),
+    ("files.file_bytes_max", "the largest size of a file"),
+    ("files.open_files_max", "files that may be open at once"),
+    (
+        "files.pending_steps_max",
+        "when more steps are pending, the oldest are written back",
+    ),
+    ("files.call_ns", "what each call takes, beside the device"),
+    ("files.faults", "what goes wrong with files; per call"),
+    ("files.faults.sync_error", "a sync fails"),
+    ("files.faults.no_space_sync", "a sync finds no space"),
+    ("files.faults.no_space_write", "a write finds no space"),
+    (
+        "files.faults.no_space_allocate",
+        "an allocation finds no space",
+    ),
+    (
+        "files.faults.short_read",
+        "a read gives fewer bytes than there are",
+    ),
+    (
+        "files.faults.short_write",
+        "a write takes fewer bytes than it was given",
+    ),
+    (
+        "files.faults.torn",
+        "a power cut tears pages, where the profile allows it",
+    ),
+    (
+        "files.faults.bit_rot",
+        "a bit of the medium flips; per sync",
+    ),
+    (
+        "files.faults.sync_lie",
+        "a sync says that it has worked and does nothing",
+    ),
+    (
+        "files.faults.after_op",
+        "errors and lies begin with this call",
+    ),
+    (
+        "files.faults.script",
+        "faults at named calls: [{ op, kind }]",
+    ),
+    (
+        "files.timing",
+        "of the device below; that of `profile` if nothing is said",
+    ),
     // [device]
     ("device", "the simulated device"),
     (

@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use kvsim_fs::FileConfig;
 use kvsim_simdisk::DeviceConfig;
 use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table, Value};
@@ -182,7 +183,24 @@ impl Layers {
                 }
             }
         }
+        if let Some(own) = merged.remove("files") {
+            merged.insert(
+                "files".to_owned(),
+                over_default_files(own, merged.get("device")),
+            );
+        }
         merged
+    }
+
+    /// Tables that describe a block device, in a scenario that has files: the first one that is said, if any is.
+    pub(crate) fn device_beside_files(&self) -> Option<&'static str> {
+        let says = |table: &str| {
+            let mut own = self.layers.iter().filter(|layer| layer.prefix.is_none());
+            own.any(|layer| layer.table.contains_key(table))
+        };
+        let of_device = ["device", "faults"];
+        let found = of_device.into_iter().find(|table| says(table));
+        found.filter(|_| says("files"))
     }
 
     /// The place that says the value at `path`, or its key.
@@ -285,6 +303,23 @@ fn wrong(
         notes: Vec::new(),
         help,
     }))
+}
+
+/// What is said of files, laid over the defaults with the timing of the device.
+fn over_default_files(own: Value, device: Option<&Value>) -> Value {
+    let Value::Table(own) = own else { return own };
+    let Ok(mut base) = Table::try_from(FileConfig::default()) else {
+        return Value::Table(own);
+    };
+    if let Some(timing) = device.and_then(|device| device.get("timing")) {
+        base.insert("timing".to_owned(), timing.clone());
+    }
+    // A profile is a name or a table of rules, and not something between two of them.
+    if let Some(profile) = own.get("profile") {
+        base.insert("profile".to_owned(), profile.clone());
+    }
+    merge(&mut base, &own);
+    Value::Table(base)
 }
 
 /// Later fields win; tables are merged, except where they are of different kinds and so have different fields. A latency that

@@ -241,7 +241,11 @@ pub(crate) fn known_fields() -> Vec<String> {
         }
     }
     let mut fields = vec!["profile".to_owned()];
-    if let Ok(table) = toml::Table::try_from(Scenario::default()) {
+    let all = Scenario {
+        files: Some(FileConfig::default()),
+        ..Scenario::default()
+    };
+    if let Ok(table) = toml::Table::try_from(all) {
         walk("", &table, &mut fields);
     }
     fields

@@ -1,11 +1,14 @@
 //! From a scenario and a seed to the world that they describe.
 
 use kvsim_fs::FileFault;
-use kvsim_sim::{GuestLimits, Program, StorageFault, TraceMode, WorldConfig, split_script};
+use kvsim_sim::{
+    CommitOrder, GuestLimits, Order, Program, StorageFault, TraceMode, WorldConfig, split_script,
+};
 use kvsim_simdisk::{FaultKind, FlushKind};
 
 use crate::scenario::Scenario;
 use kvsim_oracle::{Limits, OracleConfig};
+use kvsim_workload::{Workload, WorkloadError};
 
 /// What the world of this seed is made from.
 pub fn world_config(
@@ -49,7 +52,11 @@ pub fn world_config(
 pub fn oracle_config(scenario: &Scenario, program: &dyn Program, lies: bool) -> OracleConfig {
     let stated = program.policies();
     // A scenario that was loaded has only policies that there are.
-    let policies = scenario.guest.policies(stated).unwrap_or(stated);
+    let mut policies = scenario.guest.policies(stated).unwrap_or(stated);
+    let offers = program.offers();
+    if offers.order == Order::Each {
+        policies.commit_order = CommitOrder::Each;
+    }
     let on_device = scenario.files.is_none();
     let flush_only_orders = on_device && scenario.device.flush == FlushKind::Barrier;
     let block_bytes = u64::from(scenario.device.physical_block_bytes);
@@ -63,7 +70,20 @@ pub fn oracle_config(scenario: &Scenario, program: &dyn Program, lies: bool) -> 
         relaxed_slack_ns: scenario.check.relaxed_slack_ns,
         policies,
         limits: Limits::of(&policies, block_bytes, option),
+        offers,
     }
+}
+
+/// The clients of this seed, which ask only for what the guest offers.
+///
+/// # Errors
+/// The field of `[workload]` that makes it impossible with this guest.
+pub fn workload(
+    scenario: &Scenario,
+    program: &dyn Program,
+    seed: u64,
+) -> Result<Workload, WorkloadError> {
+    Workload::new(&scenario.workload, seed)?.offered(program.offers())
 }
 
 /// The identity that a database made on this device gets.

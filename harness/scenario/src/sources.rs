@@ -7,11 +7,14 @@ use std::sync::Arc;
 
 use super::error::{Diagnostic, ScenarioError, nearest};
 use super::layers::{Layer, Layers, Step, parse_path};
+use super::load::BYTES_MAX;
 use super::profiles::{self, Found};
 use super::validate;
 use super::vary::{self, Dimension};
+use crate::files::read_text;
 use crate::scenario::{Scenario, known_fields};
 use kvsim_api::units::SeedRange;
+use kvsim_simdisk::DeviceConfig;
 
 /// How often a seed draws before it is said that nothing fits together.
 const DRAWS_MAX: u64 = 100;
@@ -39,6 +42,7 @@ impl Sources {
         directory: Option<&Path>,
     ) -> Result<Sources, ScenarioError> {
         let dimensions = vary::take(&mut file)?;
+        read_file_profile(&mut file, directory)?;
         let mut sources = Sources {
             file,
             dimensions,
@@ -55,6 +59,10 @@ impl Sources {
             let message = "--set vary: what seeds take stands in a scenario's file";
             let help = "set the field itself, which is stronger: --set device.cache=volatile";
             return Err(sources.problem_with_vary(message, Some(help)));
+        }
+        let mut sets = sets;
+        for set in &mut sets {
+            read_file_profile(set, None)?;
         }
         sources.sets = sets;
         sources.read_profiles(directory)?;
@@ -160,6 +168,16 @@ impl Sources {
 
     fn scenario(&self, taken: &[&Layer]) -> Result<Scenario, ScenarioError> {
         let (scenario, layers) = self.well_formed(taken)?;
+        if let Some(table) = layers.device_beside_files() {
+            let message =
+                format!("`[{table}]` is of a block device, and this scenario has [files]");
+            let help = if table == "faults" {
+                "what goes wrong with files stands in [files.faults]"
+            } else {
+                "[files] has capacity, faults and timing of its own; `profile` gives it the timing of a device"
+            };
+            return Err(layers.problem(&[table], message, Some(help.to_owned())));
+        }
         validate::validate(&scenario).map_err(|problem| {
             let paths: Vec<&str> = problem.fields.iter().map(String::as_str).collect();
             layers.problem(&paths, problem.message, problem.help)
@@ -176,6 +194,10 @@ impl Sources {
             })?;
         if scenario.name.is_empty() {
             scenario.name.clone_from(&self.stem);
+        }
+        if scenario.files.is_some() {
+            // Its timing is that of the files by now, and the rest counts for nothing.
+            scenario.device = DeviceConfig::default();
         }
         Ok((scenario, layers))
     }
@@ -221,6 +243,29 @@ impl fmt::Debug for Sources {
             .field("file", file)
             .finish_non_exhaustive()
     }
+}
+
+/// Puts a persistence profile that is named by its path in its place.
+fn read_file_profile(layer: &mut Layer, directory: Option<&Path>) -> Result<(), ScenarioError> {
+    let files = layer
+        .table
+        .get_mut("files")
+        .and_then(|files| files.as_table_mut());
+    let Some(files) = files else { return Ok(()) };
+    let Some(name) = files.get("profile").and_then(|profile| profile.as_str()) else {
+        return Ok(());
+    };
+    if !name.contains(['/', '\\']) && !name.ends_with(".toml") {
+        return Ok(());
+    }
+    let path = directory.unwrap_or(Path::new("")).join(name);
+    let text = read_text(&path, BYTES_MAX).map_err(|source| ScenarioError::Unreadable {
+        path: path.clone(),
+        source,
+    })?;
+    let profile = Layer::parse(path.display().to_string(), text, None)?;
+    files.insert("profile".to_owned(), toml::Value::Table(profile.table));
+    Ok(())
 }
 
 fn profile_name(layers: &Layers) -> Option<String> {

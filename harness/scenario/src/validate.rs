@@ -59,6 +59,9 @@ pub(crate) fn validate(scenario: &Scenario) -> Checked {
             None,
         );
     }
+    if let Some(files) = &scenario.files {
+        files.validate().map_err(from_device)?;
+    }
     scenario.device.validate().map_err(from_device)?;
     scenario
         .faults
@@ -253,21 +256,18 @@ fn together(scenario: &Scenario) -> Checked {
             lengths.iter().map(|length| length.bytes).max().unwrap_or(0)
         }
     };
-    let limit = scenario.device.limit_bytes();
+    let (limit, room) = limit(scenario);
     if longest >= limit {
         let message = format!(
-            "values of up to {} do not fit a device of {}",
+            "values of up to {} do not fit a {} of {}",
             bytes(longest),
+            room.what,
             bytes(limit)
         );
         return problem(
-            &[
-                "workload.value_bytes",
-                "device.capacity_bytes",
-                "workload.kind",
-            ],
+            &["workload.value_bytes", room.field, "workload.kind"],
             message,
-            Some(ROOM),
+            Some(room.help),
         );
     }
     let shortest = match &workload.value_bytes {
@@ -283,20 +283,21 @@ fn together(scenario: &Scenario) -> Checked {
         .saturating_mul(shortest + u64::from(workload.key_bytes));
     if preloaded >= limit {
         let message = format!(
-            "{} records to preload are {}, and the device holds {}",
+            "{} records to preload are {}, and the {} holds {}",
             thousands(workload.preload),
             bytes(preloaded),
+            room.what,
             bytes(limit)
         );
         return problem(
             &[
                 "workload.preload",
                 "workload.keys",
-                "device.capacity_bytes",
+                room.field,
                 "workload.kind",
             ],
             message,
-            Some(ROOM),
+            Some(room.help),
         );
     }
     if longest > scenario.guest.memory_bytes_max / 2 {
@@ -318,4 +319,29 @@ fn together(scenario: &Scenario) -> Checked {
     Ok(())
 }
 
-const ROOM: &str = "give `device.capacity_bytes` or `device.max_capacity_bytes` more";
+/// How much room there is, and where that is said.
+fn limit(scenario: &Scenario) -> (u64, Room) {
+    match &scenario.files {
+        None => (scenario.device.limit_bytes(), DEVICE),
+        Some(files) if files.capacity_bytes == 0 => (u64::MAX, FILES),
+        Some(files) => (files.capacity_bytes, FILES),
+    }
+}
+
+struct Room {
+    what: &'static str,
+    field: &'static str,
+    help: &'static str,
+}
+
+const DEVICE: Room = Room {
+    what: "device",
+    field: "device.capacity_bytes",
+    help: "give `device.capacity_bytes` or `device.max_capacity_bytes` more",
+};
+
+const FILES: Room = Room {
+    what: "file system",
+    field: "files.capacity_bytes",
+    help: "give `files.capacity_bytes` more, or 0 for no limit",
+};

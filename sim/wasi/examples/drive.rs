@@ -5,7 +5,8 @@
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command that prints what it does"
+    clippy::disallowed_methods,
+    reason = "a command that prints what it does, and how long it took"
 )]
 
 use std::collections::BTreeMap;

@@ -3,44 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use kvsim_sim::Stack;
+use kvsim_sim::{Frame, Stack, TracedCall};
 use wasmtime::WasmBacktrace;
-
-/// One function of a stack.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Frame {
-    /// Its name, or its number in the module as `function 17` if the module has no names.
-    pub function: String,
-    /// The source file, if the module has debug information (DWARF).
-    pub file: Option<String>,
-    /// The line in it.
-    pub line: Option<u32>,
-    /// Where in the module's code section the call stands, for tools that look sources up by themselves.
-    pub code_offset: Option<usize>,
-}
-
-impl std::fmt::Display for Frame {
-    /// `function at file:line`.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.function)?;
-        if let Some(file) = &self.file {
-            write!(f, " at {file}")?;
-            if let Some(line) = self.line {
-                write!(f, ":{line}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// One file-system call and who made it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TracedCall {
-    /// The name of the function of preview 1.
-    pub name: &'static str,
-    /// The functions that were running, innermost first.
-    pub frames: Vec<Frame>,
-}
 
 /// What is noted of the calls of a process run, by the numbers that the file system gives them.
 #[derive(Debug, Default)]
@@ -82,10 +46,7 @@ const FUNCTIONS_MAX: usize = 24;
 pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
     let mut frames = Vec::new();
     for frame in backtrace.frames() {
-        let code_offset = frame
-            .func_offset()
-            .zip(frame.module_offset())
-            .map(|(_, offset)| offset);
+        let module_offset = frame.module_offset();
         let named = frame.func_name().map(readable);
         let function = named.unwrap_or_else(|| format!("function {}", frame.func_index()));
         if frame.symbols().is_empty() {
@@ -93,7 +54,7 @@ pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
                 function,
                 file: None,
                 line: None,
-                code_offset,
+                module_offset,
             });
             continue;
         }
@@ -104,7 +65,7 @@ pub(crate) fn frames(backtrace: &WasmBacktrace) -> Vec<Frame> {
                 function: named.unwrap_or_else(|| function.clone()),
                 file: symbol.file().map(str::to_owned),
                 line: symbol.line(),
-                code_offset,
+                module_offset,
             });
         }
     }

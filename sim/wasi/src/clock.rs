@@ -1,7 +1,7 @@
 //! What a guest can learn of time and chance: a virtual clock and seeded random numbers, and a record of what it was told.
 //!
-//! Invariants: both clocks never go back within a process run; the monotonic clock begins at the same value in each process run; every
-//! value that the guest was told enters the hash of [`Told`].
+//! Invariants: no clock goes back; the monotonic clock begins at the same value in each process run; every value that the guest was told enters
+//! the hash of [`Told`].
 
 use kvsim_crash::Nanos;
 use kvsim_crash::rng::{Purpose, Rng};
@@ -32,47 +32,84 @@ impl ClockId {
     }
 }
 
+/// Each process run begins a day of the real-time clock after the one before.
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// What a call of the file system and a sync take by the guest's clock.
+const CALL_NS: Nanos = 1_000;
+pub(crate) const SYNC_NS: Nanos = 500_000;
+
+/// The world's time is shown to a guest once it is so far ahead, beside what idle calls show.
+const LAG_NS: Nanos = 1_000_000_000;
+
 /// The clocks of one process run.
+///
+/// They follow from the number of the process run and from what the guest does in it: its fuel, its calls, its sleeps. What a device takes for
+/// an operation, which is drawn at random, does not move them. So two recoveries that read the same are also told the same time, at whatever
+/// moment the crash came. The world's time catches up in idle calls, and when it is a second ahead; from then on the clocks depend on the world.
 #[derive(Debug, Clone)]
 pub(crate) struct Clock {
+    /// The number of the process run, from 0.
+    run: u64,
     /// What the monotonic clock showed when the process run began: the time that starting takes.
     started_at: Nanos,
-    /// Virtual time at the first call.
+    /// The world's time at the first call.
     opened_at: Option<Nanos>,
-    /// Virtual time at the start of the call under way.
-    now: Nanos,
-    /// What the file system and sleeping have taken of this call.
-    elapsed: Nanos,
+    /// What calls and sleeps have taken in this process run, by the guest's clock.
+    passed: Nanos,
+    /// What the world's time has added.
+    caught_up: Nanos,
     /// Fuel of the calls before this one and of this one.
     fuel_before: u64,
     fuel_in_call: u64,
-    /// No clock goes back: the offset from virtual time that was shown last.
-    last: Nanos,
+    /// What the file system and sleeping have taken of this call, by the world's time.
+    elapsed: Nanos,
 }
 
 impl Clock {
-    pub(crate) fn new(started_at: Nanos) -> Clock {
+    pub(crate) fn new(run: u64, started_at: Nanos) -> Clock {
         Clock {
+            run,
             started_at,
             opened_at: None,
-            now: 0,
-            elapsed: 0,
+            passed: 0,
+            caught_up: 0,
             fuel_before: 0,
             fuel_in_call: 0,
-            last: 0,
+            elapsed: 0,
         }
     }
 
-    pub(crate) fn begin_call(&mut self, now: Nanos) {
-        self.opened_at.get_or_insert(now);
-        self.now = self.now.max(now);
+    /// A call begins, at this time of the world.
+    pub(crate) fn begin_call(&mut self, now: Nanos, is_idle: bool) {
+        let opened_at = *self.opened_at.get_or_insert(now);
         self.elapsed = 0;
         self.fuel_before += std::mem::take(&mut self.fuel_in_call);
+        let ahead = now.saturating_sub(opened_at).saturating_sub(self.since());
+        if is_idle || ahead >= LAG_NS {
+            self.caught_up = self.caught_up.saturating_add(ahead);
+        }
     }
 
-    /// Lets time pass within the call.
+    /// The file system has taken this time of the world.
     pub(crate) fn pass(&mut self, ns: Nanos) {
         self.elapsed = self.elapsed.saturating_add(ns);
+    }
+
+    /// The guest sleeps.
+    pub(crate) fn sleep(&mut self, ns: Nanos) {
+        self.elapsed = self.elapsed.saturating_add(ns);
+        self.passed = self.passed.saturating_add(ns);
+    }
+
+    /// The guest calls the file system.
+    pub(crate) fn count_call(&mut self) {
+        self.passed = self.passed.saturating_add(CALL_NS);
+    }
+
+    /// The guest syncs something.
+    pub(crate) fn count_sync(&mut self) {
+        self.passed = self.passed.saturating_add(SYNC_NS);
     }
 
     /// Says how much fuel the call has used until now.
@@ -80,37 +117,43 @@ impl Clock {
         self.fuel_in_call = used;
     }
 
-    /// What the call has taken so far without its fuel.
+    /// What the call has taken so far of the world's time, without its fuel.
     pub(crate) fn elapsed(&self) -> Nanos {
         self.elapsed
     }
 
-    /// The virtual time of the call under way, as it passes.
-    fn virtual_now(&mut self) -> Nanos {
-        let worked = self.fuel_in_call.saturating_mul(FUEL_PS) / 1_000;
-        let now = self.now.saturating_add(self.elapsed).saturating_add(worked);
-        self.last = self.last.max(now);
-        self.last
+    /// Whether the clocks depend on the world's time.
+    pub(crate) fn follows_world(&self) -> bool {
+        self.caught_up > 0
+    }
+
+    fn processor_time(&self) -> Nanos {
+        self.fuel_before
+            .saturating_add(self.fuel_in_call)
+            .saturating_mul(FUEL_PS)
+            / 1_000
+    }
+
+    /// Time since the process run began.
+    fn since(&self) -> Nanos {
+        let waited = self.passed.saturating_add(self.caught_up);
+        waited.saturating_add(self.processor_time())
     }
 
     /// The time that files are stamped with: that of the real-time clock.
-    pub(crate) fn files_now(&mut self) -> Nanos {
+    pub(crate) fn files_now(&self) -> Nanos {
         self.read(ClockId::RealTime)
     }
 
     /// What a clock shows.
-    pub(crate) fn read(&mut self, clock: ClockId) -> Nanos {
-        let now = self.virtual_now();
+    pub(crate) fn read(&self, clock: ClockId) -> Nanos {
+        let monotonic = self.started_at.saturating_add(self.since());
         match clock {
-            ClockId::RealTime => EPOCH_NS.saturating_add(self.started_at).saturating_add(now),
-            ClockId::Monotonic => {
-                let since = now - self.opened_at.unwrap_or(0).min(now);
-                self.started_at.saturating_add(since)
-            }
-            ClockId::ProcessorTime => {
-                let fuel = self.fuel_before.saturating_add(self.fuel_in_call);
-                fuel.saturating_mul(FUEL_PS) / 1_000
-            }
+            ClockId::RealTime => EPOCH_NS
+                .saturating_add(self.run.saturating_mul(DAY_NS))
+                .saturating_add(monotonic),
+            ClockId::Monotonic => monotonic,
+            ClockId::ProcessorTime => self.processor_time(),
         }
     }
 }
@@ -122,7 +165,9 @@ pub struct Told {
     pub real_time_reads: u64,
     /// How often it read another clock.
     pub clock_reads: u64,
-    /// How many random bytes it was given.
+    /// How many of these reads depended on the world's time. The others follow from the number of the process run and what it had done.
+    pub world_time_reads: u64,
+    /// How many random bytes it was given. They follow from the seed and the number of the process run.
     pub random_bytes: u64,
     /// A hash of all these values, in order. 0 if there were none.
     pub hash: u128,
@@ -131,18 +176,13 @@ pub struct Told {
 }
 
 impl Told {
-    /// Whether it was told a time or a random number, those of files aside.
-    #[must_use]
-    pub fn is_anything(&self) -> bool {
-        self.real_time_reads + self.clock_reads + self.random_bytes > 0
-    }
-
-    pub(crate) fn clock(&mut self, clock: ClockId, value: Nanos) {
+    pub(crate) fn clock(&mut self, clock: ClockId, value: Nanos, follows_world: bool) {
         if clock == ClockId::RealTime {
             self.real_time_reads += 1;
         } else {
             self.clock_reads += 1;
         }
+        self.world_time_reads += u64::from(follows_world);
         self.add(&value.to_le_bytes());
     }
 
@@ -176,44 +216,61 @@ impl Random {
 mod tests {
     use super::*;
 
+    const ALL: [ClockId; 3] = [
+        ClockId::RealTime,
+        ClockId::Monotonic,
+        ClockId::ProcessorTime,
+    ];
+
     /// Goal: a guest that waits for time to pass gets out of its loop. Method: fuel alone moves each clock.
     #[test]
     fn work_moves_the_clocks() {
-        let mut clock = Clock::new(500);
-        clock.begin_call(1_000);
+        let mut clock = Clock::new(0, 500);
+        clock.begin_call(1_000, false);
         let (wall, steady) = (
             clock.read(ClockId::RealTime),
             clock.read(ClockId::Monotonic),
         );
-        assert_eq!((wall, steady), (EPOCH_NS + 1_500, 500));
+        assert_eq!((wall, steady), (EPOCH_NS + 500, 500));
         clock.set_fuel(4_000);
         assert_eq!(clock.read(ClockId::RealTime), wall + 1_000);
         assert_eq!(clock.read(ClockId::Monotonic), steady + 1_000);
         assert_eq!(clock.read(ClockId::ProcessorTime), 1_000);
     }
 
-    /// Goal: no clock goes back, also where the world counts less time for a call than the clock has shown in it. Method: a second call
-    /// at the time of the first.
+    /// Goal: the clocks do not tell when a process run began, nor what a device took, until the world is far ahead; and then they follow it.
+    /// Method: two process runs at different times with different delays; then an idle call; then a long pause.
     #[test]
-    fn no_clock_goes_back() {
-        let mut clock = Clock::new(0);
-        clock.begin_call(10);
-        clock.set_fuel(1 << 20);
-        clock.pass(77);
-        let before = [
-            ClockId::RealTime,
-            ClockId::Monotonic,
-            ClockId::ProcessorTime,
-        ]
-        .map(|id| clock.read(id));
-        clock.begin_call(10);
-        let after = [
-            ClockId::RealTime,
-            ClockId::Monotonic,
-            ClockId::ProcessorTime,
-        ]
-        .map(|id| clock.read(id));
-        assert_eq!(before, after);
+    fn clocks_follow_the_work_and_catch_up_with_the_world() {
+        let shown = |opened: Nanos, device: Nanos| {
+            let mut clock = Clock::new(1, 0);
+            clock.begin_call(opened, false);
+            clock.set_fuel(1 << 20);
+            clock.pass(device);
+            clock.count_sync();
+            clock.begin_call(opened + device + 50, false);
+            (ALL.map(|id| clock.read(id)), clock.follows_world(), clock)
+        };
+        let (one, other) = (shown(10, 3_000_000), shown(999_999, 77));
+        assert_eq!((one.0, one.1), (other.0, other.1));
+        assert!(!one.1);
+        let mut clock = one.2;
+        clock.begin_call(10 + 9_000_000, true);
+        assert_eq!(clock.read(ClockId::Monotonic), 9_000_000);
+        assert!(clock.follows_world());
+        clock.begin_call(10 + 19_000_000, false);
+        assert_eq!(clock.read(ClockId::Monotonic), 9_000_000);
+        clock.begin_call(10 + 5_000_000_000, false);
+        assert_eq!(clock.read(ClockId::Monotonic), 5_000_000_000);
+    }
+
+    /// Goal: each process run begins later by the real-time clock than any before. Method: the last moment of one and the first of the next.
+    #[test]
+    fn the_next_process_run_begins_later() {
+        let mut clock = Clock::new(3, 0);
+        clock.begin_call(0, false);
+        clock.begin_call(3_600_000_000_000, true);
+        assert!(clock.read(ClockId::RealTime) < Clock::new(4, 0).read(ClockId::RealTime));
     }
 
     /// Goal: the hash tells apart what was told in another order or in other pieces. Method: two values, swapped.
@@ -223,7 +280,7 @@ mod tests {
             let mut told = Told::default();
             values
                 .iter()
-                .for_each(|&value| told.clock(ClockId::Monotonic, value));
+                .for_each(|&value| told.clock(ClockId::Monotonic, value, false));
             told.hash
         };
         assert_ne!(told(&[1, 2]), told(&[2, 1]));

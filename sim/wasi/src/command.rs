@@ -9,14 +9,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use kvsim_crash::Nanos;
 use kvsim_fs::FileSystem;
-use kvsim_sim::{GuestError, Stack};
+use kvsim_sim::{GuestError, Stack, TracedCall};
 use wasmtime::{Caller, Error, InstancePre, Store};
 
-use crate::calls::TracedCall;
 use crate::clock::Told;
-use crate::guest::Ended;
+use crate::guest::{Ended, When};
 use crate::host::{Ending, Host};
 use crate::reactor::finish;
 use crate::stdin::Mailbox;
@@ -28,8 +26,8 @@ pub(crate) const START: &str = "_start";
 /// What the fiber and the host say to each other beside the messages.
 #[derive(Default)]
 pub(crate) struct Exchange {
-    /// Virtual time of the message that was handed in last.
-    now: Nanos,
+    /// When the message was handed in that came last.
+    when: When,
     /// What the message before the wait came to, without its answer.
     ended: Option<Ended>,
     told: Told,
@@ -74,10 +72,10 @@ impl Line {
             }
         })
         .await;
-        let now = self.with(|it| it.now);
+        let when = self.with(|it| it.when);
         let host = caller.data_mut();
         host.begin_call();
-        host.clock.begin_call(now);
+        host.clock.begin_call(when.now, when.is_idle);
         let fuel = host.limits.fuel_per_call;
         caller.set_fuel(fuel)
     }
@@ -119,11 +117,11 @@ impl Command {
         &self.traced
     }
 
-    pub(crate) fn exchange(&mut self, now: Nanos, message: &[u8]) -> Ended {
-        self.line.with(|it| it.now = now);
+    pub(crate) fn exchange(&mut self, when: When, message: &[u8]) -> Ended {
+        self.line.with(|it| it.when = when);
         self.line.mailbox.send(message);
         if let Some((store, program)) = self.waiting.take() {
-            self.run = Some(Box::pin(start(store, program, now)));
+            self.run = Some(Box::pin(start(store, program, when)));
         }
         let Some(run) = &mut self.run else {
             return nothing(GuestError::Abi(
@@ -186,20 +184,20 @@ fn after_end(result: &Result<(), Error>, host: &Host) -> GuestError {
 async fn start(
     mut store: Box<Store<Host>>,
     program: InstancePre<Host>,
-    now: Nanos,
+    when: When,
 ) -> (Result<(), Error>, Box<Store<Host>>) {
-    let result = run(&mut store, &program, now).await;
+    let result = run(&mut store, &program, when).await;
     (result, store)
 }
 
 async fn run(
     store: &mut Store<Host>,
     program: &InstancePre<Host>,
-    now: Nanos,
+    when: When,
 ) -> Result<(), Error> {
     let host = store.data_mut();
     host.begin_call();
-    host.clock.begin_call(now);
+    host.clock.begin_call(when.now, when.is_idle);
     let fuel = host.limits.fuel_per_call;
     store.set_fuel(fuel)?;
     let instance = program.instantiate_async(&mut *store).await?;

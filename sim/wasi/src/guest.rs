@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use kvsim_crash::Nanos;
 use kvsim_fs::FileSystem;
 use kvsim_sim::sandbox::Expects;
-use kvsim_sim::{Call, CallEnd, Guest, GuestError, OutItem, Outbox};
+use kvsim_sim::{Call, CallEnd, Guest, GuestError, OutItem, Outbox, TracedCall};
 
-use crate::calls::TracedCall;
 use crate::clock::Told;
 use crate::command::Command;
 use crate::message;
@@ -26,6 +25,15 @@ pub(crate) struct Ended {
     pub(crate) elapsed_ns: Nanos,
 }
 
+/// When a message is handed in.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct When {
+    /// The world's time.
+    pub(crate) now: Nanos,
+    /// Nothing is asked: the engine is given time.
+    pub(crate) is_idle: bool,
+}
+
 /// How messages travel.
 pub(crate) enum Transport {
     Reactor(Box<Reactor>),
@@ -33,10 +41,10 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    pub(crate) fn exchange(&mut self, now: Nanos, message: &[u8]) -> Ended {
+    pub(crate) fn exchange(&mut self, when: When, message: &[u8]) -> Ended {
         match self {
-            Transport::Reactor(reactor) => reactor.exchange(now, message),
-            Transport::Command(command) => command.exchange(now, message),
+            Transport::Reactor(reactor) => reactor.exchange(when, message),
+            Transport::Command(command) => command.exchange(when, message),
         }
     }
 }
@@ -44,6 +52,10 @@ impl Transport {
 /// A running instance of a [`WasiProgram`](crate::WasiProgram).
 pub struct WasiGuest {
     transport: Transport,
+    /// What the real-time clock shows at the start of this process run.
+    begins_at: Nanos,
+    /// The world's time at the opening.
+    opened_at: Option<Nanos>,
 }
 
 impl std::fmt::Debug for WasiGuest {
@@ -53,8 +65,12 @@ impl std::fmt::Debug for WasiGuest {
 }
 
 impl WasiGuest {
-    pub(crate) fn new(transport: Transport) -> WasiGuest {
-        WasiGuest { transport }
+    pub(crate) fn new(transport: Transport, begins_at: Nanos) -> WasiGuest {
+        WasiGuest {
+            transport,
+            begins_at,
+            opened_at: None,
+        }
     }
 
     /// What this process run was told of time and chance so far.
@@ -63,15 +79,6 @@ impl WasiGuest {
         match &self.transport {
             Transport::Reactor(reactor) => reactor.told(),
             Transport::Command(command) => command.told(),
-        }
-    }
-
-    /// The file-system calls that were asked for by their numbers, and where in the engine's own code they were made.
-    #[must_use]
-    pub fn traced(&self) -> &BTreeMap<u64, TracedCall> {
-        match &self.transport {
-            Transport::Reactor(reactor) => reactor.traced(),
-            Transport::Command(command) => command.traced(),
         }
     }
 }
@@ -84,8 +91,15 @@ impl Guest for WasiGuest {
         }
     }
 
+    fn traced(&self) -> Option<&BTreeMap<u64, TracedCall>> {
+        Some(match &self.transport {
+            Transport::Reactor(reactor) => reactor.traced(),
+            Transport::Command(command) => command.traced(),
+        })
+    }
+
     fn asked_time(&self) -> bool {
-        self.told().is_anything()
+        self.told().world_time_reads > 0
     }
 
     fn call(
@@ -94,21 +108,23 @@ impl Guest for WasiGuest {
         call: Call<'_>,
         out: &mut Outbox,
     ) -> Result<CallEnd, GuestError> {
+        let opened_at = *self.opened_at.get_or_insert(now);
+        let shown = self.begins_at.saturating_add(now.saturating_sub(opened_at));
         let (message, id, expects, is_idle) = match call {
-            Call::Open(config) => (message::open(now, config), 0, Expects::Nothing, false),
+            Call::Open(config) => (message::open(shown, config), 0, Expects::Nothing, false),
             Call::Request { id, request } => (
                 message::request(id, request),
                 id,
                 Expects::of(request),
                 false,
             ),
-            Call::Tick => (message::idle(now), 0, Expects::Nothing, true),
+            Call::Tick => (message::idle(shown), 0, Expects::Nothing, true),
             Call::Complete { .. } => {
                 let what = "a file engine submits no operations to a device".to_owned();
                 return Err(GuestError::Host(what));
             }
         };
-        let mut ended = self.transport.exchange(now, &message);
+        let mut ended = self.transport.exchange(When { now, is_idle }, &message);
         out.append(&mut ended.out);
         let reply = message::answer(id, expects, &ended.answer?).map_err(GuestError::Abi)?;
         let mut wake_at = Some(

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use wasmparser::{Parser, Payload};
 use wasmtime::{Instance, Store, Val};
 use wasmtime_wizer::{InstanceState, ModuleContext, SnapshotVal, ValType, Wizer};
 
@@ -17,6 +18,9 @@ use crate::host::Host;
 
 /// The export that a reactor is initialised by.
 pub(crate) const INITIALIZE: &str = "_initialize";
+
+/// A module may have 100,000 data segments, and Wizer adds up to 10,000.
+const SEGMENTS_MAX: u32 = 90_000;
 
 /// A module that is ready to be run once and kept as an image.
 pub(crate) struct Instrumented<'a> {
@@ -31,6 +35,13 @@ pub(crate) struct Instrumented<'a> {
 /// # Errors
 /// Why no image of it can be kept.
 pub(crate) fn instrument(bytes: &[u8]) -> Result<Instrumented<'_>, String> {
+    let segments = Parser::new(0).parse_all(bytes).find_map(|it| match it {
+        Ok(Payload::DataSection(segments)) => Some(segments.count()),
+        _ => None,
+    });
+    if segments.is_some_and(|it| it > SEGMENTS_MAX) {
+        return Err(format!("it has more than {SEGMENTS_MAX} data segments"));
+    }
     let mut wizer = Wizer::new();
     wizer.init_func(INITIALIZE);
     let (context, module) = wizer

@@ -25,7 +25,6 @@ mod stdin;
 mod table;
 mod verdict;
 
-pub use calls::{Frame, TracedCall};
 pub use clock::{EPOCH_NS, Told};
 pub use guest::{IDLE_AFTER_NS, WasiGuest};
 pub use imports::{Form, is_file_engine};

@@ -10,13 +10,13 @@ use kvsim_sim::{Guest, GuestError, GuestHash, GuestLimits, GuestPolicies, Needs,
 use wasmtime::{Instance, InstancePre, Module, Store};
 
 use crate::calls::CallTrace;
-use crate::clock::Clock;
+use crate::clock::{Clock, ClockId, EPOCH_NS};
 use crate::command::{Command, Line};
 use crate::compact::compact;
 use crate::engines::{Purpose, engine};
-use crate::guest::{Transport, WasiGuest};
+use crate::guest::{Transport, WasiGuest, When};
 use crate::host::{Begin, Host};
-use crate::image::{self, INITIALIZE};
+use crate::image::{self, INITIALIZE, Instrumented};
 use crate::imports::{self, Form};
 use crate::message::{self, Description};
 use crate::reactor::Reactor;
@@ -94,7 +94,7 @@ fn begin(name: &str, files: FileSystem) -> Begin {
         limits: PROBE,
         files,
         table: Table::new(),
-        clock: Clock::new(0),
+        clock: Clock::new(0, 0),
         seed: 0,
         line: None,
         trace: CallTrace::default(),
@@ -162,50 +162,66 @@ fn prepare(purpose: Purpose, module: &Module, form: Form) -> Result<InstancePre<
         .map_err(|error| GuestError::Host(format!("{error:#}")))
 }
 
-fn make(name: &str, purpose: Purpose, bytes: &[u8], use_image: bool) -> Result<Made, GuestError> {
-    let plain = compile(Purpose::Few, bytes)?;
-    let form = imports::form(&plain)?;
-    prepare(Purpose::Few, &plain, form)?;
+fn make(
+    name: &str,
+    purpose: Purpose,
+    original: &[u8],
+    use_image: bool,
+) -> Result<Made, GuestError> {
+    let compacted = compact(original);
+    let bytes = compacted.as_deref().unwrap_or(original);
+    let instrumented = if use_image {
+        image::instrument(bytes)
+    } else {
+        Err(String::new())
+    };
+    // An instrumented module exports more and is otherwise the same, so it serves to be checked too.
+    let checked = match &instrumented {
+        Ok(instrumented) => compile(Purpose::Few, &instrumented.module)?,
+        Err(_) => compile(Purpose::Few, bytes)?,
+    };
+    let form = imports::form(&checked)?;
+    let instance = prepare(Purpose::Few, &checked, form)?;
     if form == Form::Command {
         // The fiber of a command has a stack of its own, which the slots of the pool have not.
         return Ok(Made {
-            instance: prepare(Purpose::Few, &plain, form)?,
+            instance,
             start: Start::Command,
         });
     }
-    let why = if use_image {
-        match take_image(name, bytes)? {
-            Ok((image, table, started_ns)) => {
-                let module = compile(purpose, &image)?;
-                return Ok(Made {
-                    instance: prepare(purpose, &module, form)?,
-                    start: Start::Image { table, started_ns },
-                });
-            }
-            Err(why) => Some(why),
-        }
-    } else {
-        None
+    let taken = match &instrumented {
+        Ok(instrumented) => take_image(name, instrumented, &instance)?,
+        Err(why) => Err(why.clone()),
     };
-    let module = compile(purpose, bytes)?;
+    let (image, table, started_ns) = match taken {
+        Ok(taken) => taken,
+        Err(why) => {
+            let module = compile(purpose, bytes)?;
+            return Ok(Made {
+                instance: prepare(purpose, &module, form)?,
+                start: Start::Initialize {
+                    why: use_image.then_some(why),
+                },
+            });
+        }
+    };
+    let module = compile(purpose, &image)?;
     Ok(Made {
         instance: prepare(purpose, &module, form)?,
-        start: Start::Initialize { why },
+        start: Start::Image { table, started_ns },
     })
 }
 
 /// An image and what belongs to it, or why there is none.
 type Image = Result<(Vec<u8>, Table, u64), String>;
 
-fn take_image(name: &str, bytes: &[u8]) -> Result<Image, GuestError> {
-    let instrumented = match image::instrument(bytes) {
-        Ok(instrumented) => instrumented,
-        Err(why) => return Ok(Err(why)),
-    };
-    let module = compile(Purpose::Few, &instrumented.module)?;
-    let program = prepare(Purpose::Few, &module, Form::Reactor)?;
-    let mut store = store(&module, begin(name, empty_files()?))?;
-    let instance = instantiate(&program, &mut store).map_err(|error| during("its start", error))?;
+fn take_image(
+    name: &str,
+    instrumented: &Instrumented<'_>,
+    program: &InstancePre<Host>,
+) -> Result<Image, GuestError> {
+    let mut store = store(program.module(), begin(name, empty_files()?))?;
+    let instance = instantiate(program, &mut store).map_err(|error| during("its start", error))?;
     initialize(&mut store, instance).map_err(|error| during("_initialize", error))?;
     let left = store.get_fuel().unwrap_or(0);
     let host = store.data_mut();
@@ -219,7 +235,7 @@ fn take_image(name: &str, bytes: &[u8]) -> Result<Image, GuestError> {
         return Ok(Err("its _initialize opens or creates files".to_owned()));
     }
     let table = host.table.clone();
-    let started_ns = host.clock.read(crate::clock::ClockId::Monotonic);
+    let started_ns = host.clock.read(ClockId::Monotonic);
     let image = instrumented.image(&mut store, instance);
     Ok(image.map(|image| {
         let image = compact(&image).unwrap_or(image);
@@ -262,8 +278,12 @@ impl WasiProgram {
     ) -> Result<Arc<Self>, GuestError> {
         let made = if options.reuse_instances {
             // Where no slots can be had, or the module does not fit one, nothing is lost but time.
-            make(name, Purpose::Many, bytes, options.use_image)
-                .or_else(|_| make(name, Purpose::Few, bytes, options.use_image))?
+            match make(name, Purpose::Many, bytes, options.use_image) {
+                Err(GuestError::NotWasm(_) | GuestError::Host(_)) => {
+                    make(name, Purpose::Few, bytes, options.use_image)?
+                }
+                made => made?,
+            }
         } else {
             make(name, Purpose::Few, bytes, options.use_image)?
         };
@@ -296,7 +316,7 @@ impl WasiProgram {
             self.start.clone(),
             BTreeSet::new(),
         )?;
-        let ended = guest.exchange(0, &message::describe());
+        let ended = guest.exchange(When::default(), &message::describe());
         message::description(&ended.answer?).map_err(GuestError::Abi)
     }
 
@@ -339,11 +359,11 @@ impl WasiProgram {
     ///
     /// # Errors
     /// As of [`WasiProgram::start_files`], and if the module cannot be compiled for this.
-    pub fn start_traced(
+    pub fn start_files_traced(
         &self,
         limits: &GuestLimits,
         files: &FileSystem,
-        calls: BTreeSet<u64>,
+        calls: &BTreeSet<u64>,
     ) -> Result<WasiGuest, GuestError> {
         let traced = self.traced.get_or_init(|| {
             let made = make(
@@ -355,7 +375,7 @@ impl WasiProgram {
             Ok(made.instance)
         });
         let instance = traced.as_ref().map_err(Clone::clone)?;
-        self.start_with(limits, files, instance, self.start.clone(), calls)
+        self.start_with(limits, files, instance, self.start.clone(), calls.clone())
     }
 
     fn start_with(
@@ -366,8 +386,19 @@ impl WasiProgram {
         start: Start,
         calls: BTreeSet<u64>,
     ) -> Result<WasiGuest, GuestError> {
+        let clock = Self::clock(files, &start);
+        let begins_at = clock.read(ClockId::RealTime) - EPOCH_NS;
         let transport = self.run(limits, files.clone(), instance, start, calls)?;
-        Ok(WasiGuest::new(transport))
+        Ok(WasiGuest::new(transport, begins_at))
+    }
+
+    /// The clock at the start of a process run.
+    fn clock(files: &FileSystem, start: &Start) -> Clock {
+        let started_ns = match start {
+            Start::Image { started_ns, .. } => *started_ns,
+            Start::Initialize { .. } | Start::Command => 0,
+        };
+        Clock::new(files.runs_ended(), started_ns)
     }
 
     fn run(
@@ -380,16 +411,17 @@ impl WasiProgram {
     ) -> Result<Transport, GuestError> {
         let seed = process_seed(&files);
         let line = matches!(start, Start::Command).then(Line::default);
-        let (table, started_ns) = match &start {
-            Start::Image { table, started_ns } => (table.clone(), *started_ns),
-            _ => (Table::new(), 0),
+        let clock = Self::clock(&files, &start);
+        let table = match &start {
+            Start::Image { table, .. } => table.clone(),
+            Start::Initialize { .. } | Start::Command => Table::new(),
         };
         let begin = Begin {
             name: self.name.clone(),
             limits: *limits,
             files,
             table,
-            clock: Clock::new(started_ns),
+            clock,
             seed,
             line: line.clone(),
             trace: CallTrace::of(calls),
@@ -407,9 +439,10 @@ impl WasiProgram {
     }
 }
 
-/// The seed of a process run's random numbers: no two process runs on the same files have the same.
+/// The seed of a process run's random numbers: that of the files, and the number of the process run. No two process runs on the same files have the
+/// same, and two recoveries from crashes at different moments of one process run have.
 fn process_seed(files: &FileSystem) -> u64 {
-    let numbers = [files.seed(), files.power_cuts(), files.ops()].map(u64::to_le_bytes);
+    let numbers = [files.seed(), files.runs_ended()].map(u64::to_le_bytes);
     xxhash_rust::xxh3::xxh3_64(numbers.as_flattened())
 }
 
@@ -451,5 +484,14 @@ impl Program for WasiProgram {
         files: &FileSystem,
     ) -> Result<Box<dyn Guest>, GuestError> {
         Ok(Box::new(self.start_files(limits, files)?))
+    }
+
+    fn start_traced(
+        &self,
+        limits: &GuestLimits,
+        files: &FileSystem,
+        calls: &BTreeSet<u64>,
+    ) -> Result<Box<dyn Guest>, GuestError> {
+        Ok(Box::new(self.start_files_traced(limits, files, calls)?))
     }
 }

@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_crash::Nanos;
 use kvsim_fs::FileSystem;
-use kvsim_sim::{GuestError, Stack};
+use kvsim_sim::{GuestError, Stack, TracedCall};
 use wasmtime::{Instance, Memory, Store, TypedFunc};
 
-use crate::calls::TracedCall;
 use crate::clock::Told;
-use crate::guest::Ended;
+use crate::guest::{Ended, When};
 use crate::host::Host;
 use crate::verdict::verdict;
 
@@ -72,9 +70,12 @@ impl Reactor {
         &self.store.data().trace.traced
     }
 
-    pub(crate) fn exchange(&mut self, now: Nanos, message: &[u8]) -> Ended {
+    pub(crate) fn exchange(&mut self, when: When, message: &[u8]) -> Ended {
         self.store.data_mut().begin_call();
-        self.store.data_mut().clock.begin_call(now);
+        self.store
+            .data_mut()
+            .clock
+            .begin_call(when.now, when.is_idle);
         let fuel = self.store.data().limits.fuel_per_call;
         let answer = match self.store.set_fuel(fuel) {
             Ok(()) => self.converse(message),

@@ -328,7 +328,7 @@ fn calls_are_traced_to_the_engines_source() {
         let calls: BTreeSet<u64> = (before..process.files.ops()).collect();
         assert!(calls.len() >= 2, "{name}: {calls:?}");
         let mut again = program
-            .start_traced(&limits(), &files(), calls.clone())
+            .start_files_traced(&limits(), &files(), &calls)
             .expect("it starts");
         let mut out = Vec::new();
         use kvsim_sim::Guest as _;
@@ -350,7 +350,7 @@ fn calls_are_traced_to_the_engines_source() {
                 &mut out,
             )
             .expect("it is answered");
-        let traced = again.traced();
+        let traced = again.traced().expect("it can tell places");
         assert_eq!(
             traced.keys().copied().collect::<BTreeSet<u64>>(),
             calls,

@@ -13,11 +13,11 @@ use kvsim_crash::{
 
 use crate::config::DurableAt;
 use crate::descriptors::Descriptors;
-use crate::node::{Ino, SECTOR_BYTES};
 use crate::pending::{close, explicit_needs, needs, position};
 use crate::persist::apply;
 use crate::step::{PendingStep, StepKind};
 use crate::tree::Tree;
+use crate::tree::node::{Ino, SECTOR_BYTES};
 use crate::{FileFault, FileSystem};
 
 impl FileSystem {
@@ -248,6 +248,7 @@ impl FileSystem {
 
     fn end_run(&mut self, now: Nanos) {
         self.set_now(now);
+        self.runs_ended += 1;
         self.elapsed = 0;
         self.descriptors = Descriptors::new();
         self.syncing = false;

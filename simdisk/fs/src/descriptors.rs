@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::Errno;
-use crate::node::{Ino, ROOT};
+use crate::tree::node::{Ino, ROOT};
 
 /// A descriptor: a number that refers to an open-file description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,9 +5,9 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::FileSystem;
 use crate::config::DurableAt;
-use crate::node::{Ino, PAGE_BYTES, SECTOR_BYTES};
 use crate::pending::{explicit_needs, needs};
 use crate::step::{EntryChange, PendingStep, StepKind};
+use crate::tree::node::{Ino, PAGE_BYTES, SECTOR_BYTES};
 
 impl CrashStates for FileSystem {
     fn effects(&self) -> Effects {

@@ -14,13 +14,13 @@ use crate::config::{FileConfig, Rules};
 use crate::descriptors::{Descriptors, Fd};
 use crate::inject::Injector;
 use crate::moments::{CallKind, Moment, OpNote, StepNote};
-use crate::node::{Ino, PAGE_BYTES};
 use crate::observe::Observation;
-use crate::page_set::PageSet;
 use crate::path::{Follow, Found, resolve};
 use crate::pending::Steps;
 use crate::plant::Intervention;
 use crate::step::PendingStep;
+use crate::tree::node::{Ino, PAGE_BYTES};
+use crate::tree::page_set::PageSet;
 use crate::tree::{HashOf, Tree};
 use crate::{Errno, FileFault, FileFaultCounts, FileStats, ScriptedFileFault};
 
@@ -42,6 +42,7 @@ pub struct FileSystem {
     pub(crate) syncs: u64,
     pub(crate) changes: u64,
     pub(crate) power_cuts: u64,
+    pub(crate) runs_ended: u64,
     pub(crate) crashes_drawn: u64,
     pub(crate) now: Nanos,
     pub(crate) elapsed: Nanos,
@@ -121,6 +122,7 @@ impl FileSystem {
             syncs: 0,
             changes: 0,
             power_cuts: 0,
+            runs_ended: 0,
             crashes_drawn: 0,
             now: 0,
             elapsed: 0,

@@ -1,6 +1,6 @@
 //! What a host may ask without making a call: nothing is counted, timed or noted.
 
-use crate::node::Ino;
+use crate::tree::node::Ino;
 use crate::{Errno, Fd, FileKind, FileSystem};
 
 impl FileSystem {
@@ -8,6 +8,12 @@ impl FileSystem {
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// How many process runs a kill or a power cut has ended.
+    #[must_use]
+    pub fn runs_ended(&self) -> u64 {
+        self.runs_ended
     }
 
     /// Which inode a descriptor refers to.

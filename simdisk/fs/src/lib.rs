@@ -20,16 +20,13 @@ mod config;
 mod counts;
 mod crash;
 mod descriptors;
-mod directory;
 mod effects;
 mod errno;
 mod file_system;
 mod host;
 mod inject;
 mod moments;
-mod node;
 mod observe;
-mod page_set;
 mod path;
 mod pending;
 mod persist;
@@ -37,7 +34,6 @@ mod plant;
 mod sink;
 mod step;
 mod sync;
-mod table;
 mod tree;
 
 pub use calls::{DirectoryEntry, Stat};
@@ -53,9 +49,9 @@ pub use kvsim_crash::{
     ConfigError, CrashError, CrashKind, CrashReport, CrashState, Nanos, Persisted, Sectors, Tears,
 };
 pub use moments::{CallKind, Moment, OpNote, StepNote};
-pub use node::{FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};
 pub use observe::Observation;
 pub use plant::{Intervention, Target};
 pub use sink::{Listed, Sink};
 pub use step::{EntryChange, PendingStep, StepKind};
 pub use sync::SyncKind;
+pub use tree::node::{FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvsim_crash::Nanos;
 
-use crate::node::Ino;
+use crate::tree::node::Ino;
 use crate::{Errno, FileSystem};
 
 /// The file system as it was at one moment of a call.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::FileSystem;
-use crate::directory::Name;
-use crate::node::{Body, Ino};
+use crate::tree::directory::Name;
+use crate::tree::node::{Body, Ino};
 
 /// Something that a call has told of the files as they were.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::Errno;
-use crate::directory::Name;
-use crate::node::{Body, Ino, ROOT};
 use crate::tree::Tree;
+use crate::tree::directory::Name;
+use crate::tree::node::{Body, Ino, ROOT};
 
 /// The longest name.
 pub(crate) const NAME_BYTES_MAX: usize = 255;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::node::Ino;
 use crate::step::{PendingStep, StepKind};
+use crate::tree::node::Ino;
 
 /// Steps, oldest first.
 pub(crate) type Steps = Arc<Vec<Arc<PendingStep>>>;

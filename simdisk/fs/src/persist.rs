@@ -8,10 +8,10 @@ use kvsim_crash::{Excerpt, Sectors};
 use crate::FileSystem;
 use crate::config::{CallOrder, DurableAt, StaleBlocks, SyncCommits};
 use crate::moments::StepNote;
-use crate::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT, Times};
 use crate::pending::{close, last_size};
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::Tree;
+use crate::tree::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT, Times};
 
 /// How many given-up blocks are remembered.
 const STALE_MAX: usize = 8;

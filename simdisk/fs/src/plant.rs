@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::FileSystem;
 use crate::config::SyncCommits;
-use crate::node::{Ino, ROOT};
 use crate::path::{Follow, resolve};
 use crate::pending::close;
 use crate::sync::Cover;
+use crate::tree::node::{Ino, ROOT};
 
 /// What an intervention makes durable.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::FileSystem;
-use crate::node::{Body, FileKind, Ino, ROOT};
+use crate::tree::node::{Body, FileKind, Ino, ROOT};
 
 /// Takes files in: a real directory, an archive, a list.
 pub trait Sink {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use kvsim_crash::{Excerpt, Fate, Nanos, Sectors};
 
-use crate::directory::Name;
-use crate::node::{ALL_SECTORS, Ino};
+use crate::tree::directory::Name;
+use crate::tree::node::{ALL_SECTORS, Ino};
 
 /// A name of a directory that begins or ceases to refer to something.
 #[derive(Debug, Clone, PartialEq, Eq)]

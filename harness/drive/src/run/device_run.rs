@@ -69,7 +69,7 @@ impl DeviceRun {
             .map_err(|error| Halt::Invalid(error.to_string()))?;
         let lies = setup::lies(scenario, &[]);
         let config = setup::oracle_config(scenario, program.as_ref(), lies);
-        let workload = Workload::new(&scenario.workload, seed)
+        let workload = setup::workload(scenario, program.as_ref(), seed)
             .map_err(|error| Halt::Invalid(error.to_string()))?
             .knowing(config.limits.known());
         Ok(DeviceRun {

@@ -309,6 +309,7 @@ mod tests {
             completed: true,
             dropped: false,
             words: None,
+            step: None,
             survived,
         }
     }

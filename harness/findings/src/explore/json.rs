@@ -43,6 +43,8 @@ struct Exploration {
     work_errors: WorkErrorCounts,
     /// Absent in documents of older versions.
     #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    not_asked: Vec<String>,
     coverage_points: Coverage,
     verdict: VerdictJson,
     failures: Vec<Failure>,
@@ -155,6 +157,7 @@ fn report(exploration: Exploration) -> Result<ExploreReport, String> {
         time_over: exploration.time_over,
         work_errors: exploration.work_errors,
         levels: exploration.depths,
+        not_asked: exploration.not_asked,
         coverage: exploration.coverage_points,
         verdict: match exploration.verdict.kind.as_str() {
             "pass" => Verdict::Pass,
@@ -231,6 +234,7 @@ fn exploration(report: &ExploreReport) -> Exploration {
         depths: report.levels.clone(),
         points: report.points.clone(),
         work_errors: report.work_errors,
+        not_asked: report.not_asked.clone(),
         coverage_points: report.coverage.clone(),
         verdict: VerdictJson {
             kind: kind.to_owned(),

@@ -144,6 +144,8 @@ pub struct ExploreReport {
     pub levels: Vec<Level>,
     /// The runs in which an operation failed; their states are in the sums.
     pub work_errors: WorkErrorCounts,
+    /// What the guest does not offer, so that nobody asked for it.
+    pub not_asked: Vec<String>,
     /// The guest's coverage points.
     pub coverage: Coverage,
     /// How it ended.

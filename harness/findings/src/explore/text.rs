@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::explore::counts::{ErrorCounts, WorkErrorCounts};
 use crate::explore::report::{ExploreReport, Level};
 use crate::summary::Verdict;
-use crate::summary::text::{Colour, coverage_points, failure, rounded, short};
+use crate::summary::text::{Colour, coverage_points, failure, not_asked, rounded, short};
 use kvsim_api::units::thousands;
 
 /// Everything about one exploration.
@@ -79,6 +79,9 @@ pub fn summary(report: &ExploreReport, colour: Colour) -> String {
     left_out(&total, &report.work_errors, &mut text);
     coverage_points(&report.coverage, |figure, note| {
         let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "coverage points");
+    });
+    not_asked(&report.not_asked, |figure, note| {
+        let _ = writeln!(text, "  {:<16} {figure:>14}   {note}", "not asked");
     });
     let (word, why) = verdict(report);
     let _ = writeln!(

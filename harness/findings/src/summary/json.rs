@@ -46,6 +46,8 @@ struct Run {
     operations: Operations,
     faults: Vec<Fault>,
     never_fired: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    not_asked: Vec<String>,
     coverage_points: Coverage,
     recoveries: Recoveries,
     damage: Damage,
@@ -230,6 +232,7 @@ fn run(report: &RunReport) -> Run {
         },
         faults: faults(tally),
         never_fired: report.never_fired.clone(),
+        not_asked: report.not_asked.clone(),
         coverage_points: report.coverage.clone(),
         recoveries: Recoveries {
             count: tally.recoveries,

@@ -41,6 +41,8 @@ pub struct RunReport {
     pub verdict: Verdict,
     /// What had been asked for and never happened.
     pub never_fired: Vec<String>,
+    /// What the guest does not offer, so that nobody asked for it.
+    pub not_asked: Vec<String>,
     /// The guest's coverage points; none of a saved case, which is there for one failure and not for coverage.
     pub coverage: Coverage,
     /// The violation, if there is one.

@@ -31,6 +31,8 @@ struct Run {
     profile: Option<String>,
     guest: Guest,
     #[serde(default)]
+    #[serde(default)]
+    not_asked: Vec<String>,
     coverage_points: Coverage,
     failure: Option<Failure>,
     part: Option<Part>,
@@ -79,6 +81,7 @@ fn report(run: Run) -> Result<RunReport, String> {
         trace_hash: String::new(),
         verdict: Verdict::Pass,
         never_fired: Vec::new(),
+        not_asked: run.not_asked,
         coverage: run.coverage_points,
         failure: run.failure.map(failure),
         part: Some(part),

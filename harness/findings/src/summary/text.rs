@@ -84,6 +84,9 @@ pub fn summary(report: &RunReport, colour: Colour) -> String {
     coverage_points(&report.coverage, |figure, note| {
         page.row("coverage points", figure, note);
     });
+    not_asked(&report.not_asked, |figure, note| {
+        page.row("not asked", figure, note);
+    });
     page.predicted(tally);
     page.row("simulated", &long_time(tally.virtual_ns), &real(report));
     page.row(
@@ -197,6 +200,14 @@ pub fn coverage_points(coverage: &Coverage, mut row: impl FnMut(&str, &str)) {
         let _ = write!(note, "; never: {}", missed.join(", "));
     }
     row(&coverage.reached().to_string(), &note);
+}
+
+/// What the guest does not offer, so that nobody asked for it; nothing if it offers all.
+pub fn not_asked(missing: &[String], mut row: impl FnMut(&str, &str)) {
+    if !missing.is_empty() {
+        let note = format!("the guest does not offer {}", missing.join(", "));
+        row(&missing.len().to_string(), &note);
+    }
 }
 
 /// The last line of a command that was given several scenarios: how many ended in which way. Names what did not pass.

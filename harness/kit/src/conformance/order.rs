@@ -125,7 +125,7 @@ fn at_once(subject: &Subject) -> Result<Outcome> {
 }
 
 fn arrival_order(subject: &Subject) -> Result<Outcome> {
-    if policies(subject).commit_order == CommitOrder::Any {
+    if policies(subject).commit_order != CommitOrder::Arrival {
         return Ok(Outcome::NotAsked(
             "the guest states commit_order=any".to_owned(),
         ));

@@ -25,7 +25,7 @@ impl Oracle {
     /// Whether the guest states that its reads see, or its commits come, in another way than the strict contract says.
     fn is_lax(&self) -> bool {
         let policies = &self.config.policies;
-        policies.commit_order == CommitOrder::Any || policies.reads == ReadsSee::Committed
+        policies.commit_order != CommitOrder::Arrival || policies.reads == ReadsSee::Committed
     }
 
     pub(crate) fn read_verdict(&self, read: &Provisional) -> ReadVerdict {
@@ -132,7 +132,9 @@ impl Oracle {
         match self.config.policies.commit_order {
             _ if earlier <= self.history.base_pos => later > earlier,
             CommitOrder::Arrival => later > earlier,
-            CommitOrder::Any => self.ended_op(earlier) < self.op_of_write(later),
+            CommitOrder::Any | CommitOrder::Each => {
+                self.ended_op(earlier) < self.op_of_write(later)
+            }
         }
     }
 

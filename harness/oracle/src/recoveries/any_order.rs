@@ -1,7 +1,7 @@
 //! Judging what a recovery showed of a guest whose writes commit in any order that real time allows.
 //!
 //! A state is legal if there is a set of writes and an order of them such that
-//! - what must survive is in the set, and with each write those that were answered before it was handed in;
+//! - what must survive is in the set, and with each write those that were answered before it was handed in, unless each write stands for itself;
 //! - of two writes, the one that was answered before the other was handed in comes first;
 //! - each key holds what the last write of the set to it left, or what it held before if there is none.
 //!
@@ -21,6 +21,7 @@ use crate::oracle::Oracle;
 use crate::property::Property;
 use crate::truth::DeviceTruth;
 use crate::violation::{Facts, Symptom, Violation};
+use kvsim_sim::CommitOrder;
 
 /// How many sets and choices of last writers are tried.
 const STEPS_MAX: usize = 10_000;
@@ -55,12 +56,14 @@ impl Set<'_> {
         }
     }
 
-    /// Adds what was answered, or shown by a recovery, before a member was handed in.
+    /// Adds what was answered, or shown by a recovery, before a member was handed in; only the latter where each write stands for itself.
     fn close(&mut self) {
+        let each = self.oracle.config.policies.commit_order == CommitOrder::Each;
         for pos in self.oracle.positions_since_ground() {
             let needed = self.oracle.history.write(pos).is_some_and(|write| {
                 let took_effect = write.origin.acknowledged_ns.is_some()
-                    && !matches!(write.status, WriteStatus::Failed | WriteStatus::Dead);
+                    && !matches!(write.status, WriteStatus::Failed | WriteStatus::Dead)
+                    && !each;
                 (took_effect || write.status == WriteStatus::Kept) && write.ended_op < self.last_op
             });
             if needed && !self.oracle.is_optional(pos) {

@@ -17,7 +17,7 @@ impl Oracle {
         let truth = DeviceTruth::default();
         take(u64::from(self.required(None, &truth).pos));
         take(u64::from(self.power_cut) << 1 | u64::from(self.killed));
-        if self.config.policies.commit_order == CommitOrder::Any {
+        if self.config.policies.commit_order != CommitOrder::Arrival {
             self.feed_order(&truth, &mut take);
         }
         for (key, content) in &self.pinned {

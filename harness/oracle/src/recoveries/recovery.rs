@@ -86,7 +86,7 @@ impl Oracle {
             return Err(self.strange_after_recovery(strange, truth));
         }
         self.judge_pinned(seen, truth)?;
-        if self.config.policies.commit_order == CommitOrder::Any {
+        if self.config.policies.commit_order != CommitOrder::Arrival {
             return self.judge_any_order(seen, truth);
         }
         let required = self.required(None, truth);
@@ -220,7 +220,7 @@ impl Oracle {
             })
         };
         let there = |history: &History, pos: Pos| shows(history, pos, &|writer| writer == pos);
-        if self.config.policies.commit_order == CommitOrder::Any {
+        if self.config.policies.commit_order != CommitOrder::Arrival {
             let promised = oracle.promised_in_any_order(truth);
             let ground = oracle.ground();
             self.history.keep_shown(self.ops, ground, |history, pos| {

@@ -108,14 +108,21 @@ impl Verification {
         } else {
             config.scan_keys_max
         };
-        let forward = ScanTask::whole(Direction::Forward, start.clone(), keys_left);
-        let mut scans = VecDeque::from([forward]);
-        if config.reverse_scan_every > 0 && round.is_multiple_of(config.reverse_scan_every) {
+        let offers = &oracle.config.offers;
+        let mut scans = VecDeque::new();
+        if offers.scan {
+            let forward = ScanTask::whole(Direction::Forward, start.clone(), keys_left);
+            scans.push_back(forward);
+        }
+        let reverse = offers.scan && offers.reverse_scan && config.reverse_scan_every > 0;
+        if reverse && round.is_multiple_of(config.reverse_scan_every) {
             // Its bounds are those that the forward scan will have covered.
             scans.push_back(ScanTask::whole(Direction::Reverse, None, u64::MAX));
         }
-        let mut gets: VecDeque<(KeyId, u32)> = if whole {
+        let mut gets: VecDeque<(KeyId, u32)> = if whole && offers.scan {
             VecDeque::new()
+        } else if whole {
+            (0..).take(keys).map(|key| (key, 0)).collect()
         } else {
             history.touched().iter().map(|&key| (key, 0)).collect()
         };
@@ -210,7 +217,7 @@ impl Verification {
             }
             (Status::NotFound, _) => {
                 let scanned = self.observation.seen(key) != Seen::Unasked;
-                if !self.whole && !scanned {
+                if !self.whole && !scanned && oracle.config.offers.scan {
                     self.scans.push_back(ScanTask::of_one(name));
                 }
                 self.note(oracle, key, Seen::Holds(Content::ABSENT), "a get");

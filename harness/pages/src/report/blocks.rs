@@ -318,6 +318,7 @@ mod tests {
             dropped: false,
             survived,
             words: None,
+            step: None,
         }
     }
 

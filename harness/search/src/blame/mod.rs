@@ -2,6 +2,7 @@
 
 mod conditions;
 mod faults;
+mod files;
 mod replay;
 mod search;
 mod timeline;

@@ -29,7 +29,7 @@ pub(super) struct Suspect<'a> {
     /// The process run that ends with the last cut.
     pub(super) last: usize,
     budget: WorkBudget,
-    tried: u64,
+    pub(super) tried: u64,
     /// From which process run on, and whether operations wait too: whether all that can be done of the kind helps.
     all_help: BTreeMap<(usize, bool), bool>,
     /// What could be saved is missed only where it is torn.
@@ -99,6 +99,10 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         all_help: BTreeMap::new(),
         only_torn: false,
     };
+    if setting.scenario.files.is_some() {
+        let cuts = &driven.world.trace().notes().cuts;
+        return Ok(super::files::search(&mut suspect, cuts));
+    }
     let mut blame = Blame::default();
     for tier in [Tier::Durable, Tier::Told, Tier::Ordered, Tier::Reused] {
         blame.fixes = suspect.fixes(tier);

@@ -155,6 +155,7 @@ impl Exploration {
             time_over: false,
             levels: Vec::new(),
             work_errors: WorkErrorCounts::default(),
+            not_asked: self.program.offers().missing_names(),
             coverage: Coverage::default(),
             verdict: Verdict::Pass,
             shard: self.shard,

@@ -175,8 +175,10 @@ impl<'a> OpenRun<'a> {
         let log = std::mem::take(&mut seen_run.log);
         let (world, _, recorder) = seen_run.end();
         let clients = match plan.reach {
-            Reach::Again if plan.after.is_none() => later_clients(&scenario, seed).ok()?,
-            _ => loaded(&scenario, seed).ok()?,
+            Reach::Again if plan.after.is_none() => {
+                later_clients(&scenario, program.as_ref(), seed).ok()?
+            }
+            _ => loaded(&scenario, program.as_ref(), seed).ok()?,
         };
         let process_run = Arc::new(SeenRun {
             trail: None,

@@ -51,7 +51,7 @@ pub(crate) fn record(
     let known = setup::oracle_config(scenario, program.as_ref(), lies)
         .limits
         .known();
-    let clients = clients(scenario, seed)?.knowing(known);
+    let clients = clients(scenario, program.as_ref(), seed)?.knowing(known);
     let source = Source::drawn(clients, scenario.explore.operations);
     record_from(scenario, program, seed, source, &mut 0)
 }
@@ -84,13 +84,17 @@ fn invalid(what: String) -> Stopped {
     Stopped::Failed(Failed::Invalid(what))
 }
 
-fn clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
-    Workload::new(&scenario.workload, seed).map_err(|error| invalid(error.to_string()))
+fn clients(scenario: &Scenario, program: &dyn Program, seed: u64) -> Result<Workload, Stopped> {
+    setup::workload(scenario, program, seed).map_err(|error| invalid(error.to_string()))
 }
 
 /// Clients whose preload is done.
-pub(crate) fn loaded(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
-    let mut clients = clients(scenario, seed)?;
+pub(crate) fn loaded(
+    scenario: &Scenario,
+    program: &dyn Program,
+    seed: u64,
+) -> Result<Workload, Stopped> {
+    let mut clients = clients(scenario, program, seed)?;
     if scenario.explore.depth > 1 || scenario.explore.again_every > 0 {
         while clients.preload().is_some() {}
     }
@@ -98,8 +102,12 @@ pub(crate) fn loaded(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped
 }
 
 /// Clients that write nothing which the scenario's clients may have written in a recording: the numbers of their values are beyond.
-pub(crate) fn later_clients(scenario: &Scenario, seed: u64) -> Result<Workload, Stopped> {
-    let mut clients = loaded(scenario, seed)?;
+pub(crate) fn later_clients(
+    scenario: &Scenario,
+    program: &dyn Program,
+    seed: u64,
+) -> Result<Workload, Stopped> {
+    let mut clients = loaded(scenario, program, seed)?;
     for request in 0..4 * scenario.explore.operations {
         let client = request % u64::from(clients.clients().max(1));
         clients.next(u32::try_from(client).unwrap_or(0));
@@ -135,8 +143,10 @@ pub(crate) fn record_from(
     let clients = match &process_run.source {
         Source::Drawn { workload, .. } => (**workload).clone(),
         // After a cut they ask nothing then, and load nothing either.
-        Source::Listed { .. } if scenario.explore.again_every == 0 => loaded(scenario, seed)?,
-        Source::Listed { .. } => later_clients(scenario, seed)?,
+        Source::Listed { .. } if scenario.explore.again_every == 0 => {
+            loaded(scenario, program.as_ref(), seed)?
+        }
+        Source::Listed { .. } => later_clients(scenario, program.as_ref(), seed)?,
     };
     let mut coverage_points = CoverageCounts::default();
     coverage_points.add(process_run.world.coverage_points());

@@ -55,6 +55,7 @@ pub(super) fn fd_close(view: &mut View<'_>, fd: i32) -> Answer {
 /// The flags that a descriptor has set or was opened with make each write durable before it returns.
 pub(super) fn sync(view: &mut View<'_>, fd: i32, kind: SyncKind) -> Answer {
     let file = file(view, fd)?;
+    view.host.clock.count_sync();
     let synced = view.host.files.sync(file, kind);
     super::streams::told(view, "fd_sync", synced)
 }

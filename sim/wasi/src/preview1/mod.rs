@@ -16,7 +16,9 @@ pub(crate) mod memory;
 
 use wasmtime::{Caller, Error, Linker, WasmBacktrace};
 
-use crate::calls::{self, TracedCall};
+use kvsim_sim::TracedCall;
+
+use crate::calls;
 use crate::host::{Ending, Host};
 use crate::mapping;
 use abi::Code;
@@ -51,6 +53,7 @@ fn enter(
     host.clock
         .set_fuel(host.limits.fuel_per_call.saturating_sub(left));
     if kind == Kind::Stamps {
+        host.clock.count_call();
         host.files.set_now(host.clock.files_now());
     }
     let before = host.files.ops();

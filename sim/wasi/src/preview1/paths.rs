@@ -129,6 +129,7 @@ pub(super) fn path_filestat_get(
     view.write(result, &abi::filestat(&stat))
 }
 
+#[expect(clippy::too_many_arguments, reason = "preview 1 says so")]
 pub(super) fn path_filestat_set_times(
     view: &mut View<'_>,
     fd: i32,
@@ -149,6 +150,7 @@ pub(super) fn path_filestat_set_times(
     told_of(view, "path_filestat_set_times", &path, set)
 }
 
+#[expect(clippy::too_many_arguments, reason = "preview 1 says so")]
 pub(super) fn path_link(
     view: &mut View<'_>,
     fd: i32,
@@ -171,6 +173,7 @@ pub(super) fn path_link(
     told_of(view, "path_link", &new_path, linked)
 }
 
+#[expect(clippy::too_many_arguments, reason = "preview 1 says so")]
 pub(super) fn path_open(
     view: &mut View<'_>,
     fd: i32,

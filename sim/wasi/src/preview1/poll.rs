@@ -98,7 +98,7 @@ pub(super) fn poll_oneoff(
     } else {
         0
     };
-    view.host.clock.pass(slept);
+    view.host.clock.sleep(slept);
     let rings = |left: Option<u64>| {
         left.filter(|&left| left <= slept)
             .map(|_| (Code::SUCCESS, 0))

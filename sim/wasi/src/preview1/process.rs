@@ -73,9 +73,9 @@ pub(super) fn clock_time_get(
 ) -> Answer {
     let clock = ClockId::of(clock).ok_or(Code::INVALID)?;
     view.check(result, 8)?;
-    view.host.take_steps();
     let value = view.host.clock.read(clock);
-    view.host.told.clock(clock, value);
+    let follows_world = view.host.clock.follows_world();
+    view.host.told.clock(clock, value, follows_world);
     view.write_u64(result, value)
 }
 

@@ -6,10 +6,10 @@ use kvsim_crash::Nanos;
 
 use crate::file_system::Call;
 use crate::moments::CallKind;
-use crate::node::{ALL_SECTORS, Body, FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};
 use crate::observe::Observation;
 use crate::path::Follow;
 use crate::step::StepKind;
+use crate::tree::node::{ALL_SECTORS, Body, FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};
 use crate::{Errno, Fd, FileFault, FileSystem};
 
 /// What is said of an inode.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::file_system::Call;
 use crate::moments::CallKind;
-use crate::node::{FileKind, Ino, PAGE_BYTES};
 use crate::observe::Observation;
 use crate::persist::PageWrite;
+use crate::tree::node::{FileKind, Ino, PAGE_BYTES};
 use crate::{Errno, Fd, FileFault, FileSystem};
 
 fn to_usize(number: u64) -> usize {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::directory::{Directory, Name};
 use crate::file_system::Call;
 use crate::moments::CallKind;
-use crate::node::{Body, FileKind, Ino, ROOT};
 use crate::observe::Observation;
 use crate::path::{Follow, Found, Last, PATH_BYTES_END};
 use crate::step::{EntryChange, StepKind};
+use crate::tree::directory::{Directory, Name};
+use crate::tree::node::{Body, FileKind, Ino, ROOT};
 use crate::{Errno, Fd, FileSystem};
 
 /// More links than this, and there can be no other.

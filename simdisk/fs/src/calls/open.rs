@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use crate::descriptors::{Open, ROOT_FD};
-use crate::directory::{Directory, Name};
 use crate::file_system::Call;
 use crate::moments::CallKind;
-use crate::node::{Body, Content, FileKind, Ino, Node, Times};
 use crate::observe::Observation;
 use crate::path::{Follow, Found, Last};
 use crate::step::EntryChange;
+use crate::tree::directory::{Directory, Name};
+use crate::tree::node::{Body, Content, FileKind, Ino, Node, Times};
 use crate::{Errno, Fd, FileSystem, OpenHow};
 
 /// An entry of a directory.

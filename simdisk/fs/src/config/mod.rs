@@ -17,7 +17,7 @@ use kvsim_crash::config::wrong;
 use kvsim_crash::{ConfigError, Nanos, TimingConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::node::PAGE_BYTES;
+use crate::tree::node::PAGE_BYTES;
 
 /// The most that a file may be allowed to have: 1 TiB.
 const FILE_BYTES_LIMIT: u64 = 1 << 40;

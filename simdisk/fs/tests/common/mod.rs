@@ -92,6 +92,21 @@ fn ways(files: &FileSystem, step: &PendingStep, tears_max: u64) -> Vec<Option<Se
     ways
 }
 
+/// Whether a state keeps all that its steps need.
+fn is_closed(files: &FileSystem, state: &CrashState) -> bool {
+    let kept = |id: u64| {
+        state
+            .persisted
+            .iter()
+            .any(|persisted_write| persisted_write.id == id)
+    };
+    let mut needed = state
+        .persisted
+        .iter()
+        .flat_map(|persisted_write| files.needs(persisted_write.id));
+    needed.all(kept)
+}
+
 /// All states that a power cut now can leave, found by asking for each combination of steps.
 pub(crate) fn states(files: &FileSystem, tears_max: u64) -> Vec<CrashState> {
     let steps = files.pending();
@@ -119,7 +134,11 @@ pub(crate) fn states(files: &FileSystem, tears_max: u64) -> Vec<CrashState> {
             }
         }
         let state = CrashState { persisted };
-        if files.check_crash(&state).is_ok() {
+        let is_possible = files.check_crash(&state).is_ok();
+        if state.persisted.iter().all(|it| it.sectors == Sectors::All) {
+            assert_eq!(is_possible, is_closed(files, &state), "{state:?}");
+        }
+        if is_possible {
             found.push(state);
         }
     }

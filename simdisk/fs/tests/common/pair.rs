@@ -8,11 +8,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use kvsim_crash::rng::{Purpose, Rng};
-use kvsim_fs::{
-    CrashKind, CrashState, Errno, Fd, FileConfig, FileKind, FileSystem, OpenHow, Persisted,
-    ROOT_FD, SyncKind,
-};
-use rustix::fs::{self as real, AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use kvsim_fs::{Errno, Fd, FileConfig, FileKind, FileSystem, OpenHow, ROOT_FD, SyncKind};
+use rustix::fs::{self as real, AtFlags, Mode, OFlags, ResolveFlags};
+
+#[path = "pair_checks.rs"]
+mod checks;
+#[path = "pair_links.rs"]
+mod links;
+#[path = "real_directory.rs"]
+mod real_directory;
+
+use real_directory::{errno, kind, of_real};
 
 /// The largest offset that the calls use often.
 const OFFSET_MAX: u64 = 40_000;
@@ -31,26 +37,6 @@ pub(crate) struct Pair {
     /// Calls that ended well.
     pub(crate) fine: u64,
     calls: u64,
-}
-
-fn errno(error: rustix::io::Errno) -> Errno {
-    use rustix::io::Errno as Real;
-    match error {
-        Real::NOENT => Errno::NoEntry,
-        Real::EXIST => Errno::Exists,
-        Real::NOTDIR => Errno::NotDirectory,
-        Real::ISDIR => Errno::IsDirectory,
-        Real::NOTEMPTY => Errno::NotEmpty,
-        Real::BADF => Errno::BadDescriptor,
-        Real::INVAL => Errno::Invalid,
-        Real::LOOP => Errno::Loop,
-        Real::NAMETOOLONG => Errno::NameTooLong,
-        Real::PERM => Errno::NotPermitted,
-        Real::XDEV => Errno::NotCapable,
-        Real::FBIG => Errno::FileTooLarge,
-        Real::BUSY => Errno::Busy,
-        other => panic!("the real directory says {other}"),
-    }
 }
 
 impl Pair {
@@ -176,7 +162,8 @@ impl Pair {
             53..=55 => self.seek_one(),
             56..=59 => self.resize_one(),
             60..=61 => self.allocate_one(),
-            62..=66 => self.stat_one(),
+            62..=65 => self.stat_one(),
+            66 => self.set_times_one(),
             67..=71 => self.make_directory(),
             72..=74 => self.remove_directory(),
             75..=79 => self.unlink_one(),
@@ -411,6 +398,40 @@ impl Pair {
         }
     }
 
+    fn set_times_one(&mut self) {
+        let (at, path) = (self.start(), self.path());
+        let follow = self.below(2) == 0;
+        let ns = self.rng.below(1_000_000_000_000);
+        let at_fd = self.both(at).0;
+        let model = self
+            .model
+            .set_times_at(at_fd, &path, follow, None, Some(ns));
+        let flags = match follow {
+            true => AtFlags::empty(),
+            false => AtFlags::SYMLINK_NOFOLLOW,
+        };
+        let omit = real::Timespec {
+            tv_sec: 0,
+            tv_nsec: real::UTIME_OMIT,
+        };
+        let split = |number: u64| i64::try_from(number).expect("small");
+        let times = real::Timestamps {
+            last_access: omit,
+            last_modification: real::Timespec {
+                tv_sec: split(ns / 1_000_000_000),
+                tv_nsec: split(ns % 1_000_000_000),
+            },
+        };
+        let is_set = model.is_ok();
+        self.on_path("set times", at, &path, model, |fd| {
+            real::utimensat(fd, &path[..], &times, flags)
+        });
+        if is_set {
+            let stat = self.model.stat_at(self.both(at).0, &path, follow);
+            assert_eq!(stat.map(|stat| stat.modified_ns), Ok(ns));
+        }
+    }
+
     fn on_path<T: PartialEq + Debug>(
         &mut self,
         what: &str,
@@ -459,62 +480,6 @@ impl Pair {
         self.on_path("readlink", at, &path, model, |fd| {
             real::readlinkat(fd, &path[..], Vec::new()).map(|target| target.into_bytes())
         });
-    }
-
-    fn symlink_one(&mut self) {
-        let (at, path) = (self.start(), self.path());
-        let target = self.pick(&[
-            "a",
-            "b",
-            "a/b",
-            "../a",
-            "c/d",
-            "..",
-            ".",
-            "e",
-            "d/",
-            "",
-            "/kvsim-is-not-here",
-            "b/../a",
-            "log",
-            "./log",
-        ]);
-        let model = self
-            .model
-            .symlink(target.as_bytes(), self.both(at).0, &path);
-        self.on_path("symlink", at, &path, model, |fd| {
-            real::symlinkat(target, fd, &path[..])
-        });
-    }
-
-    fn rename_one(&mut self) {
-        let (at, path, to, new) = (self.start(), self.path(), self.start(), self.path());
-        let model = self
-            .model
-            .rename(self.both(at).0, &path, self.both(to).0, &new);
-        if self.leads_out(&model) {
-            return;
-        }
-        let real = real::renameat(self.both(at).1, &path[..], self.both(to).1, &new[..]);
-        let text = || format!("rename {} {}", path.escape_ascii(), new.escape_ascii());
-        self.same(text, model, real);
-    }
-
-    fn link_one(&mut self) {
-        let (at, path, to, new) = (self.start(), self.path(), self.start(), self.path());
-        let follow = self.below(3) == 0;
-        let (old_fd, new_fd) = (self.both(at).0, self.both(to).0);
-        let model = self.model.link(old_fd, &path, follow, new_fd, &new);
-        if self.leads_out(&model) {
-            return;
-        }
-        let flags = match follow {
-            true => AtFlags::SYMLINK_FOLLOW,
-            false => AtFlags::empty(),
-        };
-        let real = real::linkat(self.both(at).1, &path[..], self.both(to).1, &new[..], flags);
-        let text = || format!("link {} {}", path.escape_ascii(), new.escape_ascii());
-        self.same(text, model, real);
     }
 
     fn list_one(&mut self) {
@@ -584,157 +549,5 @@ impl Pair {
         let at = self.start();
         let fd = self.both(at).0;
         self.model.sync(fd, kind).expect("no fault was asked for");
-    }
-
-    /// What must hold of the model alone: if all pending steps persist, a crash leaves what callers see; a drawn state is possible.
-    fn check_model(&mut self) {
-        let all = CrashState {
-            persisted: self
-                .model
-                .pending()
-                .iter()
-                .map(|step| Persisted::whole(step.id))
-                .collect(),
-        };
-        let after = self.model.image_hash_after(&all);
-        assert_eq!(
-            after,
-            Some(self.model.image_hash()),
-            "call {}: all persists",
-            self.calls
-        );
-        let state = self.model.draw_crash();
-        if let Err(error) = self.model.check_crash(&state) {
-            panic!("call {}: {error}: {state:?}", self.calls);
-        }
-        let mut crashed = self.model.clone();
-        crashed.crash(0, CrashKind::Power, &state).expect("checked");
-        let expected = self.model.image_hash_after(&state);
-        assert_eq!(Some(crashed.image_hash()), expected, "call {}", self.calls);
-        assert_eq!(crashed.image_hash(), crashed.durable_hash());
-        if self.below(20) == 0 {
-            self.open.clear();
-            let before = self.model.image_hash();
-            let none = CrashState::default();
-            self.model
-                .crash(0, CrashKind::Process, &none)
-                .expect("nothing to refuse");
-            assert_eq!(self.model.image_hash(), before);
-            assert_eq!(self.model.open_files(), 0);
-        }
-    }
-
-    /// Compares both trees wholly.
-    pub(crate) fn compare(&mut self) {
-        let mut ours = Vec::new();
-        for listed in self.model.list() {
-            let bytes = match listed.kind {
-                FileKind::Directory => Vec::new(),
-                FileKind::Symlink => self.model.read_link(ROOT_FD, &listed.path).expect("a link"),
-                FileKind::File => {
-                    let how = OpenHow {
-                        no_follow: true,
-                        ..OpenHow::READ
-                    };
-                    let fd = self
-                        .model
-                        .open(ROOT_FD, &listed.path, &how)
-                        .expect("a file");
-                    let size = usize::try_from(listed.size).expect("small");
-                    let mut bytes = vec![1; size + 1];
-                    let count = self.model.read_at(fd, 0, &mut bytes).expect("a file");
-                    bytes.truncate(count);
-                    self.model.close(fd).expect("it is open");
-                    bytes
-                }
-            };
-            let same = self
-                .model
-                .stat_at(ROOT_FD, &listed.path, false)
-                .expect("listed")
-                .ino;
-            ours.push((listed.path, listed.kind, bytes, same));
-        }
-        let mut theirs = Vec::new();
-        walk(&self.root, &mut Vec::new(), &mut theirs);
-        ours.sort();
-        theirs.sort();
-        let names = |all: &[Found]| {
-            let names = all.iter().map(|(path, kind, ..)| (path.clone(), *kind));
-            names.collect::<Vec<_>>()
-        };
-        assert_eq!(names(&ours), names(&theirs), "call {}", self.calls);
-        for (one, two) in ours.iter().zip(&theirs) {
-            let path = one.0.escape_ascii();
-            assert!(one.2 == two.2, "call {}: bytes of {path}", self.calls);
-            // Names of one file here are names of one file there.
-            for (other, another) in ours.iter().zip(&theirs) {
-                assert_eq!(one.3 == other.3, two.3 == another.3, "links of {path}");
-            }
-        }
-    }
-}
-
-type Found = (Vec<u8>, FileKind, Vec<u8>, u64);
-
-fn kind(of: FileType) -> FileKind {
-    match of {
-        FileType::RegularFile => FileKind::File,
-        FileType::Directory => FileKind::Directory,
-        FileType::Symlink => FileKind::Symlink,
-        other => panic!("nobody made a {other:?}"),
-    }
-}
-
-fn of_real(stat: &real::Stat) -> (FileKind, u64, u64) {
-    let kind = kind(FileType::from_raw_mode(stat.st_mode));
-    let size = match kind {
-        FileKind::Directory => 0,
-        _ => u64::try_from(stat.st_size).expect("a size"),
-    };
-    #[allow(
-        clippy::useless_conversion,
-        reason = "its type differs between machines"
-    )]
-    (kind, size, stat.st_nlink.into())
-}
-
-fn walk(directory: &OwnedFd, path: &mut Vec<u8>, all: &mut Vec<Found>) {
-    let entries = real::Dir::read_from(directory).expect("a directory");
-    for entry in entries {
-        let entry = entry.expect("an entry");
-        let name = entry.file_name();
-        if [&b"."[..], b".."].contains(&name.to_bytes()) {
-            continue;
-        }
-        let before = path.len();
-        if before > 0 {
-            path.push(b'/');
-        }
-        path.extend_from_slice(name.to_bytes());
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let stat = real::statat(directory, name, flags).expect("it is there");
-        let kind = kind(FileType::from_raw_mode(stat.st_mode));
-        let bytes = match kind {
-            FileKind::Directory => Vec::new(),
-            FileKind::Symlink => {
-                let target = real::readlinkat(directory, name, Vec::new());
-                target.expect("a link").into_bytes()
-            }
-            FileKind::File => {
-                let file = real::openat(directory, name, OFlags::RDONLY, Mode::empty());
-                let mut bytes = Vec::new();
-                let mut file = std::fs::File::from(file.expect("a file"));
-                std::io::Read::read_to_end(&mut file, &mut bytes).expect("a file");
-                bytes
-            }
-        };
-        all.push((path.clone(), kind, bytes, stat.st_ino));
-        if kind == FileKind::Directory {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let below = real::openat(directory, name, flags, Mode::empty());
-            walk(&below.expect("a directory"), path, all);
-        }
-        path.truncate(before);
     }
 }

@@ -1,7 +1,10 @@
 //! A second reading of the rules, written from the profile's page and not from the crate: what a crash can leave of a short run.
 //!
-//! It is slow and simple. Nothing is ever made durable and forgotten: all events of the run stay in one list, a relation between pairs of events
-//! says which must come with which, a sync marks events as there for good, and every subset of all events is tried.
+//! It is slow and simple: all events of the run stay in one list, a relation between pairs of events says which must come with which, a sync
+//! marks events as there for good, and every subset of all events is tried.
+
+#[path = "rules_outcomes.rs"]
+mod outcomes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +12,6 @@ use kvsim_fs::{CallOrder, DurableAt, Reach, Rules, SyncCommits};
 
 /// Sectors of a page.
 const SECTORS: usize = 8;
-
 /// A file of the run: its number.
 pub(crate) type File = usize;
 
@@ -33,8 +35,10 @@ pub(crate) enum Act {
     Unlink(u8),
     /// Syncs a file.
     SyncFile(u8),
-    /// Syncs the directory.
-    SyncDirectory,
+    /// Gives the file of the one name the other name too, if that is free.
+    Link { from: u8, to: u8 },
+    /// Syncs a directory.
+    SyncDirectory(u8),
     /// Closes what was opened of a name, and opens it anew.
     Close(u8),
 }
@@ -75,7 +79,7 @@ struct Event {
     after: Vec<usize>,
 }
 
-/// A file as somebody sees it: its size in sectors and what each holds; 255 for what a block held before.
+/// Files as somebody sees them: what each sector holds; 255 for what a block held before.
 pub(crate) type Seen = BTreeMap<u8, Vec<u8>>;
 
 #[derive(Debug, Clone, Default)]
@@ -90,14 +94,19 @@ struct State {
     files: BTreeMap<File, FileState>,
 }
 
+/// The directory that a name is in.
+pub(crate) fn directory_of(name: u8) -> u8 {
+    u8::from(name >= 3)
+}
+
 /// A run, event by event.
 pub(crate) struct Reading<'a> {
     rules: &'a Rules,
     events: Vec<Event>,
     live: State,
     files: usize,
-    /// Per file: whether its size was set to 0 while it was open.
-    truncated: BTreeSet<File>,
+    /// Names through which a size was set to 0 since they were opened.
+    truncated: BTreeSet<u8>,
     /// Events that all later metadata must not come without.
     closed: Vec<usize>,
 }
@@ -183,32 +192,48 @@ impl<'a> Reading<'a> {
             }
             Act::Resize { name, sectors } => {
                 let Some(file) = file(name) else { return false };
+                if sectors == 0 && self.live.files[&file].size > 0 {
+                    self.truncated.insert(name);
+                }
                 self.resize(number, file, sectors);
             }
             Act::Rename { from, to } => {
                 let Some(file) = file(from) else { return false };
-                if from != to {
+                // Two names of one file: nothing happens.
+                if self.live.names.get(&to) != Some(&file) {
+                    let replaced = self.live.names.get(&to).copied();
                     self.rename(number, file, from, to);
+                    if let Some(replaced) = replaced {
+                        self.close(to, replaced);
+                    }
+                    if self.truncated.remove(&from) {
+                        self.truncated.insert(to);
+                    }
                 }
             }
             Act::Unlink(name) => {
-                if self.live.names.remove(&name).is_none() {
+                let Some(file) = self.live.names.remove(&name) else {
                     return false;
-                }
+                };
                 self.add(number, None, What::Names(vec![(name, None)]));
+                self.close(name, file);
             }
             Act::SyncFile(name) => {
                 let Some(file) = file(name) else { return false };
-                self.sync(Some(file));
+                self.sync(Ok(file));
             }
-            Act::SyncDirectory => self.sync(None),
+            Act::Link { from, to } => {
+                let Some(file) = file(from) else { return false };
+                if self.live.names.contains_key(&to) {
+                    return false;
+                }
+                self.live.names.insert(to, file);
+                self.add(number, None, What::Names(vec![(to, Some(file))]));
+            }
+            Act::SyncDirectory(directory) => self.sync(Err(directory)),
             Act::Close(name) => {
                 let Some(file) = file(name) else { return false };
-                if self.truncated.remove(&file) && self.rules.close_after_truncate_flushes {
-                    let all = self.events.iter().enumerate();
-                    let of_it = all.filter(|(_, event)| event.file == Some(file));
-                    self.closed.extend(of_it.map(|(at, _)| at));
-                }
+                self.close(name, file);
             }
         }
         true
@@ -267,9 +292,6 @@ impl<'a> Reading<'a> {
                 }
                 _ => false,
             };
-            if to == 0 {
-                self.truncated.insert(file);
-            }
             self.add(act, Some(file), What::Truncate { to });
             if zeroed {
                 let sectors = (to % SECTORS..SECTORS).map(|at| (at, 0)).collect();
@@ -381,23 +403,35 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn sync(&mut self, of: Option<File>) {
+    /// The file that was opened of a name is closed.
+    fn close(&mut self, name: u8, file: File) {
+        if self.truncated.remove(&name) && self.rules.close_after_truncate_flushes {
+            let all = self.events.iter().enumerate();
+            let of_it = all.filter(|(_, event)| event.file == Some(file));
+            self.closed.extend(of_it.map(|(at, _)| at));
+        }
+    }
+
+    /// A sync of a file, or of a directory.
+    fn sync(&mut self, of: Result<File, u8>) {
         if self.rules.fsync_reaches == Reach::Drive {
             return;
         }
         let order = self.rules.sync_commits == SyncCommits::WhatIsBefore;
         let covers = |event: &Event| match (&event.what, of) {
-            (What::Names(_), None) => true,
-            (What::Names(names), Some(file)) => {
-                let all = self.rules.sync_commits == SyncCommits::AllNames;
+            (What::Names(_), _) if self.rules.sync_commits == SyncCommits::AllNames => true,
+            (What::Names(names), Err(directory)) => names
+                .iter()
+                .any(|(name, _)| directory_of(*name) == directory),
+            (What::Names(names), Ok(file)) => {
                 // The file loses or gets a name.
                 let its = names
                     .iter()
                     .any(|(name, to)| *to == Some(file) || self.had(event, *name, file));
-                all || (self.rules.fsync_file_persists_entry && its)
+                self.rules.fsync_file_persists_entry && its
             }
-            (_, None) => false,
-            (_, Some(file)) => event.file == Some(file),
+            (_, Err(_)) => false,
+            (_, Ok(file)) => event.file == Some(file),
         };
         let mut set: Vec<bool> = self.events.iter().map(covers).collect();
         let late = self
@@ -406,8 +440,8 @@ impl<'a> Reading<'a> {
             .zip(&set)
             .any(|(event, covered)| *covered && !event.durable && self.is_late(&event.what));
         if order && late {
-            for at in 0..set.len() {
-                set[at] |= self.is_metadata(&self.events[at].what);
+            for (event, covered) in self.events.iter().zip(&mut set) {
+                *covered |= self.is_metadata(&event.what);
             }
         }
         loop {
@@ -442,161 +476,5 @@ impl<'a> Reading<'a> {
             }
         }
         names.get(&name) == Some(&Some(file))
-    }
-
-    /// Ways for an event to persist: nothing, all, and with tears some of its sectors.
-    fn ways(&self, event: &Event, tears_max: usize) -> Vec<Option<Vec<usize>>> {
-        let all = match &event.what {
-            What::Data { sectors, .. } => sectors.iter().map(|(at, _)| *at).collect(),
-            _ => Vec::new(),
-        };
-        if event.durable {
-            return vec![Some(all)];
-        }
-        let mut ways = vec![None, Some(all.clone())];
-        let whole =
-            matches!(event.what, What::Data { first: true, .. }) && self.rules.unwritten_extents;
-        if self.rules.torn_page && !whole && all.len() > 1 && all.len() <= tears_max {
-            for bits in 1..(1_u32 << all.len()) - 1 {
-                let kept = all.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
-                ways.push(Some(kept.map(|(_, sector)| *sector).collect()));
-            }
-        }
-        ways
-    }
-
-    /// All that a power cut now can leave. Pages of up to so many sectors are torn.
-    pub(crate) fn outcomes(&self, tears_max: usize) -> BTreeSet<Seen> {
-        let ways: Vec<_> = self
-            .events
-            .iter()
-            .map(|event| self.ways(event, tears_max))
-            .collect();
-        let mut found = BTreeSet::new();
-        let mut chosen = vec![0; ways.len()];
-        loop {
-            let kept: Vec<&Option<Vec<usize>>> = chosen
-                .iter()
-                .zip(&ways)
-                .map(|(way, ways)| &ways[*way])
-                .collect();
-            if self.is_possible(&kept) {
-                found.insert(self.replay(&kept));
-            }
-            // The next combination.
-            let Some(at) = (0..chosen.len()).find(|&at| chosen[at] + 1 < ways[at].len()) else {
-                return found;
-            };
-            chosen[at] += 1;
-            chosen[..at].fill(0);
-        }
-    }
-
-    /// How many combinations [`Reading::outcomes`] tries.
-    pub(crate) fn combinations(&self, tears_max: usize) -> usize {
-        let ways = self
-            .events
-            .iter()
-            .map(|event| self.ways(event, tears_max).len());
-        ways.fold(1, usize::saturating_mul)
-    }
-
-    fn is_possible(&self, kept: &[&Option<Vec<usize>>]) -> bool {
-        let all_of = |at: usize| match &self.events[at].what {
-            What::Data { sectors, .. } => sectors.len(),
-            _ => 0,
-        };
-        for late in 0..kept.len() {
-            let Some(theirs) = kept[late] else { continue };
-            for early in 0..late {
-                if self.events[early].durable || !self.must_come_first(early, late, true) {
-                    continue;
-                }
-                // The log of a sync may have put the later one there without the earlier one.
-                if self.events[late].durable {
-                    continue;
-                }
-                let (a, b) = (&self.events[early].what, &self.events[late].what);
-                let whole =
-                    matches!(a, What::Data { first: true, .. }) && self.rules.unwritten_extents;
-                let versions = matches!((a, b), (What::Data { .. }, What::Data { .. }))
-                    && !whole
-                    && !self.events[late].after.contains(&early)
-                    && self.rules.torn_page
-                    && self.rules.call_order != CallOrder::Everything;
-                let fine = match kept[early] {
-                    None if versions => self.shared(early, theirs).is_empty(),
-                    None => false,
-                    Some(ours) if versions => self
-                        .shared(early, theirs)
-                        .iter()
-                        .all(|at| ours.contains(at)),
-                    Some(ours) => ours.len() == all_of(early),
-                };
-                if !fine {
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    fn shared(&self, early: usize, theirs: &[usize]) -> Vec<usize> {
-        match &self.events[early].what {
-            What::Data { sectors, .. } => {
-                let ours = sectors.iter().map(|(at, _)| *at);
-                ours.filter(|at| theirs.contains(at)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn replay(&self, kept: &[&Option<Vec<usize>>]) -> Seen {
-        let mut names: BTreeMap<u8, File> = BTreeMap::new();
-        let mut files: BTreeMap<File, FileState> = BTreeMap::new();
-        for (event, kept) in self.events.iter().zip(kept) {
-            let Some(kept) = kept else { continue };
-            if let What::Names(changes) = &event.what {
-                for (name, to) in changes {
-                    match to {
-                        Some(file) => names.insert(*name, *file),
-                        None => names.remove(name),
-                    };
-                }
-                continue;
-            }
-            let file = files.entry(event.file.expect("of a file")).or_default();
-            match &event.what {
-                What::Data { page, sectors, .. } => {
-                    let bytes = file.pages.entry(*page).or_default();
-                    for (at, value) in sectors.iter().filter(|(at, _)| kept.contains(at)) {
-                        bytes[*at] = *value;
-                    }
-                }
-                What::Mapped { page } => {
-                    file.pages.insert(*page, [255; SECTORS]);
-                }
-                What::Size { to, .. } => file.size = *to,
-                What::Truncate { to } => {
-                    file.size = *to;
-                    file.pages.retain(|page, _| *page < to.div_ceil(SECTORS));
-                }
-                What::Names(_) => {}
-            }
-        }
-        let see = |file: &File| {
-            let state = files.get(file).cloned().unwrap_or_default();
-            let sector = |at: usize| {
-                state
-                    .pages
-                    .get(&(at / SECTORS))
-                    .map_or(0, |page| page[at % SECTORS])
-            };
-            (0..state.size).map(sector).collect()
-        };
-        names
-            .iter()
-            .map(|(name, file)| (*name, see(file)))
-            .collect()
     }
 }

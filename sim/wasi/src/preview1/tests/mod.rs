@@ -175,7 +175,7 @@ impl Machine {
                 limits,
                 files,
                 table: Table::new(),
-                clock: Clock::new(0),
+                clock: Clock::new(0, 0),
                 seed: 1,
                 line: None,
                 trace: CallTrace::default(),

@@ -60,27 +60,42 @@ fn clock_res_get_gives_a_nanosecond_for_each_clock_there_is() {
     assert_eq!(call!(machine, clock_res_get, 0, 1 << 30), FAULT);
 }
 
-/// Goal: time is virtual, and its reading is known. Method: two calls of the world, and a sleep.
+/// Goal: time is virtual, and its reading is known. Method: a call of the world, a sleep, an idle call.
 #[test]
 fn clock_time_get_shows_virtual_time() {
     let mut machine = Machine::new();
-    machine.store.data_mut().clock.begin_call(5_000_000_000);
+    machine
+        .store
+        .data_mut()
+        .clock
+        .begin_call(5_000_000_000, false);
     let read = |machine: &mut Machine, clock: i32| {
         assert_eq!(call!(machine, clock_time_get, clock, 1_i64, RESULT), 0);
         machine.u64_at(RESULT)
     };
     let wall = read(&mut machine, 0);
-    assert!(
-        (EPOCH_NS + 5_000_000_000..EPOCH_NS + 5_000_100_000).contains(&wall),
-        "{wall}"
-    );
+    assert!((EPOCH_NS..EPOCH_NS + 100_000).contains(&wall), "{wall}");
     let steady = read(&mut machine, 1);
     assert!(steady < 100_000, "{steady}");
-    machine.store.data_mut().clock.pass(1_000_000);
+    machine.store.data_mut().clock.sleep(1_000_000);
     assert!((1_000_000..2_000_000).contains(&(read(&mut machine, 1) - steady)));
     let told = machine.store.data().told;
-    assert_eq!((told.real_time_reads, told.clock_reads), (1, 2));
+    assert_eq!(
+        (
+            told.real_time_reads,
+            told.clock_reads,
+            told.world_time_reads
+        ),
+        (1, 2, 0)
+    );
     assert_ne!(told.hash, 0);
+    machine
+        .store
+        .data_mut()
+        .clock
+        .begin_call(5_500_000_000, true);
+    assert!((500_000_000..500_100_000).contains(&read(&mut machine, 1)));
+    assert_eq!(machine.store.data().told.world_time_reads, 1);
     assert_eq!(call!(machine, clock_time_get, 9, 1_i64, RESULT), INVAL);
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::node::Ino;
+use crate::tree::node::Ino;
 
 /// More entries than this, and a piece is split.
 const PIECE_MAX: usize = 64;

@@ -3,13 +3,18 @@
 //! Invariants: the hash of a tree depends on names, links, bytes and set times alone, not on the numbers of inodes nor on the history; inodes that no
 //! name reaches from the root do not matter to it.
 
+pub(crate) mod directory;
+pub(crate) mod node;
+pub(crate) mod page_set;
+mod table;
+
 use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::directory::{Directory, Name};
-use crate::node::{Body, Content, FileKind, Ino, Node, ROOT};
-use crate::table::Table;
+use directory::{Directory, Name};
+use node::{Body, Content, FileKind, Ino, Node, ROOT};
+use table::Table;
 
 /// See the module.
 #[derive(Debug, Clone)]

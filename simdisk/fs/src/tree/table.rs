@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::node::{Ino, Node};
+use crate::tree::node::{Ino, Node};
 
 const PIECE: usize = 32;
 

@@ -9,8 +9,8 @@ use kvsim_crash::{Excerpt, Image, Nanos};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use crate::directory::{Directory, Name};
-use crate::page_set::PageSet;
+use crate::tree::directory::{Directory, Name};
+use crate::tree::page_set::PageSet;
 
 /// Bytes of a page: the unit in which a file's data becomes durable.
 pub const PAGE_BYTES: u64 = 4096;

@@ -1,0 +1,163 @@
+//! A guest that keeps its data in files is run, explored, made small and replayed as one on a device is.
+#![allow(missing_docs, reason = "a test")]
+
+mod ledger;
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use kvsim_harness::control::Control;
+use kvsim_harness::explore::{Exploration, ExploreReport};
+use kvsim_harness::scenario::{Scenario, load, parse};
+use kvsim_harness::summary::{Reproduction, Verdict};
+use kvsim_tests::{Program, all_cores, run};
+use ledger::{Flaw, ledger};
+
+/// One client writes, deletes and reads a few keys.
+fn scenario(sets: &[&str]) -> Scenario {
+    let text = r#"
+        profile = "nvme_consumer"
+        [run]
+        seeds = "1"
+        crashes = 60
+        events_per_crash = 40
+        process_weight = 1
+        [workload]
+        kind = "custom"
+        clients = 1
+        keys = 8
+        value_bytes = { min = 28, max = 700 }
+        operations = { put = 60, delete = 15, batch = 15, get = 10 }
+        [explore]
+        operations = 12
+        subset_writes = 3
+        tear_sectors = 2
+        again_every = 16
+        [files]
+        profile = "posix"
+    "#;
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    parse("files", "files", text.to_owned(), None, &sets).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn exploration(scenario: Scenario, program: &Arc<dyn Program>) -> Exploration {
+    Exploration {
+        seed: scenario.run.seeds.start,
+        scenario: Arc::new(scenario),
+        program: Arc::clone(program),
+        jobs: all_cores(),
+        shard: None,
+        strict: false,
+        failures: None,
+        skip_seen: true,
+        minimise: false,
+    }
+}
+
+fn explore(exploration: &Exploration) -> ExploreReport {
+    let report = exploration.run(&Control::default());
+    report.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Goal: a correct engine on files passes, power cuts and killed processes at any step. Method: 60 crashes of one seed, twice, which must be the same.
+#[test]
+fn a_correct_engine_survives_random_crashes() {
+    let program = ledger(Flaw::Nothing);
+    let (one, other) = (
+        run(scenario(&[]), &program, NonZeroUsize::MIN),
+        run(scenario(&[]), &program, all_cores()),
+    );
+    assert_eq!(one.verdict, Verdict::Pass, "{:?}", one.failure);
+    assert_eq!(one.trace_hash, other.trace_hash);
+    assert!(one.tally.crashes_with_pending > 0 && one.tally.writes_checked() > 0);
+    println!(
+        "{} crashes, {} with something pending, {} writes checked, {} events",
+        one.tally.crashes(),
+        one.tally.crashes_with_pending,
+        one.tally.writes_checked(),
+        one.tally.events
+    );
+}
+
+/// Goal: of a correct engine every state is legal. Method: all states of twelve requests under three profiles, and at depth 2 those of four.
+#[test]
+fn a_correct_engine_survives_every_state() {
+    for profile in ["posix", "ext4_ordered", "process_kill"] {
+        for (operations, depth) in [(12, 1), (4, 2)] {
+            let sets = [
+                format!("files.profile={profile}"),
+                format!("explore.operations={operations}"),
+                format!("explore.depth={depth}"),
+                "explore.work=2".to_owned(),
+            ];
+            let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+            let report = explore(&exploration(scenario(&sets), &ledger(Flaw::Nothing)));
+            let total = report.total();
+            println!(
+                "{profile}, depth {depth}: {} points, {} states, {} distinct, {} checked, {} recoveries, {:?}",
+                report.points_asked,
+                total.possible,
+                total.distinct,
+                total.checked,
+                total.recoveries,
+                total.left_out,
+            );
+            assert_eq!(report.failures.len(), 0, "{profile}: {:?}", report.failures);
+            if profile != "process_kill" {
+                assert_eq!(report.verdict, Verdict::Pass);
+            }
+        }
+    }
+}
+
+/// Goal: every planted mistake is found, and made small: at most five requests, and the file that is saved fails in the same way, to the event.
+/// Method: each under the weakest profile, with 12 requests.
+#[test]
+fn every_mistake_is_found_and_made_small() {
+    for flaw in [
+        Flaw::NoDirectorySync,
+        Flaw::NoLogSync,
+        Flaw::RenameWithoutSync,
+        Flaw::RemovesFirst,
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let program = ledger(flaw);
+        let mut exploration = exploration(scenario(&[]), &program);
+        exploration.failures = Some(directory.path().to_path_buf());
+        exploration.minimise = true;
+        let report = explore(&exploration);
+        assert_eq!(report.verdict, Verdict::Violation, "{flaw:?}");
+        let failure = &report.failures[0];
+        let file = failure.file.as_deref().expect("it is saved");
+        let saved = load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        let case = saved.case.clone().expect("its steps");
+        println!(
+            "{flaw:?}: {} requests, {} crashes: {failure:?}",
+            case.requests(),
+            case.crashes()
+        );
+        assert!(case.requests() <= 5, "{flaw:?}: {}", case.requests());
+        let again = run(saved, &program, NonZeroUsize::MIN);
+        let failure = again.failure.unwrap_or_else(|| panic!("{flaw:?} passes"));
+        assert_eq!(failure.reproduced, Some(Reproduction::Exact), "{flaw:?}");
+    }
+}
+
+/// Goal: a scenario is of a device or of files. Method: tables of the one beside the other.
+#[test]
+fn a_device_beside_files_is_refused() {
+    for (set, wanted) in [
+        (
+            "device.capacity_bytes=1048576",
+            "`[device]` is of a block device",
+        ),
+        ("faults.torn=1.0", "`[faults]` is of a block device"),
+        ("files.profile=ext9", "ext9"),
+        ("files.capacity_bytes=5", "multiple of the page"),
+    ] {
+        let text = "[files]\nprofile = 'posix'\n".to_owned();
+        let error = parse("files", "files", text, None, &[set.to_owned()]).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains(wanted), "{set}: {error}");
+    }
+}
