@@ -33,7 +33,7 @@ def build(name, entry, version, output):
     folder = ENGINES / entry["folder"]
     package = folder if version == entry["default"] else folder / "versions" / version
     features = entry.get("features", [])
-    inputs = [folder, ENGINES / "adapter/rust", ENGINES / "buildlib"]
+    inputs = [folder, ENGINES / "adapter/rust", ENGINES / "buildlib", *(ENGINES / it for it in entry.get("also", []))]
     digest = digest_of(inputs, {"compiler": compiler(), "entry": entry, "version": version})
     if is_fresh(output, digest):
         return False
