@@ -8,15 +8,21 @@ use crate::api::{Body, Direction, Durability, Mutation, Request, Status};
 
 /// What kind of body a request's `Ok` reply carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expects {
+pub enum Expects {
+    /// No body.
     Nothing,
+    /// The value of a get.
     Value,
+    /// The entries of a scan.
     Entries,
+    /// The number of a snapshot.
     Snapshot,
 }
 
 impl Expects {
-    pub(crate) fn of(request: &Request) -> Self {
+    /// What the reply to this request carries.
+    #[must_use]
+    pub fn of(request: &Request) -> Self {
         match request {
             Request::Get { .. } => Expects::Value,
             Request::Scan(_) => Expects::Entries,
@@ -69,8 +75,8 @@ pub(crate) fn encode_open(config: &OpenConfig, out: &mut Vec<u8>) {
     out.extend_from_slice(options.as_bytes());
 }
 
-/// Writes the payload of `kv_request`.
-pub(crate) fn encode_request(request: &Request, out: &mut Vec<u8>) {
+/// Writes the payload of a request, by the layout of the guest ABI's page.
+pub fn encode_request(request: &Request, out: &mut Vec<u8>) {
     match request {
         Request::Put {
             key,
@@ -139,7 +145,10 @@ pub(crate) fn encode_request(request: &Request, out: &mut Vec<u8>) {
 }
 
 /// Reads a status number.
-pub(crate) fn decode_status(number: u32) -> Result<Status, String> {
+///
+/// # Errors
+/// A sentence, if no status has this number.
+pub fn decode_status(number: u32) -> Result<Status, String> {
     use Status::{Closed, Corruption, Invalid, IoError, NoSpace, NotFound, Ok as Done, ReadOnly};
     let all = [
         Done, NotFound, Corruption, IoError, NoSpace, ReadOnly, Invalid, Closed,
@@ -150,7 +159,10 @@ pub(crate) fn decode_status(number: u32) -> Result<Status, String> {
 }
 
 /// Reads a reply's body.
-pub(crate) fn decode_body(expects: Expects, status: Status, bytes: &[u8]) -> Result<Body, String> {
+///
+/// # Errors
+/// A sentence that says where the bytes leave the documented layout.
+pub fn decode_body(expects: Expects, status: Status, bytes: &[u8]) -> Result<Body, String> {
     if status != Status::Ok {
         if bytes.is_empty() {
             return Ok(Body::Empty);

@@ -45,6 +45,35 @@ pub enum GuestError {
         /// The name.
         name: String,
     },
+    /// A file engine wants something that its host does not have.
+    #[error("it imports what is not there: {}; a file engine may import {known}", imports.join("; "))]
+    UnknownImports {
+        /// All that is not there, as `module.name`.
+        imports: Vec<String>,
+        /// What there is.
+        known: String,
+    },
+    /// A module for WASI that is no file engine.
+    #[error("it is no file engine: {0}")]
+    NoEngine(String),
+    /// It fails before it can be asked for anything.
+    #[error("in {what}: {error}")]
+    Starting {
+        /// In what.
+        what: &'static str,
+        /// How.
+        error: Box<GuestError>,
+    },
+    /// It ended its process by itself.
+    #[error("the guest ended itself with exit code {code}{stack}{}", wrote(said))]
+    Exited {
+        /// Its exit code.
+        code: u32,
+        /// What it wrote to standard error in the call, if anything.
+        said: String,
+        /// Where.
+        stack: Stack,
+    },
     /// It panicked.
     #[error("the guest panicked: {message}")]
     Panic {
@@ -96,8 +125,19 @@ impl GuestError {
     /// Whether this says something about the guest, and not about the host.
     #[must_use]
     pub fn is_finding(&self) -> bool {
-        !matches!(self, GuestError::Host(_) | GuestError::Unreadable(_))
+        match self {
+            GuestError::Starting { error, .. } => error.is_finding(),
+            GuestError::Host(_) | GuestError::Unreadable(_) => false,
+            _ => true,
+        }
     }
+}
+
+fn wrote(said: &str) -> String {
+    if said.is_empty() {
+        return String::new();
+    }
+    format!("; it wrote: {said}")
 }
 
 /// Why a world could not be made or opened.

@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use kvsim_fs::{FileSystem, Moment};
 use kvsim_simdisk::{Capabilities, DiskError, Excerpt, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
 use crate::GuestError;
 use crate::api::{Reply, Request, RequestId};
+use crate::offers::Offers;
 use crate::policies::GuestPolicies;
 
 /// The identity of a guest: the BLAKE3 hash of its bytes.
@@ -52,6 +54,15 @@ pub struct GuestLimits {
     pub events_per_answer: u64,
 }
 
+/// What a guest stores in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Needs {
+    /// A block device: it submits operations ([`OutItem::Submit`]).
+    Device,
+    /// A file system of its own: it calls it and lets out each step ([`OutItem::Step`]).
+    Files,
+}
+
 /// A guest that can be started any number of times.
 pub trait Program: Send + Sync {
     /// What to call it in reports.
@@ -74,11 +85,34 @@ pub trait Program: Send + Sync {
     fn policies(&self) -> GuestPolicies {
         GuestPolicies::default()
     }
-    /// A fresh instance with nothing but its code.
+    /// What it can be asked for.
+    fn offers(&self) -> Offers {
+        Offers::default()
+    }
+    /// What it stores in.
+    fn needs(&self) -> Needs {
+        Needs::Device
+    }
+    /// A fresh instance with nothing but its code, of a program that needs a device.
     ///
     /// # Errors
     /// If the instance cannot be made.
     fn start(&self, limits: &GuestLimits) -> Result<Box<dyn Guest>, GuestError>;
+    /// The same of a program that uses files: the instance works on a copy of this file system, of which it keeps the settings of what is noted. In
+    /// each call it says what time it is ([`FileSystem::set_now`]), lets out the [moments](FileSystem::take_moments), and takes the time that its
+    /// calls took ([`FileSystem::take_elapsed_ns`]) at the end.
+    ///
+    /// # Errors
+    /// If the instance cannot be made; always if the program needs a device.
+    fn start_on(
+        &self,
+        limits: &GuestLimits,
+        files: &FileSystem,
+    ) -> Result<Box<dyn Guest>, GuestError> {
+        let _ = (limits, files);
+        let why = format!("{} uses no files", self.name());
+        Err(GuestError::Host(why))
+    }
 }
 
 /// A running instance. Dropping it is the crash.
@@ -89,6 +123,16 @@ pub trait Guest: Send {
     /// What the guest did wrong. It must not be called again then.
     fn call(&mut self, now: Nanos, call: Call<'_>, out: &mut Outbox)
     -> Result<CallEnd, GuestError>;
+
+    /// The files as they are after the last call, of a guest that uses files.
+    fn files(&self) -> Option<&FileSystem> {
+        None
+    }
+
+    /// Whether anything it did in this process run depends on the time or on random numbers.
+    fn asked_time(&self) -> bool {
+        false
+    }
 
     /// The numbers of the marks that the last call reached, in order; each is one of its program's.
     fn reached(&self) -> &[u32] {
@@ -124,6 +168,8 @@ pub enum Call<'a> {
 pub struct CallEnd {
     /// Work done.
     pub fuel: u64,
+    /// Virtual time that passed inside calls of the file system; 0 of a guest on a device.
+    pub elapsed_ns: Nanos,
     /// When the guest wishes to be woken; replaces its last wish.
     pub wake_at: Option<Nanos>,
 }
@@ -144,7 +190,7 @@ pub enum LogLevel {
 }
 
 /// One thing that a guest let out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum OutItem {
     /// A disk operation.
     Submit {
@@ -153,6 +199,8 @@ pub enum OutItem {
         /// What to do.
         op: Op,
     },
+    /// A step of the file system, with a copy of it right after: what a cut there begins from.
+    Step(Box<Moment>),
     /// An answer.
     Reply(Reply),
     /// A line for people.
@@ -163,6 +211,31 @@ pub enum OutItem {
         text: String,
     },
 }
+
+impl PartialEq for OutItem {
+    /// Of steps: whether they are the same step at the same time.
+    fn eq(&self, other: &OutItem) -> bool {
+        match (self, other) {
+            (OutItem::Submit { tag, op }, OutItem::Submit { tag: tags, op: ops }) => {
+                tag == tags && op == ops
+            }
+            (OutItem::Step(one), OutItem::Step(other)) => {
+                one.step == other.step && one.after_ns == other.after_ns
+            }
+            (OutItem::Reply(one), OutItem::Reply(other)) => one == other,
+            (
+                OutItem::Log { level, text },
+                OutItem::Log {
+                    level: others,
+                    text: other,
+                },
+            ) => level == others && text == other,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for OutItem {}
 
 /// What the guest is told of its device.
 pub type DeviceInfo = Capabilities;

@@ -10,26 +10,36 @@ pub mod abi;
 pub mod api;
 mod codec;
 mod error;
+mod fault;
 mod guest;
+mod killed;
 mod mend;
 mod notes;
+mod offers;
 mod policies;
+pub mod sandbox;
 mod stack;
+mod steps;
+mod storage;
 mod trace;
 mod wasm;
 mod world;
 
 pub use error::{GuestError, WorldError};
+pub use fault::{StorageFault, split_script};
 pub use guest::{
-    Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, OpenConfig, OutItem,
+    Call, CallEnd, DeviceInfo, Guest, GuestHash, GuestLimits, LogLevel, Needs, OpenConfig, OutItem,
     Outbox, Program,
 };
 pub use mend::{Effort, Mend, Place};
 pub use notes::{Asked, Cut, CutOp, FiredFault, Notes};
+pub use offers::{Offers, Order};
 pub use policies::{
     CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
 };
 pub use stack::{Stack, Trapped};
+pub use steps::step_words;
+pub use storage::Storage;
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
 pub use wasm::{ABI_VERSION, Instances, WasmProgram};
 pub use world::{Moment, Step, World, WorldConfig};

@@ -4,9 +4,10 @@
 //! That is how it is found out what is missing in a guest. A mend takes no time and tells nobody, so the course of events, the numbers of
 //! operations and requests, and what the guest sees stay the same; what changes is what a cut can leave.
 
-use kvsim_simdisk::{Device, OpId};
+use kvsim_simdisk::OpId;
 
 use crate::api::RequestId;
+use crate::storage::Storage;
 
 /// A moment of an incarnation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,7 +52,10 @@ pub struct Mend {
 }
 
 impl Mend {
-    pub(crate) fn apply(&self, device: &mut Device) {
+    pub(crate) fn apply(&self, storage: &mut Storage) {
+        let Storage::Device(device) = storage else {
+            return;
+        };
         match (self.effort, self.place) {
             (Effort::WriteThrough, Place::Submitted(op)) => device.harden(op),
             (Effort::Aside, Place::Submitted(op)) => device.set_aside(op, false),

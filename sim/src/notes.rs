@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_simdisk::{
-    CrashKind, CrashReport, Device, Image, PendingKind, PendingWrite, ScriptedFault, Sectors,
-};
+use kvsim_fs::{PendingStep, SECTOR_BYTES};
+use kvsim_simdisk::{CrashKind, CrashReport, Image, PendingKind, PendingWrite, Sectors};
 
 use crate::api::RequestId;
+use crate::fault::StorageFault;
+use crate::steps::step_words;
+use crate::storage::Storage;
 
 /// A request and who sent it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub struct Asked {
 pub struct CutOp {
     /// The number of the operation.
     pub op: u64,
-    /// `write`, `discard` or `grow`.
+    /// `write`, `discard` or `grow`; `step` of a file system.
     pub kind: &'static str,
     /// First byte; of a growth the new size.
     pub offset: u64,
@@ -38,6 +40,8 @@ pub struct CutOp {
     pub dropped: bool,
     /// Which of its sectors survived; nothing if it is lost.
     pub survived: Option<Sectors>,
+    /// What it does, of a step of a file system.
+    pub words: Option<String>,
 }
 
 /// A cut: what it began from and what it left.
@@ -45,7 +49,9 @@ pub struct CutOp {
 pub struct Cut {
     /// The number of its event.
     pub event: u64,
-    /// What was on the medium for certain.
+    /// Whether it is of a device, and not of files.
+    pub of_device: bool,
+    /// What was on the medium for certain; nothing of files.
     pub durable: Image,
     /// What was pending, in the order of submission.
     pub pending: Vec<CutOp>,
@@ -55,12 +61,23 @@ pub struct Cut {
 
 impl Cut {
     /// What is there to be lost.
-    pub(crate) fn before(event: u64, device: &Device) -> Cut {
+    pub(crate) fn before(event: u64, storage: &Storage) -> Cut {
+        let (durable, pending) = match storage {
+            Storage::Device(device) => {
+                let pending = device.pending().iter().map(lost);
+                (device.durable().clone(), pending.collect())
+            }
+            Storage::Files(files) => {
+                let pending = files.pending().iter().map(|step| lost_step(step));
+                (Image::new(0), pending.collect())
+            }
+        };
         Cut {
             event,
-            durable: device.durable().clone(),
-            pending: device.pending().iter().map(lost).collect(),
-            sector_bytes: device.capabilities().sector_bytes,
+            of_device: storage.device().is_some(),
+            durable,
+            pending,
+            sector_bytes: storage.info().sector_bytes,
         }
     }
 
@@ -95,6 +112,20 @@ fn lost(write: &PendingWrite) -> CutOp {
         completed: write.completed,
         dropped: write.dropped,
         survived: None,
+        words: None,
+    }
+}
+
+fn lost_step(step: &PendingStep) -> CutOp {
+    CutOp {
+        op: step.id,
+        kind: "step",
+        offset: 0,
+        len_bytes: step.sectors() * u64::from(SECTOR_BYTES),
+        completed: true,
+        dropped: step.dropped,
+        survived: None,
+        words: Some(step_words(&step.path, &step.kind)),
     }
 }
 
@@ -104,7 +135,7 @@ pub struct FiredFault {
     /// The number of the event that submitted the operation.
     pub event: u64,
     /// What befell it.
-    pub fault: ScriptedFault,
+    pub fault: StorageFault,
 }
 
 /// All notes of a world.

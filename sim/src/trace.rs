@@ -71,6 +71,13 @@ pub enum TraceEvent {
         error: Option<DiskError>,
         hash: u64,
     },
+    /// A step of a file system: something became pending, or a sync began or ended.
+    Step {
+        op: u64,
+        kind: &'static str,
+        what: String,
+        hash: u64,
+    },
     /// The guest was woken as it wished.
     Tick,
     /// The guest answered.
@@ -141,6 +148,7 @@ impl fmt::Display for TraceRecord {
                 error: Some(error),
                 ..
             } => write!(f, "complete  op {op} with a {error:?} error"),
+            TraceEvent::Step { op, what, .. } => write!(f, "step      call {op} {what}"),
             TraceEvent::Tick => write!(f, "tick"),
             TraceEvent::Reply { id, status, .. } => write!(f, "reply     {id} {status:?}"),
             TraceEvent::Mark { name } => write!(f, "mark      {name}"),
@@ -287,6 +295,7 @@ impl Trace {
                 *hash,
                 0,
             ],
+            TraceEvent::Step { op, kind, hash, .. } => [12, *op, text(kind), *hash, 0, 0],
             TraceEvent::Tick => [6, 0, 0, 0, 0, 0],
             TraceEvent::Reply { id, status, hash } => [7, *id, *status as u64, *hash, 0, 0],
             TraceEvent::Log { level, text: line } => [8, *level as u64, text(line), 0, 0, 0],

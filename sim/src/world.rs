@@ -1,24 +1,27 @@
-//! One guest, one device, one virtual clock; events one at a time; a cut at any point between two of them.
+//! One guest, one storage (a device or files), one virtual clock; events one at a time; a cut at any point between two of them.
 //!
 //! Invariants:
 //! - the earliest event goes first; at equal times a completion, then a request, then a wake-up, each in order of creation;
 //! - a call starts when the processor is free and takes its fuel's time; what it lets out takes effect at its end, one item
 //!   an event, so that a cut can fall between two submissions of one call;
-//! - after a crash nothing of the incarnation is left but the device.
+//! - after a crash nothing of the incarnation is left but the storage.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment};
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
-    FaultKind, Nanos, OpId, ScriptedFault,
+    FaultKind, Nanos, OpId,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::api::{Reply, Request, RequestId};
-use crate::guest::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
+use crate::guest::{Call, Guest, GuestLimits, Needs, OpenConfig, OutItem, Outbox, Program};
 use crate::mend::{Effort, Mend, Place};
 use crate::notes::{Asked, Cut, FiredFault};
+use crate::steps::describe as describe_step;
+use crate::storage::Storage;
 use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
 use crate::{GuestError, WorldError};
 
@@ -31,6 +34,8 @@ pub struct WorldConfig {
     pub device: DeviceConfig,
     /// Its liberties.
     pub faults: FaultConfig,
+    /// The file system, of a program that uses files; device and faults count for nothing then.
+    pub files: FileConfig,
     /// What a guest may use up.
     pub limits: GuestLimits,
     /// Virtual time of one unit of fuel, in picoseconds.
@@ -65,7 +70,7 @@ pub enum Step {
 pub struct World {
     program: Arc<dyn Program>,
     config: Arc<WorldConfig>,
-    device: Device,
+    storage: Storage,
     guest: Option<Box<dyn Guest>>,
     now: Nanos,
     cpu_free_at: Nanos,
@@ -86,6 +91,11 @@ pub struct World {
     /// How often each mark of the guest was reached.
     marks: Vec<u64>,
     trace: Trace,
+    /// Of a guest that uses files: when its last call began, and what is being synced.
+    called_at: Nanos,
+    syncing: Option<String>,
+    /// Whether the steps of a file system are events.
+    has_steps: bool,
     /// What the host does for the guest; nothing as a rule.
     mends: Vec<Mend>,
     /// Operations that have completed and that answers wait for.
@@ -113,7 +123,7 @@ impl std::fmt::Debug for World {
 pub struct Moment {
     program: Arc<dyn Program>,
     config: Arc<WorldConfig>,
-    device: Device,
+    storage: Storage,
     now: Nanos,
     next_request: RequestId,
     events: u64,
@@ -128,10 +138,10 @@ impl std::fmt::Debug for Moment {
 }
 
 impl Moment {
-    /// The device as it was.
+    /// The storage as it was.
     #[must_use]
-    pub fn device(&self) -> &Device {
-        &self.device
+    pub fn storage(&self) -> &Storage {
+        &self.storage
     }
 
     /// Virtual time.
@@ -144,14 +154,14 @@ impl Moment {
     /// is not kept.
     ///
     /// # Errors
-    /// If the device could not have left this.
+    /// If the storage could not have left this.
     pub fn crashed(&self, kind: CrashKind, state: &CrashState) -> Result<World, CrashError> {
-        let mut device = self.device.clone();
-        device.crash(self.now, kind, state)?;
+        let mut storage = self.storage.clone();
+        storage.crash(self.now, kind, state)?;
         Ok(World {
             program: Arc::clone(&self.program),
             config: Arc::clone(&self.config),
-            device,
+            storage,
             guest: None,
             now: self.now,
             cpu_free_at: self.now,
@@ -168,6 +178,9 @@ impl Moment {
             incarnation: self.incarnation,
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Off),
+            called_at: self.now,
+            syncing: None,
+            has_steps: true,
             mends: Vec::new(),
             awaited: BTreeSet::new(),
         })
@@ -175,17 +188,21 @@ impl Moment {
 }
 
 impl World {
-    /// A world with a blank device and no incarnation yet.
+    /// A world with a blank storage of the kind that the program needs, and no incarnation yet.
     ///
     /// # Errors
     /// If device or faults are impossible.
     pub fn new(program: Arc<dyn Program>, config: WorldConfig) -> Result<World, WorldError> {
-        let device = Device::new(&config.device, &config.faults, config.seed)?;
+        let seed = config.seed;
+        let storage = match program.needs() {
+            Needs::Device => Storage::Device(Device::new(&config.device, &config.faults, seed)?),
+            Needs::Files => Storage::Files(FileSystem::new(&config.files, seed)?),
+        };
         let trace = Trace::new(config.trace);
         Ok(World {
             program,
             config: Arc::new(config),
-            device,
+            storage,
             guest: None,
             now: 0,
             cpu_free_at: 0,
@@ -202,6 +219,9 @@ impl World {
             incarnation: 0,
             marks: Vec::new(),
             trace,
+            called_at: 0,
+            syncing: None,
+            has_steps: true,
             mends: Vec::new(),
             awaited: BTreeSet::new(),
         })
@@ -209,17 +229,28 @@ impl World {
 
     /// Lets the n-th operation that such a fault can befall fail, counted from 0 and from now.
     pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
-        self.device.fail_nth(kind, n);
+        self.storage.fail_nth(kind, n);
     }
 
-    /// Lets the device note from now on where it is read.
+    /// Lets the storage note from now on what is read.
     pub fn note_reads(&mut self) {
-        self.device.note_reads();
+        self.storage.note_reads();
     }
 
-    /// Notes from now on which reads, writes and flushes the device is asked for.
+    /// Lets the steps of a file system be no events from the next opening on: for process runs that nobody cuts.
+    pub fn without_steps(&mut self) {
+        self.has_steps = false;
+    }
+
+    /// Whether what the guest does in this process run depends on the time or on random numbers.
+    #[must_use]
+    pub fn asked_time(&self) -> bool {
+        self.guest.as_ref().is_some_and(|guest| guest.asked_time())
+    }
+
+    /// Notes from now on which reads, writes and flushes the storage is asked for.
     pub fn note_ops(&mut self) {
-        self.device.note_ops();
+        self.storage.note_ops();
     }
 
     /// Does this for the guest from now on. The course of events stays the same: only what a cut can leave changes. Twins and
@@ -277,10 +308,19 @@ impl World {
         self.outstanding
     }
 
-    /// The device.
+    /// The storage.
+    #[must_use]
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The device of a program that needs one.
+    ///
+    /// # Panics
+    /// If the program uses files.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.device
+        self.storage.device().expect("the program needs a device")
     }
 
     /// The trace.
@@ -318,12 +358,20 @@ impl World {
                 incarnation: self.incarnation,
             },
         );
-        let started = self.program.start(&self.config.limits);
+        let limits = &self.config.limits;
+        let started = match &mut self.storage {
+            Storage::Device(_) => self.program.start(limits),
+            Storage::Files(files) => {
+                files.note_moments(self.has_steps);
+                files.set_now(self.now);
+                self.program.start_on(limits, files)
+            }
+        };
         self.guest = Some(started.inspect_err(|error| self.trace.push(self.now, fault(error)))?);
         self.outstanding = 1;
         self.hand_in(0);
         let open = OpenConfig {
-            device: self.device.capabilities(),
+            device: self.storage.info(),
             memory_bytes_max: self.config.limits.memory_bytes_max,
             db_id: self.config.db_id,
             options: self.config.options.clone(),
@@ -384,10 +432,14 @@ impl World {
         }
         if let Some(item) = self.outbox.pop_front() {
             self.events += 1;
+            if let OutItem::Step(moment) = item {
+                self.take_step(*moment);
+                return Ok(Step::Event);
+            }
             self.now = self.now.max(self.cpu_free_at);
             return self.let_out(item);
         }
-        let completion_at = self.device.next_completion_at();
+        let completion_at = self.storage.next_completion_at();
         let first = self.arrivals.first_key_value().filter(|_| self.opened);
         let arrival_at = first.map(|(&(at, _), _)| at);
         let Some(at) = [completion_at, arrival_at, self.wake_at]
@@ -401,7 +453,7 @@ impl World {
         self.now = self.now.max(at).max(self.cpu_free_at);
         self.check_answers()?;
         if completion_at == Some(at) {
-            let completion = self.device.complete_next().expect("one is due");
+            let completion = self.storage.complete_next().expect("one is due");
             self.deliver(&completion)?;
         } else if arrival_at == Some(at) {
             let ((_, id), arrival) = self.arrivals.pop_first().expect("one is due");
@@ -447,21 +499,21 @@ impl World {
         Ok(())
     }
 
-    /// Ends the incarnation; a power cut leaves what the device draws.
+    /// Ends the incarnation; a power cut leaves what the storage draws.
     pub fn crash(&mut self, kind: CrashKind) -> CrashReport {
         let state = if kind == CrashKind::Power {
-            self.device.draw_crash()
+            self.storage.draw_crash()
         } else {
             CrashState::default()
         };
         self.crash_with(kind, &state)
-            .expect("the device draws what it accepts")
+            .expect("the storage draws what it accepts")
     }
 
     /// Ends the incarnation; a power cut leaves exactly `state`.
     ///
     /// # Errors
-    /// If the device could not have left this. The incarnation goes on then.
+    /// If the storage could not have left this. The incarnation goes on then.
     pub fn crash_with(
         &mut self,
         kind: CrashKind,
@@ -469,13 +521,14 @@ impl World {
     ) -> Result<CrashReport, CrashError> {
         let event = self.trace.len();
         let keeps = self.trace.notes_mut().is_some();
-        let cut = keeps.then(|| Cut::before(event, &self.device));
-        let report = self.device.crash(self.now, kind, state)?;
+        let cut = keeps.then(|| Cut::before(event, &self.storage));
+        let report = self.storage.crash(self.now, kind, state)?;
         self.trace.push(self.now, TraceEvent::Crash(report.clone()));
         if let (Some(cut), Some(notes)) = (cut, self.trace.notes_mut()) {
             notes.cuts.push(cut.after(&report));
         }
         self.guest = None;
+        self.syncing = None;
         self.arrivals.clear();
         self.outbox.clear();
         self.wake_at = None;
@@ -487,7 +540,7 @@ impl World {
         Ok(report)
     }
 
-    /// A twin with a copy of the device, to try something on. Its trace begins empty and keeps nothing.
+    /// A twin with a copy of the storage, to try something on. Its trace begins empty and keeps nothing.
     ///
     /// # Panics
     /// If an incarnation is under way: a running guest cannot be copied.
@@ -497,12 +550,13 @@ impl World {
         World {
             program: Arc::clone(&self.program),
             config: Arc::clone(&self.config),
-            device: self.device.clone(),
+            storage: self.storage.clone(),
             guest: None,
             arrivals: BTreeMap::new(),
             outbox: VecDeque::new(),
             marks: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
+            syncing: None,
             mends: Vec::new(),
             awaited: BTreeSet::new(),
             handed_in: VecDeque::new(),
@@ -511,13 +565,13 @@ impl World {
         }
     }
 
-    /// What a cut at this moment would begin from. Costs a copy of the device, which shares its contents.
+    /// What a cut at this moment would begin from. Costs a copy of the storage, which shares its contents.
     #[must_use]
     pub fn moment(&self) -> Moment {
         Moment {
             program: Arc::clone(&self.program),
             config: Arc::clone(&self.config),
-            device: self.device.clone(),
+            storage: self.storage.clone(),
             now: self.now,
             next_request: self.next_request,
             events: self.events,
@@ -526,12 +580,44 @@ impl World {
         }
     }
 
+    /// A step of the file system has happened, in the middle of the last call.
+    fn take_step(&mut self, moment: FileMoment) {
+        let at = self.called_at.saturating_add(moment.after_ns);
+        self.now = self.now.max(at.min(self.cpu_free_at));
+        if self.trace.is_on() {
+            let said = describe_step(&moment.step, &moment.files, &mut self.syncing);
+            let step = TraceEvent::Step {
+                op: said.op,
+                kind: said.kind,
+                what: said.words,
+                hash: said.hash,
+            };
+            self.trace.push(self.now, step);
+        }
+        self.storage = Storage::Files(moment.files);
+        self.note_faults();
+        self.catch_up();
+    }
+
+    /// Once no step of a call is to come any more, the storage is what the guest works on: what reads have met is known by then.
+    fn catch_up(&mut self) {
+        let is_step = |item: &OutItem| matches!(item, OutItem::Step(_));
+        let live = self.guest.as_ref().and_then(|guest| guest.files());
+        if let Some(live) = live
+            && !self.outbox.iter().any(is_step)
+        {
+            self.storage = Storage::Files(live.clone());
+            self.note_faults();
+        }
+    }
+
     fn let_out(&mut self, item: OutItem) -> Result<Step, GuestError> {
         match item {
+            OutItem::Step(moment) => self.take_step(*moment),
             OutItem::Submit { tag, op } => {
                 let (kind, offset, len_bytes, hash) = describe(&op, self.trace.is_on());
-                self.mend_at(Place::Submitting(self.device.next_op()));
-                match self.device.submit(self.now, tag, op) {
+                self.mend_at(Place::Submitting(self.storage.next_op()));
+                match self.storage.submit(self.now, tag, op) {
                     Ok(op) => {
                         let submit = TraceEvent::Submit {
                             op,
@@ -546,8 +632,7 @@ impl World {
                         self.mend_at(Place::Submitted(op));
                     }
                     Err(error) => {
-                        let verdict =
-                            GuestError::Abi(format!("a {kind} that no device takes: {error}"));
+                        let verdict = GuestError::Abi(format!("a {kind} that {error}"));
                         return Err(self.end(verdict));
                     }
                 }
@@ -582,13 +667,10 @@ impl World {
     fn note_faults(&mut self) {
         let event = self.trace.len().saturating_sub(1);
         if let Some(notes) = self.trace.notes_mut() {
-            let fired = self.device.fired_script().iter().skip(notes.faults.len());
-            let noted = |fault: &ScriptedFault| FiredFault {
-                event,
-                fault: fault.clone(),
-            };
-            let new: Vec<FiredFault> = fired.map(noted).collect();
-            notes.faults.extend(new);
+            let fired = self.storage.fired_script(notes.faults.len()).into_iter();
+            notes
+                .faults
+                .extend(fired.map(|fault| FiredFault { event, fault }));
         }
     }
 
@@ -596,7 +678,7 @@ impl World {
     fn mend_at(&mut self, place: Place) {
         for mend in &self.mends {
             if mend.incarnation == self.incarnation && mend.place == place {
-                mend.apply(&mut self.device);
+                mend.apply(&mut self.storage);
             }
         }
     }
@@ -633,6 +715,7 @@ impl World {
     fn call(&mut self, call: Call<'_>) -> Result<(), GuestError> {
         let guest = self.guest.as_mut().expect("an incarnation is under way");
         let mut out = Outbox::from(std::mem::take(&mut self.outbox));
+        self.called_at = self.now;
         let ended = guest.call(self.now, call, &mut out);
         self.outbox = out.into();
         for &mark in guest.reached() {
@@ -650,6 +733,7 @@ impl World {
             Ok(end) => {
                 self.fuel += end.fuel;
                 let took_ns = end.fuel.saturating_mul(self.config.fuel_ps).div_ceil(1000);
+                let took_ns = took_ns.saturating_add(end.elapsed_ns);
                 self.cpu_free_at = self.now.saturating_add(took_ns);
                 self.wake_at = end.wake_at;
                 self.trace.push(
@@ -659,6 +743,7 @@ impl World {
                         wake_at: end.wake_at,
                     },
                 );
+                self.catch_up();
                 Ok(())
             }
             Err(verdict) => Err(self.end(verdict)),

@@ -30,6 +30,7 @@ fn world(seed: u64, trace: TraceMode) -> World {
         seed,
         device: DeviceConfig::default(),
         faults: FaultConfig::default(),
+        files: Default::default(),
         limits: GuestLimits {
             memory_bytes_max: 64 << 20,
             fuel_per_call: 1_000_000_000,

@@ -151,13 +151,11 @@ impl Device {
             || len_bytes > config.limit_bytes()
             || !len_bytes.is_multiple_of(u64::from(config.sector_bytes))
         {
-            return Err(ConfigError {
-                field: "device.capacity_bytes".to_owned(),
-                message: format!(
-                    "does not admit an image of {len_bytes} bytes; whole sectors, at most {} bytes",
-                    config.limit_bytes()
-                ),
-            });
+            let message = format!(
+                "does not admit an image of {len_bytes} bytes; whole sectors, at most {} bytes",
+                config.limit_bytes()
+            );
+            return kvsim_crash::config::wrong("device.capacity_bytes", message);
         }
         Ok(Device {
             config: Arc::new(config.clone()),

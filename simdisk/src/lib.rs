@@ -16,8 +16,8 @@ mod counts;
 mod crash;
 mod damage;
 mod device;
+mod effects;
 mod harm;
-mod image;
 mod inject;
 mod medium;
 mod op;
@@ -31,9 +31,9 @@ pub use config::{
 };
 pub use counts::{DeviceStats, Failures, FaultCount, FaultCounts, FaultKind};
 pub use device::Device;
-pub use image::{Excerpt, Image};
 pub use kvsim_crash::{
-    CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears, rng,
+    CrashError, CrashKind, CrashReport, CrashState, CrashStates, Effect, Effects, Excerpt,
+    FileRole, Image, Nanos, Role, Sectors, Survivor, Tears, rng,
 };
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};

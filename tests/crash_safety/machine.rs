@@ -96,6 +96,7 @@ impl Machine {
                 ..DeviceConfig::default()
             },
             faults,
+            files: Default::default(),
             limits: GuestLimits {
                 memory_bytes_max: 64 << 20,
                 fuel_per_call: 2_000_000_000,

@@ -17,7 +17,8 @@ use kvsim_harness::guest;
 use kvsim_harness::minimise::{Budget, minimise};
 use kvsim_harness::scenario::{Scenario, explain, load, parse};
 use kvsim_harness::summary::{Reproduction, Verdict};
-use kvsim_simdisk::{FaultKind, ScriptedFault};
+use kvsim_sim::StorageFault;
+use kvsim_simdisk::FaultKind;
 use kvsim_tests::{Program, all_cores, builtin_guest, naive_guest, run, scenario};
 use slate::{Flaw, slate};
 
@@ -480,10 +481,12 @@ fn a_flush_error_in_a_recovery_is_not_to_be_ignored() {
         let file = wrong.failures[0].file.as_deref().expect("it is saved");
         let saved = load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
         let case = saved.case.clone().expect("its steps");
-        let befell = || case.faults.iter().chain(&saved.faults.script);
-        let is_error = |fault: &ScriptedFault| fault.kind == FaultKind::FlushError;
+        let own = saved.script();
+        let befell = || case.faults.iter().chain(&own);
+        let is_error = |fault: &StorageFault| fault.is_failure(FaultKind::FlushError);
         assert!(befell().any(is_error), "{flaw:?}: {:?}", saved.faults);
-        let is_one = befell().all(|fault| Some(fault.op) == befell().next().map(|first| first.op));
+        let is_one =
+            befell().all(|fault| Some(fault.op()) == befell().next().map(|first| first.op()));
         assert!(is_one, "{flaw:?}: {:?}", saved.faults);
         assert_eq!(case.lives[0].requests.len(), 1, "{flaw:?}");
         is_whole(&saved, file);

@@ -234,6 +234,7 @@ impl Guest for Slate {
         }
         Ok(CallEnd {
             fuel: 0,
+            elapsed_ns: 0,
             wake_at: None,
         })
     }

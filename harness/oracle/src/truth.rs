@@ -1,6 +1,7 @@
 //! What the device really did, as far as it changes what may be asked of a guest.
 
-use kvsim_simdisk::{Device, FaultKind, Nanos};
+use kvsim_sim::Storage;
+use kvsim_simdisk::{FaultKind, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// What has befallen the device since the guest was started on it: what excuses a guest that fails in this process run.
@@ -20,16 +21,16 @@ pub struct RunFaults {
 }
 
 impl RunFaults {
-    /// Since the device was made.
+    /// Since the storage was made.
     #[must_use]
-    pub fn of(device: &Device) -> RunFaults {
-        let failures = device.failures();
+    pub fn of(storage: &Storage) -> RunFaults {
+        let failures = storage.failures();
         RunFaults {
             read_failures: failures.reads,
             write_failures: failures.writes,
             flush_failures: failures.flushes,
-            no_space: device.counts().get(FaultKind::NoSpace).fired,
-            lies: device.counts().lies(),
+            no_space: storage.fired(FaultKind::NoSpace),
+            lies: storage.lies(),
         }
     }
 
@@ -93,10 +94,10 @@ pub struct DeviceTruth {
 }
 
 impl DeviceTruth {
-    /// The device's own word; `start` is what had happened to it when the guest was started.
+    /// The storage's own word; `start` is what had happened to it when the guest was started.
     #[must_use]
-    pub fn of(device: &Device, start: RunFaults) -> DeviceTruth {
-        let fired = |kind| device.counts().get(kind).fired;
+    pub fn of(storage: &Storage, start: RunFaults) -> DeviceTruth {
+        let fired = |kind| storage.fired(kind);
         DeviceTruth {
             flush_lies: fired(FaultKind::FlushLie),
             lost_writes: fired(FaultKind::LostWrite),
@@ -109,14 +110,14 @@ impl DeviceTruth {
             write_errors: fired(FaultKind::WriteError),
             flush_errors: fired(FaultKind::FlushError),
             no_space: fired(FaultKind::NoSpace),
-            power_cuts: device.power_cuts(),
-            failures: RunFaults::of(device).failures(),
-            this_run: RunFaults::of(device).since(start),
-            damaged_sectors: device.damaged_sectors(),
-            capacity_bytes: device.image().len_bytes(),
-            last_flush_completed_ns: device.made_durable_at(),
-            slowest_ns: device.slowest_ns(),
-            harmed_ns: device.harmed().to_vec(),
+            power_cuts: storage.power_cuts(),
+            failures: RunFaults::of(storage).failures(),
+            this_run: RunFaults::of(storage).since(start),
+            damaged_sectors: storage.damaged_sectors(),
+            capacity_bytes: storage.capacity_bytes(),
+            last_flush_completed_ns: storage.made_durable_at(),
+            slowest_ns: storage.slowest_ns(),
+            harmed_ns: storage.harmed().to_vec(),
         }
     }
 

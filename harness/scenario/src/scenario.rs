@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use kvsim_fs::FileConfig;
 use kvsim_simdisk::{DeviceConfig, FaultConfig};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -54,6 +55,9 @@ pub struct Scenario {
     pub explore: ExploreConfig,
     /// Which of the guest's marks are to be reached.
     pub coverage: CoverageConfig,
+    /// The file system, of a scenario for engines that use files: device and faults count for nothing then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<FileConfig>,
     /// The device.
     pub device: DeviceConfig,
     /// What goes wrong with it.

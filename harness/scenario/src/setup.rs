@@ -1,7 +1,8 @@
 //! From a scenario and a seed to the world that they describe.
 
-use kvsim_sim::{GuestLimits, Program, TraceMode, WorldConfig};
-use kvsim_simdisk::{FaultConfig, FaultKind, FlushKind};
+use kvsim_fs::FileFault;
+use kvsim_sim::{GuestLimits, Program, StorageFault, TraceMode, WorldConfig, split_script};
+use kvsim_simdisk::{FaultKind, FlushKind};
 
 use crate::scenario::Scenario;
 use kvsim_oracle::{Limits, OracleConfig};
@@ -18,6 +19,7 @@ pub fn world_config(
         seed,
         device: scenario.device.clone(),
         faults: scenario.faults.clone(),
+        files: scenario.files.clone().unwrap_or_default(),
         limits: GuestLimits {
             memory_bytes_max: scenario.guest.memory_bytes_max,
             fuel_per_call: scenario.guest.fuel_per_call,
@@ -38,7 +40,8 @@ pub fn oracle_config(scenario: &Scenario, program: &dyn Program, lies: bool) -> 
     let stated = program.policies();
     // A scenario that was loaded has only policies that there are.
     let policies = scenario.guest.policies(stated).unwrap_or(stated);
-    let flush_only_orders = scenario.device.flush == FlushKind::Barrier;
+    let on_device = scenario.files.is_none();
+    let flush_only_orders = on_device && scenario.device.flush == FlushKind::Barrier;
     let block_bytes = u64::from(scenario.device.physical_block_bytes);
     let options = scenario.guest.options_of(program.options_name());
     let option = |name: &str| options.get(name).map(|text| text.0.as_str());
@@ -58,7 +61,61 @@ fn database_id(seed: u64) -> [u8; 16] {
     xxhash_rust::xxh3::xxh3_128_with_seed(b"database", seed).to_le_bytes()
 }
 
-/// Whether the scenario asks the device to lie.
-pub fn lies(faults: &FaultConfig) -> bool {
-    faults.read_errors_stay() || faults.asked().into_iter().any(FaultKind::is_lie)
+/// Whether the scenario, with these faults beside its own, asks its storage to lie.
+pub fn lies(scenario: &Scenario, script: &[StorageFault]) -> bool {
+    let (device, files) = split_script(script);
+    match &scenario.files {
+        Some(own) => {
+            let mut faults = own.faults.clone();
+            faults.script.extend(files);
+            faults.asked().into_iter().any(FileFault::is_lie)
+        }
+        None => {
+            let mut faults = scenario.faults.clone();
+            faults.script.extend(device);
+            faults.read_errors_stay() || faults.asked().into_iter().any(FaultKind::is_lie)
+        }
+    }
+}
+
+/// Adds faults at named operations to what a world is made from.
+pub fn add_script(config: &mut WorldConfig, script: &[StorageFault]) {
+    let (device, files) = split_script(script);
+    config.faults.script.extend(device);
+    config.files.faults.script.extend(files);
+}
+
+impl Scenario {
+    /// The faults at named operations.
+    #[must_use]
+    pub fn script(&self) -> Vec<StorageFault> {
+        match &self.files {
+            Some(files) => {
+                let script = files.faults.script.iter().cloned();
+                script.map(StorageFault::from).collect()
+            }
+            None => {
+                let script = self.faults.script.iter().cloned();
+                script.map(StorageFault::from).collect()
+            }
+        }
+    }
+
+    /// Puts other faults at named operations in the place of those that there are.
+    pub fn set_script(&mut self, script: &[StorageFault]) {
+        let (device, files) = split_script(script);
+        self.faults.script = device;
+        if let Some(own) = &mut self.files {
+            own.faults.script = files;
+        }
+    }
+
+    /// Lets nothing go wrong but these faults and what power cuts do.
+    pub fn script_only(&mut self, script: &[StorageFault]) {
+        let (device, files) = split_script(script);
+        self.faults = self.faults.scripted(device);
+        if let Some(own) = &mut self.files {
+            own.faults = own.faults.scripted(files);
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod edge;
 mod keyspace;
 mod kinds;
 mod maker;
+mod offered;
 mod step;
 #[cfg(test)]
 mod tests;

@@ -15,9 +15,11 @@ use crate::config::{WorkloadConfig, WorkloadError};
 use crate::edge::EdgeCases;
 use crate::keyspace::KeySpace;
 use crate::maker::{Maker, Shared};
+use crate::offered;
 use crate::step::{ClientId, OpKind, PRELOAD_WRITER, Step};
 use kvsim_api::limits::KnownLimits;
-use kvsim_sim::api::{Durability, Mutation, Reply, Request};
+use kvsim_sim::Offers;
+use kvsim_sim::api::{Mutation, Reply, Request};
 use kvsim_simdisk::rng::{Purpose, Rng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -35,6 +37,9 @@ pub struct Workload {
     edges: EdgeCases,
     at_limits: AtLimits,
     preloaded: u64,
+    /// Requests of the preload that were made already, the next one last.
+    loading: Vec<Request>,
+    offers: Offers,
 }
 
 impl Workload {
@@ -62,6 +67,8 @@ impl Workload {
             edges: EdgeCases::new(config.clients, seed),
             at_limits: AtLimits::new(config.clients, seed),
             preloaded: 0,
+            loading: Vec::new(),
+            offers: Offers::default(),
             config: config.clone(),
         })
     }
@@ -74,6 +81,24 @@ impl Workload {
         self
     }
 
+    /// Lets it ask only for what a guest offers.
+    ///
+    /// # Errors
+    /// If nothing of its operations is left then.
+    pub fn offered(mut self, offers: Offers) -> Result<Workload, WorkloadError> {
+        let config = offered::offered(&self.config, &offers);
+        if config.operations.total() == 0 {
+            let missing = offers.missing().join(", ");
+            return Err(WorkloadError {
+                field: "operations",
+                message: format!("has only what this guest does not offer: {missing}"),
+            });
+        }
+        self.config = config;
+        self.offers = offers;
+        Ok(self)
+    }
+
     /// How many clients there are.
     #[must_use]
     pub fn clients(&self) -> u32 {
@@ -82,6 +107,9 @@ impl Workload {
 
     /// The next request of the preload, all of which come before the clients begin; `None` when all is loaded.
     pub fn preload(&mut self) -> Option<Request> {
+        if let Some(request) = self.loading.pop() {
+            return Some(request);
+        }
         let mut mutations = Vec::new();
         let mut bytes = 0;
         while self.preloaded < self.config.preload
@@ -98,21 +126,8 @@ impl Workload {
             mutations.push(Mutation::Put { key, value });
             self.preloaded += 1;
         }
-        let durability = Durability::Durable;
-        match mutations.pop()? {
-            Mutation::Put { key, value } if mutations.is_empty() => Some(Request::Put {
-                key,
-                value,
-                durability,
-            }),
-            last => {
-                mutations.push(last);
-                Some(Request::Batch {
-                    mutations,
-                    durability,
-                })
-            }
-        }
+        self.loading = offered::preload(mutations, &self.offers);
+        self.loading.pop()
     }
 
     /// The next request of a client that has none in flight.
@@ -145,7 +160,9 @@ impl Workload {
     /// What a client that is in the middle of nothing sends beside its operations, if anything.
     fn beside(&mut self, client: ClientId) -> Option<Request> {
         let edge = self.edges.draw(client, &self.config, &self.shared);
-        edge.or_else(|| self.at_limits.draw(client, &self.config, &self.shared))
+        let edge = edge.and_then(|request| offered::only_offered(request, &self.offers));
+        let beside = edge.or_else(|| self.at_limits.draw(client, &self.config, &self.shared));
+        beside.and_then(|request| offered::only_offered(request, &self.offers))
     }
 
     /// Tells a client how its request ended.

@@ -22,7 +22,8 @@ pub(super) fn stack(error: &Error) -> Stack {
 }
 
 /// The name as its author wrote it: without the mangling and the hash of Rust's compiler, and on one line.
-fn readable(name: &str) -> String {
+#[must_use]
+pub fn readable(name: &str) -> String {
     let name = format!("{:#}", rustc_demangle::demangle(name));
     let plain = |c: char| if c.is_control() { '?' } else { c };
     name.chars().take(NAME_CHARS_MAX).map(plain).collect()

@@ -28,11 +28,11 @@ const CACHE_BYTES_MAX: u64 = 256 << 20;
 const ENDING: &str = "cwasm";
 const UNFINISHED: &str = "unfinished";
 
-/// The module, from the cache if it is there.
+/// The module, from the cache of compiled modules if it is there.
 ///
 /// # Errors
 /// The bytes are no module that this engine takes.
-pub(super) fn compiled(engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Module> {
+pub fn compiled(engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Module> {
     let cache = (bytes.len() >= MODULE_BYTES_MIN)
         .then(|| folder(|name| env::var_os(name).map(PathBuf::from)))
         .flatten();

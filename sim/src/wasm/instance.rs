@@ -192,6 +192,7 @@ impl Guest for WasmGuest {
             .map_err(|error| GuestError::Host(error.to_string()))?;
         Ok(CallEnd {
             fuel: fuel - left,
+            elapsed_ns: 0,
             wake_at: u64::try_from(wish).ok(),
         })
     }

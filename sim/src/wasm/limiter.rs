@@ -8,22 +8,26 @@ use wasmtime::{Error, ResourceLimiter};
 use crate::guest::GuestLimits;
 
 /// Bounds the memory of a guest.
-pub(super) struct Limiter {
-    pub(super) max_bytes: u64,
+#[derive(Debug)]
+pub struct Limiter {
+    /// The bound on the memory.
+    pub max_bytes: u64,
     /// Elements of all tables together.
     table_elements: usize,
     /// The growth under way is one that the guest may have.
     granted: bool,
     /// The guest asked for more than it may have, in the call under way.
-    pub(super) refused: bool,
+    pub refused: bool,
     /// The host could not give what the guest may have.
-    pub(super) failed: Option<String>,
+    pub failed: Option<String>,
 }
 
 const TABLE_ELEMENTS_MAX: usize = 1 << 20;
 
 impl Limiter {
-    pub(super) fn new(limits: &GuestLimits) -> Self {
+    /// Nothing is used yet.
+    #[must_use]
+    pub fn new(limits: &GuestLimits) -> Self {
         Limiter {
             max_bytes: limits.memory_bytes_max,
             table_elements: 0,

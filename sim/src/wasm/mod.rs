@@ -3,11 +3,11 @@
 //! Determinism: fuel and never epochs; NaNs canonical; no threads, shared memory or relaxed SIMD; memory bounded by the
 //! scenario. A failed growth within that bound is the host's failure and makes the run invalid.
 
-mod backtrace;
-mod cache;
+pub(crate) mod backtrace;
+pub(crate) mod cache;
 mod host;
 mod instance;
-mod limiter;
+pub(crate) mod limiter;
 mod load;
 
 use std::fs::File;
@@ -262,7 +262,10 @@ fn options_name<'a>(module: &Module, name: &'a str) -> &'a str {
 }
 
 /// The bytes of a module. A device such as `/dev/zero` never ends; reading it stops at what no module has.
-fn read(file: &Path) -> io::Result<Vec<u8>> {
+///
+/// # Errors
+/// If the file cannot be read, or is longer than any module.
+pub fn read(file: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = File::open(file)?
         .take(MODULE_BYTES_MAX + 1)
@@ -274,7 +277,9 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn first_line(error: &wasmtime::Error) -> String {
+/// The first line of an error with all its causes.
+#[must_use]
+pub fn first_line(error: &wasmtime::Error) -> String {
     format!("{error:#}")
         .lines()
         .next()

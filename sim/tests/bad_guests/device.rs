@@ -15,6 +15,7 @@ fn world(bytes: &[u8], device: DeviceConfig) -> World {
         seed: 1,
         device,
         faults: FaultConfig::default(),
+        files: Default::default(),
         limits: LIMITS,
         fuel_ps: 1000,
         options: BTreeMap::new(),

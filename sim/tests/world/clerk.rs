@@ -24,6 +24,7 @@ pub(crate) fn config(seed: u64, fuel_ps: u64, trace: TraceMode) -> WorldConfig {
             ..DeviceConfig::default()
         },
         faults: FaultConfig::default(),
+        files: Default::default(),
         limits: GuestLimits {
             memory_bytes_max: 1 << 20,
             fuel_per_call: 1_000_000,

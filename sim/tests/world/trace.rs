@@ -26,6 +26,7 @@ fn kind(event: &TraceEvent) -> &'static str {
         TraceEvent::Returned { .. } => "return",
         TraceEvent::Submit { kind, .. } => kind,
         TraceEvent::Complete { .. } => "complete",
+        TraceEvent::Step { kind, .. } => kind,
         TraceEvent::Tick => "tick",
         TraceEvent::Reply { .. } => "reply",
         TraceEvent::Mark { .. } => "mark",

@@ -30,6 +30,14 @@ pub enum CrashError {
         /// The one that has to be there.
         needs: u64,
     },
+    /// It keeps something without what that needs.
+    #[error("step {id} needs step {needs}, which does not persist with it")]
+    Needs {
+        /// The step that is kept.
+        id: u64,
+        /// The one that has to be there.
+        needs: u64,
+    },
     /// It tears what cannot be torn.
     #[error("operation {id} cannot be torn so: {why}")]
     NotTearable {

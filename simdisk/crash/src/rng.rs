@@ -23,6 +23,8 @@ pub enum Purpose {
     Lies = 5,
     /// Samples of an exploration.
     Explore = 6,
+    /// Random numbers that a guest asks for.
+    Guest = 8,
     /// Anything a test needs.
     Test = 7,
 }

@@ -152,6 +152,6 @@ impl DeviceConfig {
                 format!("is {}; from 1 to 65536", self.queue_depth),
             );
         }
-        self.timing.validate()
+        self.timing.validate("device.timing")
     }
 }

@@ -4,38 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cache, ConfigError, DeviceConfig, probability, wrong};
 use crate::{FaultKind, OpId};
-use kvsim_crash::ranges;
-
-/// How a random power cut chooses what survives: the relative weights of the ways to choose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CrashBias {
-    /// Nothing that is not durable.
-    pub none: u32,
-    /// Everything.
-    pub all: u32,
-    /// Everything but one write.
-    pub all_but_one: u32,
-    /// One write alone.
-    pub one: u32,
-    /// The writes up to some point, in order of submission.
-    pub prefix: u32,
-    /// Each write on the toss of a coin.
-    pub subset: u32,
-}
-
-impl Default for CrashBias {
-    fn default() -> Self {
-        CrashBias {
-            none: 2,
-            all: 2,
-            all_but_one: 2,
-            one: 2,
-            prefix: 2,
-            subset: 5,
-        }
-    }
-}
+use kvsim_crash::{CrashBias, ranges};
 
 /// One fault at one operation, beside those by chance: an entry of `[[faults.script]]`. A place or bit that is left out is drawn
 /// from the seed; `persistent` and `written` left out are false.

@@ -4,36 +4,9 @@
 
 mod device;
 mod faults;
-mod timing;
 
 pub use device::{Cache, DeviceConfig, FlushKind};
-pub use faults::{CrashBias, FaultConfig, ScriptedFault};
-pub use timing::{LatencyConfig, TimingConfig};
-
-/// A value out of range or an impossible combination.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{field}` {message}")]
-#[non_exhaustive]
-pub struct ConfigError {
-    /// Dotted path of the field, e.g. `device.sector_bytes`.
-    pub field: String,
-    /// What is wrong with it, and what would be right.
-    pub message: String,
-}
-
-fn wrong<T>(field: &str, message: impl Into<String>) -> Result<T, ConfigError> {
-    Err(ConfigError {
-        field: field.to_owned(),
-        message: message.into(),
-    })
-}
-
-fn probability(field: &str, value: f64) -> Result<(), ConfigError> {
-    if (0.0..=1.0).contains(&value) {
-        return Ok(());
-    }
-    wrong(
-        field,
-        format!("is {value}; a probability is from 0.0 to 1.0"),
-    )
-}
+pub use faults::{FaultConfig, ScriptedFault};
+pub use kvsim_crash::config::{ConfigError, CrashBias};
+use kvsim_crash::config::{probability, wrong};
+pub use kvsim_crash::timing::{LatencyConfig, TimingConfig};

@@ -255,6 +255,7 @@ fn sandboxed(
             ..DeviceConfig::default()
         },
         faults: FaultConfig::default(),
+        files: Default::default(),
         limits: GuestLimits {
             memory_bytes_max: MEMORY_BYTES,
             fuel_per_call: FUEL_PER_CALL,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kvsim_sim::api::RequestId;
-use kvsim_sim::{Mend, Program, TraceMode, World};
-use kvsim_simdisk::{CrashError, CrashKind, CrashState, Device, OpId, Sectors, Survivor};
+use kvsim_sim::{Mend, Program, Storage, TraceMode, World};
+use kvsim_simdisk::{CrashError, CrashKind, CrashState, CrashStates as _, OpId, Survivor};
 
 use crate::case::incarnation::{Incarnation, Stop, blame_the_crash};
 use crate::case::source::Source;
@@ -98,8 +98,8 @@ pub fn drive_on(
     course: Course<'_>,
 ) -> Result<Driven, Stop> {
     let mut config = setup::world_config(scenario, &**program, seed, trace);
-    config.faults.script.extend(case.faults.iter().cloned());
-    let lies = setup::lies(&config.faults);
+    setup::add_script(&mut config, &case.faults);
+    let lies = setup::lies(scenario, &case.faults);
     let oracle = setup::oracle_config(scenario, &**program, lies);
     let mut world = World::new(Arc::clone(program), config)
         .map_err(|error| Stop::Invalid(error.to_string()))?;
@@ -121,7 +121,7 @@ pub fn drive_on(
         let crashes = driven.crashes.iter().sum();
         // The same device recovered undisturbed, to hold a recovery against that follows on one cut short.
         let before = life.crash.is_some().then(|| {
-            let settled = driven.world.device().pending().is_empty();
+            let settled = driven.world.storage().is_settled();
             (driven.world.fork(), Arc::clone(&driven.oracle), settled)
         });
         let mark = course.landmarks.and_then(|marks| marks.get(at));
@@ -161,22 +161,22 @@ pub fn drive_on(
             return Ok(driven);
         }
         let now = driven.world.now();
-        let device = driven.world.device();
-        let pending = device.pending().iter().map(|write| write.id).collect();
+        let storage = driven.world.storage();
+        let pending = storage.pending_ids();
         driven.landmarks.push(Landmark {
             recovered_after,
             pending,
         });
         let mut state = crash.state();
         if let Some(mark) = mark {
-            state = found_again(&state, mark, device);
+            state = found_again(&state, mark, storage);
             driven.case.lives[at].crash = Some(CaseCrash {
                 after_event: events,
                 kind: crash.kind,
                 survivors: state.survivors.clone(),
             });
         } else if !course.mends.is_empty() {
-            let_go(&mut state, device);
+            let_go(&mut state, storage);
         }
         if let Err(error) = driven.world.crash_with(crash.kind, &state) {
             driven.end = Err(impossible(&error));
@@ -224,27 +224,22 @@ fn live(incarnation: &mut Incarnation<'_, ()>, twin: Option<Observation>) -> Res
 }
 
 /// Takes out of a state what is not pending.
-fn let_go(state: &mut CrashState, device: &Device) {
-    let pending = device.pending();
-    let is_pending = |id| pending.iter().any(|write| write.id == id);
+fn let_go(state: &mut CrashState, storage: &Storage) {
+    let pending = storage.pending_ids();
+    let is_pending = |id| pending.contains(&id);
     state.survivors.retain(|survivor| is_pending(survivor.id));
 }
 
 /// The state that keeps what has the same places among what is pending, counted from the latest: as much of it as can be.
-fn found_again(state: &CrashState, mark: &Landmark, device: &Device) -> CrashState {
+fn found_again(state: &CrashState, mark: &Landmark, storage: &Storage) -> CrashState {
     let mut found = CrashState::default();
+    let pending = storage.pending_ids();
     for survivor in &state.survivors {
         let place = mark.pending.iter().rev().position(|id| *id == survivor.id);
-        let write = place.and_then(|place| device.pending().iter().rev().nth(place));
-        let Some(write) = write else { continue };
-        for sectors in [survivor.sectors.clone(), Sectors::All] {
-            let id = write.id;
-            found.survivors.push(Survivor { id, sectors });
-            if device.check_crash(&found).is_ok() {
-                break;
-            }
-            found.survivors.pop();
-        }
+        let id = place.and_then(|place| pending.iter().rev().nth(place));
+        let Some(&id) = id else { continue };
+        let sectors = survivor.sectors.clone();
+        storage.keep(&mut found, &Survivor { id, sectors });
     }
     found
 }

@@ -148,8 +148,8 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     ) -> Self {
         Incarnation {
             began: world.events(),
-            started: RunFaults::of(world.device()),
-            changes: world.device().changes(),
+            started: RunFaults::of(world.storage()),
+            changes: world.storage().changes(),
             world,
             oracle,
             source,
@@ -217,7 +217,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
     }
 
     fn truth(&self) -> DeviceTruth {
-        DeviceTruth::of(self.world.device(), self.started)
+        DeviceTruth::of(self.world.storage(), self.started)
     }
 
     /// Opens, lets the clients ask what they have to ask, and reads back when all is answered; all of it is judged.
@@ -509,7 +509,7 @@ impl<'a, W: Watch> Incarnation<'a, W> {
 
     /// Shows this moment if a cut here differs from one at the moment shown last.
     fn look(&mut self, reading: Option<&Verification>, answered: bool) {
-        let changes = self.world.device().changes();
+        let changes = self.world.storage().changes();
         if changes == self.changes && !answered {
             return;
         }

@@ -41,7 +41,7 @@ pub(super) fn run(
     };
     let (world, counts) = (&driven.world, driven.oracle.counts());
     let tally = &mut result.tally;
-    truth::count_device(tally, world.device(), scenario);
+    truth::count_storage(tally, world.storage(), scenario);
     [tally.power_cuts, tally.process_kills] = driven.crashes;
     tally.recoveries = driven.recoveries;
     tally.events = world.events();

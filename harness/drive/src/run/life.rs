@@ -67,7 +67,7 @@ impl Life {
         let config = setup::world_config(scenario, program.as_ref(), seed, trace);
         let world = World::new(Arc::clone(program), config)
             .map_err(|error| Halt::Invalid(error.to_string()))?;
-        let lies = setup::lies(&scenario.faults);
+        let lies = setup::lies(scenario, &[]);
         let config = setup::oracle_config(scenario, program.as_ref(), lies);
         let workload = Workload::new(&scenario.workload, seed)
             .map_err(|error| Halt::Invalid(error.to_string()))?
@@ -89,13 +89,13 @@ impl Life {
     }
 
     pub(super) fn truth(&self) -> DeviceTruth {
-        DeviceTruth::of(self.world.device(), self.started)
+        DeviceTruth::of(self.world.storage(), self.started)
     }
 
     /// Switches on: a fresh instance begins to open what the device holds.
     pub(super) fn open(&mut self) -> Result<(), Halt> {
         let crashes = self.crashes;
-        self.started = RunFaults::of(self.world.device());
+        self.started = RunFaults::of(self.world.storage());
         if let Some(steps) = &mut self.steps {
             steps.began = self.world.events();
             steps.lives.push(CaseLife::default());
@@ -218,7 +218,7 @@ impl Life {
         let now = self.now();
         let events = self.world.events();
         let to_lose = match kind {
-            CrashKind::Power => !self.world.device().pending().is_empty(),
+            CrashKind::Power => !self.world.storage().is_settled(),
             CrashKind::Process => self.oracle.outstanding() > 0,
         };
         let report = self.world.crash(kind);

@@ -16,8 +16,7 @@ mod work;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvsim_sim::Program;
-use kvsim_simdisk::ScriptedFault;
+use kvsim_sim::{Program, StorageFault};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use crate::control::Control;
@@ -60,7 +59,7 @@ pub struct Steps {
     /// The seed of that device, if it was not the first.
     pub seed: u64,
     /// The faults that befell it.
-    pub script: Vec<ScriptedFault>,
+    pub script: Vec<StorageFault>,
 }
 
 /// Runs one seed of a scenario once more, and writes down what is done.
@@ -149,7 +148,7 @@ fn carry_out(
     if let Some(kept) = run.life.steps.take() {
         steps.case.lives = kept.lives;
         steps.seed = life_seed(seed, run.lives);
-        steps.script = run.life.world.device().fired_script().to_vec();
+        steps.script = run.life.world.storage().fired_script(0);
     }
     let result = SeedResult {
         seed,
@@ -226,7 +225,7 @@ impl SeedRun<'_> {
     /// Counts the device and its trace.
     fn end_life(&mut self) {
         let (world, counts) = (&self.life.world, self.life.oracle.counts());
-        truth::count_device(&mut self.tally, world.device(), self.scenario);
+        truth::count_storage(&mut self.tally, world.storage(), self.scenario);
         self.tally.events += world.events();
         self.tally.virtual_ns += world.now();
         self.tally.marks.add(world.marks());

@@ -42,7 +42,7 @@ impl SeedRun<'_> {
         let mut depth = 0;
         let mut errors = 0;
         // What is still in the device's cache may be lost by a cut during recovery, and the twin showed it.
-        let settled = self.life.world.device().pending().is_empty();
+        let settled = self.life.world.storage().is_settled();
         let mut twin = if after_crash && self.clock.recover_twice() {
             self.recover_twin()?
         } else {

@@ -67,7 +67,7 @@ impl SeedRun<'_> {
         while self.life.world.events() < end
             || (seek_pending > 0 && self.life.world.events() < end + patience)
         {
-            if self.life.world.events() >= end && !self.life.world.device().pending().is_empty() {
+            if self.life.world.events() >= end && !self.life.world.storage().is_settled() {
                 seek_pending -= 1;
                 if seek_pending == 0 {
                     break;

@@ -76,6 +76,8 @@ pub enum Kind {
     Fate,
     /// The guest says something.
     Log,
+    /// A step of a file system.
+    Step,
     /// The guest reached a named point.
     Mark,
     /// The guest did what no guest may.
@@ -235,6 +237,14 @@ impl<'a> Entries<'a> {
                 let level = format!("{level:?}").to_lowercase();
                 (Lane::Guest, format!("{level}: {text}"), Kind::Log)
             }
+            TraceEvent::Step { op, kind, what, .. } => {
+                let lane = match *kind {
+                    "step" => Lane::Writes,
+                    _ => Lane::Flushes,
+                };
+                self.strikes(record, lane);
+                (lane, format!("call {op}: {what}"), Kind::Step)
+            }
             TraceEvent::Mark { name } => (Lane::Guest, format!("mark {name}"), Kind::Mark),
             TraceEvent::Fault { verdict } => (Lane::Guest, verdict.clone(), Kind::Fault),
             TraceEvent::Crash(report) => {
@@ -267,7 +277,7 @@ impl<'a> Entries<'a> {
         let fired = self.notes.faults.iter().skip(self.struck);
         for fired in fired.take_while(|fired| fired.event <= record.number) {
             self.struck += 1;
-            let op = fired.fault.op;
+            let op = fired.fault.op();
             self.more.push_back(Entry {
                 device: self.device,
                 event: record.number,

@@ -18,7 +18,7 @@ pub(crate) fn lines(trace: &Trace) -> Vec<String> {
         lines.push(record.to_string());
         let head = record.head();
         while let Some(fired) = faults.next_if(|fired| fired.event <= record.number) {
-            let (op, what) = (fired.fault.op, words::strike(&fired.fault));
+            let (op, what) = (fired.fault.op(), words::strike(&fired.fault));
             lines.push(format!("{head}fault     op {op}: {what}"));
         }
         if !matches!(record.event, TraceEvent::Crash(_)) {

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use kvsim_fs::{FileFault, ScriptedFileFault};
 use kvsim_sim::api::{Body, Durability, Mutation, Reply, Request, Status};
-use kvsim_sim::{Asked, CutOp};
+use kvsim_sim::{Asked, CutOp, StorageFault};
 use kvsim_simdisk::{FaultKind, ScriptedFault, Sectors};
 
 use kvsim_api::key::printable as key;
@@ -143,7 +144,37 @@ pub(super) fn status(status: Status) -> &'static str {
 }
 
 /// What a fault does to the operation that it befalls: its kind, and what follows from it.
-pub fn strike(fault: &ScriptedFault) -> String {
+pub fn strike(fault: &StorageFault) -> String {
+    match fault {
+        StorageFault::Device(fault) => device_strike(fault),
+        StorageFault::File { call } => file_strike(call),
+    }
+}
+
+fn file_strike(fault: &ScriptedFileFault) -> String {
+    let bytes = || thousands(fault.bytes.unwrap_or(0));
+    let what = match fault.kind {
+        FileFault::SyncError => "it fails".to_owned(),
+        FileFault::NoSpaceSync | FileFault::NoSpaceWrite | FileFault::NoSpaceAllocate => {
+            "it finds no space".to_owned()
+        }
+        FileFault::ReadError => "it fails".to_owned(),
+        FileFault::ShortRead => format!("it gives {} bytes only", bytes()),
+        FileFault::ShortWrite => format!("it takes {} bytes only", bytes()),
+        FileFault::BitRot => format!("with it a bit of byte {} of the medium flips", bytes()),
+        FileFault::SyncLie => "it says that it has worked and makes nothing durable".to_owned(),
+        // What a cut does is said of each pending step.
+        _ => String::new(),
+    };
+    let name = fault.kind.name().replace('_', " ");
+    if what.is_empty() {
+        name
+    } else {
+        format!("{name}: {what}")
+    }
+}
+
+fn device_strike(fault: &ScriptedFault) -> String {
     let place = fault
         .at_bytes
         .map_or_else(|| "another place".to_owned(), thousands);
@@ -201,6 +232,9 @@ pub fn strike(fault: &ScriptedFault) -> String {
 
 /// A pending operation, without its fate.
 pub fn operation(op: &CutOp) -> String {
+    if let Some(words) = &op.words {
+        return words.clone();
+    }
     match op.kind {
         "grow" => format!("growth to {} bytes", thousands(op.offset)),
         kind => format!("{kind} of {}", extent(op.offset, op.len_bytes)),
@@ -274,6 +308,7 @@ mod tests {
             len_bytes: 4_096,
             completed: true,
             dropped: false,
+            words: None,
             survived,
         }
     }
@@ -306,6 +341,7 @@ mod tests {
     #[test]
     fn every_fault_has_its_words() {
         let fault = |kind| ScriptedFault::new(7, kind);
+        let strike = |fault: &ScriptedFault| strike(&fault.clone().into());
         let stays = ScriptedFault {
             persistent: Some(true),
             at_bytes: Some(8_192),

@@ -194,7 +194,8 @@ impl Session {
                     self.waiting.remove(&reply.id);
                     self.replies.insert(reply.id, reply);
                 }
-                OutItem::Log { .. } => {}
+                // A guest of the guest ABI has no files.
+                OutItem::Step(_) | OutItem::Log { .. } => {}
             }
         }
         Ok(())

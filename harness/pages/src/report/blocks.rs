@@ -78,6 +78,9 @@ impl State {
 
 /// The picture and the table of a cut.
 pub(super) fn section(cut: &Cut, killed: bool) -> Markup {
+    if !cut.of_device {
+        return table(cut, killed);
+    }
     let map = Map::of(cut, killed);
     html! {
         figure {
@@ -106,10 +109,10 @@ fn table(cut: &Cut, killed: bool) -> Markup {
             div.wide { table.texts {
                 thead { tr { th { "operation" } th { "what" } th { "when the plug was pulled" } th { "what became of it" } } }
                 tbody { @for op in cut.pending.iter().take(OPERATIONS_MAX) { tr {
-                    td { "io " (op.op) }
+                    td { (if op.words.is_some() { "step " } else { "io " }) (op.op) }
                     td { (words::operation(op)) }
                     td { (standing(op)) }
-                    td { @if killed { "pending: the device kept its power" } @else { (words::fate(op, cut.sector_bytes)) } }
+                    td { @if killed { "pending: the machine kept its power" } @else { (words::fate(op, cut.sector_bytes)) } }
                 } } }
             } }
             @if cut.pending.len() > OPERATIONS_MAX {
@@ -120,6 +123,13 @@ fn table(cut: &Cut, killed: bool) -> Markup {
 }
 
 fn standing(op: &CutOp) -> &'static str {
+    if op.words.is_some() {
+        return if op.dropped {
+            "given up by a failed sync"
+        } else {
+            "pending: no sync covers it"
+        };
+    }
     match (op.completed, op.dropped) {
         (_, true) => "complete, and dropped by a failed flush",
         (true, false) => "complete, and covered by no flush",
@@ -307,6 +317,7 @@ mod tests {
             completed: true,
             dropped: false,
             survived,
+            words: None,
         }
     }
 
@@ -324,6 +335,7 @@ mod tests {
         durable.write(4_096, &[1; 512]);
         Cut {
             event: 0,
+            of_device: true,
             durable,
             pending,
             sector_bytes: 512,

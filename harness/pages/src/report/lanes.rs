@@ -162,6 +162,16 @@ fn bars(scene: &Scene<'_>) -> (Vec<Bar>, Vec<Lane>) {
                 bar.fate = fate(scene, op);
                 bars.push(bar);
             }
+            Kind::Step => {
+                let class = if entry.lane == Lane::Flushes {
+                    "flush"
+                } else {
+                    "io"
+                };
+                let mut bar = bar(entry, scene, class);
+                bar.to = Some(entry.at_ns);
+                bars.push(bar);
+            }
             Kind::Reply(id, status) => {
                 if let Some(bar) = requests.remove(&id).and_then(|at| bars.get_mut(at)) {
                     bar.to = Some(entry.at_ns);

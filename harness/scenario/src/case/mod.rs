@@ -10,7 +10,8 @@
 
 mod text;
 
-use kvsim_simdisk::{CrashKind, CrashState, ScriptedFault, Survivor};
+use kvsim_sim::StorageFault;
+use kvsim_simdisk::{CrashKind, CrashState, Survivor};
 use serde::{Deserialize, Serialize};
 
 pub use text::CaseRequest;
@@ -21,9 +22,9 @@ pub use text::CaseRequest;
 pub struct Case {
     /// One after the other, on one device; the first finds it blank.
     pub lives: Vec<CaseLife>,
-    /// Faults that befall the device, beside those of `[faults]`.
+    /// Faults that befall the device or the files, beside those of `[faults]` or `[files.faults]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub faults: Vec<ScriptedFault>,
+    pub faults: Vec<StorageFault>,
 }
 
 /// From a power on to the next cut.

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use kvsim_sim::TraceMode;
-use kvsim_simdisk::FaultKind;
 
 use crate::explore::open::Setting;
 use kvsim_drive::case::{Course, Driven, Stop, drive_on};
@@ -17,15 +16,15 @@ pub(super) fn needed(
     class: Class,
     driven: &Driven,
 ) -> Option<String> {
-    let fired = driven.world.device().fired_script().iter();
+    let fired = driven.world.storage().fired_script(0).into_iter();
     let fired: Vec<_> = fired
-        .filter(|fault| fault.kind != FaultKind::Stall && !fault.kind.is_of_a_cut())
+        .filter(|fault| !fault.is_stall() && !fault.is_of_a_cut())
         .collect();
     if fired.is_empty() {
         return None;
     }
     let mut scenario = setting.scenario.clone();
-    scenario.faults = scenario.faults.scripted(Vec::new());
+    scenario.script_only(&[]);
     let without = Case {
         faults: Vec::new(),
         ..case.clone()
@@ -44,8 +43,8 @@ pub(super) fn needed(
     let faults: BTreeSet<String> = fired
         .iter()
         .map(|fault| {
-            let kind = fault.kind.name().replace('_', " ");
-            format!("the {kind} at operation {}", fault.op)
+            let kind = fault.name().replace('_', " ");
+            format!("the {kind} at operation {}", fault.op())
         })
         .collect();
     Some(Vec::from_iter(faults).join(" and "))

@@ -165,7 +165,9 @@ fn sites(points: &[Point]) -> Vec<Site> {
     let mut sites = Vec::new();
     let (mut flushes, mut throughs) = (0, 0);
     for point in points {
-        let device = point.moment.device();
+        let Some(device) = point.moment.storage().device() else {
+            continue;
+        };
         let stats = device.stats();
         let kind = if stats.flushes > flushes {
             Some(SiteKind::Flush)
@@ -186,11 +188,8 @@ fn sites(points: &[Point]) -> Vec<Site> {
 /// The points at which a cut can leave something else than without the mutant, and the event after which it no longer can.
 fn window(clean: &[Point], mutated: &[Point]) -> (Vec<Point>, Option<u64>) {
     let differs = |clean: &Point, mutated: &Point| {
-        let (one, other) = (clean.moment.device(), mutated.moment.device());
-        let pending = |device: &kvsim_simdisk::Device| -> Vec<u64> {
-            device.pending().iter().map(|write| write.id).collect()
-        };
-        pending(one) != pending(other)
+        let pending = |point: &Point| point.moment.storage().pending_ids();
+        pending(clean) != pending(mutated)
     };
     assert_eq!(clean.len(), mutated.len(), "the guest cannot tell");
     let pairs = || clean.iter().zip(mutated);

@@ -6,6 +6,7 @@
 //!
 //! Invariant: up to the operation that fails the run is the recorded one, event for event, so what was seen before that is not looked at again.
 
+use kvsim_sim::StorageFault;
 use kvsim_simdisk::{FaultKind, OpNote, ScriptedFault};
 
 use super::Exploration;
@@ -39,7 +40,7 @@ fn walk_all(
     recording: &Recording,
     walk: &mut Walk<'_>,
     counts: &mut WorkErrorCounts,
-    scripts: &[Vec<ScriptedFault>],
+    scripts: &[Vec<StorageFault>],
 ) -> Result<(), Ended> {
     let mut first = recording.points.len() as u64;
     for part in scripts.chunks(RUNS_AT_ONCE) {
@@ -56,10 +57,12 @@ fn walk_all(
         });
         for (script, recorded) in part.iter().zip(recorded) {
             let fault = &script[0];
-            *match fault.kind {
-                FaultKind::ReadError => &mut counts.reads,
-                FaultKind::WriteError => &mut counts.writes,
-                _ => &mut counts.flushes,
+            *if fault.is_failure(FaultKind::ReadError) {
+                &mut counts.reads
+            } else if fault.is_failure(FaultKind::WriteError) {
+                &mut counts.writes
+            } else {
+                &mut counts.flushes
             } += 1;
             let recorded = match recorded {
                 Ok(recorded) => recorded,
@@ -75,11 +78,11 @@ fn walk_all(
                 Err(Stopped::Reported(what)) => {
                     return Err(Ended::Failed(judge::Failed::Invalid(format!(
                         "a run in which operation {} fails does not come to its work: {what}",
-                        fault.op
+                        fault.op()
                     ))));
                 }
             };
-            let is_after = |point: &Point| point.moment.device().next_op() > fault.op;
+            let is_after = |point: &Point| point.moment.storage().next_op() > fault.op();
             let from = recorded.points.partition_point(|point| !is_after(point));
             let points = &recorded.points[from..];
             counts.points += points.len() as u64;
@@ -96,7 +99,8 @@ fn scripts(
     exploration: &Exploration,
     recording: &Recording,
     counts: &mut WorkErrorCounts,
-) -> Vec<Vec<ScriptedFault>> {
+) -> Vec<Vec<StorageFault>> {
+    let on_files = exploration.scenario.files.is_some();
     let explore = &exploration.scenario.explore;
     let mut scripts = Vec::new();
     for error in &explore.work_errors {
@@ -104,18 +108,29 @@ fn scripts(
         let most = usize::try_from(explore.work_errors_max).unwrap_or(usize::MAX);
         counts.ops_left_out += such.clone().skip(most).count() as u64;
         for op in such.take(most) {
+            if on_files {
+                scripts.extend(StorageFault::failed_call(op.id, op.fault).map(|fault| vec![fault]));
+                continue;
+            }
             match op.fault {
-                FaultKind::WriteError => scripts.extend(failed_writes(op)),
+                FaultKind::WriteError => {
+                    scripts.extend(failed_writes(op).into_iter().map(of_device))
+                }
                 FaultKind::FlushError => {
                     let (drops, all) = drops(&op.covered, explore.work_errors_drops);
                     counts.drops_left_out += u64::from(!all);
-                    scripts.extend(drops.into_iter().map(|dropped| failed_flush(op, dropped)));
+                    let failed = |dropped| of_device(failed_flush(op, dropped));
+                    scripts.extend(drops.into_iter().map(failed));
                 }
-                kind => scripts.push(vec![ScriptedFault::new(op.id, kind)]),
+                kind => scripts.push(vec![ScriptedFault::new(op.id, kind).into()]),
             }
         }
     }
     scripts
+}
+
+fn of_device(script: Vec<ScriptedFault>) -> Vec<StorageFault> {
+    script.into_iter().map(StorageFault::from).collect()
 }
 
 /// Nothing of it written, all of it, and the first half.

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use kvsim_simdisk::{CrashKind, FaultKind, ScriptedFault};
+use kvsim_sim::StorageFault;
+use kvsim_simdisk::{CrashKind, FaultKind};
 
 use super::judge::Task;
 use super::point::crash;
@@ -64,7 +65,7 @@ fn recover_failing(
     let invalid = |what: String| (Stop::Invalid(what), Box::new(Case::default()));
     let world = point.moment.crashed(kind, state);
     let mut world = world.map_err(|error| invalid(error.to_string()))?;
-    let (first_op, before) = (world.device().next_op(), work(&world));
+    let (first_op, before) = (world.storage().next_op(), work(&world));
     world.fail_nth(fault, n);
     let crashes = life.crashes + 1;
     let nothing = || Source::listed(&[]);
@@ -76,9 +77,9 @@ fn recover_failing(
     toll.add(&failing.world, before);
     toll.undecided += failing.undecided;
     let (mut world, mut oracle, ()) = failing.end();
-    let script = world.device().fired_script().iter();
-    let script: Vec<ScriptedFault> = script.filter(|it| it.op >= first_op).cloned().collect();
-    if !script.iter().any(|it| it.kind == fault) {
+    let script = world.storage().fired_script(0).into_iter();
+    let script: Vec<StorageFault> = script.filter(|it| it.op() >= first_op).collect();
+    if !script.iter().any(|it| it.is_failure(fault)) {
         return Ok(Failed::Never);
     }
     case.faults.extend(script);
@@ -93,7 +94,7 @@ fn recover_failing(
     let cut = CaseCrash {
         after_event: events,
         kind: CrashKind::Power,
-        survivors: least(world.device()).survivors,
+        survivors: least(world.storage()).survivors,
     };
     let now = world.now();
     let state = cut.state();

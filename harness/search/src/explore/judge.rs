@@ -149,7 +149,9 @@ fn judge(
     };
     // A device that kept its power may still be at work, so its contents do not say all.
     let is_mere = then == Then::Nothing && kind == CrashKind::Power;
-    let bytes = is_mere.then(|| Before::of(world.device())).flatten();
+    let bytes = is_mere
+        .then(|| Before::of(world.storage(), world.now()))
+        .flatten();
     if let Some(bytes) = &bytes {
         if let Some(number) = known.find(bytes)
             && is_legal(scenario, task, known.transcript(number))
@@ -158,7 +160,7 @@ fn judge(
         }
         world.note_reads();
     }
-    let (settled, before) = (world.device().pending().is_empty(), work(&world));
+    let (settled, before) = (world.storage().is_settled(), work(&world));
     let source = match (&life.after, then) {
         (_, Then::Nothing) => Source::listed(&[]),
         (Some(requests), _) => Source::listed(requests),
@@ -206,8 +208,8 @@ fn judge(
     match then {
         Then::Nothing => {
             let transcript = next.take_transcript();
-            let reads = next.world.device().reads();
-            let kept = transcript.map(|transcript| known.keep(bytes, reads, transcript));
+            let world = &next.world;
+            let kept = transcript.map(|transcript| known.keep(bytes, world, transcript));
             (legal(None, 1), kept)
         }
         Then::Deeper => {
@@ -224,7 +226,7 @@ fn judge(
             let crash = CaseCrash {
                 after_event: next.events(),
                 kind: CrashKind::Power,
-                survivors: least(next.world.device()).survivors,
+                survivors: least(next.world.storage()).survivors,
             };
             let (world, oracle, _) = next.end();
             let judged = match once_more(scenario, (world, oracle, before), &crash, crashes, toll) {

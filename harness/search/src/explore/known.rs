@@ -5,10 +5,13 @@
 //! page of a checkpoint that no superblock refers to yet is never looked at, but doubles the states.
 //!
 //! Invariants: a recovery does only for states of the same bytes in every block that it read, on a device of the same size and with the
-//! same number of operations before it (on which the time of each depends), where no fault can befall an operation. What is owed is judged
+//! same number of operations before it (on which the time of each depends), or of the same answers to all that it asked of the files, at the same
+//! time if it has asked for that; and where no fault can befall an operation. What is owed is judged
 //! for each state by itself, and a state of which that does not say that all is well is recovered by itself.
 
-use kvsim_simdisk::{Device, Image, OpId};
+use kvsim_fs::{FileSystem, Observation};
+use kvsim_sim::{Storage, World};
+use kvsim_simdisk::{Device, Image, Nanos, OpId};
 
 use kvsim_drive::case::Transcript;
 
@@ -24,42 +27,82 @@ pub(crate) struct Number(usize);
 
 struct Recovered {
     before: Option<Before>,
-    /// Where it read, without doubles.
-    reads: Vec<(u64, u64)>,
+    reads: Reads,
     transcript: Transcript,
 }
 
-/// A device that was not recovered yet.
-pub(crate) struct Before {
-    image: Image,
-    next_op: OpId,
+/// Whether two devices hold the same where a recovery reads.
+fn is_alike(one: &Image, other: &Image, reads: &mut [(u64, u64)]) -> bool {
+    if one.len_bytes() != other.len_bytes() {
+        return false;
+    }
+    let differs = |&(offset, len_bytes): &(u64, u64)| !one.is_same_in(other, offset, len_bytes);
+    match reads.iter().position(differs) {
+        Some(at) => {
+            reads.swap(0, at);
+            false
+        }
+        None => true,
+    }
+}
+
+/// A storage that was not recovered yet.
+pub(crate) enum Before {
+    /// A device: what it holds, and the number of its next operation.
+    Device(Image, OpId),
+    /// A file system, and the time.
+    Files(Box<FileSystem>, Nanos),
+}
+
+/// What a recovery has read, without doubles.
+#[derive(Default)]
+enum Reads {
+    /// Nothing that is known.
+    #[default]
+    Unknown,
+    /// Places of a device: offsets and lengths.
+    Device(Vec<(u64, u64)>),
+    /// What a file system has told, a hash of it, and whether the time mattered.
+    Files {
+        told: Vec<Observation>,
+        hash: u128,
+        timed: bool,
+    },
 }
 
 impl Before {
-    /// What decides a recovery of this device, if nothing else does.
-    pub(crate) fn of(device: &Device) -> Option<Before> {
+    /// What decides a recovery of this storage, if nothing else does.
+    pub(crate) fn of(storage: &Storage, now: Nanos) -> Option<Before> {
+        match storage {
+            Storage::Device(device) => Before::of_device(device),
+            Storage::Files(files) => {
+                let decides = files.is_faultless() && files.pending().is_empty();
+                decides.then(|| Before::Files(Box::new(files.clone()), now))
+            }
+        }
+    }
+
+    fn of_device(device: &Device) -> Option<Before> {
         let decides = device.is_faultless() && device.pending().is_empty();
-        decides.then(|| Before {
-            image: device.image().clone(),
-            next_op: device.next_op(),
-        })
+        decides.then(|| Before::Device(device.image().clone(), device.next_op()))
     }
 
     /// Whether the other one is recovered in the same way by a recovery that reads here. A read that tells two apart is likely to tell the next two
     /// apart, so it goes first from now on.
-    fn is_alike(&self, other: &Before, reads: &mut [(u64, u64)]) -> bool {
-        if self.next_op != other.next_op || self.image.len_bytes() != other.image.len_bytes() {
-            return false;
-        }
-        let differs = |&(offset, len_bytes): &(u64, u64)| {
-            !self.image.is_same_in(&other.image, offset, len_bytes)
-        };
-        match reads.iter().position(differs) {
-            Some(at) => {
-                reads.swap(0, at);
-                false
+    fn is_alike(&self, other: &Before, reads: &mut Reads) -> bool {
+        match (self, other, reads) {
+            (Before::Device(image, next_op), Before::Device(other, others_next), reads) => {
+                let Reads::Device(reads) = reads else {
+                    return false;
+                };
+                *next_op == *others_next && is_alike(image, other, reads)
             }
-            None => true,
+            (
+                Before::Files(_, now),
+                Before::Files(other, others_now),
+                Reads::Files { told, hash, timed },
+            ) => (!*timed || now == others_now) && other.observed_hash(told) == *hash,
+            _ => false,
         }
     }
 }
@@ -79,22 +122,31 @@ impl Recoveries {
         &self.known[number.0].transcript
     }
 
-    /// Keeps a recovery, and where it read: offsets and lengths. Without `before` it is not found again.
+    /// Keeps a recovery that has noted in its world what it read. Without `before` it is not found again.
     pub(crate) fn keep(
         &mut self,
         before: Option<Before>,
-        reads: &[(u64, u64)],
+        after: &World,
         transcript: Transcript,
     ) -> Number {
-        let size = before.as_ref().map_or(0, |before| before.image.len_bytes());
-        let mut reads = reads.to_vec();
-        reads.sort_unstable();
-        reads.dedup();
-        // What lies beyond the end the recovery itself has put there.
-        reads.retain_mut(|(offset, len_bytes)| {
-            *len_bytes = size.saturating_sub(*offset).min(*len_bytes);
-            *len_bytes > 0
-        });
+        let reads = match (&before, after.storage()) {
+            (Some(Before::Device(image, _)), Storage::Device(device)) => {
+                Reads::Device(places(device.reads(), image.len_bytes()))
+            }
+            (Some(Before::Files(before, _)), Storage::Files(files)) => {
+                let mut told = files.reads().to_vec();
+                told.sort_unstable();
+                told.dedup();
+                let hash = before.observed_hash(&told);
+                let timed = after.asked_time();
+                Reads::Files { told, hash, timed }
+            }
+            _ => Reads::Unknown,
+        };
+        self.push(before, reads, transcript)
+    }
+
+    fn push(&mut self, before: Option<Before>, reads: Reads, transcript: Transcript) -> Number {
         self.known.push(Recovered {
             before,
             reads,
@@ -102,6 +154,18 @@ impl Recoveries {
         });
         Number(self.known.len() - 1)
     }
+}
+
+/// Where a device of this size was read, without doubles. What lies beyond the end the recovery itself has put there.
+fn places(reads: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
+    let mut reads = reads.to_vec();
+    reads.sort_unstable();
+    reads.dedup();
+    reads.retain_mut(|(offset, len_bytes)| {
+        *len_bytes = size.saturating_sub(*offset).min(*len_bytes);
+        *len_bytes > 0
+    });
+    reads
 }
 
 #[cfg(test)]
@@ -129,11 +193,12 @@ mod tests {
     #[test]
     fn a_recovery_does_where_all_that_it_read_is_the_same() {
         let honest = FaultConfig::default();
-        let before = |blocks: &[u8], ops| Before::of(&device(blocks, ops, &honest)).unwrap();
+        let before = |blocks: &[u8], ops| Before::of_device(&device(blocks, ops, &honest)).unwrap();
         let mut known = Recoveries::default();
-        known.keep(None, &[], Transcript::default());
+        known.push(None, Reads::Unknown, Transcript::default());
         let reads = [(8192, 4096), (0, 512), (0, 512), ((1 << 20) - 512, 4096)];
-        let kept = known.keep(Some(before(&[1, 2, 3], 5)), &reads, Transcript::default());
+        let reads = Reads::Device(places(&reads, 1 << 20));
+        let kept = known.push(Some(before(&[1, 2, 3], 5)), reads, Transcript::default());
         let mut found = |before| known.find(&before).map(|number| number.0);
         assert_eq!(found(before(&[1, 2, 3], 5)), Some(kept.0));
         assert_eq!(found(before(&[1, 9, 3], 5)), Some(kept.0), "not read");
@@ -144,7 +209,7 @@ mod tests {
             read_error: 0.1,
             ..honest.clone()
         };
-        assert!(Before::of(&device(&[1, 2, 3], 5, &faults)).is_none());
+        assert!(Before::of_device(&device(&[1, 2, 3], 5, &faults)).is_none());
         let mut pending = device(&[1, 2, 3], 5, &honest);
         let data = vec![1; 4096].into();
         let write = Op::Write {
@@ -153,6 +218,6 @@ mod tests {
             through: false,
         };
         pending.submit(0, 0, write).unwrap();
-        assert!(Before::of(&pending).is_none());
+        assert!(Before::of_device(&pending).is_none());
     }
 }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hashbrown::{HashMap, HashSet};
-use kvsim_simdisk::{CrashKind, CrashState, PendingKind};
-use xxhash_rust::xxh3::{Xxh3, Xxh3DefaultBuilder, xxh3_64, xxh3_128};
+use kvsim_simdisk::{CrashKind, CrashState, CrashStates as _};
+use xxhash_rust::xxh3::{Xxh3DefaultBuilder, xxh3_64, xxh3_128};
 
 use super::found::Found;
 use super::judge::{Failed, Judged, Task, Then, judge_alike};
@@ -133,7 +133,7 @@ impl Place<'_> {
     /// Whether power cuts leave the same here and there.
     fn is_alike(&self, other: &Place<'_>) -> bool {
         Arc::ptr_eq(self.life, other.life)
-            && self.point.moment.device().contents() == other.point.moment.device().contents()
+            && self.point.moment.storage().contents() == other.point.moment.storage().contents()
     }
 }
 
@@ -276,17 +276,20 @@ impl<'a> Walk<'a> {
             if self.control.stopped().is_some() {
                 return None;
             }
-            let device = group[0].point.moment.device();
+            let storage = group[0].point.moment.storage();
             let mut cuts = Listed::default();
             if power {
-                cuts.states = states(device, explore, self.seed ^ device.changes());
+                cuts.states = states(storage, explore, self.seed ^ storage.changes());
                 // Every state is legal; what is not would be judged, and would fail as such.
-                let key = |state| device.image_hash_after(state).unwrap_or(0);
+                let key = |state| storage.image_hash_after(state).unwrap_or(0);
                 cuts.keys = cuts.states.taken.iter().map(key).collect();
             }
             let killed = |place: &Place<'_>| match place.point {
                 point if point.is_in_flush() && !explore.in_flush => Killed::NotTaken,
-                point if explore.process_crash => Killed::Image(killed_key(point)),
+                point if explore.process_crash => {
+                    let moment = &point.moment;
+                    Killed::Image(moment.storage().hash_if_killed(moment.now()))
+                }
                 _ => Killed::Never,
             };
             Some(Group {
@@ -507,47 +510,12 @@ fn with_obligations(image: u128, place: Place<'_>, kind: CrashKind, depth: u32) 
     xxh3_128(&bytes)
 }
 
-/// What tells apart what two killed processes leave: what reads return, and what is still in the cache of the device, which
-/// kept its power.
-fn killed_key(point: &Point) -> u128 {
-    let mut device = point.moment.device().clone();
-    if device
-        .crash(point.moment.now(), CrashKind::Process, &KILLED)
-        .is_err()
-    {
-        return 0;
-    }
-    let image = device.image_hash();
-    // Where a flush only orders, a power cut excuses more than a kill, so the two are never taken for the same.
-    if device.pending().is_empty() && !device.flush_only_orders() {
-        return image;
-    }
-    let mut hash = Xxh3::new();
-    hash.update(&image.to_le_bytes());
-    hash.update(&device.durable_hash().to_le_bytes());
-    for write in device.pending() {
-        let (offset, len_bytes) = write.range();
-        let content = match &write.kind {
-            PendingKind::Write { data, .. } => xxh3_64(data),
-            PendingKind::Discard { .. } => 1,
-            PendingKind::Grow { new_bytes } => *new_bytes,
-        };
-        let others = device.pending().iter();
-        let followed = others.filter(|other| write.is_ordered_after(other)).count() as u64;
-        let dropped = u64::from(write.dropped);
-        for number in [offset, len_bytes, content, dropped, followed] {
-            hash.update(&number.to_le_bytes());
-        }
-    }
-    hash.digest128()
-}
-
 /// What there is to do at a point, and nothing of it done.
 fn nothing_judged(point: &Point, states: &States, killed: bool) -> PointCount {
     PointCount {
         event: point.event,
         at_ns: point.moment.now(),
-        pending: point.moment.device().pending().len() as u64,
+        pending: point.moment.storage().pending_count() as u64,
         in_flush: point.is_in_flush(),
         possible: states.possible.saturating_add(killed.into()),
         taken: states.taken.len() as u64 + u64::from(killed),

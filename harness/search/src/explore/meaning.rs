@@ -1,53 +1,18 @@
 //! A cut by its meaning: what a process run was doing, and what was pending, write by write.
 //!
 //! When requests are left out, the numbers of operations and events change. The role of each pending write stays: a superblock goes to the same offset,
-//! a page is as long as before, a log frame comes after another. So a cut is found again where the pending writes look most alike.
+//! a page is as long as before, a log frame comes after another, a file has the same name but for a number. So a cut is found again where the pending
+//! writes look most alike.
 //!
-//! Nothing is known of the guest: a role is the kind, the place and the length of an operation, and whether it had completed.
+//! Nothing is known of the guest: a [`Role`] is the kind, the place and the length of an operation, and whether it had completed.
 
-use kvsim_simdisk::{CrashKind, CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
+use kvsim_simdisk::{CrashKind, CrashState, CrashStates, Role, Sectors, Survivor};
 
 use super::point::Point;
 use kvsim_drive::case::Phase;
 
 /// Pending writes that are compared at most, the latest ones.
 const COMPARED_MAX: usize = 48;
-
-/// What is known of a pending write.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Role {
-    kind: u8,
-    offset: u64,
-    len_bytes: u64,
-    is_complete: bool,
-}
-
-impl Role {
-    fn of(write: &PendingWrite) -> Role {
-        let (offset, len_bytes) = write.range();
-        let kind = match write.kind {
-            PendingKind::Write { .. } => 0,
-            PendingKind::Discard { .. } => 1,
-            PendingKind::Grow { .. } => 2,
-        };
-        Role {
-            kind,
-            offset,
-            len_bytes,
-            is_complete: write.completed,
-        }
-    }
-
-    /// How much two are alike; nothing if one cannot stand for the other.
-    fn likeness(&self, other: &Role) -> Option<i64> {
-        let same = |is_same: bool, points: i64| if is_same { points } else { 0 };
-        (self.kind == other.kind).then(|| {
-            4 + same(self.offset == other.offset, 6)
-                + same(self.len_bytes == other.len_bytes, 2)
-                + same(self.is_complete == other.is_complete, 2)
-        })
-    }
-}
 
 /// A cut of a process run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,26 +28,26 @@ pub(crate) struct Meaning {
 }
 
 impl Meaning {
-    /// The meaning of a cut of this device that leaves `state`.
+    /// The meaning of a cut of this storage that leaves `state`.
     pub(crate) fn of(
-        device: &Device,
+        storage: &impl CrashStates,
         phase: Phase,
         unsent: usize,
         kind: CrashKind,
         state: &CrashState,
     ) -> Meaning {
-        let pending = latest(device);
+        let pending = storage.roles(COMPARED_MAX);
         let place = |survivor: &Survivor| {
-            let at = pending.iter().position(|write| write.id == survivor.id)?;
+            let at = pending.iter().position(|(id, _)| *id == survivor.id)?;
             Some((at, survivor.sectors.clone()))
         };
         Meaning {
             kind,
             is_recovering: phase == Phase::Recovering,
-            is_flushing: device.is_flushing(),
+            is_flushing: storage.is_syncing(),
             unsent,
             persisted: state.survivors.iter().filter_map(place).collect(),
-            pending: pending.into_iter().map(Role::of).collect(),
+            pending: pending.into_iter().map(|(_, role)| role).collect(),
         }
     }
 
@@ -93,22 +58,22 @@ impl Meaning {
 
     /// How much a cut at this point is like this one.
     pub(crate) fn likeness(&self, point: &Point, unsent: usize) -> i64 {
-        let device = point.moment.device();
-        let others: Vec<Role> = latest(device).into_iter().map(Role::of).collect();
+        let storage = point.moment.storage();
+        let others: Vec<Role> = roles(storage.roles(COMPARED_MAX));
         let (pairs, alike) = align(&self.pending, &others);
         let unmatched = self.pending.len() + others.len() - 2 * pairs.len();
         let same = |is_same: bool, points: i64| if is_same { points } else { 0 };
         let further = self.unsent.abs_diff(unsent).min(8);
         alike - 3 * count(unmatched)
             + same(self.is_recovering == (point.phase == Phase::Recovering), 12)
-            + same(self.is_flushing == device.is_flushing(), 3)
+            + same(self.is_flushing == storage.is_syncing(), 3)
             - count(further)
     }
 
-    /// The state of this device that keeps what plays the same part, as far as the device can leave it.
-    pub(crate) fn state(&self, device: &Device) -> CrashState {
-        let writes = latest(device);
-        let others: Vec<Role> = writes.iter().map(|write| Role::of(write)).collect();
+    /// The state of this storage that keeps what plays the same part, as far as a cut can leave it.
+    pub(crate) fn state(&self, storage: &impl CrashStates) -> CrashState {
+        let pending = storage.roles(COMPARED_MAX);
+        let others: Vec<Role> = roles(pending.clone());
         let (pairs, _) = align(&self.pending, &others);
         let mut state = CrashState::default();
         if self.kind == CrashKind::Process {
@@ -118,17 +83,12 @@ impl Meaning {
             let Some((_, other)) = pairs.iter().find(|(own, _)| own == at) else {
                 continue;
             };
-            for sectors in [sectors.clone(), Sectors::All] {
-                let id = writes[*other].id;
-                state.survivors.push(Survivor { id, sectors });
-                if device.check_crash(&state).is_ok() {
-                    break;
-                }
-                state.survivors.pop();
-            }
+            let id = pending[*other].0;
+            let sectors = sectors.clone();
+            storage.keep(&mut state, &Survivor { id, sectors });
         }
-        if device.check_crash(&state).is_err() {
-            return super::states::least(device);
+        if storage.check_crash(&state).is_err() {
+            return super::states::least(storage);
         }
         state
     }
@@ -138,10 +98,8 @@ fn count(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn latest(device: &Device) -> Vec<&PendingWrite> {
-    let pending = device.pending();
-    let first = pending.len().saturating_sub(COMPARED_MAX);
-    pending[first..].iter().collect()
+fn roles(pending: Vec<(u64, Role)>) -> Vec<Role> {
+    pending.into_iter().map(|(_, role)| role).collect()
 }
 
 /// Pairs of two lists that are most alike and keep the order of both, and how much.
@@ -174,7 +132,7 @@ fn align(one: &[Role], other: &[Role]) -> (Vec<(usize, usize)>, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvsim_simdisk::{DeviceConfig, FaultConfig, Op};
+    use kvsim_simdisk::{Device, DeviceConfig, FaultConfig, Op};
 
     /// A device with a superblock write at 0 and log frames behind each other from `first` on, all pending.
     fn device(frames: u64, first: u64) -> Device {

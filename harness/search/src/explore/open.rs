@@ -146,7 +146,7 @@ impl<'a> OpenRun<'a> {
         else {
             return None;
         };
-        let settled = world.device().pending().is_empty();
+        let settled = world.storage().is_settled();
         let crashes = crashes.iter().sum();
         let source = Source::listed(plan.requests);
         let recorder = Some(Recorder::default());
@@ -248,7 +248,7 @@ impl<'a> OpenRun<'a> {
     /// The cut that is most like a known one.
     pub(crate) fn cut_like(&self, near: &Meaning) -> Option<CaseCrash> {
         let point = &self.points[*self.ranked(near).first()?];
-        let state = near.state(point.moment.device());
+        let state = near.state(point.moment.storage());
         Some(crash(point, near.kind(), &state))
     }
 

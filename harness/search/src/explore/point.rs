@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use kvsim_sim::Moment;
-use kvsim_simdisk::{CrashKind, CrashState, ScriptedFault};
+use kvsim_sim::{Moment, StorageFault};
+use kvsim_simdisk::{CrashKind, CrashState};
 use xxhash_rust::xxh3::Xxh3;
 
 use kvsim_drive::case::{Phase, Seen, Watch};
@@ -29,7 +29,7 @@ pub(crate) struct Lived {
     /// Crashes before it.
     pub(crate) crashes: u64,
     /// What was made to befall the device in the life that is recorded.
-    pub(crate) faults: Vec<ScriptedFault>,
+    pub(crate) faults: Vec<StorageFault>,
 }
 
 /// How a life ended.
@@ -67,7 +67,7 @@ impl Point {
 
     /// Whether a flush is under way.
     pub(crate) fn is_in_flush(&self) -> bool {
-        self.moment.device().is_flushing()
+        self.moment.storage().is_syncing()
     }
 
     /// What a recovery after a cut here has to show again, if that is known.
@@ -147,7 +147,7 @@ impl Watch for Recorder {
 
 impl Recorder {
     fn owed(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, Option<Arc<Oracle>>, u64) {
-        let truth = DeviceTruth::of(seen.world.device(), RunFaults::default());
+        let truth = DeviceTruth::of(seen.world.storage(), RunFaults::default());
         // The time of the cut counts only where relaxed writes have a window or a lie may excuse a loss.
         let timeless = truth.lies() == 0 && !seen.oracle.has_window();
         if let Some(last) = &self.last

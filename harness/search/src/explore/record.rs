@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use kvsim_sim::{Program, TraceMode, World};
-use kvsim_simdisk::{OpId, OpNote, ScriptedFault};
+use kvsim_fs::{CallKind, FileSystem};
+use kvsim_sim::{Program, Storage, StorageFault, TraceMode, World};
+use kvsim_simdisk::{FaultKind, OpId, OpNote};
 
 use super::found::Found;
 use super::judge::Failed;
@@ -46,7 +47,7 @@ pub(crate) fn record(
     program: &Arc<dyn Program>,
     seed: u64,
 ) -> Result<Recording, Stopped> {
-    let lies = setup::lies(&scenario.faults);
+    let lies = setup::lies(scenario, &[]);
     let known = setup::oracle_config(scenario, program.as_ref(), lies)
         .limits
         .known();
@@ -60,10 +61,12 @@ pub(crate) fn record_failing(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     seed: u64,
-    script: &[ScriptedFault],
+    script: &[StorageFault],
 ) -> Result<Recording, Stopped> {
     let mut failing = scenario.clone();
-    failing.faults.script.extend(script.iter().cloned());
+    let mut all = failing.script();
+    all.extend(script.iter().cloned());
+    failing.set_script(&all);
     let mut recording = record(&failing, program, seed);
     match &mut recording {
         Ok(recording) => {
@@ -117,7 +120,7 @@ pub(crate) fn record_from(
     if !scenario.explore.work_errors.is_empty() {
         world.note_ops();
     }
-    let lies = setup::lies(&scenario.faults);
+    let lies = setup::lies(scenario, &[]);
     let oracle = Arc::new(Oracle::new(setup::oracle_config(
         scenario, &**program, lies,
     )));
@@ -136,8 +139,13 @@ pub(crate) fn record_from(
     };
     let mut marks = MarkCounts::default();
     marks.add(life.world.marks());
-    let ops = life.world.device().noted_ops().iter();
-    let ops = ops.filter(|op| op.id >= first_of_work).cloned().collect();
+    let ops = match life.world.storage() {
+        Storage::Device(device) => {
+            let ops = device.noted_ops().iter();
+            ops.filter(|op| op.id >= first_of_work).cloned().collect()
+        }
+        Storage::Files(files) => file_ops(files, first_of_work),
+    };
     let counts = life.oracle.counts();
     let acknowledged = counts.acknowledged_durable + counts.acknowledged_relaxed;
     let (_, _, recorder) = life.end();
@@ -176,13 +184,33 @@ pub(crate) fn record_from(
     }
 }
 
+/// The calls that can fail: reads, writes and syncs.
+fn file_ops(files: &FileSystem, first: OpId) -> Vec<OpNote> {
+    let noted = files.noted_ops().iter().filter(|note| note.op >= first);
+    let op = |note: &kvsim_fs::OpNote| {
+        let fault = match note.kind {
+            CallKind::Read => FaultKind::ReadError,
+            CallKind::Write => FaultKind::WriteError,
+            CallKind::Sync => FaultKind::FlushError,
+            _ => return None,
+        };
+        Some(OpNote {
+            id: note.op,
+            fault,
+            sectors: 0,
+            covered: Vec::new(),
+        })
+    };
+    noted.filter_map(op).collect()
+}
+
 fn run(
     life: &mut Incarnation<'_, Option<Recorder>>,
     first_of_work: &mut OpId,
 ) -> Result<Observation, Stop> {
     let shown = life.recover()?;
     life.adopt(&shown, None)?;
-    *first_of_work = life.world.device().next_op();
+    *first_of_work = life.world.storage().next_op();
     life.work()?;
     Ok(shown)
 }

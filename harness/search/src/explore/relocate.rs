@@ -96,8 +96,8 @@ impl<'a> Course<'a> {
         let scenario = setting.scenario;
         let seed = scenario.run.seeds.start;
         let mut config = setup::world_config(scenario, &**setting.program, seed, TraceMode::Off);
-        config.faults.script.extend(case.faults.iter().cloned());
-        let lies = setup::lies(&config.faults);
+        setup::add_script(&mut config, &case.faults);
+        let lies = setup::lies(scenario, &case.faults);
         Some(Course {
             setting,
             world: World::new(Arc::clone(setting.program), config).ok()?,
@@ -155,8 +155,8 @@ impl<'a> Course<'a> {
             end?;
         }
         let state = crash.state();
-        let device = self.world.device();
-        let meaning = Meaning::of(device, phase, unsent, crash.kind, &state);
+        let storage = self.world.storage();
+        let meaning = Meaning::of(storage, phase, unsent, crash.kind, &state);
         let now = self.world.now();
         let cut = self.world.crash_with(crash.kind, &state);
         cut.map_err(|error| Stop::Invalid(error.to_string()))?;
@@ -191,7 +191,7 @@ impl<'a> Course<'a> {
             .max();
         let (_, at): (i64, usize) = best.ok_or_else(lost)?;
         let point = &points[at];
-        let (kind, state) = (meaning.kind(), meaning.state(point.moment.device()));
+        let (kind, state) = (meaning.kind(), meaning.state(point.moment.storage()));
         let crashed = point.moment.crashed(kind, &state);
         self.world = crashed.map_err(|error| Stop::Invalid(error.to_string()))?;
         self.oracle = Arc::clone(&point.oracle);

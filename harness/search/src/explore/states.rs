@@ -1,14 +1,17 @@
 //! Every state that a cut at one moment can leave, within the bounds of `[explore]`.
 //!
-//! A state is made in three steps: which of the pending operations survive, in which order, and which sectors of some of them.
-//! The order is that of submission, except that survivors which overlap are also taken in every other order (a few) or backwards
-//! (many): where nothing overlaps the order makes no difference to the bytes.
+//! A state is made in three steps: which of the pending effects persist, in which order, and which sectors of some of them.
+//! What needs others persists only with them: a set is listed if at most so many effects, with all that they need, make it up, or if at most so
+//! many, with all that need them, are missing in it. The order is that of submission, except that effects which overlap are also taken in every
+//! other order (a few) or backwards (many): where nothing overlaps the order makes no difference to the bytes.
 //!
-//! Invariants: each state is legal on this device and no state is named twice; the list depends on device, bounds and seed alone; a
-//! sample keeps every subset that it can, whole, before it takes torn ones, and those with few torn writes before those with more.
+//! Invariants: each state is legal and no state is named twice; the list depends on what is pending, bounds and seed alone; a sample keeps every
+//! subset that it can, whole, before it takes torn ones, and those with few torn writes before those with more.
 
+use hashbrown::HashSet;
 use kvsim_simdisk::rng::{Purpose, Rng};
-use kvsim_simdisk::{CrashState, Device, PendingKind, PendingWrite, Sectors, Survivor};
+use kvsim_simdisk::{CrashState, CrashStates, Effects, Sectors, Survivor};
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use super::tears::{Tearing, tearing};
 use super::torn::TornTogether;
@@ -73,19 +76,19 @@ const SUBSETS_LISTED_MAX: u64 = 1 << 18;
 /// As many survivors at most are taken in every order if they overlap.
 const ORDERS_OF: usize = 4;
 
-/// What a power cut now can leave of this device.
-pub(crate) fn states(device: &Device, bounds: &ExploreConfig, seed: u64) -> States {
+/// What a power cut now can leave of this storage.
+pub(crate) fn states(storage: &impl CrashStates, bounds: &ExploreConfig, seed: u64) -> States {
     let mut states = States::default();
-    Cuts::new(device, bounds, seed).list(&mut states);
+    Cuts::new(storage.effects(), bounds, seed).list(&mut states);
     states
 }
 
 /// The cut that keeps the least.
-pub(crate) fn least(device: &Device) -> CrashState {
-    let pending = device.pending().iter().filter(|write| !write.dropped);
-    let survivors = pending.map(|write| Survivor::whole(write.id));
+pub(crate) fn least(storage: &impl CrashStates) -> CrashState {
+    let effects = storage.effects();
+    let survivors = effects.list.iter().map(|effect| Survivor::whole(effect.id));
     CrashState {
-        survivors: if device.faults().loss {
+        survivors: if effects.loss {
             Vec::new()
         } else {
             survivors.collect()
@@ -95,44 +98,51 @@ pub(crate) fn least(device: &Device) -> CrashState {
 
 /// What may survive a power cut.
 struct Cuts<'a> {
-    device: &'a Device,
+    effects: Effects,
     bounds: &'a ExploreConfig,
     seed: u64,
-    pending: Vec<&'a PendingWrite>,
     tearing: Vec<Tearing>,
     any_overlap: bool,
-    /// A barrier orders some of them.
-    any_order: bool,
+    /// All that each needs, and what these need; empty where nothing needs anything.
+    needs: Vec<Vec<usize>>,
+    /// All that need each, and what needs these; empty where nothing needs anything.
+    needed_by: Vec<Vec<usize>>,
 }
 
 impl<'a> Cuts<'a> {
-    fn new(device: &'a Device, bounds: &'a ExploreConfig, seed: u64) -> Self {
-        let pending: Vec<&PendingWrite> = device
-            .pending()
+    fn new(effects: Effects, bounds: &'a ExploreConfig, seed: u64) -> Self {
+        let list = &effects.list;
+        let tearing = list
             .iter()
-            .filter(|write| !write.dropped)
+            .map(|effect| tearing(effect.tears, bounds))
             .collect();
-        let tearing = pending
-            .iter()
-            .map(|write| tearing(device, write, bounds))
-            .collect();
-        let any_overlap = pending
+        let any_overlap = list
             .iter()
             .enumerate()
-            .any(|(at, write)| pending[..at].iter().any(|other| overlap(write, other)));
-        let mut pairs = pending
-            .iter()
-            .flat_map(|one| pending.iter().map(move |other| (one, other)));
-        let any_order = pairs.any(|(one, other)| one.is_ordered_after(other));
+            .any(|(at, effect)| list[..at].iter().any(|other| effect.overlaps(other)));
+        let (mut needs, mut needed_by) = (Vec::new(), Vec::new());
+        if list.iter().any(|effect| !effect.needs.is_empty()) {
+            needs = all_needs(&effects);
+            needed_by = reversed(&needs);
+        }
         Cuts {
-            device,
+            effects,
             bounds,
             seed,
-            pending,
             tearing,
             any_overlap,
-            any_order,
+            needs,
+            needed_by,
         }
+    }
+
+    fn len(&self) -> usize {
+        self.effects.list.len()
+    }
+
+    /// Whether any needs another.
+    fn is_ordered(&self) -> bool {
+        !self.needs.is_empty()
     }
 
     fn list(&self, states: &mut States) {
@@ -155,7 +165,10 @@ impl<'a> Cuts<'a> {
             .fold(whole.len() as u64, |sum, count| sum.saturating_add(*count));
         let all_taken = states.possible <= limit;
         if !all_listed {
-            states.possible = states.possible.max(self.count());
+            // How many closed sets there are nobody counts.
+            if !self.is_ordered() {
+                states.possible = states.possible.max(self.count());
+            }
             states.left_out.sampled = true;
         }
         states.left_out.sampled |= !all_taken;
@@ -210,7 +223,7 @@ impl<'a> Cuts<'a> {
         let survivor = |&at: &usize| {
             let sectors = torn.iter().find(|(other, _)| *other == at);
             Survivor {
-                id: self.pending[at].id,
+                id: self.effects.list[at].id,
                 sectors: sectors.map_or(Sectors::All, |(_, sectors)| sectors.clone()),
             }
         };
@@ -221,7 +234,7 @@ impl<'a> Cuts<'a> {
 
     /// Where order is kept only the last survivor can be torn.
     fn first_tearable(&self, order: &[usize]) -> usize {
-        if self.device.faults().reorder {
+        if self.effects.reorder {
             0
         } else {
             order.len().saturating_sub(1)
@@ -243,16 +256,16 @@ impl<'a> Cuts<'a> {
 
     /// The subsets that may survive, each in the order of submission, the smallest first; and whether these are all.
     fn subsets(&self, left_out: &mut LeftOut) -> (Vec<Vec<usize>>, bool) {
-        let count = self.pending.len();
-        let faults = self.device.faults();
-        if !faults.loss {
+        let count = self.len();
+        if !self.effects.loss {
             return (vec![(0..count).collect()], true);
         }
-        if !faults.reorder {
+        if !self.effects.reorder {
             return ((0..=count).map(|end| (0..end).collect()).collect(), true);
         }
         let bound = self.bounds.subset_writes as usize;
-        left_out.subsets |= count > 2 * bound + 1;
+        // A closed set is made up by those of its effects that no other one of it needs. Along a chain there is one of these.
+        left_out.subsets |= count > 2 * bound + 1 && self.chains() > bound;
         let sizes = (0..=count).filter(|size| *size <= bound || count - size <= bound);
         let total: u64 = sizes
             .clone()
@@ -266,17 +279,87 @@ impl<'a> Cuts<'a> {
         for size in sizes {
             combinations(count, size, &mut subsets);
         }
-        subsets.retain(|subset| self.is_closed(subset));
+        if self.is_ordered() {
+            subsets = self.closed(subsets, bound);
+        }
         (subsets, true)
+    }
+
+    /// Makes sets closed: small ones by what is needed, large ones by leaving out what lacks something. Each once, in the order of the list.
+    fn closed(&self, subsets: Vec<Vec<usize>>, bound: usize) -> Vec<Vec<usize>> {
+        let mut seen: HashSet<Vec<usize>, Xxh3DefaultBuilder> = HashSet::default();
+        let mut all = Vec::new();
+        for subset in subsets {
+            let mut ways = Vec::with_capacity(2);
+            if subset.len() <= bound {
+                ways.push(self.with_needs(&subset));
+            }
+            if self.len() - subset.len() <= bound {
+                ways.push(self.without_lacking(&subset));
+            }
+            for way in ways {
+                if seen.insert(way.clone()) {
+                    all.push(way);
+                }
+            }
+        }
+        all.sort_by_key(Vec::len);
+        all
+    }
+
+    /// These and all that they need.
+    fn with_needs(&self, subset: &[usize]) -> Vec<usize> {
+        self.joined(subset, &self.needs, true)
+    }
+
+    /// Of these those that lack nothing.
+    fn without_lacking(&self, subset: &[usize]) -> Vec<usize> {
+        let missing: Vec<usize> = (0..self.len())
+            .filter(|at| subset.binary_search(at).is_err())
+            .collect();
+        self.joined(&missing, &self.needed_by, false)
+    }
+
+    /// These and what the relation has for them, or all but that.
+    fn joined(&self, subset: &[usize], relation: &[Vec<usize>], within: bool) -> Vec<usize> {
+        let mut is_in = vec![!within; self.len()];
+        for &at in subset {
+            is_in[at] = within;
+            for &other in &relation[at] {
+                is_in[other] = within;
+            }
+        }
+        (0..self.len()).filter(|at| is_in[*at]).collect()
+    }
+
+    /// So many chains, in each of which every effect needs the one before, hold all of them: not always the fewest.
+    fn chains(&self) -> usize {
+        if !self.is_ordered() {
+            return self.len();
+        }
+        let mut ends: Vec<usize> = Vec::new();
+        for at in 0..self.len() {
+            match ends.iter_mut().find(|end| self.follows(at, **end)) {
+                Some(end) => *end = at,
+                None => ends.push(at),
+            }
+        }
+        ends.len()
     }
 
     /// Nothing, everything, each alone, everything but one, each prefix; and then drawn ones.
     fn some_subsets(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
-        let count = self.pending.len();
+        let count = self.len();
         let mut subsets = vec![Vec::new(), (0..count).collect()];
         for at in 0..count {
-            subsets.push(vec![at]);
-            subsets.push((0..count).filter(|other| *other != at).collect());
+            let others: Vec<usize> = (0..count).filter(|other| *other != at).collect();
+            if self.is_ordered() {
+                subsets.push(self.with_needs(&[at]));
+                subsets.push(self.without_lacking(&others));
+            } else {
+                subsets.push(vec![at]);
+                subsets.push(others);
+            }
             subsets.push((0..at).collect());
         }
         let mut rng = Rng::new(self.seed, Purpose::Explore);
@@ -289,51 +372,42 @@ impl<'a> Cuts<'a> {
                 subset.swap(at, other);
             }
             subset.truncate(size);
-            if self.any_order {
-                let needed = |&other: &usize| subset.iter().any(|&at| self.follows(at, other));
-                let needed: Vec<usize> = (0..count).filter(needed).collect();
-                subset.extend(needed);
-            }
             subset.sort_unstable();
-            subset.dedup();
+            if self.is_ordered() {
+                subset = if size <= count / 2 {
+                    self.with_needs(&subset)
+                } else {
+                    self.without_lacking(&subset)
+                };
+            }
             subsets.push(subset);
         }
-        subsets.retain(|subset| self.is_closed(subset));
         subsets.sort_unstable();
         subsets.dedup();
         subsets
     }
 
-    /// Whether barriers allow these to survive alone.
-    fn is_closed(&self, subset: &[usize]) -> bool {
-        let follows = |&at: &usize, other: usize| self.follows(at, other);
-        let misses = |at: &usize| {
-            (0..self.pending.len()).any(|other| follows(at, other) && !subset.contains(&other))
-        };
-        !self.any_order || !subset.iter().any(misses)
-    }
-
     fn follows(&self, at: usize, other: usize) -> bool {
-        self.pending[at].is_ordered_after(self.pending[other])
+        self.is_ordered() && self.needs[at].binary_search(&other).is_ok()
     }
 
-    /// Whether barriers allow survivors in this order.
+    /// Whether each comes after what it needs.
     fn is_in_order(&self, order: &[usize]) -> bool {
         let mut pairs = order
             .iter()
             .enumerate()
             .flat_map(|(place, at)| order[place + 1..].iter().map(move |later| (*at, *later)));
-        !self.any_order || !pairs.any(|(at, later)| self.follows(at, later))
+        !self.is_ordered() || !pairs.any(|(at, later)| self.follows(at, later))
     }
 
-    /// Whether this one of the survivors can be torn: none of the others follows it behind a barrier.
+    /// Whether this one of the survivors can be torn: none of the others needs it.
     fn is_tearable(&self, at: usize, subset: &[usize]) -> bool {
-        !self.any_order || !subset.iter().any(|other| self.follows(*other, at))
+        !self.is_ordered() || !subset.iter().any(|other| self.follows(*other, at))
     }
 
     /// How many states there are within the bounds if each subset is taken in one order only.
     fn count(&self) -> u64 {
-        let count = self.pending.len() as u64;
+        let count = self.len() as u64;
         let all = self.tearing.iter().enumerate().collect();
         let together = TornTogether::new(all, self.bounds.torn_writes as usize);
         let tears: Vec<u64> = std::iter::once(1).chain(together.counts()).collect();
@@ -351,7 +425,7 @@ impl<'a> Cuts<'a> {
     /// each other. Groups that do not touch leave the same bytes whichever comes first.
     fn orders(&self, subset: &[usize], left_out: &mut LeftOut) -> Vec<Vec<usize>> {
         let mut orders = vec![subset.to_vec()];
-        if !self.any_overlap || !self.device.faults().reorder {
+        if !self.any_overlap || !self.effects.reorder {
             return orders;
         }
         for places in self.groups(subset) {
@@ -386,7 +460,7 @@ impl<'a> Cuts<'a> {
         for (place, &at) in subset.iter().enumerate() {
             let touches = |group: &Vec<usize>| {
                 let mut others = group.iter().map(|&other| subset[other]);
-                others.any(|other| overlap(self.pending[at], self.pending[other]))
+                others.any(|other| self.effects.list[at].overlaps(&self.effects.list[other]))
             };
             let (touched, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(touches);
             groups = apart;
@@ -400,10 +474,30 @@ impl<'a> Cuts<'a> {
     }
 }
 
-/// Whether the order of the two makes a difference; growths come first in any case.
-fn overlap(one: &PendingWrite, other: &PendingWrite) -> bool {
-    let is_growth = |write: &PendingWrite| matches!(write.kind, PendingKind::Grow { .. });
-    !is_growth(one) && !is_growth(other) && one.overlaps(other)
+/// Of each effect all that it needs, and what these need, ascending.
+fn all_needs(effects: &Effects) -> Vec<Vec<usize>> {
+    let mut all: Vec<Vec<usize>> = Vec::with_capacity(effects.list.len());
+    for effect in &effects.list {
+        let mut needs = effect.needs.clone();
+        for &need in &effect.needs {
+            needs.extend_from_slice(&all[need]);
+        }
+        needs.sort_unstable();
+        needs.dedup();
+        all.push(needs);
+    }
+    all
+}
+
+/// The same relation from the other side.
+fn reversed(needs: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut reversed = vec![Vec::new(); needs.len()];
+    for (at, needs) in needs.iter().enumerate() {
+        for &need in needs {
+            reversed[need].push(at);
+        }
+    }
+    reversed
 }
 
 fn index(rng: &mut Rng, below: usize) -> usize {

@@ -1,6 +1,6 @@
 //! In which ways one pending write may be torn, by number: they can be counted and picked without being listed.
 
-use kvsim_simdisk::{Device, PendingWrite, Sectors};
+use kvsim_simdisk::{Sectors, Tears};
 
 use kvsim_scenario::ExploreConfig;
 
@@ -23,9 +23,9 @@ pub(crate) struct Tearing {
     more: bool,
 }
 
-/// The tears of this write within the bounds.
-pub(crate) fn tearing(device: &Device, write: &PendingWrite, bounds: &ExploreConfig) -> Tearing {
-    let Some(tears) = device.tears(write) else {
+/// The tears of a write that can be torn so, within the bounds.
+pub(crate) fn tearing(tears: Option<Tears>, bounds: &ExploreConfig) -> Tearing {
+    let Some(tears) = tears else {
         return Tearing::default();
     };
     if bounds.tear_sectors == 0 {

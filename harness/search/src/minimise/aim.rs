@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kvsim_sim::api::Request;
-use kvsim_sim::{TraceEvent, TraceMode};
+use kvsim_sim::{TraceEvent, TraceMode, split_script};
 use kvsim_simdisk::{CrashKind, FaultKind, OpId, ScriptedFault};
 
 use super::Shrinking;
@@ -138,7 +138,9 @@ impl Shrinking<'_> {
     /// What befell each operation that anything befell. One alone may do: the others may have led up to it.
     fn shapes(&self, case: &Case) -> Vec<Vec<ScriptedFault>> {
         let mut by_op: BTreeMap<OpId, Vec<ScriptedFault>> = BTreeMap::new();
-        for fault in self.scenario.faults.script.iter().chain(&case.faults) {
+        // Of a file system there are no such shapes.
+        let (befallen, _) = split_script(&case.faults);
+        for fault in self.scenario.faults.script.iter().chain(&befallen) {
             by_op.entry(fault.op).or_default().push(fault.clone());
         }
         let mut shapes: Vec<Vec<ScriptedFault>> = Vec::new();

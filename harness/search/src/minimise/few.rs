@@ -39,7 +39,7 @@ impl Shrinking<'_> {
         if all.len() <= SMALL_REQUESTS {
             return best;
         }
-        let is_faulty = !self.scenario.faults.script.is_empty() || !best.faults.is_empty();
+        let is_faulty = !self.scenario.script().is_empty() || !best.faults.is_empty();
         if !is_faulty
             && let Some(found) = self.condensed(&best)
             && found.requests() < best.requests()
@@ -88,7 +88,7 @@ impl Shrinking<'_> {
     /// A few of the writes, so long that about as many bytes reach the device: a log is full after few long values as after many short ones.
     fn fattened(&mut self, best: &Case, all: &[CaseRequest]) -> Option<Case> {
         let driven = self.drive(best, TraceMode::Off)?;
-        let written = driven.world.device().stats().written_bytes;
+        let (written, _) = driven.world.storage().written_and_synced();
         let written = usize::try_from(written).unwrap_or(usize::MAX);
         for kept in KEPT.filter(|kept| *kept < all.len()) {
             for quarters in QUARTERS {

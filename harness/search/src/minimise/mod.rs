@@ -335,6 +335,7 @@ impl Shrinking<'_> {
     /// What tells an attempt apart from others.
     fn key(&self, what: &dyn fmt::Debug) -> u128 {
         let Scenario {
+            files,
             faults,
             guest,
             device,
@@ -344,6 +345,7 @@ impl Shrinking<'_> {
         let work = self.scenario.explore.work;
         let setup = (
             &faults.script,
+            files,
             guest,
             device.capacity_bytes,
             run.seeds,

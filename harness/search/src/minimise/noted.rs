@@ -43,7 +43,7 @@ pub fn with_steps(
     noted.run.seeds = SeedRange::one(steps.seed);
     noted.case = Some(steps.case);
     let mut scripted = noted.clone();
-    scripted.faults = scripted.faults.scripted(steps.script);
+    scripted.script_only(&steps.script);
     let mut other = None;
     for written in [scripted, noted] {
         // A case compares each recovery that was cut short with an undisturbed one, a run only some of them: so it may see another

@@ -82,7 +82,7 @@ impl Shrinking<'_> {
             }
         }
         let is_explored = sites(wanted).iter().any(|site| site.reach != Reach::Uncut);
-        let as_it_stands = !is_explored || !self.scenario.faults.script.is_empty();
+        let as_it_stands = !is_explored || !self.scenario.script().is_empty();
         as_it_stands && self.accepts(best, wanted.clone(), None)
     }
 
@@ -182,13 +182,13 @@ impl Shrinking<'_> {
 
     /// A case without any fault, if it fails without.
     pub(super) fn without_faults(&mut self, case: Case) -> Case {
-        if self.scenario.faults.script.is_empty() && case.faults.is_empty() {
+        if self.scenario.script().is_empty() && case.faults.is_empty() {
             return case;
         }
         let mut without = case.clone();
         without.faults.clear();
         let found = self.with(
-            |scenario| scenario.faults = scenario.faults.scripted(Vec::new()),
+            |scenario| scenario.script_only(&[]),
             |this| this.fails(&without).then_some(without),
         );
         found.unwrap_or(case)
@@ -203,15 +203,15 @@ impl Shrinking<'_> {
                 ..best.clone()
             })
         });
-        let script = self.scenario.faults.script.clone();
+        let script = self.scenario.script();
         let needed = fewer(script.clone(), &mut |rest| {
-            self.scenario.faults.script = rest.to_vec();
+            self.scenario.set_script(rest);
             self.fails(&best)
         });
         if needed != script {
             (self.marks, self.like) = (None, None);
         }
-        self.scenario.faults.script = needed;
+        self.scenario.set_script(&needed);
         best
     }
 

@@ -40,7 +40,7 @@ const LOAD_BYTES_MAX: usize = 64 * 1024;
 impl Shrinking<'_> {
     /// The same class of failure from few requests or few process runs; the case itself if that comes to nothing.
     pub(super) fn short_case(&mut self, case: Case) -> Case {
-        if !self.scenario.faults.script.is_empty() || !case.faults.is_empty() {
+        if !self.scenario.script().is_empty() || !case.faults.is_empty() {
             let found = self.aimed(&case).or_else(|| self.last_runs(&case));
             let found = found.or_else(|| self.aimed_after_batches(&case));
             return found.unwrap_or(case);

@@ -1,7 +1,7 @@
 //! The states of a moment, counted and compared with those that trying everything gives.
 
 use super::*;
-use kvsim_simdisk::{DeviceConfig, FaultConfig, Op};
+use kvsim_simdisk::{Device, DeviceConfig, FaultConfig, Op};
 
 fn device(faults: FaultConfig, writes: &[(u64, usize)]) -> Device {
     let config = DeviceConfig {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ConfigError, probability, wrong};
+use crate::config::{ConfigError, probability, wrong};
 
 /// A KiB a second.
 const NS_PER_KIB_MAX: u64 = 1_000_000_000;
@@ -232,7 +232,11 @@ impl Default for TimingConfig {
 }
 
 impl TimingConfig {
-    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+    /// Checks ranges. `table` is the dotted path of the table, for errors.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn validate(&self, table: &str) -> Result<(), ConfigError> {
         let all = [
             ("read", &self.read),
             ("write", &self.write),
@@ -244,7 +248,7 @@ impl TimingConfig {
         for (name, latency) in all {
             if !latency.is_sound() {
                 let message = "must not fall from min_ns to max_ns, with means_ns in between, nor pass 1000 s";
-                return wrong(&format!("device.timing.{name}"), message);
+                return wrong(&format!("{table}.{name}"), message);
             }
         }
         for (name, ns_per_kib) in [
@@ -253,12 +257,12 @@ impl TimingConfig {
             ("write_through_ns_per_kib", self.write_through_ns_per_kib),
         ] {
             if ns_per_kib > NS_PER_KIB_MAX {
-                return wrong(&format!("device.timing.{name}"), "is more than 1 s");
+                return wrong(&format!("{table}.{name}"), "is more than 1 s");
             }
         }
         if self.stall_ns > LATENCY_NS_MAX {
-            return wrong("device.timing.stall_ns", "is more than 1000 s");
+            return wrong(&format!("{table}.stall_ns"), "is more than 1000 s");
         }
-        probability("device.timing.stall", self.stall)
+        probability(&format!("{table}.stall"), self.stall)
     }
 }

@@ -220,20 +220,22 @@ impl Image {
     /// A hash of length and content.
     #[must_use]
     pub fn hash(&self) -> u128 {
-        let sum = self
-            .chunks
-            .iter()
-            .enumerate()
-            .fold(0_u128, |sum, (position, chunk)| {
-                let hash = chunk.as_ref().map_or(0, |chunk| chunk.hash());
-                // An all-zero chunk adds nothing, allocated or not.
-                sum.wrapping_add(if hash == 0 {
-                    0
-                } else {
-                    xxh3_128_with_seed(&hash.to_le_bytes(), position as u64)
-                })
-            });
-        xxh3_128_with_seed(&sum.to_le_bytes(), self.len_bytes)
+        xxh3_128_with_seed(&self.content_hash().to_le_bytes(), self.len_bytes)
+    }
+
+    /// A hash of the content alone: zeros at the end change nothing.
+    #[must_use]
+    pub fn content_hash(&self) -> u128 {
+        let chunks = self.chunks.iter().enumerate();
+        chunks.fold(0_u128, |sum, (position, chunk)| {
+            let hash = chunk.as_ref().map_or(0, |chunk| chunk.hash());
+            // An all-zero chunk adds nothing, allocated or not.
+            sum.wrapping_add(if hash == 0 {
+                0
+            } else {
+                xxh3_128_with_seed(&hash.to_le_bytes(), position as u64)
+            })
+        })
     }
 
     /// Whether the blocks that a range touches hold the same in both images. Blocks that the images share are not looked at.

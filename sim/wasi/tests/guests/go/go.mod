@@ -1,0 +1,3 @@
+module kvsim.test/log
+
+go 1.26

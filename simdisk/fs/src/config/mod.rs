@@ -1,0 +1,109 @@
+//! What a file system is and how it misbehaves: the `[files]` table of a scenario.
+//!
+//! Units are in the names; probabilities are from 0 to 1. Every field has a default.
+
+mod faults;
+mod profile;
+mod rules;
+
+pub use faults::{FileFaults, ScriptedFileFault};
+pub use profile::Profile;
+pub use rules::{
+    AfterFailedSync, CallOrder, DurableAt, FailedContent, FailedMetadata, FailedPages, Reach,
+    Reported, Rules, SyncCommits,
+};
+
+use kvsim_crash::config::wrong;
+use kvsim_crash::{ConfigError, Nanos, TimingConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::node::PAGE_BYTES;
+
+/// The most that a file may be allowed to have: 1 TiB.
+const FILE_BYTES_LIMIT: u64 = 1 << 40;
+
+/// What an allocated block shows before its data are there, where the profile allows that it shows anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StaleBlocks {
+    /// What one of the blocks held that files have given up since the last power cut; noise if there are none.
+    #[default]
+    GivenUp,
+    /// Noise.
+    Noise,
+}
+
+/// The `[files]` table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FileConfig {
+    /// The persistence profile: a name, or a table of rules.
+    pub profile: Profile,
+    /// Space for the data of all files, in whole pages of 4,096 bytes; 0 for no limit.
+    pub capacity_bytes: u64,
+    /// The largest size of a file.
+    pub file_bytes_max: u64,
+    /// How many files may be open at once, the root directory aside.
+    pub open_files_max: u32,
+    /// Background write-back: when more steps are pending, the oldest become durable, with what they need.
+    pub pending_steps_max: u32,
+    /// What an allocated block shows before its data are there.
+    pub stale_blocks: StaleBlocks,
+    /// What each call takes, beside the device.
+    pub call_ns: Nanos,
+    /// The faults.
+    pub faults: FileFaults,
+    /// The device's timing, which prices reads, writes and syncs.
+    pub timing: TimingConfig,
+}
+
+impl Default for FileConfig {
+    fn default() -> Self {
+        FileConfig {
+            profile: Profile::default(),
+            capacity_bytes: 0,
+            file_bytes_max: 1 << 36,
+            open_files_max: 1024,
+            pending_steps_max: 1 << 12,
+            stale_blocks: StaleBlocks::default(),
+            call_ns: 1_000,
+            faults: FileFaults::default(),
+            timing: TimingConfig::default(),
+        }
+    }
+}
+
+impl FileConfig {
+    /// Defaults, with this profile.
+    #[must_use]
+    pub fn with_profile(name: &str) -> Self {
+        FileConfig {
+            profile: Profile::Named(name.to_owned()),
+            ..FileConfig::default()
+        }
+    }
+
+    /// Checks ranges and names, and gives the rules of the profile.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn validate(&self) -> Result<Rules, ConfigError> {
+        let rules = self.profile.rules()?;
+        if !self.capacity_bytes.is_multiple_of(PAGE_BYTES) {
+            let message = format!("must be a multiple of the page ({PAGE_BYTES})");
+            return wrong("files.capacity_bytes", message);
+        }
+        if self.file_bytes_max > FILE_BYTES_LIMIT {
+            return wrong("files.file_bytes_max", "is more than 1 TiB");
+        }
+        if self.open_files_max == 0 {
+            return wrong("files.open_files_max", "is 0; an engine needs at least one");
+        }
+        if self.pending_steps_max < 16 {
+            return wrong("files.pending_steps_max", "is less than 16");
+        }
+        self.faults.validate()?;
+        self.timing.validate("files.timing")?;
+        Ok(rules)
+    }
+}

@@ -1,0 +1,419 @@
+//! Crash states of a file system: which are possible, what they leave, and how one is drawn.
+//!
+//! Invariants: [`check_crash`](FileSystem::check_crash) accepts the sets of steps that are closed under [`needs`](FileSystem::needs), with
+//! pages torn where the profile allows it; what [`draw_crash`](FileSystem::draw_crash) draws it accepts. Only between versions of one
+//! page a torn state is judged sector by sector.
+
+use std::sync::Arc;
+
+use kvsim_crash::rng::{self, Purpose, Rng};
+use kvsim_crash::{
+    CrashError, CrashKind, CrashReport, CrashState, Nanos, Sectors, Survivor, Tears,
+};
+
+use crate::config::DurableAt;
+use crate::descriptors::Descriptors;
+use crate::node::{Ino, SECTOR_BYTES};
+use crate::pending::{close, explicit_needs, needs, position};
+use crate::persist::apply;
+use crate::step::{PendingStep, StepKind};
+use crate::tree::Tree;
+use crate::{FileFault, FileSystem};
+
+impl FileSystem {
+    /// The steps that a step needs directly: a crash state that keeps it keeps them. Nothing for a step that is not pending.
+    pub fn needs(&self, step: u64) -> impl Iterator<Item = u64> + '_ {
+        let at = position(&self.pending, step);
+        at.into_iter()
+            .flat_map(|at| needs(&self.pending, at))
+            .map(|at| self.pending[at].id)
+    }
+
+    /// How a step can be torn, if it can.
+    #[must_use]
+    pub fn tears(&self, step: &PendingStep) -> Option<Tears> {
+        let torn = step.tearable && !step.dropped && self.config.faults.torn > 0.0;
+        torn.then(|| Tears {
+            sectors: step.sectors(),
+            sector_bytes: SECTOR_BYTES,
+            garbage: false,
+            within_sector: false,
+            unreadable: false,
+        })
+    }
+
+    /// Whether a power cut now could leave this.
+    ///
+    /// # Errors
+    /// Why it could not.
+    pub fn check_crash(&self, state: &CrashState) -> Result<(), CrashError> {
+        let steps = &self.pending;
+        // What is kept of each step, as sectors of its page.
+        let mut kept: Vec<Option<(bool, u8)>> = vec![None; steps.len()];
+        for survivor in &state.survivors {
+            let id = survivor.id;
+            let at = position(steps, id).ok_or(CrashError::NotPending(id))?;
+            if kept[at].is_some() {
+                return Err(CrashError::NotPending(id));
+            }
+            if steps[at].dropped {
+                return Err(CrashError::Dropped(id));
+            }
+            self.check_sectors(survivor, &steps[at])?;
+            let whole = survivor.sectors == Sectors::All;
+            kept[at] = Some((whole, steps[at].kept(&survivor.sectors)));
+        }
+        let all = steps.iter().zip(&kept);
+        let lost = all
+            .clone()
+            .any(|(step, kept)| !step.dropped && kept.is_none());
+        let torn = kept.iter().flatten().any(|(whole, _)| !whole);
+        if !self.config.faults.loss && (lost || torn) {
+            return Err(CrashError::NothingIsLost);
+        }
+        let mut last_ordered = None;
+        for (at, step) in steps.iter().enumerate() {
+            let before = last_ordered.filter(|_| step.ordered || step.late);
+            if step.ordered && !step.dropped {
+                last_ordered = Some(at);
+            }
+            let Some((_, sectors)) = kept[at] else {
+                continue;
+            };
+            for needed in explicit_needs(steps, at).chain(before) {
+                let other = &steps[needed];
+                let is_version = self.is_version(step, other);
+                // The sectors of the earlier version that the later one lies over.
+                let shared = sectors & other.kept(&Sectors::All);
+                let is_there = match kept[needed] {
+                    None if is_version => shared == 0,
+                    Some((false, theirs)) if is_version => shared & !theirs == 0,
+                    None => false,
+                    Some((whole, _)) => whole,
+                };
+                if !is_there {
+                    return Err(CrashError::Needs {
+                        id: step.id,
+                        needs: other.id,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether one step is a later version of the page of another, and the two are held against each other sector by sector.
+    fn is_version(&self, step: &PendingStep, other: &PendingStep) -> bool {
+        let of_page = |step: &PendingStep| match step.kind {
+            StepKind::Data { page, .. } => Some((step.ino, page)),
+            _ => None,
+        };
+        let base = match other.kind {
+            StepKind::Data { first, .. } => first && self.rules.unwritten_extents,
+            _ => false,
+        };
+        let same = of_page(step).is_some() && of_page(step) == of_page(other);
+        same && self.rules.torn_page && !step.ordered && !base
+    }
+
+    fn check_sectors(&self, survivor: &Survivor, step: &PendingStep) -> Result<(), CrashError> {
+        let Sectors::Torn {
+            kept,
+            garbage,
+            torn_at,
+            unreadable,
+        } = &survivor.sectors
+        else {
+            return Ok(());
+        };
+        let id = survivor.id;
+        let not = |why| Err(CrashError::NotTearable { id, why });
+        let Some(tears) = self.tears(step) else {
+            return not("the profile writes it whole, or tears are off");
+        };
+        if garbage.is_some() || torn_at.is_some() || unreadable.is_some() {
+            return not("a sector of a file system's page is old or new");
+        }
+        let ascends = kept.is_sorted_by(|a, b| a < b);
+        if !ascends || kept.last().is_some_and(|&last| last >= tears.sectors) {
+            return not("its sectors are not ascending indices inside it");
+        }
+        if kept.is_empty() {
+            return not("nothing of it persists, so it is not to be named");
+        }
+        if kept.len() as u64 == tears.sectors {
+            return not("all of it persists, so it is not torn");
+        }
+        Ok(())
+    }
+
+    /// What a power cut that leaves this would leave: all but what no name reaches.
+    fn tree_after(&self, state: &CrashState) -> Tree {
+        let mut tree = self.durable.clone();
+        let mut survivors: Vec<&Survivor> = state.survivors.iter().collect();
+        survivors.sort_unstable_by_key(|survivor| survivor.id);
+        // Which pages are what they were after a step.
+        let mut whole = vec![false; self.pending.len()];
+        let mut at = 0;
+        for survivor in survivors {
+            while self.pending[at].id != survivor.id {
+                at += 1;
+            }
+            let step = &self.pending[at];
+            let before = step.before.and_then(|id| position(&self.pending, id));
+            let is_whole = survivor.sectors == Sectors::All && before.is_none_or(|at| whole[at]);
+            whole[at] = is_whole;
+            apply(&mut tree, step, &survivor.sectors, is_whole);
+        }
+        let mut changed: Vec<Ino> = self.pending.iter().map(|step| step.ino).collect();
+        changed.dedup();
+        changed.sort_unstable();
+        changed.dedup();
+        tree.finish_files(&changed);
+        tree
+    }
+
+    /// The [`image_hash`](FileSystem::image_hash) that a power cut now would leave with `state`; nothing if it could not leave that.
+    #[must_use]
+    pub fn image_hash_after(&self, state: &CrashState) -> Option<u128> {
+        self.check_crash(state).ok()?;
+        Some(self.tree_hash(&self.tree_after(state)))
+    }
+
+    /// Ends the process run: nothing is open any more but the root directory. A process crash loses nothing that was written, whatever
+    /// `state` says; a power cut leaves what `state` says.
+    ///
+    /// # Errors
+    /// If a power cut could not have left this. Nothing has changed then.
+    pub fn crash(
+        &mut self,
+        now: Nanos,
+        kind: CrashKind,
+        state: &CrashState,
+    ) -> Result<CrashReport, CrashError> {
+        let pending = self.pending.len() as u64;
+        let in_flush = self.syncing;
+        if kind == CrashKind::Process {
+            self.end_run(now);
+            let unnamed: Vec<Ino> = {
+                let nodes = self.live.nodes.iter();
+                nodes
+                    .filter(|(_, node)| node.links == 0)
+                    .map(|(ino, _)| ino)
+                    .collect()
+            };
+            for ino in unnamed {
+                self.release(ino);
+            }
+            return Ok(CrashReport {
+                kind,
+                pending,
+                lost: 0,
+                torn: 0,
+                in_flush,
+                state: CrashState::default(),
+            });
+        }
+        self.check_crash(state)?;
+        self.count_crash(state);
+        let mut tree = self.tree_after(state);
+        tree.finish_names();
+        self.durable = tree.clone();
+        self.live = tree;
+        self.pending = Arc::default();
+        self.used_pages = self.live.used_pages();
+        self.cached = Arc::default();
+        self.numbers = Arc::default();
+        self.stale = Arc::default();
+        self.gate.clear();
+        self.barrier = None;
+        self.power_cuts += 1;
+        self.changes += 1;
+        self.end_run(now);
+        let is_torn = |survivor: &&Survivor| survivor.sectors != Sectors::All;
+        Ok(CrashReport {
+            kind,
+            pending,
+            lost: pending - state.survivors.len() as u64,
+            torn: state.survivors.iter().filter(is_torn).count() as u64,
+            in_flush,
+            state: state.clone(),
+        })
+    }
+
+    fn end_run(&mut self, now: Nanos) {
+        self.set_now(now);
+        self.elapsed = 0;
+        self.descriptors = Descriptors::new();
+        self.syncing = false;
+        self.ignored_sync = None;
+    }
+
+    fn count_crash(&mut self, state: &CrashState) {
+        let keepable = self.pending.iter().filter(|step| !step.dropped);
+        let ids: Vec<u64> = keepable.map(|step| step.id).collect();
+        self.inject.counts.count(FileFault::CutInSync, self.syncing);
+        if ids.is_empty() {
+            return;
+        }
+        let kept = &state.survivors;
+        let counts = &mut self.inject.counts;
+        if self.config.faults.loss {
+            counts.count(FileFault::Loss, kept.len() < ids.len());
+            if ids.len() > 1 {
+                let last = kept.iter().map(|survivor| survivor.id).max();
+                let until = |last: u64| ids.partition_point(|&id| id <= last);
+                let hole = last.is_some_and(|last| until(last) > kept.len());
+                counts.count(FileFault::Reorder, hole);
+            }
+        }
+        if self.pending.iter().any(|step| self.tears(step).is_some()) {
+            let torn = kept.iter().any(|survivor| survivor.sectors != Sectors::All);
+            self.inject.counts.count(FileFault::Torn, torn);
+        }
+    }
+
+    /// Draws what a power cut now would leave. Each aspect of a state is drawn from a stream of its own.
+    pub fn draw_crash(&mut self) -> CrashState {
+        let number = self.crashes_drawn;
+        self.crashes_drawn += 1;
+        let stream = |aspect: u64, id: u64| {
+            let seed = rng::draw(self.seed, Purpose::Crash, 66 + aspect, number, id);
+            Rng::new(seed, Purpose::Crash)
+        };
+        let steps = &self.pending;
+        let mut set: Vec<bool> = steps.iter().map(|step| !step.dropped).collect();
+        if self.config.faults.loss && self.rules.durable_at == DurableAt::Sync {
+            self.choose(&mut set, &mut stream(0, 0));
+        }
+        let mut torn: Vec<Option<Vec<u64>>> = vec![None; steps.len()];
+        let mut which = stream(1, 0);
+        if self.config.faults.loss && which.chance(self.config.faults.torn) {
+            let needed = needed_by(steps, &set);
+            let able = |at: &usize| set[*at] && !needed[*at] && self.tears(&steps[*at]).is_some();
+            let able: Vec<usize> = (0..steps.len()).filter(able).collect();
+            let only = which
+                .chance(0.5)
+                .then(|| which.below(able.len().max(1) as u64));
+            for (rank, &at) in able.iter().enumerate() {
+                let it = match only {
+                    Some(only) => only == rank as u64,
+                    None => which.chance(0.5),
+                };
+                if it {
+                    torn[at] = tear(steps[at].sectors(), &mut stream(2, steps[at].id));
+                }
+            }
+        }
+        let kept = steps.iter().enumerate().filter(|(at, _)| set[*at]);
+        let survivors = kept.map(|(at, step)| match torn[at].take() {
+            Some(sectors) => Survivor::torn(step.id, sectors),
+            None => Survivor::whole(step.id),
+        });
+        CrashState {
+            survivors: survivors.collect(),
+        }
+    }
+
+    /// Takes out of a set what is lost, and keeps it closed.
+    fn choose(&self, set: &mut [bool], rng: &mut Rng) {
+        let bias = &self.config.faults.bias;
+        let all: Vec<usize> = (0..set.len()).filter(|&at| set[at]).collect();
+        if all.is_empty() {
+            return;
+        }
+        let one = |rng: &mut Rng| {
+            let at = rng.below(all.len() as u64);
+            all[usize::try_from(at).expect("an index")]
+        };
+        let weights = [
+            bias.none,
+            bias.all,
+            bias.all_but_one,
+            bias.one,
+            bias.prefix,
+            bias.subset,
+        ]
+        .map(u64::from);
+        let mut left = rng.below(weights.iter().sum());
+        let way = weights.iter().position(|&weight| {
+            let here = left < weight;
+            left = left.wrapping_sub(if here { 0 } else { weight });
+            here
+        });
+        match way {
+            Some(0) => set.fill(false),
+            Some(1) => {}
+            Some(2) => {
+                set[one(rng)] = false;
+                open(&self.pending, set);
+            }
+            Some(3) => {
+                let at = one(rng);
+                set.fill(false);
+                set[at] = true;
+                close(&self.pending, set, true);
+            }
+            Some(4) => {
+                let at = one(rng);
+                set[at..].fill(false);
+            }
+            _ => {
+                // As likely few with all that they need as many without what lacks something.
+                let add = rng.chance(0.5);
+                for &at in &all {
+                    set[at] = rng.chance(0.5);
+                }
+                if add {
+                    close(&self.pending, set, true);
+                } else {
+                    open(&self.pending, set);
+                }
+            }
+        }
+    }
+}
+
+/// Removes from a set the steps that lack what they need.
+fn open(steps: &[Arc<PendingStep>], set: &mut [bool]) {
+    for at in 0..steps.len() {
+        set[at] = set[at] && needs(steps, at).all(|needed| set[needed]);
+    }
+}
+
+/// Which steps of a set another one of it needs.
+fn needed_by(steps: &[Arc<PendingStep>], set: &[bool]) -> Vec<bool> {
+    let mut needed = vec![false; steps.len()];
+    for at in (0..steps.len()).filter(|&at| set[at]) {
+        for other in explicit_needs(steps, at) {
+            needed[other] = true;
+        }
+        if let Some(other) = crate::pending::before_in_order(steps, at) {
+            needed[other] = true;
+        }
+    }
+    needed
+}
+
+/// Some sectors but not all.
+fn tear(sectors: u64, rng: &mut Rng) -> Option<Vec<u64>> {
+    if sectors < 2 {
+        return None;
+    }
+    let mut kept: Vec<u64> = (0..sectors).collect();
+    let (way, at) = (rng.below(5), rng.below(sectors));
+    let split = usize::try_from(rng.range(1, sectors - 1)).expect("a sector's index");
+    match way {
+        0 => kept.truncate(split),
+        1 => drop(kept.drain(..split)),
+        2 => kept.retain(|&sector| sector != at),
+        3 => kept.retain(|&sector| sector == at),
+        _ => kept.retain(|_| rng.chance(0.5)),
+    }
+    if kept.is_empty() {
+        kept.push(at);
+    } else if kept.len() as u64 == sectors {
+        kept.retain(|&sector| sector != at);
+    }
+    Some(kept)
+}

@@ -1,0 +1,69 @@
+//! The list of pending steps: which steps a step needs, and what a set of steps brings with it.
+
+use std::sync::Arc;
+
+use crate::node::Ino;
+use crate::step::{PendingStep, StepKind};
+
+/// Steps, oldest first.
+pub(crate) type Steps = Arc<Vec<Arc<PendingStep>>>;
+
+/// Where a step stands in the list.
+pub(crate) fn position(steps: &[Arc<PendingStep>], id: u64) -> Option<usize> {
+    steps.binary_search_by_key(&id, |step| step.id).ok()
+}
+
+/// The step before it in the order of calls, if that order counts for it.
+pub(crate) fn before_in_order(steps: &[Arc<PendingStep>], at: usize) -> Option<usize> {
+    if !steps[at].ordered && !steps[at].late {
+        return None;
+    }
+    (0..at)
+        .rev()
+        .find(|&other| steps[other].ordered && !steps[other].dropped)
+}
+
+/// The steps that a step needs by version, size and barrier: without the order of calls.
+pub(crate) fn explicit_needs(
+    steps: &[Arc<PendingStep>],
+    at: usize,
+) -> impl Iterator<Item = usize> + '_ {
+    let step = &steps[at];
+    let behind = step.behind.iter().flat_map(|behind| behind.iter());
+    let ids = step.needs.iter().chain(behind).copied();
+    ids.filter_map(|id| position(steps, id))
+        .filter(|&at| !steps[at].dropped)
+}
+
+/// The steps that a step needs.
+pub(crate) fn needs(steps: &[Arc<PendingStep>], at: usize) -> impl Iterator<Item = usize> + '_ {
+    explicit_needs(steps, at).chain(before_in_order(steps, at))
+}
+
+/// Adds to a set all that its steps need, the order of calls included or not.
+pub(crate) fn close(steps: &[Arc<PendingStep>], set: &mut [bool], with_order: bool) {
+    // A step needs only older ones, so one pass from the newest suffices. The order of calls is a chain: once it has begun, it holds for all.
+    let mut in_order = false;
+    for at in (0..steps.len()).rev() {
+        let step = &steps[at];
+        if step.dropped {
+            set[at] = false;
+            continue;
+        }
+        set[at] |= in_order && step.ordered;
+        if set[at] {
+            in_order |= with_order && (step.ordered || step.late);
+            for needed in explicit_needs(steps, at) {
+                set[needed] = true;
+            }
+        }
+    }
+}
+
+/// The last step of a file that sets its size.
+pub(crate) fn last_size(steps: &[Arc<PendingStep>], ino: Ino) -> Option<&Arc<PendingStep>> {
+    let is_size =
+        |kind: &StepKind| matches!(kind, StepKind::Size { .. } | StepKind::Truncate { .. });
+    let mut newest = steps.iter().rev();
+    newest.find(|step| step.ino == ino && is_size(&step.kind))
+}
