@@ -41,6 +41,7 @@ def build(name, entry, version, output):
     cargo_home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
     environment = clean_environment()
     environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join([f"--remap-path-prefix={ENGINES}=engines", f"--remap-path-prefix={cargo_home}=cargo"])
+    environment["ENGINE_VERSION"] = version
     if version != entry["default"]:
         environment |= entry.get("versions_environment", {})
     command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--target-dir", str(target), "--manifest-path", str(package / "Cargo.toml")]
