@@ -47,5 +47,6 @@ def build(name, entry, version, output):
     command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--target-dir", str(target), "--manifest-path", str(package / "Cargo.toml")]
     member = entry.get("package", folder.name + "-engine")
     run([*command, "-p", member, *(["--features", ",".join(features)] if features else [])], cwd=folder, env=environment)
-    seal(target / TARGET / "release" / f"{member.replace('-', '_')}.wasm", output, digest)
+    module = entry.get("binary", member.replace("-", "_"))
+    seal(target / TARGET / "release" / f"{module}.wasm", output, digest)
     return True
