@@ -52,7 +52,7 @@ def digest_of(paths, facts):
         files = [path] if path.is_file() else sorted(it for it in path.rglob("*") if it.is_file())
         for file in files:
             if not {"target", "__pycache__", "node_modules"} & set(file.relative_to(path if path.is_dir() else path.parent).parts):
-                digest.update(str(file.relative_to(ENGINES)).encode() + b"\0" + file.read_bytes() + b"\0")
+                digest.update(os.path.relpath(file, ENGINES).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -33,7 +33,7 @@ def build(name, entry, version, output):
     folder = ENGINES / entry["folder"]
     package = folder if version == entry["default"] else folder / "versions" / version
     features = entry.get("features", [])
-    inputs = [folder, ENGINES / "adapter/rust", ENGINES / "buildlib"]
+    inputs = [folder, ENGINES / "adapter/rust", ENGINES / "buildlib", *(ENGINES / it for it in entry.get("also", []))]
     digest = digest_of(inputs, {"compiler": compiler(), "entry": entry, "version": version})
     if is_fresh(output, digest):
         return False
@@ -41,10 +41,12 @@ def build(name, entry, version, output):
     cargo_home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
     environment = clean_environment()
     environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join([f"--remap-path-prefix={ENGINES}=engines", f"--remap-path-prefix={cargo_home}=cargo"])
+    environment["ENGINE_VERSION"] = version
     if version != entry["default"]:
         environment |= entry.get("versions_environment", {})
     command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--target-dir", str(target), "--manifest-path", str(package / "Cargo.toml")]
     member = entry.get("package", folder.name + "-engine")
     run([*command, "-p", member, *(["--features", ",".join(features)] if features else [])], cwd=folder, env=environment)
-    seal(target / TARGET / "release" / f"{member.replace('-', '_')}.wasm", output, digest)
+    module = entry.get("binary", member.replace("-", "_"))
+    seal(target / TARGET / "release" / f"{module}.wasm", output, digest)
     return True

@@ -14,12 +14,11 @@ use redb::{Database, ReadTransaction, ReadableTable, StorageError, TableDefiniti
 
 const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("kv");
 
-#[cfg(not(feature = "redb-2"))]
-const VERSION: &str = "4.4.0";
-#[cfg(feature = "redb-2.2.0")]
-const VERSION: &str = "2.2.0";
-#[cfg(feature = "redb-2.3.0")]
-const VERSION: &str = "2.3.0";
+/// Set by the build.
+const VERSION: &str = match option_env!("ENGINE_VERSION") {
+    Some(version) => version,
+    None => "of an unknown version",
+};
 
 struct Redb {
     database: Database,

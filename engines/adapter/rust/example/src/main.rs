@@ -1,0 +1,5 @@
+//! The example as a command: messages on stdin, answers on stdout.
+
+fn main() {
+    kvsim_adapter::serve_stdio::<engine::Log>();
+}
