@@ -177,7 +177,11 @@ fn a_sector_fails_until_a_later_read_succeeds() {
     assert!(rig.run(common::read(0, 2)).is_err());
     rig.read(1).unwrap();
     assert!(rig.read(0).is_err());
-    assert_eq!(rig.device.failing_sectors(), 1, "one of the two can be read");
+    assert_eq!(
+        rig.device.failing_sectors(),
+        1,
+        "one of the two can be read"
+    );
     let now = rig.now;
     let killed = rig
         .device

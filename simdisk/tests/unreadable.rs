@@ -242,7 +242,10 @@ fn a_torn_sector_is_no_damage() {
     assert!(rig.run(common::read(0, 3)).is_err());
     let failures = rig.device.failures();
     assert_eq!((failures.reads, failures.torn_reads), (2, 2));
-    assert_eq!((rig.device.failing_sectors(), rig.device.damaged_reads()), (0, 0));
+    assert_eq!(
+        (rig.device.failing_sectors(), rig.device.damaged_reads()),
+        (0, 0)
+    );
     rig.write(0, 1, 5);
     rig.flush();
     assert_eq!(rig.read(0), Ok(5));

@@ -111,9 +111,7 @@ pub fn write(language: Language, directory: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kvsim_api::limits::{
-        BATCH_BYTES_SURE, KEY_BYTES_SURE, MUTATION_BYTES, VALUE_BYTES_SURE,
-    };
+    use kvsim_api::limits::{BATCH_BYTES_SURE, KEY_BYTES_SURE, MUTATION_BYTES, VALUE_BYTES_SURE};
 
     /// Goal: the limits in the header are those that the oracle judges by. Method: each by its name.
     #[test]

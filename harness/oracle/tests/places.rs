@@ -111,7 +111,10 @@ fn a_guest_that_opens_full_devices_is_held_to_it() {
     let mut strict = full("opens_when_full=true");
     let violation = opening(&strict, Status::NoSpace).unwrap_err();
     assert_eq!(violation.symptom, Symptom::RefusedToOpen);
-    assert!(violation.sentence.contains("`opens_when_full`"), "{violation}");
+    assert!(
+        violation.sentence.contains("`opens_when_full`"),
+        "{violation}"
+    );
     let mut refused = strict.clone();
     refused.truth.this_run.no_space = 1;
     opening(&refused, Status::NoSpace).unwrap();
@@ -139,7 +142,10 @@ fn no_space_needs_a_reason_of_its_own() {
     let mut failed = reopened("");
     failed.truth.this_run.read_failures = 1;
     let violation = answered(&failed).unwrap_err();
-    assert!(violation.sentence.contains("were ever written"), "{violation}");
+    assert!(
+        violation.sentence.contains("were ever written"),
+        "{violation}"
+    );
     (0..400).for_each(|number| failed.done(put("a", number)));
     answered(&failed).unwrap();
     failed.truth.this_run = RunFaults::default();

@@ -56,11 +56,14 @@ impl AtLimits {
                 key: longest,
                 durability,
             },
-            3 => self.aside.put(client, vec![key[key.len() - 1]], VALUE_BYTES, durability),
+            3 => self
+                .aside
+                .put(client, vec![key[key.len() - 1]], VALUE_BYTES, durability),
             4 => {
                 let bytes = self.limits.value_bytes_max.unwrap_or(VALUE_BYTES_SURE);
                 let bytes = bytes.min(VALUE_BYTES_SURE);
-                self.aside.put(client, key, usize::try_from(bytes).unwrap_or(0), durability)
+                self.aside
+                    .put(client, key, usize::try_from(bytes).unwrap_or(0), durability)
             }
             5 | 6 => self.largest_batch(client, config, shared, durability),
             7 => self.batch_of_one_key(client, key, durability),
@@ -103,7 +106,10 @@ impl AtLimits {
         let numbers: Vec<u64> = (0..members).map(|_| rng.below(config.keys)).collect();
         let value_max = self.limits.value_bytes_max.unwrap_or(VALUE_BYTES_SURE);
         let value_max = usize::try_from(value_max).unwrap_or(usize::MAX);
-        let (mut left, mut mutations) = (usize::try_from(BATCH_BYTES_SURE).unwrap_or(usize::MAX), Vec::new());
+        let (mut left, mut mutations) = (
+            usize::try_from(BATCH_BYTES_SURE).unwrap_or(usize::MAX),
+            Vec::new(),
+        );
         for (at, number) in numbers.iter().enumerate() {
             let key = shared.keys.key(*number);
             let Some(room) = left.checked_sub(key.len() + MUTATION) else {

@@ -504,5 +504,8 @@ fn snapshots_are_scanned_in_both_directions() {
         }
     }
     assert_eq!(directions.len(), 2, "{directions:?}");
-    assert!(directions.values().all(|count| *count > 50), "{directions:?}");
+    assert!(
+        directions.values().all(|count| *count > 50),
+        "{directions:?}"
+    );
 }

@@ -120,7 +120,12 @@ fn tasks_wait_where_too_much_is_under_way() {
     let mut writes: Vec<_> = (0..all as u64).map(|number| held.put(number)).collect();
     let waker = Waker::noop();
     for write in &mut writes {
-        assert!(write.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        assert!(
+            write
+                .as_mut()
+                .poll(&mut Context::from_waker(waker))
+                .is_pending()
+        );
     }
     assert_eq!(held.database.shared().unanswered(), WRITES_MAX);
     let gate = &held.database.shared().gate;
@@ -134,7 +139,10 @@ fn tasks_wait_where_too_much_is_under_way() {
     });
     assert_eq!(gate.counts(), (0, 0));
     for number in [0, WRITES_MAX as u64, all as u64 - 1] {
-        let found = held.database.get(&number.to_be_bytes()).expect("it is open");
+        let found = held
+            .database
+            .get(&number.to_be_bytes())
+            .expect("it is open");
         assert_eq!(found.as_deref(), Some(&[7; 16][..]), "{number}");
     }
 }
@@ -150,7 +158,12 @@ fn a_write_that_is_dropped_while_it_waits_gives_its_turn_away() {
     let wakers = [&first, &next].map(|counter| Waker::from(Arc::clone(counter)));
     let mut waiting = [held.put(last), held.put(last + 1)];
     for (write, waker) in waiting.iter_mut().zip(&wakers) {
-        assert!(write.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        assert!(
+            write
+                .as_mut()
+                .poll(&mut Context::from_waker(waker))
+                .is_pending()
+        );
     }
     let [dropped, mut kept] = waiting;
     drop(dropped);
@@ -168,7 +181,11 @@ fn a_write_that_is_dropped_while_it_waits_gives_its_turn_away() {
     if polled.is_pending() {
         runtime.block_on(kept).expect("it is written");
     }
-    let get = |number: u64| held.database.get(&number.to_be_bytes()).expect("it is open");
+    let get = |number: u64| {
+        held.database
+            .get(&number.to_be_bytes())
+            .expect("it is open")
+    };
     assert!(get(last).is_none() && get(last + 1).is_some());
     assert_eq!(held.database.shared().gate.counts(), (0, 0));
 }

@@ -415,7 +415,10 @@ fn limits(subject: &Subject) -> Result<Outcome> {
     };
     let bytes = |count: u64| usize::try_from(count).unwrap_or(0);
     let key_bytes = bytes(bound("max_key_bytes", kvsim_api::limits::KEY_BYTES_SURE));
-    let value_bytes = bytes(bound("max_value_bytes", kvsim_api::limits::VALUE_BYTES_SURE));
+    let value_bytes = bytes(bound(
+        "max_value_bytes",
+        kvsim_api::limits::VALUE_BYTES_SURE,
+    ));
     let mut session = subject.open()?;
     let (key, value) = (vec![b'k'; key_bytes], vec![b'v'; value_bytes]);
     session.ok(&put(&key, &value))?;

@@ -76,7 +76,9 @@ impl Oracle {
                     0 if run.torn_reads > 0 => {
                         "although no operation of the device has failed since the guest was started, but for reads of sectors that a power cut has torn"
                     }
-                    0 => "although no operation of the device has failed since the guest was started",
+                    0 => {
+                        "although no operation of the device has failed since the guest was started"
+                    }
                     _ => "although every sector of which a read has failed was read since",
                 };
                 return refusal(Property::NoFalseRefusal, Symptom::FalseAlarm, although);
