@@ -186,6 +186,8 @@ fn every_field_is_described_in_explain_and_in_the_book() {
         "guest.options.*",
         "guest.options_for.*",
         "guest.options_for.*.*",
+        "guest.reopen_for.*",
+        "guest.reopen_for.*.*",
         "guest.policies.*",
         "host.options.*",
         "check.relaxed_window_ns",

@@ -58,6 +58,15 @@ pub enum Outcome {
 
 /// The parts of a mutation's time, one after the other.
 const ROUNDS: [u64; 2] = [1, 3];
+
+/// How long a mutation is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// For all of its time.
+    All,
+    /// For the first round only: it is known why it survives, unless that is no excuse.
+    FirstRound,
+}
 const ROUNDS_WHOLE: u64 = ROUNDS[0] + ROUNDS[1];
 
 /// The module and the loaded plan.
@@ -98,7 +107,13 @@ impl Hunter {
     /// and the others get their time. Each step first gets a part of its time, since most edits that are caught are
     /// caught at once by some step; then the rest. Gives the outcome and the time that it took.
     #[must_use]
-    pub fn hunt(&self, number: usize, executed_by: &[&str], seconds: u64) -> (Outcome, Duration) {
+    pub fn hunt(
+        &self,
+        number: usize,
+        executed_by: &[&str],
+        seconds: u64,
+        patience: Patience,
+    ) -> (Outcome, Duration) {
         let began = time();
         let steps: Vec<_> = self
             .steps
@@ -111,7 +126,11 @@ impl Hunter {
         }
         let mut progress = vec![Progress::default(); steps.len()];
         let mut end = Outcome::Survived;
-        for part in ROUNDS {
+        let rounds = match patience {
+            Patience::All => &ROUNDS[..],
+            Patience::FirstRound => &ROUNDS[..1],
+        };
+        for &part in rounds {
             for ((step, scenario), progress) in steps.iter().zip(&mut progress) {
                 if progress.is_whole {
                     continue;

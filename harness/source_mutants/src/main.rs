@@ -11,7 +11,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use kvsim_harness::guest;
 use kvsim_source_mutants::coverage::Executed;
-use kvsim_source_mutants::hunt::{Hunter, Outcome};
+use kvsim_source_mutants::hunt::{Hunter, Outcome, Patience};
+use kvsim_source_mutants::known::Category;
 use kvsim_source_mutants::mutation::{Mutation, Switch};
 use kvsim_source_mutants::page::{Score, insert};
 use kvsim_source_mutants::results::{Record, Results, append, sample};
@@ -187,6 +188,9 @@ fn hunt(
         .enumerate()
         .filter(|(at, _)| at % part.1 == part.0);
     let hunter = hunter(cli, work)?;
+    let known = known::load(&cli.root)?;
+    let sources = Scratch::new(&cli.root, work)?.sources;
+    let line = |mutation: &Mutation| line_of(&sources, mutation);
     for (at, mutation) in own {
         if only.is_empty() && !Results::load(&file).wants(mutation, cli.seconds) {
             continue;
@@ -199,7 +203,16 @@ fn hunt(
             limit_seconds: cli.seconds,
         };
         append(&file, &record)?;
-        let (outcome, took) = hunter.hunt(mutation.number, &executed.steps(mutation), cli.seconds);
+        let reason = known.iter().find(|it| it.fits(mutation, line(mutation)));
+        // Those that are asked for by number have their whole time.
+        let patience = match reason {
+            Some(reason) if reason.category != Category::Hole && only.is_empty() => {
+                Patience::FirstRound
+            }
+            _ => Patience::All,
+        };
+        let steps = executed.steps(mutation);
+        let (outcome, took) = hunter.hunt(mutation.number, &steps, cli.seconds, patience);
         println!(
             "{at} {} {}: {} {outcome:?} {took:?}",
             mutation.place(),
@@ -212,15 +225,18 @@ fn hunt(
     Ok(())
 }
 
+/// The source line of a mutation.
+fn line_of<'a>(sources: &'a [(String, String)], mutation: &Mutation) -> &'a str {
+    let source = sources.iter().find(|(name, _)| *name == mutation.file);
+    let line = source.and_then(|(_, text)| text.lines().nth(mutation.line - 1));
+    line.unwrap_or_default()
+}
+
 fn score(cli: &Cli, work: &Path, page: Option<&Path>) -> Result<(), Failure> {
     let (all, results) = (built(work)?, Results::load(&work.join("results.jsonl")));
     let known = known::load(&cli.root)?;
     let sources = Scratch::new(&cli.root, work)?.sources;
-    let line = |mutation: &Mutation| {
-        let source = sources.iter().find(|(name, _)| *name == mutation.file);
-        let line = source.and_then(|(_, text)| text.lines().nth(mutation.line - 1));
-        line.unwrap_or_default().to_owned()
-    };
+    let line = |mutation: &Mutation| line_of(&sources, mutation).to_owned();
     let score = Score::new(&all, &results, &known, line);
     let generated = score.page(all.len(), cli.seconds);
     match page {

@@ -36,13 +36,14 @@ macro_rules! steps {
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
     "powercut" Run 3;
-    "kitchen_sink" Run 6;
-    "limits" Run 7;
+    "kitchen_sink" Run 5;
+    "limits" Run 6;
     "swarm" Run 8;
     "reopened" Run 2;
+    "short_runs" Run 3;
     "explore_small" Explore 3;
     "disk_full" Run 3;
-    "space_returns" Run 4;
+    "space_returns" Run 3;
     "space" Run 2;
     "little_memory" Run 2;
     "large_values" Run 3;

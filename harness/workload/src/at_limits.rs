@@ -18,7 +18,6 @@ use kvsim_api::limits::{
 const LABEL: &[u8] = b"at limits";
 /// Numbers of values begin here.
 const NUMBERS_FROM: u64 = 1 << 41;
-const MUTATION: usize = MUTATION_BYTES as usize;
 
 /// What each client may send beside its operations.
 #[derive(Debug, Clone)]
@@ -102,22 +101,19 @@ impl AtLimits {
         durability: Durability,
     ) -> Request {
         let rng = self.aside.rng(client);
-        let members = [1, 2, 7, 40, 100][usize::try_from(rng.below(5)).unwrap_or(0)];
+        let members: u64 = [1, 2, 7, 40, 100][usize::try_from(rng.below(5)).unwrap_or(0)];
         let numbers: Vec<u64> = (0..members).map(|_| rng.below(config.keys)).collect();
         let value_max = self.limits.value_bytes_max.unwrap_or(VALUE_BYTES_SURE);
-        let value_max = usize::try_from(value_max).unwrap_or(usize::MAX);
-        let (mut left, mut mutations) = (
-            usize::try_from(BATCH_BYTES_SURE).unwrap_or(usize::MAX),
-            Vec::new(),
-        );
-        for (at, number) in numbers.iter().enumerate() {
+        let (mut left, mut mutations) = (BATCH_BYTES_SURE, Vec::new());
+        for (at, number) in (0..).zip(&numbers) {
             let key = shared.keys.key(*number);
-            let Some(room) = left.checked_sub(key.len() + MUTATION) else {
+            let Some(room) = left.checked_sub(key.len() as u64 + MUTATION_BYTES) else {
                 break;
             };
             let share = (room / (members - at)).min(value_max);
             left = room - share;
-            let value = self.aside.value(client, &key, share);
+            let bytes = usize::try_from(share).expect("no more than a batch has");
+            let value = self.aside.value(client, &key, bytes);
             mutations.push(Mutation::Put { key, value });
         }
         Request::Batch {

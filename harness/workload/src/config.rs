@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Largest key that the guest ABI allows.
-pub const KEY_BYTES_MAX: usize = kvsim_api::limits::KEY_BYTES_SURE as usize;
+pub const KEY_BYTES_MAX: usize = 1_024;
+const _: () = assert!(KEY_BYTES_MAX as u64 == kvsim_api::limits::KEY_BYTES_SURE);
 /// Largest value that a workload may write.
 pub const VALUE_BYTES_MAX: u64 = 64 << 20;
 /// Most mutations in one batch.
