@@ -86,13 +86,14 @@ impl Fix {
 #[must_use]
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
-        AcknowledgedBeforeFlush, CheckpointBeforeLogFlush, CheckpointPagesNotFlushed,
-        CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait, EvacuationNotFlushed,
-        ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart,
+        AbsorbedIntoSealedFrame, AcknowledgedBeforeFlush, CheckpointBeforeLogFlush,
+        CheckpointPagesNotFlushed, CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait,
+        EvacuationNotFlushed, ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes,
+        FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart,
         LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder,
         PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven, RestatedTooEarly,
-        SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedUnproven,
+        RestatedTooEarly, SuperblockBeforePages, SyncDoesNotWait, VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
@@ -113,7 +114,9 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | SuperblockBeforePages => Fix::Wait,
         // A frame does not wait until its large values are durable, which is why recovery checks them. An engine that waited would do without the check.
         ExtentsNotChecked => Fix::Checked,
-        CloseDoesNotFlush
+        // The first answers a write of which only memory knows: nothing is ever written for it.
+        AbsorbedIntoSealedFrame
+        | CloseDoesNotFlush
         | EmptyBatchDoesNotWait
         | FlushOnATimer
         | RelaxedDeadlineDropped

@@ -71,7 +71,8 @@ impl Shrinking<'_> {
             let Ok(driven) = drive(scenario, case, program, seed, TraceMode::Off) else {
                 return (None, 0);
             };
-            let fails = matches!(&driven.end, Err(Stop::Violation(violation)) if self.is_same(violation));
+            let fails =
+                matches!(&driven.end, Err(Stop::Violation(violation)) if self.is_same(violation));
             return (fails.then(|| case.clone()), work(&driven.world));
         }
         let setting = Setting {

@@ -106,15 +106,19 @@ impl Shrinking<'_> {
         let block = device.sector_bytes.max(device.physical_block_bytes);
         let number = device.capacity_bytes;
         let mut smallest = self.scenario.clone();
-        self.smallest(&mut smallest, number, all, &|scenario, smaller| {
+        let shrink = |scenario: &mut Scenario, smaller: u64| {
             let device = &mut scenario.device;
             device.capacity_bytes = smaller.next_multiple_of(block.into());
             device.max_capacity_bytes = 0;
-        });
+        };
+        self.smallest(&mut smallest, number, all, &shrink);
         if smallest != self.scenario {
             setups.push(smallest.clone());
         }
         self.smallest_options(&mut smallest, all);
+        // With small segments there is room on a smaller device.
+        let number = smallest.device.capacity_bytes;
+        self.smallest(&mut smallest, number, all, &shrink);
         if setups.last() != Some(&smallest) {
             setups.push(smallest);
         }
@@ -212,7 +216,11 @@ pub(super) fn condensed_to(
 
 /// Batches of so many bytes, in values as long as those of these requests and to the same keys. Each overwrites a part of what those before it wrote. Nothing
 /// if nothing is put here.
-pub(super) fn filling(all: &[CaseRequest], batches: usize, bytes: usize) -> Option<Vec<CaseRequest>> {
+pub(super) fn filling(
+    all: &[CaseRequest],
+    batches: usize,
+    bytes: usize,
+) -> Option<Vec<CaseRequest>> {
     let mut names: BTreeSet<&[u8]> = BTreeSet::new();
     let mut lengths = Vec::new();
     for (key, value) in all.iter().flat_map(|request| puts(&request.request)) {

@@ -126,9 +126,10 @@ fn change(rng: &mut Rng, requests: &mut [CaseRequest]) {
             }
         }
         4 => {
-            if let (Some(key), Some(from)) =
-                (key(&mut requests[at].request), key(&mut other.request.clone()))
-            {
+            if let (Some(key), Some(from)) = (
+                key(&mut requests[at].request),
+                key(&mut other.request.clone()),
+            ) {
                 key.clone_from(from);
             }
         }
@@ -176,7 +177,12 @@ pub(super) fn only(all: &[CaseRequest], places: &[usize]) -> Vec<CaseRequest> {
             return id;
         };
         match places.contains(at) {
-            true => 1 + taken.iter().filter(|it| *it < at && places.contains(it)).count() as u64,
+            true => {
+                1 + taken
+                    .iter()
+                    .filter(|it| *it < at && places.contains(it))
+                    .count() as u64
+            }
             false => id,
         }
     };
@@ -224,9 +230,17 @@ mod tests {
         };
         assert_eq!(
             said(&[1, 2, 4, 5]),
-            ["0 snapshot", "1 snapshot", "0 scan forward - - 1 64 @1", "0 release 2"]
+            [
+                "0 snapshot",
+                "1 snapshot",
+                "0 scan forward - - 1 64 @1",
+                "0 release 2"
+            ]
         );
-        assert_eq!(said(&[2, 3, 5]), ["1 snapshot", "0 get a @1", "0 release 1"]);
+        assert_eq!(
+            said(&[2, 3, 5]),
+            ["1 snapshot", "0 get a @1", "0 release 1"]
+        );
     }
 
     /// Goal: an edited case has fewer requests, and each kind of change is made. Method: many edits of four requests.

@@ -360,7 +360,7 @@ impl Shrinking<'_> {
         let setup = (
             &faults.script,
             guest,
-            device.capacity_bytes,
+            (device.capacity_bytes, device.max_capacity_bytes),
             run.seeds,
             work,
         );
