@@ -86,14 +86,15 @@ impl Fix {
 #[must_use]
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
-        AcknowledgedBeforeFlush, CheckpointBeforeLogFlush, CheckpointPagesNotFlushed,
-        CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
-        ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock,
-        HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven, LogReusedBeforePagesFlushed,
-        NewEpochNotFlushed, NewerFrameBeforeOlder, PlainWriteTakenForDurable, PointerBeforeValue,
-        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait,
-        TailRewriteNotFlushed, VictimFreedAtOnce,
+        AbsorbedIntoSealedFrame, AcknowledgedBeforeFlush, CheckpointBeforeLogFlush,
+        CheckpointPagesNotFlushed, CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait,
+        ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer,
+        FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven,
+        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder,
+        PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
+        RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait, TailRewriteNotFlushed,
+        VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
@@ -114,7 +115,9 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | SuperblockBeforePages => Fix::Wait,
         // A frame does not wait until its large values are durable, which is why recovery checks them. An engine that waited would do without the check.
         ExtentsNotChecked => Fix::Checked,
-        CloseDoesNotFlush
+        // The first answers a write of which only memory knows: nothing is ever written for it.
+        AbsorbedIntoSealedFrame
+        | CloseDoesNotFlush
         | EmptyBatchDoesNotWait
         | FlushOnATimer
         | RelaxedDeadlineDropped

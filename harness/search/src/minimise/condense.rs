@@ -107,15 +107,19 @@ impl Shrinking<'_> {
         let block = device.sector_bytes.max(device.physical_block_bytes);
         let number = device.capacity_bytes;
         let mut smallest = self.scenario.clone();
-        self.smallest(&mut smallest, number, all, &|scenario, smaller| {
+        let shrink = |scenario: &mut Scenario, smaller: u64| {
             let device = &mut scenario.device;
             device.capacity_bytes = smaller.next_multiple_of(block.into());
             device.max_capacity_bytes = 0;
-        });
+        };
+        self.smallest(&mut smallest, number, all, &shrink);
         if smallest != self.scenario {
             setups.push(smallest.clone());
         }
         self.smallest_options(&mut smallest, all);
+        // With small segments there is room on a smaller device.
+        let number = smallest.device.capacity_bytes;
+        self.smallest(&mut smallest, number, all, &shrink);
         if setups.last() != Some(&smallest) {
             setups.push(smallest);
         }

@@ -362,7 +362,7 @@ impl Shrinking<'_> {
             &faults.script,
             files,
             guest,
-            device.capacity_bytes,
+            (device.capacity_bytes, device.max_capacity_bytes),
             run.seeds,
             work,
         );

@@ -56,6 +56,8 @@ enum Kind {
     Put,
     Delete,
     Batch,
+    /// A batch that takes as much of the device as the guest allows, or a part of that.
+    Fill,
     EmptyBatch,
     Get,
     Scan,
@@ -361,7 +363,7 @@ impl Parts {
         }
         // What is written is worth a read where there are any, and is drawn more often.
         let mut kinds: Vec<Kind> = kinds.into_iter().collect();
-        kinds.extend([Kind::Put, Kind::Put, Kind::Batch]);
+        kinds.extend([Kind::Put, Kind::Put, Kind::Batch, Kind::Fill]);
         lengths.sort_unstable();
         let length = |at: usize| lengths[at].clamp(FULL_BYTES_MIN, VALUE_MAX);
         let lengths = BTreeSet::from([
@@ -386,6 +388,21 @@ impl Parts {
             lengths: lengths.into_iter().collect(),
             thinks: vec![0, longest],
         })
+    }
+
+    /// In some programs a snapshot is taken at one place and used at a later one, with writes around: the two places, and how it is used.
+    fn held(&self, rng: &mut Rng, from: usize, count: usize) -> Option<(usize, usize, Kind)> {
+        let uses = [Kind::Release, Kind::Get, Kind::Scan];
+        let uses = uses.into_iter().filter(|kind| self.kinds.contains(kind));
+        let uses: Vec<Kind> = uses.collect();
+        let has_room = count >= from + 2;
+        if !self.kinds.contains(&Kind::Snapshot) || !has_room || rng.chance(0.6) {
+            return None;
+        }
+        let taken = from + usize::try_from(rng.below((count - from - 1) as u64)).ok()?;
+        let later = count - taken - 1;
+        let used = taken + 1 + usize::try_from(rng.below(later as u64)).ok()?;
+        Some((taken, used, *pick(rng, &uses)))
     }
 
     /// A program of so many requests at most; nothing if that is none.
@@ -420,6 +437,7 @@ impl Parts {
             .map(|_| *pick(rng, &self.kinds))
             .collect();
         let draws = Draws {
+            fillings: &setup.fillings,
             kinds: match rng.chance(0.75) {
                 true => &some,
                 false => &self.kinds,
@@ -438,13 +456,19 @@ impl Parts {
                 false => &self.thinks,
             },
         };
+        let held = self.held(rng, filling, count);
         while requests.len() < count {
             let client = if clients == count as u64 {
                 requests.len() as u64
             } else {
                 rng.below(clients)
             };
-            let kind = *pick(rng, draws.kinds);
+            let kind = match held {
+                Some((taken, _, _)) if requests.len() == taken => Kind::Snapshot,
+                Some((_, used, kind)) if requests.len() == used => kind,
+                Some(_) => *pick(rng, &WRITES),
+                None => *pick(rng, draws.kinds),
+            };
             requests.push(CaseRequest {
                 client: ClientId::try_from(client).ok()?,
                 think_ns: *pick(rng, draws.thinks),
@@ -456,8 +480,12 @@ impl Parts {
     }
 }
 
+/// What surrounds a snapshot and its use.
+const WRITES: [Kind; 5] = [Kind::Put, Kind::Put, Kind::Batch, Kind::Fill, Kind::Delete];
+
 /// What one program is drawn from.
 struct Draws<'a> {
+    fillings: &'a [Vec<CaseRequest>],
     kinds: &'a [Kind],
     keys: &'a [Vec<u8>],
     durabilities: &'a [Durability],
@@ -482,6 +510,22 @@ impl Draws<'_> {
                 mutations: self.mutations(rng),
                 durability,
             },
+            Kind::Fill => {
+                let fillings = self.fillings.iter().filter(|batches| !batches.is_empty());
+                let batches: Vec<&Vec<CaseRequest>> = fillings.collect();
+                if batches.is_empty() {
+                    return self.request(rng, Kind::Batch);
+                }
+                let batches = *pick(rng, &batches);
+                let mut request = pick(rng, batches).request.clone();
+                if let Request::Batch {
+                    durability: own, ..
+                } = &mut request
+                {
+                    *own = durability;
+                }
+                request
+            }
             Kind::EmptyBatch => Request::Batch {
                 mutations: Vec::new(),
                 durability,

@@ -38,13 +38,19 @@ impl Shrinking<'_> {
             });
         }
         let device = &self.scenario.device;
-        let (bytes, can_grow) = (device.capacity_bytes, device.max_capacity_bytes > 0);
         let block = device.sector_bytes.max(device.physical_block_bytes);
-        if !can_grow {
-            best = self.smaller_number(best, bytes, &|scenario, smaller| {
-                scenario.device.capacity_bytes = smaller.next_multiple_of(block.into());
+        let grown = device.max_capacity_bytes;
+        if grown > 0 {
+            best = self.smaller_number(best, grown, &|scenario, smaller| {
+                let device = &mut scenario.device;
+                device.max_capacity_bytes = smaller.next_multiple_of(block.into());
+                device.capacity_bytes = device.capacity_bytes.min(device.max_capacity_bytes);
             });
         }
+        let bytes = self.scenario.device.capacity_bytes;
+        best = self.smaller_number(best, bytes, &|scenario, smaller| {
+            scenario.device.capacity_bytes = smaller.next_multiple_of(block.into());
+        });
         self.less_work(best)
     }
 
