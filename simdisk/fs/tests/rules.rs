@@ -334,11 +334,11 @@ const TABLE: [(&str, &str); CASES.len()] = [
     ("half of a rename", "x........."),
     (
         "a renamed file is neither the old nor the new one",
-        "x.x.x..xx.",
+        "x.x.xx.xx.",
     ),
     (
         "a truncated, closed file is empty before later names",
-        "x.x....xx.",
+        "x.x.xx.xx.",
     ),
     ("a later name without an earlier append", "xxx.xx.xx."),
     ("a size without its data", "x.x......."),
