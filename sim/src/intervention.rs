@@ -4,7 +4,7 @@
 //! That is how it is found out what is missing in a guest. An intervention takes no time and tells nobody, so the course of events, the numbers of
 //! operations and requests, and what the guest sees stay the same; what changes is what a cut can leave.
 
-use kvsim_fs::{Ino, Intervention, Target};
+use kvsim_fs::{Ino, Target};
 use kvsim_simdisk::OpId;
 
 use crate::api::RequestId;
@@ -58,9 +58,9 @@ pub struct Intervention {
 
 impl Intervention {
     /// What the file system is to do by itself, if it is something of that kind.
-    pub(crate) fn intervention(&self) -> Option<Intervention> {
+    pub(crate) fn on_files(&self) -> Option<kvsim_fs::Intervention> {
         match (self.effort, self.place) {
-            (Effort::Sync(ino), Place::Called(op)) => Some(Intervention {
+            (Effort::Sync(ino), Place::Called(op)) => Some(kvsim_fs::Intervention {
                 op,
                 before: false,
                 target: Target::Inode(Ino(ino)),

@@ -293,7 +293,7 @@ impl World {
     pub fn intervene(&mut self, interventions: &[Intervention]) {
         self.interventions = interventions.to_vec();
         if let Storage::Files(files) = &mut self.storage {
-            let interventions = interventions.iter().filter_map(Intervention::intervention);
+            let interventions = interventions.iter().filter_map(Intervention::on_files);
             interventions.for_each(|intervention| files.intervene_at(intervention));
         }
     }
