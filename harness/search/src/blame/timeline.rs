@@ -168,6 +168,7 @@ impl Timeline {
                 self.operation(op)
             }
             Place::Replying(id) => self.answer(id),
+            Place::Called(op) => format!("call {op}"),
         }
     }
 }

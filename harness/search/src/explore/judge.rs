@@ -80,8 +80,10 @@ pub(crate) fn judge_alike(
     let judged = failing(scenario, first, judged, &mut cost);
     let mut all = vec![(judged, cost)];
     for task in others {
-        let is_known =
-            recovery.is_some_and(|number| is_legal(scenario, task, known.transcript(number)));
+        let now = task.point.moment.now();
+        let is_known = recovery.is_some_and(|number| {
+            known.is_of_time(number, now) && is_legal(scenario, task, known.transcript(number))
+        });
         let mut cost = Cost::default();
         let judged = if is_known {
             legal(None, 0)
@@ -158,6 +160,10 @@ fn judge(
             return (legal(None, 0), Some(number));
         }
         world.note_reads();
+    }
+    if then == Then::Nothing {
+        // Nobody cuts it, so its steps are of no use.
+        world.without_steps();
     }
     let (nothing_pending, before) = (world.storage().nothing_pending(), work(&world));
     let source = match (&process_run.after, then) {

@@ -112,14 +112,20 @@ impl Shrinking<'_> {
             device.capacity_bytes = smaller.next_multiple_of(block.into());
             device.max_capacity_bytes = 0;
         };
-        self.smallest(&mut smallest, number, all, &shrink);
+        // How much room files have makes no log shorter.
+        let has_device = self.scenario.files.is_none();
+        if has_device {
+            self.smallest(&mut smallest, number, all, &shrink);
+        }
         if smallest != self.scenario {
             setups.push(smallest.clone());
         }
         self.smallest_options(&mut smallest, all);
         // With small segments there is room on a smaller device.
         let number = smallest.device.capacity_bytes;
-        self.smallest(&mut smallest, number, all, &shrink);
+        if has_device {
+            self.smallest(&mut smallest, number, all, &shrink);
+        }
         if setups.last() != Some(&smallest) {
             setups.push(smallest);
         }

@@ -37,6 +37,9 @@ impl Shrinking<'_> {
                 scenario.guest.options.insert(name.clone(), text);
             });
         }
+        if self.scenario.files.is_some() {
+            return self.less_work(best);
+        }
         let device = &self.scenario.device;
         let block = device.sector_bytes.max(device.physical_block_bytes);
         let grown = device.max_capacity_bytes;
