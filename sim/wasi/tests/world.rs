@@ -27,6 +27,7 @@ fn world(program: &Arc<WasiProgram>) -> World {
         limits: limits(),
         fuel_ps: 250,
         options: BTreeMap::new(),
+        reopen: Vec::new(),
         db_id: [3; 16],
         trace: TraceMode::Hash,
     };
