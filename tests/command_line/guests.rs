@@ -65,7 +65,7 @@ fn what_is_no_guest_is_refused() {
     run(&file(b""), 2, &["guest.wasm", "not a WebAssembly module"]);
     let without_tick = IDLE.replace("kv_tick", "kv_tock").replace("OPEN", "");
     run(&module("", &without_tick), 2, &["guest.wasm", "kv_tick"]);
-    let clock = r#"(import "wasi_snapshot_preview1" "clock_time_get" (func (param i32 i64 i32) (result i32)))"#;
+    let clock = r#"(import "env" "clock_time_get" (func (param i32 i64 i32) (result i32)))"#;
     run(
         &module(clock, &IDLE.replace("OPEN", "")),
         2,

@@ -156,7 +156,7 @@ fn what_cannot_be_is_refused() {
         ends(
             &[command, &path],
             2,
-            &["the rest of [vary]", "never.toml:3:27"],
+            &["the other dimensions of [vary]", "never.toml:3:27"],
         );
     }
     ends(

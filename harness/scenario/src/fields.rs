@@ -323,6 +323,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "files.pending_steps_max",
         "when more steps are pending, the oldest are written back",
     ),
+    (
+        "files.stale_blocks",
+        "what an allocated block shows before its data are there: given_up or noise",
+    ),
     ("files.call_ns", "what each call takes, beside the device"),
     ("files.faults", "what goes wrong with files; per call"),
     ("files.faults.sync_error", "a sync fails"),

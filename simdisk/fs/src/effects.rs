@@ -23,8 +23,10 @@ impl CrashStates for FileSystem {
             let mut needed: Vec<usize> = explicit_needs(steps, at)
                 .filter_map(|needed| places[needed])
                 .collect();
-            if step.ordered {
+            if step.ordered || step.late {
                 needed.extend(last_in_order);
+            }
+            if step.ordered {
                 last_in_order = Some(list.len());
             }
             needed.sort_unstable();

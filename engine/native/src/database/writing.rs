@@ -22,11 +22,13 @@ pub(super) enum Writing {
     Waiting(Box<Waiting>),
 }
 
+/// A key and what it is to hold; nothing for a delete.
+type OwnMutation = (Box<[u8]>, Option<Box<[u8]>>);
+
 /// A write that waits for room.
 pub(super) struct Waiting {
     database: Database,
-    /// Keys, with what they are to hold.
-    batch: Vec<(Box<[u8]>, Option<Box<[u8]>>)>,
+    batch: Vec<OwnMutation>,
     durability: Durability,
     bytes: usize,
     place: Option<Place>,

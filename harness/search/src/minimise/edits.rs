@@ -253,7 +253,7 @@ mod tests {
             "1 put c 2:64",
         ]));
         let mut seen = [false; 5];
-        for seed in 0..300 {
+        for seed in 0..2000 {
             let edited = edit(&mut Rng::new(seed, Purpose::Explore), &case);
             assert!((1..4).contains(&edited.requests()), "{edited:?}");
             for line in edited.all_requests().map(ToString::to_string) {
