@@ -10,6 +10,10 @@ use crate::fault::{StorageFault, file_failure};
 use crate::killed;
 
 /// The storage of a world. Cloning is cheap: contents are shared until written.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a world has one, and explorers copy it often: a box would be an allocation each time"
+)]
 #[derive(Debug, Clone)]
 pub enum Storage {
     /// A block device.
