@@ -338,7 +338,7 @@ impl Core {
     }
 }
 
-/// What a record of the log weighs as long as it lives.
+/// What a record of the log weighs as long as it is live.
 fn live_bytes(key: &[u8], value_bytes: u32) -> u64 {
     crate::format::record::record_bytes(key.len(), value_bytes as usize) as u64
 }

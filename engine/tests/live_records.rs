@@ -1,4 +1,4 @@
-//! Garbage collection that finds what lives in a segment in memory.
+//! Garbage collection that finds what is live in a segment in memory.
 
 mod common;
 

@@ -154,7 +154,7 @@ fn lost_step(step: &PendingStep) -> CutOp {
     }
 }
 
-/// A fault that befell an operation when it was submitted.
+/// A fault that affected an operation when it was submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FiredFault {
     /// The number of the event that submitted the operation.

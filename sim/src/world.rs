@@ -250,7 +250,7 @@ impl World {
         })
     }
 
-    /// Lets the n-th operation that such a fault can befall fail, counted from 0 and from now.
+    /// Lets the n-th operation that such a fault can affect fail, counted from 0 and from now.
     pub fn fail_nth(&mut self, kind: FaultKind, n: u64) {
         self.storage.fail_nth(kind, n);
     }
@@ -370,7 +370,7 @@ impl World {
         &self.trace
     }
 
-    /// How often the guest has reached each of its coverage points, by their numbers, over all process runs of this world. Marks beyond the
+    /// How often the guest has reached each of its coverage points, by their numbers, over all process runs of this world. Coverage points beyond the
     /// end were never reached.
     #[must_use]
     pub fn coverage_points(&self) -> &[u64] {
@@ -710,7 +710,7 @@ impl World {
         Ok(Step::Event)
     }
 
-    /// Notes what has befallen the operation just submitted, if events are kept.
+    /// Notes what has affected the operation just submitted, if events are kept.
     fn note_faults(&mut self) {
         let event = self.trace.len().saturating_sub(1);
         if let Some(notes) = self.trace.notes_mut() {

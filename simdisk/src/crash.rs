@@ -11,7 +11,7 @@ use crate::persistence::{PendingKind, PendingWrite, position};
 use crate::rng::{self, Purpose, Rng};
 use crate::{DeviceConfig, FaultConfig, FaultCounts, FaultKind};
 
-/// What may befall the sectors of a pending operation.
+/// What may affect the sectors of a pending operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tearable {
     /// How many sectors it has.

@@ -18,7 +18,7 @@ use crate::inject::Injector;
 use crate::medium::Medium;
 use crate::met::Met;
 use crate::op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
-use crate::persistence::{Mark, PendingWrite, Persistence};
+use crate::persistence::{Cutoff, PendingWrite, Persistence};
 use crate::rng::happens;
 use crate::timing::{Kind, Timing};
 use crate::{
@@ -45,16 +45,16 @@ enum Effect {
     Complete {
         durable: bool,
     },
-    /// What the mark covers is durable.
-    Flush(Mark),
-    /// What the mark covers comes before what is submitted from now on. With `as_flush` the host has asked for a flush.
+    /// What the cutoff covers is durable.
+    Flush(Cutoff),
+    /// What the cutoff covers comes before what is submitted from now on. With `as_flush` the host has asked for a flush.
     Order {
-        mark: Mark,
+        cutoff: Cutoff,
         as_flush: bool,
     },
-    /// What the mark covers is forgotten, all of it or some.
+    /// What the cutoff covers is forgotten, all of it or some.
     Drop {
-        mark: Mark,
+        cutoff: Cutoff,
         which: Dropped,
     },
     /// A flush that does nothing.
@@ -247,7 +247,7 @@ impl Device {
         &self.stats
     }
 
-    /// The faults that befell operations so far, in the form that a script takes.
+    /// The faults that affected operations so far, in the form that a script takes.
     #[must_use]
     pub fn fired_script(&self) -> &[ScriptedFault] {
         self.inject.fired()
@@ -394,7 +394,7 @@ impl Device {
         }
     }
 
-    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can befall one.
+    /// Whether from now on all that it answers follows from its contents and its number of operations: no fault can affect one.
     #[must_use]
     pub fn is_faultless(&self) -> bool {
         self.inject.is_idle(self.ops) && self.medium.hash().is_none() && self.left_out.is_none()
@@ -576,11 +576,11 @@ impl Device {
             Effect::Complete { durable } => {
                 self.persistence.complete(id, durable);
             }
-            Effect::Flush(mark) => {
-                self.persistence.flush(mark);
+            Effect::Flush(cutoff) => {
+                self.persistence.flush(cutoff);
             }
-            Effect::Order { mark, .. } => self.persistence.barrier(mark),
-            Effect::Drop { mark, which } => self.forget(mark, &which),
+            Effect::Order { cutoff, .. } => self.persistence.barrier(cutoff),
+            Effect::Drop { cutoff, which } => self.forget(cutoff, &which),
         }
         let cache_bytes = self.config.cache_bytes;
         if cache_bytes > 0 {
@@ -603,7 +603,7 @@ impl Device {
     }
 
     /// After a failed flush: what it covered is forgotten, or some of it.
-    fn forget(&mut self, mark: Mark, which: &Dropped) {
+    fn forget(&mut self, cutoff: Cutoff, which: &Dropped) {
         let coin = |by: u64, id: OpId| {
             happens(
                 crate::rng::draw(by, crate::rng::Purpose::Faults, 0, id, 0),
@@ -612,14 +612,15 @@ impl Device {
         };
         let count = match which {
             Dropped::All => 0,
-            Dropped::SomeBy(by) => self.persistence.drop_dirty(mark, |id| coin(*by, id)),
+            Dropped::SomeBy(by) => self.persistence.drop_dirty(cutoff, |id| coin(*by, id)),
             Dropped::These(these) => {
-                self.persistence.drop_dirty(mark, |id| these.contains(&id));
+                self.persistence
+                    .drop_dirty(cutoff, |id| these.contains(&id));
                 return;
             }
         };
         if count == 0 {
-            self.persistence.drop_dirty(mark, |_| true);
+            self.persistence.drop_dirty(cutoff, |_| true);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whether a fault befalls an operation: by chance, by script, or not; counted and recorded.
+//! Whether a fault affects an operation: by chance, by script, or not; counted and recorded.
 //!
 //! Invariants: what is drawn for a kind of fault at an operation depends on the seed, the kind and the operation's number
 //! alone; every fault that fires is counted once and recorded in the form that makes it fire again by script.
@@ -12,7 +12,7 @@ use crate::{DeviceConfig, FaultConfig, FaultCounts, FaultKind, OpId, ScriptedFau
 /// The number of a draw: whether at all, and then the details.
 const WHETHER: u64 = 0;
 
-/// A fault that is to befall an operation, if the circumstances allow.
+/// A fault that is to affect an operation, if the circumstances allow.
 #[derive(Debug, Clone)]
 pub(crate) struct Strike {
     pub(crate) op: OpId,
@@ -88,8 +88,8 @@ struct Nth {
     kind: FaultKind,
     /// Opportunities that still pass by.
     left: u64,
-    /// The operation that it befell.
-    befell: Option<OpId>,
+    /// The operation that it affected.
+    affected: Option<OpId>,
 }
 
 impl Injector {
@@ -122,7 +122,7 @@ impl Injector {
         self.nth = Some(Nth {
             kind,
             left: n,
-            befell: None,
+            affected: None,
         });
     }
 
@@ -131,11 +131,11 @@ impl Injector {
         let Some(nth) = &mut self.nth else {
             return false;
         };
-        match (nth.befell, nth.left) {
-            (Some(befell), _) => kind == FaultKind::DirtyDropped && befell == op,
+        match (nth.affected, nth.left) {
+            (Some(affected), _) => kind == FaultKind::DirtyDropped && affected == op,
             (None, _) if kind != nth.kind => false,
             (None, 0) => {
-                nth.befell = Some(op);
+                nth.affected = Some(op);
                 true
             }
             (None, _) => {
@@ -157,7 +157,7 @@ impl Injector {
         self.read_errors_stay || kinds.into_iter().any(|kind| self.asked(kind))
     }
 
-    /// Whether no operation from this one on can be befallen by anything but a stall. What a failed flush drops is a fault only where a
+    /// Whether no operation from this one on can be affected by anything but a stall. What a failed flush drops is a fault only where a
     /// flush can fail.
     pub(crate) fn is_idle(&self, next: OpId) -> bool {
         let harmless = |kind| matches!(kind, FaultKind::Stall | FaultKind::DirtyDropped);

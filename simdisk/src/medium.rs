@@ -188,20 +188,20 @@ impl Medium {
         image.read(offset, &mut old);
         self.before.write(offset, &old);
         let sectors = self.sectors(offset, len_bytes);
-        let marks = vec![1; to_usize(sectors.end - sectors.start)];
-        self.overwritten.write(sectors.start, &marks);
+        let flags = vec![1; to_usize(sectors.end - sectors.start)];
+        self.overwritten.write(sectors.start, &flags);
     }
 
     /// Which of these sectors were overwritten.
     fn overwritten(&self, offset: u64, len_bytes: u64) -> Vec<bool> {
         let sectors = self.sectors(offset, len_bytes);
         let known = sectors.start..sectors.end.min(self.overwritten.len_bytes());
-        let mut marks = vec![0; to_usize(known.end.saturating_sub(known.start))];
-        if !marks.is_empty() {
-            self.overwritten.read(known.start, &mut marks);
+        let mut flags = vec![0; to_usize(known.end.saturating_sub(known.start))];
+        if !flags.is_empty() {
+            self.overwritten.read(known.start, &mut flags);
         }
-        marks.resize(to_usize(sectors.end - sectors.start), 0);
-        marks.into_iter().map(|mark| mark == 1).collect()
+        flags.resize(to_usize(sectors.end - sectors.start), 0);
+        flags.into_iter().map(|flag| flag == 1).collect()
     }
 
     /// Whether any of these sectors was overwritten.

@@ -103,7 +103,7 @@ pub enum DiskError {
 pub struct OpNote {
     /// Its number.
     pub id: OpId,
-    /// What may befall it.
+    /// What may affect it.
     pub fault: FaultKind,
     /// Sectors that it reads or writes; 0 for a flush.
     pub sectors: u64,

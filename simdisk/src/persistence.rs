@@ -82,8 +82,8 @@ impl PendingWrite {
         other.completed && !other.dropped && other.completed_at < self.ordered_after
     }
 
-    fn is_covered(&self, mark: Mark) -> bool {
-        self.completed && !self.dropped && self.completed_at < mark.0
+    fn is_covered(&self, cutoff: Cutoff) -> bool {
+        self.completed && !self.dropped && self.completed_at < cutoff.0
     }
 
     /// Whether it does not touch the sector of this number.
@@ -105,9 +105,9 @@ impl PendingWrite {
     }
 }
 
-/// A point in the order of events; a flush covers what completed before the mark of its submission.
+/// A point in the order of events; a flush covers what completed before the cutoff of its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(u64);
+pub struct Cutoff(u64);
 
 /// The state of a device's content. See the module.
 #[derive(Debug, Clone)]
@@ -121,7 +121,7 @@ pub struct Persistence {
     /// An empty list whose memory the next flush uses.
     spare: Vec<PendingWrite>,
     events: u64,
-    /// The latest mark of a barrier that has completed.
+    /// The latest cutoff of a barrier that has completed.
     barrier: u64,
     aside: Option<Aside>,
 }
@@ -242,7 +242,7 @@ impl Persistence {
         let Some(at) = self.position(id) else {
             return;
         };
-        let ordered_after = Mark(self.pending[at].ordered_after);
+        let ordered_after = Cutoff(self.pending[at].ordered_after);
         if durable && self.covered(ordered_after) > 0 {
             self.flush(ordered_after);
         }
@@ -265,13 +265,13 @@ impl Persistence {
     }
 
     /// Where a flush that is submitted now stands.
-    pub fn mark(&mut self) -> Mark {
-        Mark(self.event())
+    pub fn cutoff(&mut self) -> Cutoff {
+        Cutoff(self.event())
     }
 
-    /// A barrier has completed: what had completed before its mark reaches the medium before anything that is submitted from now on.
-    pub fn barrier(&mut self, mark: Mark) {
-        self.barrier = self.barrier.max(mark.0);
+    /// A barrier has completed: what had completed before its cutoff reaches the medium before anything that is submitted from now on.
+    pub fn barrier(&mut self, cutoff: Cutoff) {
+        self.barrier = self.barrier.max(cutoff.0);
     }
 
     /// Makes durable what completed first, until no more than so many bytes are pending that have completed. Says whether there was anything.
@@ -286,20 +286,20 @@ impl Persistence {
             return false;
         }
         waiting.sort_unstable();
-        let mut mark = 0;
+        let mut cutoff = 0;
         for (completed_at, len_bytes) in waiting {
             if bytes <= most_bytes {
                 break;
             }
             bytes -= len_bytes;
-            mark = completed_at + 1;
+            cutoff = completed_at + 1;
         }
-        self.flush(Mark(mark));
+        self.flush(Cutoff(cutoff));
         true
     }
 
-    /// A flush has completed: what had completed before its mark is durable.
-    pub fn flush(&mut self, mark: Mark) {
+    /// A flush has completed: what had completed before its cutoff is durable.
+    pub fn flush(&mut self, cutoff: Cutoff) {
         let mut before = std::mem::take(&mut self.pending);
         let mut rest = std::mem::take(&mut self.spare);
         // Sharing is for small lists: each is held against each.
@@ -311,7 +311,7 @@ impl Persistence {
             _ => Vec::new(),
         };
         for (at, write) in before.drain(..).enumerate() {
-            if write.is_covered(mark) {
+            if write.is_covered(cutoff) {
                 let older = rest.len();
                 mask_older(&mut rest, older, &write, self.sector_bytes);
                 self.make_durable(&write, latest.get(at).copied().unwrap_or(false));
@@ -330,9 +330,9 @@ impl Persistence {
             let is_growth = matches!(write.kind, PendingKind::Grow { .. });
             write.completed |= submitted && !is_growth;
         }
-        let mark = self.mark();
-        let any = self.covered(mark) > 0;
-        self.flush(mark);
+        let cutoff = self.cutoff();
+        let any = self.covered(cutoff) > 0;
+        self.flush(cutoff);
         any
     }
 
@@ -372,31 +372,31 @@ impl Persistence {
         covered.map(|write| write.id)
     }
 
-    /// How many operations a flush of this mark covers.
+    /// How many operations a flush of this cutoff covers.
     #[must_use]
-    pub fn covered(&self, mark: Mark) -> usize {
+    pub fn covered(&self, cutoff: Cutoff) -> usize {
         self.pending
             .iter()
-            .filter(|write| write.is_covered(mark))
+            .filter(|write| write.is_covered(cutoff))
             .count()
     }
 
-    /// What a flush of this mark covers, in the order of submission.
-    pub(crate) fn covered_by(&self, mark: Mark) -> impl Iterator<Item = &PendingWrite> {
+    /// What a flush of this cutoff covers, in the order of submission.
+    pub(crate) fn covered_by(&self, cutoff: Cutoff) -> impl Iterator<Item = &PendingWrite> {
         self.pending
             .iter()
-            .filter(move |write| write.is_covered(mark))
+            .filter(move |write| write.is_covered(cutoff))
     }
 
     /// A flush has failed, and of what it covered the device forgets those for which `forget` holds: reads still see them, no
     /// flush will save them. What an earlier barrier has ordered is kept: others may rely on it. Says how many.
-    pub fn drop_dirty(&mut self, mark: Mark, mut forget: impl FnMut(u64) -> bool) -> usize {
+    pub fn drop_dirty(&mut self, cutoff: Cutoff, mut forget: impl FnMut(u64) -> bool) -> usize {
         let mut count = 0;
         let ordered = self.barrier;
         let covered = self
             .pending
             .iter_mut()
-            .filter(|write| write.is_covered(mark));
+            .filter(|write| write.is_covered(cutoff));
         for write in covered.filter(|write| write.completed_at >= ordered) {
             write.dropped = forget(write.id);
             count += usize::from(write.dropped);

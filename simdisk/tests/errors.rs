@@ -144,7 +144,7 @@ fn a_read_error_that_stays_is_damage() {
     }
 }
 
-/// Goal: a persistent write error never heals and befalls its sector alone. Method: write it and its neighbours, with a cut
+/// Goal: a persistent write error never heals and affects its sector alone. Method: write it and its neighbours, with a cut
 /// between.
 #[test]
 fn a_persistent_write_error_stays_for_good() {

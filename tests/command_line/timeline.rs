@@ -71,7 +71,7 @@ fn json_lines_say_the_same() {
     }
 }
 
-/// Goal: a fault is a line of its own, where it befalls the operation. Method: a script of two faults, each between the operation's
+/// Goal: a fault is a line of its own, where it affects the operation. Method: a script of two faults, each between the operation's
 /// submission and its end.
 #[test]
 fn a_fault_is_a_line_where_it_fires() {

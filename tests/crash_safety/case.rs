@@ -26,7 +26,7 @@ pub(crate) enum Action {
     Snapshot,
     /// Reads a snapshot that was taken, if there is one.
     ReadSnapshot(u8),
-    /// Clean closes and opens again.
+    /// Closes cleanly and opens again.
     Reopen,
     Cut(Cut),
 }

@@ -226,7 +226,7 @@ fn work_after_recovery() {
     });
 }
 
-/// Goal: damaged data is never returned as a value. Method: bits rot, writes are lost and go astray, reads come from elsewhere.
+/// Goal: damaged data is never returned as a value. Method: bits rot, writes are lost and are misdirected, reads come from elsewhere.
 #[test]
 fn damage_reported() {
     let faults = FaultConfig {

@@ -70,7 +70,7 @@ fn what_is_forgotten_is_no_ordering_bug() {
 /// Goal: a recovery that does without what is lost, and not without a part of it, is not told to flush, though a flush before the next write would hide
 /// what is wrong with it. Method: a guest that believes a torn record if what it wrote after that is there.
 #[test]
-fn a_tear_that_is_not_endured_is_no_missing_flush() {
+fn a_tear_that_is_not_handled_is_no_missing_flush() {
     let program = slate(Flaw::TrustsSeal);
     let (_, saved, blame) = blamed(slate_scenario(&["explore.operations=20"]), &program);
     let case = saved.case.expect("its steps");

@@ -85,8 +85,8 @@ fn a_correct_engine_survives_random_crashes() {
 fn half_of_a_rename_is_possible_where_nothing_forbids_it() {
     let scenario = scenario(&["files.profile=posix", "explore.operations=12"]);
     let report = explore(&exploration(scenario, &ledger(Flaw::Nothing)));
-    let found: Vec<&str> = report.failures.iter().map(|it| it.property).collect();
-    assert_eq!(found, ["acknowledged_durable"]);
+    let found = report.failures.iter().map(|it| it.property.as_str());
+    assert_eq!(found.collect::<Vec<_>>(), ["acknowledged_durable"]);
 }
 
 /// Goal: of a correct engine every state is legal. Method: all states of twelve requests under three profiles, and at depth 2 those of four.
@@ -120,7 +120,7 @@ fn a_correct_engine_survives_every_state() {
     }
 }
 
-/// Goal: every planted mistake is found, and made small: at most five requests, and the file that is saved fails in the same way, to the event.
+/// Goal: every mistake is found, and made small: at most five requests, and the file that is saved fails in the same way, to the event.
 /// Method: each under the weakest profile, with 12 requests.
 #[test]
 fn every_mistake_is_found_and_made_small() {

@@ -19,7 +19,7 @@ fn run(scenario: &str, sets: &[&str]) -> Ended {
     execute(Path::new(PROGRAM), &arguments)
 }
 
-/// The guest of this manner is accused unless this policy is stated.
+/// The guest of this manner is reported unless this policy is stated.
 fn needs(manner: &str, policy: &str) {
     let manner = format!("guest.options.manner={manner}");
     let accused = run("policies", &[&manner]);

@@ -201,7 +201,7 @@ impl Database {
         value(self.call(Request::Get { snapshot, key }))
     }
 
-    /// Reads a range. What is in memory is borrowed, not copied, and stays there as long as what is returned lives.
+    /// Reads a range. What is in memory is borrowed, not copied, and stays there as long as what is returned is kept.
     ///
     /// # Errors
     /// As for [`Database::get`].

@@ -1,4 +1,4 @@
-//! Marks: named points of the engine that a test wants to know were come to. Whoever tests the engine sees which of them were reached,
+//! Coverage points: named points of the engine that a test wants to know were come to. Whoever tests the engine sees which of them were reached,
 //! and, more to the point, which never.
 //!
 //! Invariant: a coverage point changes nothing. It leaves through the port like a log line, and a port that does not care drops it.

@@ -44,7 +44,7 @@ impl Core {
         let mut keys = BTreeSet::new();
         for (mutation, form) in mutations.iter().zip(forms).rev() {
             let key = mutation.key();
-            // Of several of one key the last is what lives.
+            // Of several of one key the last is what is live.
             if !keys.insert(key) {
                 continue;
             }

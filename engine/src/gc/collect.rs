@@ -260,7 +260,7 @@ impl Core {
     }
 }
 
-/// Moves what lives in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
+/// Moves what is live in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
 async fn collect_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     // What that mutant moves is dead, and only a walk meets it.
     let only_walks = mutant(Mutant::MoveOverwritesNewer);
@@ -282,7 +282,7 @@ async fn collect_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     nothing_left(handle, victim, device)
 }
 
-/// Moves what lives in a log segment by walking its frames, as far as there is anything.
+/// Moves what is live in a log segment by walking its frames, as far as there is anything.
 async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), Stop> {
     let (geometry, id) = handle.with(|core| (core.geometry, core.id));
     let logical = handle.with(|core| core.segments.get(victim).logical);

@@ -61,7 +61,7 @@ enum Step {
     NoneLeft,
 }
 
-/// Moves live records until one is not in memory; true if nothing lives in the victim any more.
+/// Moves live records until one is not in memory; true if nothing is live in the victim any more.
 pub(crate) async fn move_cached(handle: &Handle, victim: u32) -> Result<bool, Stop> {
     // Reading goes on beside the clients' work, and what is moved from memory takes their processors: that has to be worth it.
     let reading_is_slow = handle.with(|core| core.commits_go_on() || core.is_pressed());

@@ -1,4 +1,4 @@
-//! Garbage collection: moving what lives out of the emptiest segments, and giving segments back through the log.
+//! Garbage collection: moving what is live out of the emptiest segments, and giving segments back through the log.
 
 pub(crate) mod collect;
 pub(crate) mod live_records;

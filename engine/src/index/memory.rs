@@ -300,7 +300,7 @@ mod tests {
 
     /// Goal: exactly the versions that snapshots need stay. Method: interleave writes and snapshots, look at what is dropped.
     #[test]
-    fn a_version_lives_as_long_as_a_snapshot_needs_it() {
+    fn a_version_is_kept_as_long_as_a_snapshot_needs_it() {
         let mut index = Index::default();
         assert_eq!(put(&mut index, b"k", 1), None);
         index.hold(1);

@@ -167,7 +167,7 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
     restore(handle, superblock).await
 }
 
-/// Loads the checkpoint, replays the log, and counts what lives.
+/// Loads the checkpoint, replays the log, and counts what is live.
 async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     handle.with(|core| start_anew(core, superblock));
     load_checkpoint(handle, superblock).await?;
@@ -287,7 +287,7 @@ fn bad_table(found: u64) -> Mismatch {
     }
 }
 
-/// Everything is known: counts what lives where.
+/// Everything is known: counts what is live where.
 fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
     let versions: Vec<(Box<[u8]>, Version)> = core
         .index

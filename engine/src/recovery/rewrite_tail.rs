@@ -145,12 +145,12 @@ impl Core {
     }
 }
 
-/// Writes the value of a record anew if it still lives.
+/// Writes the value of a record anew if it is still live.
 fn rewrite_record(core: &mut Core, record: &Record<'_>, offset: u64) -> Result<(), Error> {
-    let lives = core
+    let is_live = core
         .is_alive(record)
         .map_err(|mismatch| mismatch.at(offset))?;
-    if !lives {
+    if !is_live {
         return Ok(());
     }
     let bytes = record_bytes(record.key.len(), record.value.len());
@@ -162,7 +162,7 @@ fn rewrite_record(core: &mut Core, record: &Record<'_>, offset: u64) -> Result<(
     Ok(())
 }
 
-/// Writes a large value anew if it still lives; the writes are only begun.
+/// Writes a large value anew if it is still live; the writes are only begun.
 async fn rewrite_extent(
     handle: &Handle,
     record: &Record<'_>,

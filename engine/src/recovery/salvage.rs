@@ -44,7 +44,7 @@ pub(crate) async fn salvage(handle: &Handle, offset: u64, len: u64) -> Result<Sa
     let mut parts = vec![(0, len)];
     while let Some((start, len)) = parts.pop() {
         let tries = if len > sector { 1 } else { READS_OF_A_SECTOR };
-        match read_patiently(handle, offset + start, len, tries).await {
+        match read_with_retries(handle, offset + start, len, tries).await {
             Some(part) => {
                 bytes[to_usize(start)..][..part.len()].copy_from_slice(&part);
                 handle.give(part);
@@ -63,7 +63,7 @@ pub(crate) async fn salvage(handle: &Handle, offset: u64, len: u64) -> Result<Sa
     Ok(Salvaged { bytes, unreadable })
 }
 
-async fn read_patiently(handle: &Handle, offset: u64, len: u64, tries: u32) -> Option<IoBuf> {
+async fn read_with_retries(handle: &Handle, offset: u64, len: u64, tries: u32) -> Option<IoBuf> {
     for _ in 0..tries {
         if let Ok(bytes) = handle.read(offset, len).await {
             return bytes;
@@ -82,7 +82,7 @@ async fn still_reads(handle: &Handle) -> bool {
     });
     for offset in (0..COPIES).map(copy_offset) {
         if offset + sector <= size
-            && let Some(bytes) = read_patiently(handle, offset, sector, 2).await
+            && let Some(bytes) = read_with_retries(handle, offset, sector, 2).await
         {
             handle.give(bytes);
             return true;

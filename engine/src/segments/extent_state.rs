@@ -24,12 +24,12 @@ impl Extents {
         self.changes
     }
 
-    /// Whether more is or will be written to it, so that it is not dead even if nothing lives there.
+    /// Whether more is or will be written to it, so that it is not dead even if nothing is live there.
     pub(super) fn needs(&self, physical: u32) -> bool {
         self.current == Some(physical) || self.awaited.contains(&physical)
     }
 
-    /// A pointer into this segment is still to come: it is in use, although nothing lives there yet.
+    /// A pointer into this segment is still to come: it is in use, although nothing is live there yet.
     pub(crate) fn await_pointer(&mut self, physical: u32) {
         self.changes += 1;
         self.awaited.push(physical);

@@ -36,7 +36,7 @@ pub(crate) struct Segment {
     pub(crate) end: u32,
     /// Reads in flight.
     pub(crate) readers: u32,
-    /// Damage was met in it: it is never collected, and freed only when nothing in it lives.
+    /// Damage was met in it: it is never collected, and freed only when nothing in it is live.
     pub(crate) damaged: bool,
     /// The checkpoint under way will free it.
     pub(crate) free_pending: bool,

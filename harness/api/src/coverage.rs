@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CoverageConfig {
-    /// Marks that this scenario cannot reach, so that nobody waits for them.
+    /// Coverage points that this scenario cannot reach, so that nobody waits for them.
     pub unreachable: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl CoverageCounts {
     }
 }
 
-/// A mark and how often it was reached.
+/// A coverage point and how often it was reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoveragePoint {
     /// Its name.

@@ -63,7 +63,7 @@ pub struct Blame {
     /// What else the failure takes, in words: a torn write, a recovery that is cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<String>,
-    /// What befalls the device, without which it passes.
+    /// What affects the device, without which it passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
     /// Attempts.

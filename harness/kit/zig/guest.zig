@@ -1,6 +1,6 @@
 //! A log-structured key/value engine for kvsim. Everything is in memory; a log on the device says how to get there.
 //!
-//! The device is two halves that hold the log in turn. A log begins with an image: one frame with all that lives. Each commit adds a frame
+//! The device is two halves that hold the log in turn. A log begins with an image: one frame with all that is live. Each commit adds a frame
 //! with what waits: one write, and one flush if anything in it has to be durable. When a half is full, and after each opening, the other
 //! half gets an image, which is a commit too. So no block that holds acknowledged bytes is ever rewritten while they count, and an opening
 //! fences its tail: frames that a crash left behind it belong to an older generation.

@@ -150,7 +150,7 @@ pub struct Oracle {
     pub(crate) base_ns: Nanos,
     /// What excuses nothing any more.
     pub(crate) before: Before,
-    /// What had befallen the device in this process run when the guest last answered.
+    /// What had affected the device in this process run when the guest last answered.
     pub(crate) faults_seen: RunFaults,
     /// What the device holds for certain although its flush only orders.
     pub(crate) on_medium: OnMedium,

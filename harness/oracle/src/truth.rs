@@ -4,7 +4,7 @@ use kvsim_sim::Storage;
 use kvsim_simdisk::{FaultKind, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// What has befallen the device since the guest was started on it: what excuses a guest that fails in this process run.
+/// What has affected the device since the guest was started on it: what excuses a guest that fails in this process run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunFaults {

@@ -1,4 +1,4 @@
-//! Random correct guests that commit in any order: the oracle accuses none, whatever their policies.
+//! Random correct guests that commit in any order: the oracle reports none, whatever their policies.
 
 #![expect(clippy::print_stdout, reason = "a failing test says which seed it had")]
 
@@ -193,7 +193,7 @@ impl Guest {
     }
 }
 
-fn is_not_accused(draws: &[u16]) -> TestResult {
+fn is_not_reported(draws: &[u16]) -> TestResult {
     for flushes_when_opened in [true, false] {
         for answers_early in [true, false] {
             let mut guest = Guest::new(flushes_when_opened, answers_early);
@@ -209,10 +209,10 @@ fn is_not_accused(draws: &[u16]) -> TestResult {
     TestResult::passed()
 }
 
-/// Goal: a correct guest that commits in any order is never accused, also where a power cut takes back what a recovery has shown after a kill. Method: random
+/// Goal: a correct guest that commits in any order is never reported, also where a power cut takes back what a recovery has shown after a kill. Method: random
 /// ones, with kills, cuts and reads, under each pair of policies; `KVSIM_QUICKCHECK_SEED` gives others than the usual ones.
 #[test]
-fn no_correct_guest_is_accused() {
+fn no_correct_guest_is_reported() {
     let seed = std::env::var("KVSIM_QUICKCHECK_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok())
@@ -221,5 +221,5 @@ fn no_correct_guest_is_accused() {
     QuickCheck::new()
         .rng(Gen::from_size_and_seed(120, seed))
         .tests(3_000)
-        .quickcheck((|draws: Vec<u16>| is_not_accused(&draws)) as fn(Vec<u16>) -> TestResult);
+        .quickcheck((|draws: Vec<u16>| is_not_reported(&draws)) as fn(Vec<u16>) -> TestResult);
 }

@@ -122,7 +122,7 @@ fn a_guest_that_opens_full_devices_is_held_to_it() {
     opening(&strict, Status::NoSpace).unwrap();
 }
 
-/// Goal: a fault that says that there is no space excuses the request that it may have been for; other errors excuse no shortage that cleaning cannot be the reason
+/// Goal: a fault that says that there is no space excuses the request that it may have been for; other errors excuse no shortage that garbage collection cannot be the reason
 /// of. Method: writes on a nearly empty device after each, and on one on which much was overwritten.
 #[test]
 fn no_space_needs_a_reason_of_its_own() {

@@ -122,13 +122,13 @@ impl Store for Opened {
         let mut get = || {
             let mut statement =
                 connection.prepare_cached("SELECT value FROM items WHERE key = ?1")?;
-            let lend = |row: &rusqlite::Row<'_>| {
+            let read_value = |row: &rusqlite::Row<'_>| {
                 row.get_ref(0)?
                     .as_blob()
                     .map(&mut *take)
                     .map_err(rusqlite::Error::from)
             };
-            statement.query_row((key,), lend).optional()
+            statement.query_row((key,), read_value).optional()
         };
         get()
             .map(|found| found.is_some())

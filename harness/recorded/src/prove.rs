@@ -273,7 +273,7 @@ impl<'a> Prover<'a> {
     fn is_over(&self, sessions: u64) -> bool {
         let judged = self.proof.tally.judged >= self.plan.states;
         let taken_out = self.proof.taken_out.len() as u64 >= self.proof.plan.taken_out;
-        // What cannot be had is not waited for: there may be no call on which anything rests.
+        // What cannot be had is not waited for: there may be no call on which anything depends.
         let given_up = sessions >= SESSIONS_FACTOR * self.plan.sessions;
         let enough = judged && (taken_out || given_up) && sessions >= self.plan.sessions;
         self.watch.stopped() || enough

@@ -119,7 +119,7 @@ struct Instance {
     image: Image,
     max_bytes: u64,
     now: Nanos,
-    wish: Option<Nanos>,
+    wake_at: Option<Nanos>,
     requests: RequestId,
     steps: u64,
 }
@@ -138,14 +138,14 @@ impl Instance {
         let max_bytes = config.device.max_capacity_bytes.max(image.len_bytes());
         config.device.max_capacity_bytes = max_bytes;
         let mut effects = Effects::default();
-        let (engine, wish) = Engine::open(0, &config, &mut effects);
+        let (engine, wake_at) = Engine::open(0, &config, &mut effects);
         Ok(Instance {
             engine,
             effects,
             image,
             max_bytes,
             now: 0,
-            wish,
+            wake_at,
             requests: 0,
             steps: 0,
         })
@@ -174,7 +174,7 @@ impl Instance {
         self.requests += 1;
         let id = self.requests;
         if let Some(engine) = &mut self.engine {
-            self.wish = engine.request(self.now, id, request, &mut self.effects);
+            self.wake_at = engine.request(self.now, id, request, &mut self.effects);
         }
         self.until_answered(id)
     }
@@ -197,15 +197,15 @@ impl Instance {
             let Some(engine) = &mut self.engine else {
                 return Err(stalled());
             };
-            match (self.effects.operations.pop_front(), self.wish) {
+            match (self.effects.operations.pop_front(), self.wake_at) {
                 (Some((tag, op)), _) => {
                     let result = execute(&mut self.image, self.max_bytes, op);
                     self.now += STEP_NS;
-                    self.wish = engine.complete(self.now, tag, result, &mut self.effects);
+                    self.wake_at = engine.complete(self.now, tag, result, &mut self.effects);
                 }
                 (None, Some(at)) => {
                     self.now = self.now.max(at);
-                    self.wish = engine.tick(self.now, &mut self.effects);
+                    self.wake_at = engine.tick(self.now, &mut self.effects);
                 }
                 (None, None) => return Err(stalled()),
             }

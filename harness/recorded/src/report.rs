@@ -96,7 +96,7 @@ impl Proof {
         let of = |kind| self.taken_out.iter().filter(move |one| one.kind == kind);
         let _ = writeln!(
             text,
-            "taken out one call on which an acknowledgement rests, {} times ({} flushes, {} write-throughs): caught {}",
+            "taken out one call on which an acknowledgement depends, {} times ({} flushes, {} write-throughs): caught {}",
             self.taken_out.len(),
             of(Kind::Flush).count(),
             of(Kind::WriteThrough).count(),
@@ -105,7 +105,7 @@ impl Proof {
         for missed in self.taken_out.iter().filter(|one| one.found.is_none()) {
             let _ = writeln!(
                 text,
-                "  not caught: the {} on which the acknowledgement at event {} of session {} rests",
+                "  not caught: the {} on which the acknowledgement at event {} of session {} depends",
                 match missed.kind {
                     Kind::Flush => "flush",
                     Kind::WriteThrough => "write-through",

@@ -46,7 +46,7 @@ pub struct TakenOut {
 pub(crate) struct Candidate {
     pub(crate) call: CallId,
     pub(crate) kind: Kind,
-    /// The acknowledgement that rests on it.
+    /// The acknowledgement that depends on it.
     pub(crate) acknowledged: usize,
 }
 
@@ -58,7 +58,7 @@ struct Acknowledged<'a> {
     bytes: &'a [u8],
 }
 
-/// Draws a call on which an acknowledgement rests, if there is one.
+/// Draws a call on which an acknowledgement depends, if there is one.
 pub(crate) fn draw(session: &Session, rng: &mut Rng) -> Option<Candidate> {
     let all = acknowledged(&session.events);
     if all.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) fn draw(session: &Session, rng: &mut Rng) -> Option<Candidate> {
     }
     (0..DRAWS).find_map(|_| {
         let drawn = rng.below(all.len() as u64);
-        rests_on(&session.events, &all[usize::try_from(drawn).ok()?])
+        relied_on(&session.events, &all[usize::try_from(drawn).ok()?])
     })
 }
 
@@ -104,7 +104,7 @@ fn acknowledged(events: &[Event]) -> Vec<Acknowledged<'_>> {
 }
 
 /// The one call that made it durable, if it was one.
-fn rests_on(events: &[Event], write: &Acknowledged<'_>) -> Option<Candidate> {
+fn relied_on(events: &[Event], write: &Acknowledged<'_>) -> Option<Candidate> {
     // Calls that brought it, and whether they were write-throughs; flushes that began after one of them had ended.
     let mut bringing: BTreeMap<CallId, bool> = BTreeMap::new();
     let mut brought = false;
@@ -189,11 +189,11 @@ mod tests {
             .collect();
         let acknowledged = acknowledged(&events);
         assert_eq!(acknowledged.len(), 1);
-        let found = rests_on(&events, &acknowledged[0]);
+        let found = relied_on(&events, &acknowledged[0]);
         found.map(|candidate| (candidate.call, candidate.kind))
     }
 
-    /// Goal: what is left out is what the acknowledgement rests on, and on nothing else. Method: a write-through, a write and its
+    /// Goal: what is left out is what the acknowledgement depends on, and on nothing else. Method: a write-through, a write and its
     /// flush; then a flush that began too early, two that would each do, and no durable write at all.
     #[test]
     fn the_one_call_is_found() {

@@ -237,7 +237,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "coverage.unreachable",
-        "marks that this scenario cannot reach; of all others --strict wants to see each",
+        "coverage points that this scenario cannot reach; of all others --strict wants to see each",
     ),
     // [explore]
     ("explore", "how far `kvsim explore` goes"),
@@ -549,7 +549,7 @@ pub const FIELDS: &[(&str, &str)] = &[
         "faults at named operations: [{ op, kind }]",
     ),
     ("faults.script.op", "number of the device operation, from 0"),
-    ("faults.script.kind", "what befalls it"),
+    ("faults.script.kind", "what affects it"),
     // [failure]
     ("failure", "what failed, in a saved failing case"),
     ("failure.property", "that does not hold"),
@@ -577,7 +577,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("case.process_runs.requests", "CLIENT REQUEST"),
     ("case.faults", "faults at named operations: [{ op, kind }]"),
     ("case.faults.op", "number of the device operation, from 0"),
-    ("case.faults.kind", "what befalls it"),
+    ("case.faults.kind", "what affects it"),
     (
         "case.process_runs.close_after_event",
         "closed cleanly from then on; none: not closed",

@@ -61,7 +61,7 @@ const ROUNDS: [u64; 2] = [1, 3];
 
 /// How long a mutation is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum Rounds {
     /// For all of its time.
     All,
     /// For the first round only: it is known why it survives, unless that is no excuse.
@@ -112,7 +112,7 @@ impl Hunter {
         number: usize,
         executed_by: &[&str],
         seconds: u64,
-        patience: Patience,
+        rounds_wanted: Rounds,
     ) -> (Outcome, Duration) {
         let began = time();
         let steps: Vec<_> = self
@@ -126,9 +126,9 @@ impl Hunter {
         }
         let mut progress = vec![Progress::default(); steps.len()];
         let mut end = Outcome::Survived;
-        let rounds = match patience {
-            Patience::All => &ROUNDS[..],
-            Patience::FirstRound => &ROUNDS[..1],
+        let rounds = match rounds_wanted {
+            Rounds::All => &ROUNDS[..],
+            Rounds::FirstRound => &ROUNDS[..1],
         };
         for &part in rounds {
             for ((step, scenario), progress) in steps.iter().zip(&mut progress) {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use kvsim_harness::guest;
 use kvsim_source_mutants::coverage::Executed;
-use kvsim_source_mutants::hunt::{Hunter, Outcome, Patience};
+use kvsim_source_mutants::hunt::{Hunter, Outcome, Rounds};
 use kvsim_source_mutants::known::Category;
 use kvsim_source_mutants::mutation::{Mutation, Switch};
 use kvsim_source_mutants::page::{Score, insert};
@@ -205,14 +205,14 @@ fn hunt(
         append(&file, &record)?;
         let reason = known.iter().find(|it| it.fits(mutation, line(mutation)));
         // Those that are asked for by number have their whole time.
-        let patience = match reason {
+        let rounds_wanted = match reason {
             Some(reason) if reason.category != Category::Hole && only.is_empty() => {
-                Patience::FirstRound
+                Rounds::FirstRound
             }
-            _ => Patience::All,
+            _ => Rounds::All,
         };
         let steps = executed.steps(mutation);
-        let (outcome, took) = hunter.hunt(mutation.number, &steps, cli.seconds, patience);
+        let (outcome, took) = hunter.hunt(mutation.number, &steps, cli.seconds, rounds_wanted);
         println!(
             "{at} {} {}: {} {outcome:?} {took:?}",
             mutation.place(),

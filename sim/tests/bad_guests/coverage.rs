@@ -1,4 +1,4 @@
-//! Marks: what a guest names is what it may reach; a guest without any is a guest.
+//! Coverage points: what a guest names is what it may reach; a guest without any is a guest.
 
 use kvsim_sim::{GuestError, Program, WasmProgram};
 

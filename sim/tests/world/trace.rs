@@ -29,7 +29,7 @@ fn kind(event: &TraceEvent) -> &'static str {
         TraceEvent::Step { kind, .. } => kind,
         TraceEvent::Tick => "tick",
         TraceEvent::Reply { .. } => "reply",
-        TraceEvent::CoveragePoint { .. } => "mark",
+        TraceEvent::CoveragePoint { .. } => "coverage point",
         TraceEvent::Log { .. } => "log",
         TraceEvent::Fault { .. } => "fault",
         TraceEvent::Crash(_) => "crash",

@@ -1,4 +1,4 @@
-//! What lives beside an instance: its files, descriptors, clocks, and what it has let out.
+//! What is beside an instance: its files, descriptors, clocks, and what it has let out.
 //!
 //! Invariant: a step of the file system and a line of the log leave in the order in which they happened.
 

@@ -5,7 +5,7 @@
 //! a crash can fall between any two steps of one call. Invariants:
 //! - an engine can do only what preview 1 has: no sockets, no other directory than `/db`, no real clock, no real chance;
 //! - the same engine on the same files with the same messages does the same, whatever the machine;
-//! - whatever an engine does (trap, exit, loop, grow, fill the disk) is a verdict that names it, and harms nothing else.
+//! - whatever an engine does (trap, exit, loop, grow, fill the disk) is a verdict that names it, and changes nothing else.
 
 mod calls;
 mod clock;

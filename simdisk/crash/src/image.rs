@@ -45,7 +45,7 @@ struct Chunk {
 impl Clone for Chunk {
     /// A copy is made to be written, so its hash is that of what stays.
     fn clone(&self) -> Self {
-        let (unchanged, changed) = self.settled();
+        let (unchanged, changed) = self.hashed();
         Chunk {
             blocks: self.blocks.clone(),
             unchanged,
@@ -479,7 +479,7 @@ impl Chunk {
     }
 
     /// The sum over what has not changed since the hash was last known, and what has.
-    fn settled(&self) -> (u128, u64) {
+    fn hashed(&self) -> (u128, u64) {
         match self.hash.get() {
             Some(&hash) => (hash, 0),
             None => (self.unchanged, self.changed),
@@ -488,7 +488,7 @@ impl Chunk {
 
     /// A place for a block that is about to change.
     fn place(&mut self, index: usize) -> &mut Option<Arc<Block>> {
-        (self.unchanged, self.changed) = self.settled();
+        (self.unchanged, self.changed) = self.hashed();
         if self.changed >> index & 1 == 0 {
             self.unchanged = self.unchanged.wrapping_sub(self.share(index));
             self.changed |= 1 << index;

@@ -1,6 +1,6 @@
 //! Open files: descriptors, and the open-file descriptions behind them.
 //!
-//! Invariants: descriptor 0 is the root directory, always; a description lives as long as a descriptor refers to it, whatever becomes of the names.
+//! Invariants: descriptor 0 is the root directory, always; a description stays as long as a descriptor refers to it, whatever becomes of the names.
 
 use std::sync::Arc;
 

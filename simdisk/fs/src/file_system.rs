@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - a call changes what callers see first and wholly, and then adds its steps one by one; only a write is seen page by page;
-//! - what is durable changes only in [`make_durable`](FileSystem::settle), by steps that were pending, and by bit rot that was asked for and counted;
+//! - what is durable changes only in [`make_durable`](FileSystem::make_durable), by steps that were pending, and by bit rot that was asked for and counted;
 //! - an inode that no durable name and no pending step can bring back has no steps.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Planted mistakes and interventions: what blame tries.
+//! Mistakes on purpose and interventions: what blame tries.
 //!
 //! They take no time and tell nobody, so a case meets the same calls with them and without.
 

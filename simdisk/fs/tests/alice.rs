@@ -1,6 +1,6 @@
 //! The table of file systems in ALICE (Pillai et al., OSDI 2014, table 1), property by property.
 //!
-//! The paper marks a property of a file system where its authors found a counterexample. What they found the model must allow. Where they found
+//! The paper names a property of a file system where its authors found a counterexample. What they found the model must allow. Where they found
 //! none the model must not allow one, but for places where the sources of the file systems promise nothing; these stand in [`WEAKER`].
 
 mod common;

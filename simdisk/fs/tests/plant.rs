@@ -1,4 +1,4 @@
-//! Planted mistakes and interventions, moments, notes of calls, observations.
+//! Mistakes on purpose and interventions, moments, notes of calls, observations.
 
 mod common;
 

@@ -13,7 +13,7 @@ use kvsim_crash::{CrashBias, ranges};
 pub struct ScriptedFault {
     /// The number of the device operation, from 0, counted over all process runs.
     pub op: u64,
-    /// What befalls it.
+    /// What affects it.
     pub kind: FaultKind,
     /// Where: the place a misdirection goes to, the byte that rots, the sector that becomes unreadable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -299,7 +299,7 @@ impl FaultConfig {
             if self.torn == 0.0 && value > 0.0 {
                 return wrong(
                     &format!("faults.{name}"),
-                    "befalls torn writes only; give `faults.torn` a probability too",
+                    "affects torn writes only; give `faults.torn` a probability too",
                 );
             }
         }

@@ -1,4 +1,4 @@
-//! What becomes of an operation when it is submitted: whether it is one, what it reads or leaves pending, which faults befall it, and what its completion will
+//! What becomes of an operation when it is submitted: whether it is one, what it reads or leaves pending, which faults affect it, and what its completion will
 //! do.
 //!
 //! Invariant: a fault strikes by its kind and the number of the operation alone, so one that is not asked about moves no other.
@@ -9,7 +9,7 @@ use super::fail::Done;
 use super::{Device, Dropped, Effect, Taken};
 use crate::inject::Strike;
 use crate::op::{DiskError, Op, OpId, SubmitError};
-use crate::persistence::{Mark, PendingKind};
+use crate::persistence::{Cutoff, PendingKind};
 use crate::rng::happens;
 use crate::timing::Kind;
 use crate::{Excerpt, FaultKind, FlushKind, ScriptedFault};
@@ -255,7 +255,7 @@ impl Device {
 
     pub(super) fn take_flush(&mut self, id: OpId, worth: FlushKind) -> Taken {
         self.stats.flushes += 1;
-        let mark = self.persistence.mark();
+        let cutoff = self.persistence.cutoff();
         let mut failed = self.medium.flush_is_broken;
         if let Some(strike) = self.inject.strikes(FaultKind::FlushError, id) {
             failed = true;
@@ -273,11 +273,12 @@ impl Device {
             result,
         };
         if failed {
-            return taken(self.drops(id, mark), Err(DiskError::Flush));
+            return taken(self.drops(id, cutoff), Err(DiskError::Flush));
         }
-        let can_lie = self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(mark) > 0;
+        let can_lie =
+            self.inject.asked(FaultKind::FlushLie) && self.persistence.covered(cutoff) > 0;
         if can_lie && self.inject.fires(FaultKind::FlushLie, id) {
-            for write in self.persistence.covered_by(mark) {
+            for write in self.persistence.covered_by(cutoff) {
                 self.medium.make_wrong_unless_saved(write);
             }
             return taken(Effect::FlushInVain, Ok(None));
@@ -286,9 +287,9 @@ impl Device {
             return taken(Effect::FlushInVain, Ok(None));
         }
         let effect = match worth {
-            FlushKind::Durable => Effect::Flush(mark),
+            FlushKind::Durable => Effect::Flush(cutoff),
             FlushKind::Barrier => Effect::Order {
-                mark,
+                cutoff,
                 as_flush: true,
             },
         };
@@ -296,8 +297,8 @@ impl Device {
     }
 
     /// What a failed flush does to what it covers.
-    fn drops(&mut self, id: OpId, mark: Mark) -> Effect {
-        if self.persistence.covered(mark) == 0 {
+    fn drops(&mut self, id: OpId, cutoff: Cutoff) -> Effect {
+        if self.persistence.covered(cutoff) == 0 {
             return Effect::FlushInVain;
         }
         let Some(strike) = self.inject.strikes(FaultKind::DirtyDropped, id) else {
@@ -316,7 +317,7 @@ impl Device {
             None if happens(strike.number(1), 0.5) => Dropped::SomeBy(strike.number(2)),
             None => Dropped::All,
         };
-        Effect::Drop { mark, which }
+        Effect::Drop { cutoff, which }
     }
 
     pub(super) fn take_discard(&mut self, id: OpId, offset: u64, len_bytes: u32) -> Taken {

@@ -33,7 +33,7 @@ enum Found {
     Read(Vec<kvsim_engine::Entry>),
 }
 
-/// What a scan found. It keeps what it hands out in memory as long as it lives.
+/// What a scan found. It keeps what it hands out in memory as long as it is live.
 #[derive(Debug, Clone)]
 pub struct Entries {
     found: Found,

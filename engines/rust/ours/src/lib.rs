@@ -91,7 +91,7 @@ fn done(reply: Reply) -> Result<()> {
 
 impl Driver {
     /// Does what the engine has asked for, until its queue is empty.
-    fn settle_queue(&mut self) {
+    fn drain_queue(&mut self) {
         while let Some((tag, op)) = self.effects.queue.pop_front() {
             let result = self.file.execute(op);
             self.wake_up = self.engine.complete(nanos_since(self.begin), tag, result, &mut self.effects);
@@ -102,14 +102,14 @@ impl Driver {
     fn tick_if_due(&mut self) {
         while self.wake_up.is_some_and(|at| at <= nanos_since(self.begin)) {
             self.wake_up = self.engine.tick(nanos_since(self.begin), &mut self.effects);
-            self.settle_queue();
+            self.drain_queue();
         }
     }
 
     /// The answer to the request that was handed in.
     fn await_reply(&mut self) -> Reply {
         loop {
-            self.settle_queue();
+            self.drain_queue();
             if let Some(reply) = self.effects.reply.take() {
                 return reply;
             }

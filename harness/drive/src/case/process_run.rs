@@ -116,7 +116,7 @@ pub struct ProcessRun<'a, W> {
     crashes: u64,
     /// The world's events when it began.
     began: u64,
-    /// What had befallen the device by then.
+    /// What had affected the device by then.
     started: RunFaults,
     /// Cut after so many events.
     until: u64,

@@ -27,7 +27,7 @@ pub(super) struct DeviceRun {
     /// Requests on their way, which the guest has not seen yet: when they arrive, and who sent them.
     coming: BTreeSet<(Nanos, RequestId)>,
     sent: BTreeMap<RequestId, (ClientId, Request)>,
-    /// What had befallen the device when the guest was started.
+    /// What had affected the device when the guest was started.
     started: RunFaults,
     /// Crashes of this device.
     pub(super) crashes: u64,

@@ -66,7 +66,7 @@ pub enum Kind {
     Reply(RequestId, Status),
     /// An operation reached the device.
     Submit(u64),
-    /// A fault befell it.
+    /// A fault affected it.
     Strike(u64),
     /// It ended, well or not.
     Complete(u64, Option<DiskError>),
@@ -276,7 +276,7 @@ impl<'a> Entries<'a> {
         })
     }
 
-    /// What befell the operation that this event submits: a line each.
+    /// What affected the operation that this event submits: a line each.
     fn strikes(&mut self, record: &TraceRecord, lane: Lane) {
         let fired = self.notes.faults.iter().skip(self.struck);
         for fired in fired.take_while(|fired| fired.event <= record.number) {

@@ -131,7 +131,7 @@ pub(super) const RULES: [(Rule, Look); 13] = [
         Rule {
             name: "space",
             about: "the space of what is overwritten, deleted or held by a released snapshot becomes usable again",
-            help: "begin a new log from what lives before the old one is full",
+            help: "begin a new log from what is live before the old one is full",
         },
         space,
     ),

@@ -1,4 +1,4 @@
-//! How much a guest has to hold at least: what lives, what a snapshot or a write without an answer keeps alive, all of it rounded up.
+//! How much a guest has to hold at least: what is live, what a snapshot or a write without an answer keeps alive, all of it rounded up.
 //!
 //! Invariant: it is never less than what a correct guest has to hold. What is in doubt counts; it is counted anew by each recovery.
 

@@ -17,7 +17,7 @@ pub(crate) enum Event {
     Replied {
         now: Nanos,
         reply: Reply,
-        truth: DeviceTruth,
+        truth: Box<DeviceTruth>,
     },
 }
 
@@ -46,7 +46,7 @@ impl Deferred {
         self.events.push(Event::Replied {
             now,
             reply: reply.clone(),
-            truth: truth.clone(),
+            truth: Box::new(truth.clone()),
         });
     }
 

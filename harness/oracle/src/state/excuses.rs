@@ -3,7 +3,7 @@
 
 use crate::truth::DeviceTruth;
 
-/// What had befallen the device when the guest was started that showed the base.
+/// What had affected the device when the guest was started that showed the base.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Before {
     pub(crate) flush_lies: u64,

@@ -13,7 +13,7 @@ pub(crate) struct Outstanding {
     pub(crate) op: u64,
     pub(crate) asked: Asked,
     pub(crate) shape: Shape,
-    /// What had befallen the device in this process run at the last answer before it was handed in.
+    /// What had affected the device in this process run at the last answer before it was handed in.
     pub(crate) faults_before: RunFaults,
     pub(crate) kind: Kind,
 }

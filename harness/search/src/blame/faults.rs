@@ -9,7 +9,7 @@ use kvsim_drive::case::{Course, Driven, Stop, drive_on};
 use kvsim_oracle::Class;
 use kvsim_scenario::case::Case;
 
-/// What befalls the device in a case that does not fail in this way without it, in words; nothing if that makes no difference.
+/// What affects the device in a case that does not fail in this way without it, in words; nothing if that makes no difference.
 pub(super) fn needed(
     setting: Setting<'_>,
     case: &Case,

@@ -173,7 +173,7 @@ impl<'a> Suspect<'a> {
         for (process_run, places) in (1..).zip(&self.uncut.process_runs).skip(from) {
             let mut intervention = |place, effort| {
                 interventions.push(Intervention {
-                    process_run: process_run,
+                    process_run,
                     place,
                     effort,
                 });

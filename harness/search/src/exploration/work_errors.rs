@@ -94,7 +94,7 @@ fn walk_all(
     Ok(())
 }
 
-/// What befalls the device in each run.
+/// What affects the device in each run.
 fn scripts(
     exploration: &Exploration,
     recording: &Recording,

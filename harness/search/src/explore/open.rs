@@ -241,7 +241,7 @@ impl<'a> OpenRun<'a> {
             _ => 0,
         };
         if matches!(extent, Extent::All | Extent::Work) && is_short {
-            stretches = vec![first..self.points.len()];
+            stretches = std::iter::once(first..self.points.len()).collect();
         } else if extent != Extent::Near {
             let mut end = self.points.len();
             while end > first {

@@ -56,7 +56,7 @@ pub(crate) fn record(
     record_from(scenario, program, seed, source, &mut 0)
 }
 
-/// The same run on a device that these faults befall.
+/// The same run on a device that these faults affect.
 pub(crate) fn record_failing(
     scenario: &Scenario,
     program: &Arc<dyn Program>,

@@ -1,5 +1,5 @@
-//! A fault placed anew: where a device fails once or lies once, a blank one is asked a few requests, and the same fault befalls each of its operations
-//! in turn. Few requests are enough then, since nothing has to lead up to the operation that it befell by chance.
+//! A fault placed anew: where a device fails once or lies once, a blank one is asked a few requests, and the same fault affects each of its operations
+//! in turn. Few requests are enough then, since nothing has to lead up to the operation that it affected by chance.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ const AIMED_WORK: u64 = 40_000_000_000;
 const AFTER_BATCHES_WORK: u64 = 80_000_000_000;
 
 impl Shrinking<'_> {
-    /// The same kind of failure of a blank device that is asked what clients asked last, with what befell one operation befalling another.
+    /// The same kind of failure of a blank device that is asked what clients asked last, with what affected one operation affecting another.
     pub(super) fn aimed(&mut self, case: &Case) -> Option<Case> {
         let all: Vec<&CaseRequest> = case.all_requests().collect();
         let writes: Vec<&CaseRequest> = all
@@ -109,13 +109,13 @@ impl Shrinking<'_> {
     ) -> Vec<Vec<ScriptedFault>> {
         let affected = operations
             .iter()
-            .filter(|operation| befalls(shape[0].kind, operation.kind))
+            .filter(|operation| affects(shape[0].kind, operation.kind))
             // What is not durable any more after an error is what clients wrote; what reads wrong may be what is read back.
             .filter(|operation| operation.kind == "read" || !operation.is_of_recovery);
         let mut scripts = Vec::new();
         for operation in affected {
             let op = operation.id;
-            // What goes astray may go to anywhere that was written before.
+            // What is misdirected may go to anywhere that was written before.
             let is_astray = matches!(
                 shape[0].kind,
                 FaultKind::MisdirectedRead | FaultKind::MisdirectedWrite
@@ -124,7 +124,7 @@ impl Shrinking<'_> {
                 is_astray
                     && other.id < op
                     && other.offset != operation.offset
-                    && befalls(FaultKind::LostWrite, other.kind)
+                    && affects(FaultKind::LostWrite, other.kind)
             });
             let places: BTreeSet<u64> = places.map(|other| other.offset).collect();
             let as_it_was = std::iter::once(shape[0].at_bytes);
@@ -165,7 +165,7 @@ impl Shrinking<'_> {
             by_op.entry(fault.op).or_default().push(fault.clone());
         }
         let mut shapes: Vec<Vec<ScriptedFault>> = Vec::new();
-        // What befell it last is the likeliest.
+        // What affected it last is the likeliest.
         for mut shape in by_op.into_values().rev() {
             // What it dropped comes with the flush that failed.
             shape.sort_by_key(|fault| fault.kind == FaultKind::DirtyDropped);
@@ -310,8 +310,8 @@ fn on_one_key(requests: &[CaseRequest]) -> Vec<CaseRequest> {
     by_one_client(&asked)
 }
 
-/// Whether such a fault befalls operations of this kind.
-fn befalls(fault: FaultKind, operation: &str) -> bool {
+/// Whether such a fault affects operations of this kind.
+fn affects(fault: FaultKind, operation: &str) -> bool {
     match fault {
         FaultKind::FlushError | FaultKind::FlushLie => operation == "flush",
         FaultKind::ReadError | FaultKind::MisdirectedRead | FaultKind::StaleRead => {

@@ -2,7 +2,7 @@
 //! What is kept is the *class* of the failure ([`Class`]): what is lost may show as lost, as a hole, as an older value. The final symptom is reported.
 //!
 //! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each process run was cut,
-//! what persisted, which faults befell the device. From there on all failures are alike.
+//! what persisted, which faults affected the device. From there on all failures are alike.
 //!
 //! A request that is left out moves everything behind it: the numbers of device operations, the event of the cut. So a smaller case is not replayed
 //! but explored. A candidate is a fixed prefix of process runs and one *open* process run ([`OpenRun`]). The cuts of the prefix are found again by their

@@ -10,7 +10,7 @@ use kvsim_drive::run::{SeedEnd, SeedResult, Tracing, run_noting_steps, run_seed}
 use kvsim_oracle::Violation;
 use kvsim_scenario::Scenario;
 
-/// A scenario whose failure has its steps, and the failure: itself, or the run of its seed as a case. Faults that befell the device by chance become a
+/// A scenario whose failure has its steps, and the failure: itself, or the run of its seed as a case. Faults that affected the device by chance become a
 /// script if that fails in the same way.
 ///
 /// # Errors

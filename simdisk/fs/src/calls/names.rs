@@ -152,7 +152,7 @@ impl FileSystem {
         })
     }
 
-    /// Removes a name of a file or symbolic link. The file lives on while it is open or has other names.
+    /// Removes a name of a file or symbolic link. The file stays while it is open or has other names.
     ///
     /// # Errors
     /// Those of `unlinkat`; `IsDirectory` for directories.

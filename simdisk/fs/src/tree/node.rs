@@ -164,12 +164,12 @@ impl Content {
         out.len()
     }
 
-    /// Copies bytes in, which must lie in one page, and marks the page as written. Says which sectors they touch.
+    /// Copies bytes in, which must lie in one page, and notes the page as written. Says which sectors they touch.
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) -> u8 {
         let page = offset / PAGE_BYTES;
         self.reach(page);
         self.image.write(offset, bytes);
-        self.mark_written(page);
+        self.note_written(page);
         let first = to_usize(offset % PAGE_BYTES) / SECTOR;
         let last = (to_usize(offset % PAGE_BYTES) + bytes.len() - 1) / SECTOR;
         assert!(
@@ -199,11 +199,11 @@ impl Content {
                 self.image.write(start + at as u64, &bytes[at..at + SECTOR]);
             }
         }
-        self.mark_written(page);
+        self.note_written(page);
     }
 
-    /// Marks a page as written, whatever its block holds.
-    pub(crate) fn mark_written(&mut self, page: u64) {
+    /// Notes a page as written, whatever its block holds.
+    pub(crate) fn note_written(&mut self, page: u64) {
         self.allocated.insert(page, page + 1);
         self.written.insert(page, page + 1);
     }

@@ -1,7 +1,7 @@
 //! A second reading of the rules, written from the profile's page and not from the crate: what a crash can leave of a short run.
 //!
 //! It is slow and simple: all events of the run stay in one list, a relation between pairs of events says which must come with which, a sync
-//! marks events as there for good, and every subset of all events is tried.
+//! takes events as there for good, and every subset of all events is tried.
 
 #[path = "rules_outcomes.rs"]
 mod outcomes;

@@ -493,7 +493,7 @@ impl Engine {
         self.log.append(&self.port, &self.area, kind, body).await
     }
 
-    /// Begins a new log in the other half: all that lives, a flush, the switch, a flush.
+    /// Begins a new log in the other half: all that is live, a flush, the switch, a flush.
     async fn compact(&mut self) -> Result<(), DiskError> {
         let (port, area) = (&self.port, &self.area);
         let mut log = Log::begin(area, self.log.generation + 1);

@@ -108,7 +108,7 @@ fn path_open_opens_directories() {
     );
 }
 
-/// Goal: a file that is there by two names, and one that is open without a name. Method: the second name lives on, and so does the open file.
+/// Goal: a file that is there by two names, and one that is open without a name. Method: the second name stays, and so does the open file.
 #[test]
 fn path_link_and_path_unlink_file_count_names() {
     let mut machine = Machine::new();
