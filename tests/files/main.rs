@@ -1,5 +1,9 @@
 //! A guest that keeps its data in files is run, explored, made small and replayed as one on a device is.
-#![allow(missing_docs, reason = "a test")]
+#![allow(
+    missing_docs,
+    clippy::print_stdout,
+    reason = "a test, which says what it saw"
+)]
 
 mod ledger;
 
