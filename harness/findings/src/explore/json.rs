@@ -43,8 +43,9 @@ struct Exploration {
     work_errors: WorkErrorCounts,
     /// Absent in documents of older versions.
     #[serde(default)]
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     not_asked: Vec<String>,
+    #[serde(default)]
     marks: Coverage,
     verdict: VerdictJson,
     failures: Vec<Failure>,

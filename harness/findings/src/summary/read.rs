@@ -31,8 +31,8 @@ struct Run {
     profile: Option<String>,
     guest: Guest,
     #[serde(default)]
-    #[serde(default)]
     not_asked: Vec<String>,
+    #[serde(default)]
     marks: Coverage,
     failure: Option<Failure>,
     part: Option<Part>,

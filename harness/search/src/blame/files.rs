@@ -98,7 +98,7 @@ fn mend(candidate: &Candidate) -> Mend {
     }
 }
 
-/// A sync and what the crash lost for want of it: `a sync of the directory of wal-2, after call 7: the crash lost that it created wal-2`.
+/// A sync, and what the crash lost for want of it: `a sync of the directory after call 7: …, and the crash lost this of it: created wal-2`.
 fn cure(suspect: &Suspect<'_>, candidate: &Candidate) -> Cure {
     const SAID_MAX: usize = 3;
     let what = if candidate.of_names {
@@ -118,7 +118,7 @@ fn cure(suspect: &Suspect<'_>, candidate: &Candidate) -> Cure {
         lost = format!("{lost} and {more} more");
     }
     let sentence = format!(
-        "a sync of {what} after call {}: nothing synced it, and the crash lost that it had {lost}",
+        "a sync of {what} after call {}: nothing synced it by then, and the crash lost this of it: {lost}",
         candidate.call
     );
     suspect.cure(Missing::Sync, candidate.life, &sentence)

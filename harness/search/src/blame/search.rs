@@ -183,7 +183,7 @@ impl<'a> Suspect<'a> {
                         }
                     }
                     Place::Replying(_) => mend(*place, Effort::Barrier),
-                    Place::Submitted(_) | Place::Completed(_) => {}
+                    Place::Submitted(_) | Place::Completed(_) | Place::Called(_) => {}
                 }
             }
         }
@@ -373,7 +373,7 @@ impl<'a> Suspect<'a> {
             let fits = match place {
                 Place::Replying(_) => missing == Missing::LaterAnswer,
                 Place::Submitting(_) => missing == Missing::Barrier,
-                Place::Submitted(_) | Place::Completed(_) => false,
+                Place::Submitted(_) | Place::Completed(_) | Place::Called(_) => false,
             };
             if fits && self.helps(life, place, Effort::Barrier) {
                 let what = self.timeline.what(place);

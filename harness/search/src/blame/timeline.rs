@@ -165,6 +165,7 @@ impl Timeline {
                 self.operation(op)
             }
             Place::Replying(id) => self.answer(id),
+            Place::Called(op) => format!("call {op}"),
         }
     }
 }

@@ -81,8 +81,10 @@ pub(crate) fn judge_alike(
     let judged = failing(scenario, first, judged, &mut toll);
     let mut all = vec![(judged, toll)];
     for task in others {
-        let is_known =
-            recovery.is_some_and(|number| is_legal(scenario, task, known.transcript(number)));
+        let now = task.point.moment.now();
+        let is_known = recovery.is_some_and(|number| {
+            known.is_of_time(number, now) && is_legal(scenario, task, known.transcript(number))
+        });
         let mut toll = Toll::default();
         let judged = if is_known {
             legal(None, 0)
@@ -159,6 +161,10 @@ fn judge(
             return (legal(None, 0), Some(number));
         }
         world.note_reads();
+    }
+    if then == Then::Nothing {
+        // Nobody cuts it, so its steps are of no use.
+        world.without_steps();
     }
     let (settled, before) = (world.storage().is_settled(), work(&world));
     let source = match (&life.after, then) {

@@ -117,6 +117,15 @@ impl Recoveries {
         self.known.iter_mut().rposition(is_such).map(Number)
     }
 
+    /// Whether this recovery would have been the same at that time: it was the time of its own state, or it has not asked for it.
+    pub(crate) fn is_of_time(&self, number: Number, now: Nanos) -> bool {
+        let known = &self.known[number.0];
+        match (&known.before, &known.reads) {
+            (Some(Before::Files(_, own)), Reads::Files { timed: true, .. }) => *own == now,
+            _ => true,
+        }
+    }
+
     /// What a recovery showed.
     pub(crate) fn transcript(&self, number: Number) -> &Transcript {
         &self.known[number.0].transcript

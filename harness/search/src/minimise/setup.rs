@@ -40,7 +40,7 @@ impl Shrinking<'_> {
         let device = &self.scenario.device;
         let (bytes, can_grow) = (device.capacity_bytes, device.max_capacity_bytes > 0);
         let block = device.sector_bytes.max(device.physical_block_bytes);
-        if !can_grow {
+        if !can_grow && self.scenario.files.is_none() {
             best = self.smaller_number(best, bytes, &|scenario, smaller| {
                 scenario.device.capacity_bytes = smaller.next_multiple_of(block.into());
             });
