@@ -1,7 +1,8 @@
-//! A guest in plain Rust that keeps its data in files: a snapshot `data` that is replaced by renaming, and a log `wal-N` of what came after it.
+//! A guest in plain Rust that keeps its data in files: a snapshot `data-N`, and a log `wal-N` of what came after it.
 //!
-//! Each opening, and every few writes, makes a new snapshot: a file of another name is written and synced, the next log is created, the file is renamed
-//! over `data`, the directory is synced, and the old log is removed. A write is a frame at the end of the log, which is synced before it is answered.
+//! Each opening, and every few writes, makes a new snapshot: a file of another name is written and synced, the next log is created, the file gets its name by
+//! a rename that replaces nothing, the directory is synced, and what is older is removed. A write is a frame at the end of the log, which is synced before
+//! it is answered. The checksum of a frame covers the number of its log, so that what a new block of a log held before is not taken for a frame.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,10 @@ pub(crate) enum Flaw {
     RenameWithoutSync,
     /// The old log is removed before the new snapshot has its name.
     RemovesFirst,
+    /// There is one snapshot, `data`, and the new one is renamed over it: a crash may leave neither where a rename is not atomic.
+    RenamesOver,
+    /// The checksum of a frame does not cover the number of its log.
+    TrustsBlocks,
 }
 
 /// The guest.
@@ -106,25 +111,32 @@ fn log_name(epoch: u64) -> Vec<u8> {
     format!("wal-{epoch}").into_bytes()
 }
 
+/// The number of a name that begins so.
+fn number(name: &[u8], begins: &str) -> Option<u64> {
+    let name = std::str::from_utf8(name).ok()?;
+    name.strip_prefix(begins)?.parse().ok()
+}
+
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// A checksum, a length, and so many bytes.
-fn sealed(body: &[u8]) -> Vec<u8> {
+/// A checksum that covers `epoch` too, a length, and so many bytes.
+fn sealed(epoch: u64, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(body.len()).expect("short").to_le_bytes();
-    let sum = checksum(&[&len[..], body].concat()).to_le_bytes();
+    let sum = checksum(&[&epoch.to_le_bytes(), &len[..], body].concat()).to_le_bytes();
     [&sum[..], &len[..], body].concat()
 }
 
 /// What is sealed at the beginning of these bytes, and the rest.
-fn unsealed(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+fn unsealed(epoch: u64, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (sum, rest) = bytes.split_at_checked(8)?;
     let len = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
     let all = rest.get(..4 + len)?;
-    (len > 0 && checksum(all).to_le_bytes() == sum).then(|| (&all[4..], &rest[4 + len..]))
+    let own = checksum(&[&epoch.to_le_bytes(), all].concat());
+    (len > 0 && own.to_le_bytes() == sum).then(|| (&all[4..], &rest[4 + len..]))
 }
 
 fn text(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -198,19 +210,27 @@ impl Ledger {
     }
 
     fn open(&mut self) -> Result<(), Trouble> {
-        if let Some(bytes) = self.read(b"data")? {
-            let found = unsealed(&bytes).and_then(|(body, _)| {
+        let names = self.names()?;
+        let newest = names.iter().filter_map(|name| number(name, "data-")).max();
+        let name = match newest {
+            Some(epoch) => Some(format!("data-{epoch}").into_bytes()),
+            None => names.into_iter().find(|name| name == b"data"),
+        };
+        if let Some(name) = name {
+            let bytes = self.read(&name)?.unwrap_or_default();
+            let found = unsealed(0, &bytes).and_then(|(body, _)| {
                 let (epoch, body) = body.split_at_checked(8)?;
                 apply(&mut self.rows, body)?;
                 Some(u64::from_le_bytes(epoch.try_into().ok()?))
             });
             self.epoch = found.ok_or_else(|| {
-                Trouble::Damage(format!("`data` of {} bytes is no snapshot", bytes.len()))
+                let name = String::from_utf8_lossy(&name);
+                Trouble::Damage(format!("`{name}` of {} bytes is no snapshot", bytes.len()))
             })?;
         }
         let log = self.read(&log_name(self.epoch))?.unwrap_or_default();
         let mut rest = &log[..];
-        while let Some((body, after)) = unsealed(rest) {
+        while let Some((body, after)) = unsealed(self.seal(), rest) {
             if apply(&mut self.rows, body).is_none() {
                 break;
             }
@@ -218,6 +238,24 @@ impl Ledger {
         }
         self.snapshot()?;
         Ok(())
+    }
+
+    /// What the checksum of a frame covers beside the frame.
+    fn seal(&self) -> u64 {
+        match self.flaw {
+            Flaw::TrustsBlocks => 0,
+            _ => self.epoch,
+        }
+    }
+
+    fn names(&mut self) -> Result<Vec<Vec<u8>>, Errno> {
+        let fd = self.files.open(ROOT_FD, b".", &OpenHow::DIRECTORY)?;
+        let entries = self.files.read_directory(fd, 0, usize::MAX)?;
+        self.files.close(fd)?;
+        Ok(entries
+            .into_iter()
+            .map(|entry| entry.name.to_vec())
+            .collect())
     }
 
     /// Writes all rows into a new snapshot, with an empty log behind it.
@@ -228,7 +266,7 @@ impl Ledger {
             value: value.clone(),
         });
         let body = encode(&rows.collect::<Vec<_>>());
-        let bytes = sealed(&[&next.to_le_bytes()[..], &body].concat());
+        let bytes = sealed(0, &[&next.to_le_bytes()[..], &body].concat());
         let how = OpenHow {
             truncate: true,
             ..OpenHow::CREATE
@@ -241,17 +279,20 @@ impl Ledger {
         self.files.close(fd)?;
         let log = self.files.open(ROOT_FD, &log_name(next), &how)?;
         if self.flaw == Flaw::RemovesFirst {
-            self.remove_log()?;
+            self.remove_older(next)?;
             self.sync_directory()?;
         }
-        self.files.rename(ROOT_FD, b"data.new", ROOT_FD, b"data")?;
+        let name = match self.flaw {
+            Flaw::RenamesOver => "data".to_owned(),
+            _ => format!("data-{next}"),
+        };
+        self.files
+            .rename(ROOT_FD, b"data.new", ROOT_FD, name.as_bytes())?;
         self.sync_directory()?;
         if let Some(old) = self.log.replace(log) {
             self.files.close(old)?;
         }
-        if self.flaw != Flaw::RemovesFirst {
-            self.remove_log()?;
-        }
+        self.remove_older(next)?;
         (self.epoch, self.log_bytes, self.logged) = (next, 0, 0);
         Ok(())
     }
@@ -263,11 +304,14 @@ impl Ledger {
         }
     }
 
-    fn remove_log(&mut self) -> Result<(), Errno> {
-        match self.files.unlink(ROOT_FD, &log_name(self.epoch)) {
-            Err(Errno::NoEntry) => Ok(()),
-            removed => removed,
+    fn remove_older(&mut self, than: u64) -> Result<(), Errno> {
+        for name in self.names()? {
+            let of = number(&name, "data-").or_else(|| number(&name, "wal-"));
+            if of.is_some_and(|of| of < than) {
+                self.files.unlink(ROOT_FD, &name)?;
+            }
         }
+        Ok(())
     }
 
     fn write(&mut self, mutations: &[Mutation]) -> Result<(), Errno> {
@@ -275,7 +319,7 @@ impl Ledger {
             return Ok(());
         }
         let body = encode(mutations);
-        let frame = sealed(&body);
+        let frame = sealed(self.seal(), &body);
         let log = self.log.ok_or(Errno::BadDescriptor)?;
         self.write_all(log, self.log_bytes, &frame)?;
         if self.flaw != Flaw::NoLogSync {

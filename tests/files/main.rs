@@ -133,6 +133,8 @@ fn every_mistake_is_found_and_made_small() {
         Flaw::NoLogSync,
         Flaw::RenameWithoutSync,
         Flaw::RemovesFirst,
+        Flaw::RenamesOver,
+        Flaw::TrustsBlocks,
     ] {
         let directory = tempfile::tempdir().expect("a directory");
         let program = ledger(flaw);
@@ -154,6 +156,26 @@ fn every_mistake_is_found_and_made_small() {
         let again = run(saved, &program, NonZeroUsize::MIN);
         let failure = again.failure.unwrap_or_else(|| panic!("{flaw:?} passes"));
         assert_eq!(failure.reproduced, Some(Reproduction::Exact), "{flaw:?}");
+    }
+}
+
+/// Goal: what a file system promises counts. Method: an engine that renames over its only snapshot, which the weakest profile does not allow, under profiles
+/// in which a rename is atomic; and one that syncs no directory, under one in which a killed process is all that happens.
+#[test]
+fn a_stronger_file_system_forgives() {
+    for (flaw, profile, operations) in [
+        (Flaw::RenamesOver, "ext4_ordered", 12),
+        (Flaw::RenamesOver, "btrfs", 12),
+        (Flaw::NoDirectorySync, "process_kill", 12),
+    ] {
+        let sets = [
+            format!("files.profile={profile}"),
+            format!("explore.operations={operations}"),
+        ];
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        let report = explore(&exploration(scenario(&sets), &ledger(flaw)));
+        assert_eq!(report.failures.len(), 0, "{flaw:?} {profile}");
+        assert!(report.total().checked > 10, "{flaw:?} {profile}");
     }
 }
 

@@ -98,7 +98,7 @@ fn intervention(candidate: &Candidate) -> Intervention {
     }
 }
 
-/// A sync and what the crash lost for want of it: `a sync of the directory of wal-2, after call 7: the crash lost that it created wal-2`.
+/// A sync, and what the crash lost for want of it: `a sync of the directory after call 7: …, and the crash lost this of it: created wal-2`.
 fn fix(suspect: &Suspect<'_>, candidate: &Candidate) -> Fix {
     const SAID_MAX: usize = 3;
     let what = if candidate.of_names {
@@ -118,7 +118,7 @@ fn fix(suspect: &Suspect<'_>, candidate: &Candidate) -> Fix {
         lost = format!("{lost} and {more} more");
     }
     let sentence = format!(
-        "a sync of {what} after call {}: nothing synced it, and the crash lost that it had {lost}",
+        "a sync of {what} after call {}: nothing synced it by then, and the crash lost this of it: {lost}",
         candidate.call
     );
     suspect.fix(Missing::Sync, candidate.process_run, &sentence)
