@@ -56,7 +56,7 @@ def build(name, entry, version, output):
     built, arguments = stage / "engine.wasm", ["-trimpath", f"-ldflags=-X main.version={version}"]
     if entry.get("package"):
         # A package of the adapter itself, which needs nothing.
-        run(["go", "build", f"-buildmode={entry.get('mode', 'c-shared')}", "-trimpath", "-o", str(built), entry["package"]], cwd=folder, env=environment)
+        run(["go", "build", f"-buildmode={entry.get('mode', 'c-shared')}", "-trimpath", *entry.get("flags", []), "-o", str(built), entry["package"]], cwd=folder, env=environment)
     else:
         run(["go", "mod", "edit", f"-replace=kvsim/adapter={ENGINES / 'adapter/go'}"], cwd=stage, env=environment)
         run(["go", "mod", "vendor"], cwd=stage, env=environment)

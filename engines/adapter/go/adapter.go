@@ -6,7 +6,7 @@
 //	func main() { adapter.Stdio() }
 //
 // Built with -buildmode=c-shared for GOOS=wasip1 GOARCH=wasm it is a reactor, whose exports kv_buffer and kv_message are here; that is
-// the quicker kind. Built without, it is a command: messages on stdin, answers on stdout.
+// the quicker kind. Built without and with -tags command, it is a command: messages on stdin, answers on stdout.
 //
 // The adapter decodes each message, checks what the contract asks of every engine (lengths of keys, unknown snapshots, requests after a
 // close), calls the engine, and encodes the answer. A panic is written to stderr and ends the process run; kvsim shows what was written.
