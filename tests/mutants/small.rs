@@ -106,12 +106,14 @@ fn whatever_is_misplaced_is_named() {
                 | Mutant::RelaxedDeadlineDropped
                 // It takes two crashes, and blame does not look for a wait across them.
                 | Mutant::DurableStatedTooEarly
+                // Its small case is a wrong read without a loss, for which no answer is to blame.
+                | Mutant::AbsorbedIntoSealedFrame
                 | Mutant::RepublishedTooEarly
         )
     };
     let all = Mutant::ALL.iter().filter(misplaced);
     let all: Vec<Mutant> = all.filter(|mutant| !stays_long(mutant)).copied().collect();
-    assert!(all.len() > 13, "{all:?}");
+    assert!(all.len() > 12, "{all:?}");
     for mutant in all {
         small(mutant);
     }

@@ -77,6 +77,8 @@ struct Parts {
     lengths: Vec<usize>,
     /// Pauses between an answer and the next request.
     thinks: Vec<u64>,
+    /// More than one client asks in the case.
+    several_clients: bool,
 }
 
 /// A setup, and batches that the guest takes there.
@@ -351,6 +353,8 @@ impl Parts {
         if keys.is_empty() {
             return None;
         }
+        // A guest that one client asks at a time need not be one that several may ask.
+        let first_client = case.all_requests().next().map_or(0, |first| first.client);
         if kinds.contains(&Kind::Snapshot) {
             kinds.insert(Kind::Release);
         }
@@ -363,7 +367,11 @@ impl Parts {
         }
         // What is written is worth a read where there are any, and is drawn more often.
         let mut kinds: Vec<Kind> = kinds.into_iter().collect();
-        kinds.extend([Kind::Put, Kind::Put, Kind::Batch, Kind::Fill]);
+        let takes_batches = kinds.contains(&Kind::Batch);
+        kinds.extend([Kind::Put, Kind::Put]);
+        if takes_batches {
+            kinds.extend([Kind::Batch, Kind::Fill]);
+        }
         lengths.sort_unstable();
         let length = |at: usize| lengths[at].clamp(FULL_BYTES_MIN, VALUE_MAX);
         let lengths = BTreeSet::from([
@@ -387,6 +395,9 @@ impl Parts {
             keys,
             lengths: lengths.into_iter().collect(),
             thinks: vec![0, longest],
+            several_clients: case
+                .all_requests()
+                .any(|request| request.client != first_client),
         })
     }
 
@@ -430,7 +441,11 @@ impl Parts {
             }
         }
         let clients = [1, 1, 2, count as u64];
-        let clients = *pick(rng, &clients);
+        let clients = if self.several_clients {
+            *pick(rng, &clients)
+        } else {
+            1
+        };
         let keys = 1 + usize::try_from(rng.below(self.keys.len() as u64)).ok()?;
         // Few kinds at a time: what takes three of one kind is not drawn by chance among ten.
         let some: Vec<Kind> = (0..1 + rng.below(KINDS_AT_ONCE))
