@@ -32,8 +32,6 @@ pub(crate) enum Flaw {
     RemovesFirst,
     /// There is one snapshot, `data`, and the new one is renamed over it: a crash may leave neither where a rename is not atomic.
     RenamesOver,
-    /// The checksum of a frame does not cover the number of its log.
-    TrustsBlocks,
 }
 
 /// The guest.
@@ -126,7 +124,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// A checksum that covers `epoch` too, a length, and so many bytes.
 fn sealed(epoch: u64, body: &[u8]) -> Vec<u8> {
     let len = u32::try_from(body.len()).expect("short").to_le_bytes();
-    let sum = checksum(&[&epoch.to_le_bytes(), &len[..], body].concat()).to_le_bytes();
+    let sum = checksum(&[&epoch.to_le_bytes()[..], &len, body].concat()).to_le_bytes();
     [&sum[..], &len[..], body].concat()
 }
 
@@ -135,7 +133,7 @@ fn unsealed(epoch: u64, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (sum, rest) = bytes.split_at_checked(8)?;
     let len = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
     let all = rest.get(..4 + len)?;
-    let own = checksum(&[&epoch.to_le_bytes(), all].concat());
+    let own = checksum(&[&epoch.to_le_bytes()[..], all].concat());
     (len > 0 && own.to_le_bytes() == sum).then(|| (&all[4..], &rest[4 + len..]))
 }
 
@@ -230,7 +228,7 @@ impl Ledger {
         }
         let log = self.read(&log_name(self.epoch))?.unwrap_or_default();
         let mut rest = &log[..];
-        while let Some((body, after)) = unsealed(self.seal(), rest) {
+        while let Some((body, after)) = unsealed(self.epoch, rest) {
             if apply(&mut self.rows, body).is_none() {
                 break;
             }
@@ -238,14 +236,6 @@ impl Ledger {
         }
         self.snapshot()?;
         Ok(())
-    }
-
-    /// What the checksum of a frame covers beside the frame.
-    fn seal(&self) -> u64 {
-        match self.flaw {
-            Flaw::TrustsBlocks => 0,
-            _ => self.epoch,
-        }
     }
 
     fn names(&mut self) -> Result<Vec<Vec<u8>>, Errno> {
@@ -271,6 +261,11 @@ impl Ledger {
             truncate: true,
             ..OpenHow::CREATE
         };
+        // After half of a rename it may be another name of the last snapshot, which must not be cut short.
+        match self.files.unlink(ROOT_FD, b"data.new") {
+            Ok(()) | Err(Errno::NoEntry) => {}
+            Err(error) => return Err(error),
+        }
         let fd = self.files.open(ROOT_FD, b"data.new", &how)?;
         self.write_all(fd, 0, &bytes)?;
         if self.flaw != Flaw::RenameWithoutSync {
@@ -319,7 +314,7 @@ impl Ledger {
             return Ok(());
         }
         let body = encode(mutations);
-        let frame = sealed(self.seal(), &body);
+        let frame = sealed(self.epoch, &body);
         let log = self.log.ok_or(Errno::BadDescriptor)?;
         self.write_all(log, self.log_bytes, &frame)?;
         if self.flaw != Flaw::NoLogSync {

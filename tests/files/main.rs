@@ -124,7 +124,6 @@ fn every_mistake_is_found_and_made_small() {
         Flaw::RenameWithoutSync,
         Flaw::RemovesFirst,
         Flaw::RenamesOver,
-        Flaw::TrustsBlocks,
     ] {
         let directory = tempfile::tempdir().expect("a directory");
         let program = ledger(flaw);
