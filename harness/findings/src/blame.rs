@@ -68,7 +68,7 @@ pub struct Blame {
     pub fault: Option<String>,
     /// Attempts.
     pub tried: u64,
-    /// The budget ended before the ideas did.
+    /// Not all was tried: the budget ended before the ideas did, or no sync of a file helps and nothing else is tried on files.
     pub exhausted: bool,
 }
 

@@ -45,7 +45,8 @@ pub(super) fn search(suspect: &mut Suspect<'_>, cuts: &[Cut]) -> Blame {
         }
     }
     blame.tried = suspect.tried;
-    blame.exhausted = suspect.is_over();
+    // Answers that come too early, and calls in another order, are not tried: if no sync helps, nothing is known.
+    blame.exhausted = suspect.is_over() || blame.fixes.is_empty();
     blame
 }
 
