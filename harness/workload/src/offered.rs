@@ -132,9 +132,11 @@ mod tests {
     /// Goal: a workload of which nothing is left says so. Method: scans only, to a guest without scans.
     #[test]
     fn a_workload_of_which_nothing_is_left_is_refused() {
-        let mut config = WorkloadConfig::default();
-        config.operations = crate::OperationWeights {
-            scan: 1,
+        let config = WorkloadConfig {
+            operations: crate::OperationWeights {
+                scan: 1,
+                ..Default::default()
+            },
             ..Default::default()
         };
         let offers = Offers {
