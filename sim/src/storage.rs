@@ -141,12 +141,12 @@ impl Storage {
         }
     }
 
-    /// Sectors of which a read has failed in this process run, and that were not read since. A file system fails single reads only.
+    /// Sectors of which a read has failed in this process run, and that were not read since. Nothing of a file system, where nobody keeps that.
     #[must_use]
-    pub fn failing_sectors(&self) -> u64 {
+    pub fn failing_sectors(&self) -> Option<u64> {
         match self {
-            Storage::Device(device) => device.failing_sectors(),
-            Storage::Files(_) => 0,
+            Storage::Device(device) => Some(device.failing_sectors()),
+            Storage::Files(_) => None,
         }
     }
 

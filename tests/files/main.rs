@@ -84,6 +84,18 @@ fn a_correct_engine_survives_random_crashes() {
     );
 }
 
+/// Goal: an engine that answers a failed read, write or sync with an error is not reported. Method: the correct engine, with each fault by chance, which
+/// has to fire.
+#[test]
+fn an_engine_that_reports_errors_of_files_is_correct() {
+    for fault in ["read_error", "sync_error", "no_space_write"] {
+        let set = format!("files.faults.{fault}=0.01");
+        let result = run(scenario(&[&set]), &ledger(Flaw::Nothing), all_cores());
+        assert!(result.failure.is_none(), "{fault}: {:?}", result.failure);
+        assert!(result.tally.faults[fault].fired > 0, "{fault}");
+    }
+}
+
 /// Goal: of a correct engine every state is legal. Method: all states of twelve requests under three profiles, and at depth 2 those of four.
 #[test]
 fn a_correct_engine_survives_every_state() {

@@ -95,7 +95,7 @@ pub struct DeviceTruth {
     pub this_run: RunFaults,
     /// Sectors that do not hold what the device said that they hold, or cannot be read. Torn ones that cannot be read are none.
     pub damaged_sectors: u64,
-    /// Sectors of which a read has failed in this process run, and that were not read since. Torn ones are none.
+    /// Sectors of which a read has failed in this process run, and that were not read since. Torn ones are none. Of files: reads that failed.
     pub failing_sectors: u64,
     /// The device is smaller than it said, since a growth that was durable is gone.
     pub cut_short: bool,
@@ -112,6 +112,7 @@ impl DeviceTruth {
     #[must_use]
     pub fn of(storage: &Storage, start: RunFaults) -> DeviceTruth {
         let fired = |kind| storage.fired(kind);
+        let this_run = RunFaults::of(storage).since(start);
         DeviceTruth {
             flush_lies: fired(FaultKind::FlushLie),
             lost_writes: fired(FaultKind::LostWrite),
@@ -126,9 +127,9 @@ impl DeviceTruth {
             no_space: fired(FaultKind::NoSpace),
             power_cuts: storage.power_cuts(),
             failures: RunFaults::of(storage).failures(),
-            this_run: RunFaults::of(storage).since(start),
+            this_run,
             damaged_sectors: storage.damaged_sectors(),
-            failing_sectors: storage.failing_sectors(),
+            failing_sectors: storage.failing_sectors().unwrap_or(this_run.read_failures),
             cut_short: storage.is_cut_short(),
             capacity_bytes: storage.capacity_bytes(),
             last_flush_completed_ns: storage.made_durable_at(),
