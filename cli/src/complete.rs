@@ -35,7 +35,8 @@ fn shipped(purpose: Purpose) -> impl Iterator<Item = (&'static str, Option<&'sta
 
 /// Scenarios to crash: shipped ones and files.
 pub(crate) fn scenarios(current: &OsStr) -> Vec<CompletionCandidate> {
-    or_files(named(shipped(Purpose::Crash), current), current)
+    let all = shipped(Purpose::Crash).chain(shipped(Purpose::Files));
+    or_files(named(all, current), current)
 }
 
 /// Scenarios to measure: shipped ones and files.

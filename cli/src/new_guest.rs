@@ -48,7 +48,9 @@ pub(crate) fn new_guest(args: &NewGuestArgs) -> Exit {
             format!("  kvsim check-guest {module}\n  kvsim suite --guest {module}\n")
         }
         Storage::Files => {
-            format!("  kvsim run files --guest {module}\n  kvsim explore files --guest {module}\n")
+            format!(
+                "  kvsim run files_powercut --guest {module}\n  kvsim explore files_explore --guest {module}\n"
+            )
         }
     };
     let files: Vec<&str> = template.files().iter().map(|(name, _)| *name).collect();

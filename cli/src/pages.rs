@@ -73,6 +73,7 @@ fn listed(shipped: &Shipped) -> Result<Listed, ScenarioError> {
         name: shipped.name,
         purpose: match shipped.purpose {
             Purpose::Crash => "kvsim run and kvsim explore",
+            Purpose::Files => "kvsim run and kvsim explore with --guest, an engine that uses files",
             Purpose::Bench => "kvsim bench",
         },
         description: shipped.load(&[])?.description,

@@ -130,13 +130,13 @@ fn a_new_guest_in_zig_builds_passes_and_has_three_bugs() {
 }
 
 /// The template of a language for an engine that uses files builds by its README's command, and answers as it should on a real directory, by
-/// `engines/check.mjs` where Node is there. Nothing is looked at where the language's compiler is not there, unless `required` names a set variable.
+/// `engines/check.mjs` where Node is there; it passes the scenario for files, and one of its mistakes is found. Nothing is looked at where the language's compiler is not there, unless `required` names a set variable.
 fn a_new_engine_on_files_works(language: &str, line: &str, required: Option<&str>) {
     let directory = tempfile::tempdir().expect("a directory");
     let project = directory.path().join("my engine");
     let path = project.to_string_lossy().into_owned();
     let arguments = ["new-guest", "--files", "--lang", language, &path];
-    ends(&arguments, 0, &["kvsim explore files --guest"]);
+    ends(&arguments, 0, &["kvsim explore files_explore --guest"]);
     if !build(&project, line) {
         let is_required = required.is_some_and(|name| std::env::var_os(name).is_some());
         assert!(!is_required, "no compiler of {language} for WASI is there");
@@ -161,6 +161,23 @@ fn a_new_engine_on_files_works(language: &str, line: &str, required: Option<&str
         }
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}"),
     }
+    let (guest, failures) = (module.to_string_lossy(), directory.path().to_string_lossy());
+    let run = |command: &str, scenario: &str, set: &str, code, part: &str| {
+        let arguments = [
+            command,
+            scenario,
+            "--guest",
+            &guest,
+            "--failures",
+            &failures,
+            "--set",
+            set,
+        ];
+        ends(&arguments, code, &[part]);
+    };
+    run("run", "files_powercut", "run.seeds=1..3", 0, "PASS");
+    let mistake = "guest.options.bug=no_directory_sync";
+    run("explore", "files_explore", mistake, 1, "VIOLATION");
 }
 
 /// Goal: the template in Rust for files builds by its documented command and works. Method: as a user.

@@ -84,8 +84,8 @@ pub fn load(path: &Path, sets: &[String]) -> Result<Scenario, ScenarioError> {
     })
 }
 
-/// Where a scenario may lie: as it is written, with the ending, and under `scenarios/` and `scenarios/bench/` if only a name
-/// is given.
+/// Where a scenario may lie: as it is written, with the ending, and under `scenarios/`, `scenarios/files/` and
+/// `scenarios/bench/` if only a name is given.
 fn candidates(path: &Path) -> Vec<PathBuf> {
     let mut all = vec![path.to_path_buf()];
     let with_ending = path.with_extension("toml");
@@ -94,6 +94,7 @@ fn candidates(path: &Path) -> Vec<PathBuf> {
     }
     if path.components().count() == 1 {
         all.push(Path::new("scenarios").join(&with_ending));
+        all.push(Path::new("scenarios/files").join(&with_ending));
         all.push(Path::new("scenarios/bench").join(with_ending));
     }
     all

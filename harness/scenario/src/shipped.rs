@@ -9,6 +9,8 @@ use crate::scenario::Scenario;
 pub enum Purpose {
     /// To be crashed, by `kvsim run` or `kvsim explore`.
     Crash,
+    /// The same with an engine that uses files.
+    Files,
     /// To be measured, by `kvsim bench`.
     Bench,
 }
@@ -33,13 +35,16 @@ macro_rules! shipped {
     };
 }
 
-/// All of them, in the order of their names.
+/// All of them, by purpose in the order of their names.
 pub const SHIPPED: &[Shipped] = shipped! {
     Crash in "scenarios/" {
         "bad_sectors" "barrier" "bit_rot" "crash_in_recovery" "disk_full" "durable_8_clients" "explore_deep" "explore_errors" "explore_long"
-        "explore_small" "files_explore" "files_powercut" "flush_error" "flush_lies" "growing_errors" "growing_lies" "kitchen_sink" "large_values" "limits" "little_memory" "misdirected" "mixed" "powercut"
+        "explore_small" "flush_error" "flush_lies" "growing_errors" "growing_lies" "kitchen_sink" "large_values" "limits" "little_memory" "misdirected" "mixed" "powercut"
         "process_crash" "relaxed_window" "reopened" "reorder" "segments_astray" "segments_lost" "short_runs" "space" "space_returns" "swarm"
         "torn_superblock" "torn_unreadable" "torn_write" "write_error" "write_error_protected"
+    }
+    Files in "scenarios/files/" {
+        "files_explore" "files_powercut"
     }
     Bench in "scenarios/bench/" {
         "amplification" "durable" "ingest" "large" "no_fsync" "overwrite" "read" "scan"
@@ -74,12 +79,13 @@ mod tests {
     use super::super::profiles::names_in;
     use super::*;
 
-    /// Goal: what ships as a file ships in the binary too, and loads there. Method: both folders, and each text.
+    /// Goal: what ships as a file ships in the binary too, and loads there. Method: each folder, and each text.
     #[test]
     fn every_file_that_ships_is_built_in() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
         for (purpose, folder) in [
             (Purpose::Crash, folder.to_owned()),
+            (Purpose::Files, format!("{folder}/files")),
             (Purpose::Bench, format!("{folder}/bench")),
         ] {
             let built_in = SHIPPED.iter().filter(|it| it.purpose == purpose);
