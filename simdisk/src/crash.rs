@@ -4,6 +4,7 @@
 //! aspect of a state (what survives, in which order, which are torn and how) is drawn from a stream of its own, so that switching one off
 //! does not move the others.
 
+use kvsim_crash::draw::{Part, some_sectors};
 use kvsim_crash::{CrashError, CrashState, Persisted, Sectors};
 
 use crate::order;
@@ -230,33 +231,17 @@ pub(crate) fn draw(
 /// Takes out of `chosen` what is lost.
 fn choose(chosen: &mut Vec<&PendingWrite>, faults: &FaultConfig, rng: &mut Rng) {
     let count = chosen.len();
-    let bias = &faults.bias;
-    let weights = [
-        bias.none,
-        bias.all,
-        bias.all_but_one,
-        bias.one,
-        bias.prefix,
-        bias.subset,
-    ]
-    .map(u64::from);
-    let mut left = rng.below(weights.iter().sum());
-    let way = weights.iter().position(|&weight| {
-        let here = left < weight;
-        left = left.wrapping_sub(if here { 0 } else { weight });
-        here
-    });
-    match way {
-        Some(0) => chosen.clear(),
-        Some(1) => {}
+    match faults.bias.draw(rng) {
+        Part::None => chosen.clear(),
+        Part::All => {}
         // Where order is kept, only prefixes survive: the one lost is the last, the one kept the first.
-        Some(2) if !faults.reorder => chosen.truncate(count - 1),
-        Some(2) => drop(chosen.remove(index(rng, count))),
-        Some(3) if !faults.reorder => chosen.truncate(1),
-        Some(3) => *chosen = vec![chosen[index(rng, count)]],
-        Some(4) => chosen.truncate(index(rng, count + 1)),
-        _ if !faults.reorder => chosen.truncate(index(rng, count + 1)),
-        _ => chosen.retain(|_| rng.chance(0.5)),
+        Part::AllButOne if !faults.reorder => chosen.truncate(count - 1),
+        Part::AllButOne => drop(chosen.remove(index(rng, count))),
+        Part::One if !faults.reorder => chosen.truncate(1),
+        Part::One => *chosen = vec![chosen[index(rng, count)]],
+        Part::Prefix => chosen.truncate(index(rng, count + 1)),
+        Part::Subset if !faults.reorder => chosen.truncate(index(rng, count + 1)),
+        Part::Subset => chosen.retain(|_| rng.chance(0.5)),
     }
 }
 
@@ -267,25 +252,10 @@ const HEADER_BYTES: u64 = 64;
 /// Some sectors but not all, and perhaps one that is damaged.
 fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw: Draw) -> Sectors {
     let sectors = of.sectors;
-    let mut kept: Vec<u64> = (0..sectors).collect();
-    if sectors > 1 {
-        let mut rng = draw.stream(Aspect::Sectors, id);
-        let way = rng.below(5);
-        let (at, split) = (rng.below(sectors), rng.range(1, sectors - 1));
-        let split = usize::try_from(split).expect("a sector's index");
-        match way {
-            0 => kept.truncate(split),
-            1 => drop(kept.drain(..split)),
-            2 => kept.retain(|&sector| sector != at),
-            3 => kept.retain(|&sector| sector == at),
-            _ => kept.retain(|_| rng.chance(0.5)),
-        }
-        if kept.is_empty() {
-            kept.push(at);
-        } else if kept.len() as u64 == sectors {
-            kept.retain(|&sector| sector != at);
-        }
-    }
+    let mut kept = match sectors {
+        0 | 1 => (0..sectors).collect(),
+        _ => some_sectors(sectors, &mut draw.stream(Aspect::Sectors, id)),
+    };
     let mut damaged = |aspect, probability, lowest, highest| {
         let mut rng = draw.stream(aspect, id);
         let hit = of.is_write && rng.chance(probability);

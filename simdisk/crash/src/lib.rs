@@ -9,6 +9,7 @@
 //! - a crash state is a value: it can be drawn, listed, written down, replayed and made smaller.
 
 pub mod config;
+pub mod draw;
 mod effects;
 mod image;
 pub mod ranges;

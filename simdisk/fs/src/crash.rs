@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use kvsim_crash::draw::{Part, some_sectors};
 use kvsim_crash::rng::{self, Purpose, Rng};
 use kvsim_crash::{
     CrashError, CrashKind, CrashReport, CrashState, Nanos, Persisted, Sectors, Tears,
@@ -309,7 +310,9 @@ impl FileSystem {
                     None => which.chance(0.5),
                 };
                 if it {
-                    torn[at] = tear(steps[at].sectors(), &mut stream(2, steps[at].id));
+                    let mut rng = stream(2, steps[at].id);
+                    let sectors = steps[at].sectors();
+                    torn[at] = (sectors > 1).then(|| some_sectors(sectors, &mut rng));
                 }
             }
         }
@@ -325,7 +328,6 @@ impl FileSystem {
 
     /// Takes out of a set what is lost, and keeps it closed.
     fn choose(&self, set: &mut [bool], rng: &mut Rng) {
-        let bias = &self.config.faults.bias;
         let all: Vec<usize> = (0..set.len()).filter(|&at| set[at]).collect();
         if all.is_empty() {
             return;
@@ -334,39 +336,24 @@ impl FileSystem {
             let at = rng.below(all.len() as u64);
             all[usize::try_from(at).expect("an index")]
         };
-        let weights = [
-            bias.none,
-            bias.all,
-            bias.all_but_one,
-            bias.one,
-            bias.prefix,
-            bias.subset,
-        ]
-        .map(u64::from);
-        let mut left = rng.below(weights.iter().sum());
-        let way = weights.iter().position(|&weight| {
-            let here = left < weight;
-            left = left.wrapping_sub(if here { 0 } else { weight });
-            here
-        });
-        match way {
-            Some(0) => set.fill(false),
-            Some(1) => {}
-            Some(2) => {
+        match self.config.faults.bias.draw(rng) {
+            Part::None => set.fill(false),
+            Part::All => {}
+            Part::AllButOne => {
                 set[one(rng)] = false;
                 open(&self.pending, set);
             }
-            Some(3) => {
+            Part::One => {
                 let at = one(rng);
                 set.fill(false);
                 set[at] = true;
                 close(&self.pending, set, true);
             }
-            Some(4) => {
+            Part::Prefix => {
                 let at = one(rng);
                 set[at..].fill(false);
             }
-            _ => {
+            Part::Subset => {
                 // As likely few with all that they need as many without what lacks something.
                 let add = rng.chance(0.5);
                 for &at in &all {
@@ -401,27 +388,4 @@ fn needed_by(steps: &[Arc<PendingStep>], set: &[bool]) -> Vec<bool> {
         }
     }
     needed
-}
-
-/// Some sectors but not all.
-fn tear(sectors: u64, rng: &mut Rng) -> Option<Vec<u64>> {
-    if sectors < 2 {
-        return None;
-    }
-    let mut kept: Vec<u64> = (0..sectors).collect();
-    let (way, at) = (rng.below(5), rng.below(sectors));
-    let split = usize::try_from(rng.range(1, sectors - 1)).expect("a sector's index");
-    match way {
-        0 => kept.truncate(split),
-        1 => drop(kept.drain(..split)),
-        2 => kept.retain(|&sector| sector != at),
-        3 => kept.retain(|&sector| sector == at),
-        _ => kept.retain(|_| rng.chance(0.5)),
-    }
-    if kept.is_empty() {
-        kept.push(at);
-    } else if kept.len() as u64 == sectors {
-        kept.retain(|&sector| sector != at);
-    }
-    Some(kept)
 }
