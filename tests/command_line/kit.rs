@@ -130,8 +130,8 @@ fn a_new_guest_in_zig_builds_passes_and_has_three_bugs() {
 }
 
 /// The template of a language for an engine that uses files builds by its README's command, and answers as it should on a real directory, by
-/// `engines/check.mjs` where Node is there; it passes the scenario for files, and one of its mistakes is found. Nothing is looked at where the language's compiler is not there, unless `required` names a set variable.
-fn a_new_engine_on_files_works(language: &str, line: &str, required: Option<&str>) {
+/// `engines/check.mjs` where Node is there; it passes the scenario for files, and one of its mistakes is found, and named with the function that makes it: `opens`. Nothing is looked at where the language's compiler is not there, unless `required` names a set variable.
+fn a_new_engine_on_files_works(language: &str, line: &str, opens: &str, required: Option<&str>) {
     let directory = tempfile::tempdir().expect("a directory");
     let project = directory.path().join("my engine");
     let path = project.to_string_lossy().into_owned();
@@ -178,34 +178,46 @@ fn a_new_engine_on_files_works(language: &str, line: &str, required: Option<&str
     run("run", "files_powercut", "run.seeds=1..3", 0, "PASS");
     let mistake = "guest.options.bug=no_directory_sync";
     run("explore", "files_explore", mistake, 1, "VIOLATION");
+    // Shrunk, it says which sync is missing, and which function of the engine made the call before it.
+    let place = format!("a sync of the directory after call 0 (path_open in {opens}");
+    let failure = directory
+        .path()
+        .join("files_explore-1-acknowledged_durable.toml");
+    let failure = failure.to_string_lossy();
+    ends(&["replay", &failure, "--minimise"], 1, &[&place]);
 }
 
 /// Goal: the template in Rust for files builds by its documented command and works. Method: as a user.
 #[test]
 fn a_new_engine_on_files_in_rust_works() {
     let line = "cargo build --release --target wasm32-wasip1 && cp target/wasm32-wasip1/release/engine.wasm .";
-    a_new_engine_on_files_works("rust", line, Some("KVSIM_REQUIRE_WASIP1"));
+    a_new_engine_on_files_works(
+        "rust",
+        line,
+        "open at src/lib.rs",
+        Some("KVSIM_REQUIRE_WASIP1"),
+    );
 }
 
 /// Goal: the same in Go, where it is there.
 #[test]
 fn a_new_engine_on_files_in_go_works() {
     let line = "GOOS=wasip1 GOARCH=wasm go build -buildmode=c-shared -o engine.wasm .";
-    a_new_engine_on_files_works("go", line, None);
+    a_new_engine_on_files_works("go", line, "main.open", None);
 }
 
 /// Goal: the same in C, where Zig is there.
 #[test]
 fn a_new_engine_on_files_in_c_works() {
     let line = "python3 -m ziglang cc -target wasm32-wasi -mexec-model=reactor -O2 -gline-tables-only -o engine.wasm engine.c";
-    a_new_engine_on_files_works("c", line, Some("KVSIM_REQUIRE_ZIG"));
+    a_new_engine_on_files_works("c", line, "open_log at ", Some("KVSIM_REQUIRE_ZIG"));
 }
 
 /// Goal: the same in Zig, where it is there.
 #[test]
 fn a_new_engine_on_files_in_zig_works() {
     let line = "python3 -m ziglang build-exe -target wasm32-wasi -mexec-model=reactor -O ReleaseSafe -lc -femit-bin=engine.wasm engine.zig adapter.c";
-    a_new_engine_on_files_works("zig", line, Some("KVSIM_REQUIRE_ZIG"));
+    a_new_engine_on_files_works("zig", line, "engine.openLog", Some("KVSIM_REQUIRE_ZIG"));
 }
 
 /// Goal: a pair that there is no template for is named, with what to do. Method: Go without `--files`.

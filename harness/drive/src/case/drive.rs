@@ -1,5 +1,6 @@
 //! Runs a case: each process run up to its cut, and the cut leaves what the case says.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kvsim_sim::api::RequestId;
@@ -50,6 +51,8 @@ pub struct Course<'a> {
     /// The landmarks of the case from which this one was made: each cut falls as long after its recovery as it did there, and keeps the
     /// operations that have the same places among what is pending, as far as there are such.
     pub landmarks: Option<&'a [Landmark]>,
+    /// Calls of the file system of which it is noted where in the engine's own code they are made ([`World::traced_calls`]).
+    pub traced_calls: Option<&'a BTreeSet<u64>>,
 }
 
 /// Runs a case from a blank device on.
@@ -80,7 +83,7 @@ pub fn drive_with_interventions(
 ) -> Result<Driven, Stop> {
     let course = Course {
         interventions,
-        landmarks: None,
+        ..Course::default()
     };
     drive_on(scenario, case, program, seed, trace, course)
 }
@@ -104,6 +107,9 @@ pub fn drive_on(
     let mut world = World::new(Arc::clone(program), config)
         .map_err(|error| Stop::Invalid(error.to_string()))?;
     world.intervene(course.interventions);
+    if let Some(calls) = course.traced_calls {
+        world.trace_calls(calls.clone());
+    }
     let mut driven = Driven {
         end: Ok(()),
         world,

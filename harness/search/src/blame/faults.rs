@@ -31,8 +31,8 @@ pub(super) fn needed(
     };
     // Of what a cut is to keep, there may be less.
     let course = Course {
-        interventions: &[],
         landmarks: Some(&driven.landmarks),
+        ..Course::default()
     };
     let seed = scenario.run.seeds.start;
     let program = setting.program;

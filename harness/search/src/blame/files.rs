@@ -2,9 +2,10 @@
 //!
 //! A case keeps some of the steps that were pending when it was cut. What it lost is what a sync would have saved: of each file or directory of which
 //! steps were lost, or torn, a sync right after the last call that made one of them is tried by itself, and where none helps alone, the set of all is
-//! made as small as it can be.
+//! made as small as it can be. What helps is said with the place in the engine's own source: the case is run once more, and the call is noted with
+//! the functions that made it.
 
-use kvsim_sim::{Cut, CutOp, Effort, Intervention, Place, StepOf};
+use kvsim_sim::{Cut, CutOp, Effort, Frame, Intervention, Place, StepOf, TracedCall};
 use kvsim_simdisk::{CrashKind, Sectors};
 
 use super::search::Suspect;
@@ -28,22 +29,28 @@ struct Candidate {
 pub(super) fn search(suspect: &mut Suspect<'_>, cuts: &[Cut]) -> Blame {
     let candidates = candidates(suspect, cuts);
     let mut blame = Blame::default();
+    let mut helping: Vec<Candidate> = Vec::new();
     for candidate in &candidates {
         if suspect.all_help_together(&[intervention(candidate)]) {
-            blame.fixes.push(fix(suspect, candidate));
+            helping.push(candidate.clone());
         }
     }
-    if blame.fixes.is_empty() && candidates.len() > 1 {
+    if helping.is_empty() && candidates.len() > 1 {
         let mut all_help = |some: &[Candidate]| {
             let interventions: Vec<Intervention> = some.iter().map(intervention).collect();
             suspect.all_help_together(&interventions)
         };
         if all_help(&candidates) {
-            let needed = fewer(candidates, &mut all_help);
-            blame.fixes = needed.iter().map(|it| fix(suspect, it)).collect();
-            blame.together = blame.fixes.len() > 1;
+            helping = fewer(candidates, &mut all_help);
+            blame.together = helping.len() > 1;
         }
     }
+    let calls = helping.iter().map(|it| it.call).collect();
+    let places = suspect.places_of(&calls);
+    let fixes = helping
+        .iter()
+        .map(|it| fix(suspect, it, places.get(&it.call)));
+    blame.fixes = fixes.collect();
     blame.tried = suspect.tried;
     // Answers that come too early, and calls in another order, are not tried: if no sync helps, nothing is known.
     blame.exhausted = suspect.is_over() || blame.fixes.is_empty();
@@ -100,7 +107,7 @@ fn intervention(candidate: &Candidate) -> Intervention {
 }
 
 /// A sync, and what the crash lost for want of it: `a sync of the directory after call 7: …, and the crash lost this of it: created wal-2`.
-fn fix(suspect: &Suspect<'_>, candidate: &Candidate) -> Fix {
+fn fix(suspect: &Suspect<'_>, candidate: &Candidate, place: Option<&TracedCall>) -> Fix {
     const SAID_MAX: usize = 3;
     let what = if candidate.of_names {
         match candidate.path.rsplit_once('/') {
@@ -119,8 +126,59 @@ fn fix(suspect: &Suspect<'_>, candidate: &Candidate) -> Fix {
         lost = format!("{lost} and {more} more");
     }
     let sentence = format!(
-        "a sync of {what} after call {}: nothing synced it by then, and the crash lost this of it: {lost}",
-        candidate.call
+        "a sync of {what} after call {}{}: nothing synced it by then, and the crash lost this of it: {lost}",
+        candidate.call,
+        place.map(said).unwrap_or_default()
     );
     suspect.fix(Missing::Sync, candidate.process_run, &sentence)
+}
+
+/// A call and the functions of the engine that made it, innermost first: those of a language's own library aside.
+fn said(call: &TracedCall) -> String {
+    const FRAMES_SAID: usize = 4;
+    // C, Rust, Zig, Go.
+    const OF_LIBRARIES: [&str; 13] = [
+        "__",
+        "std::",
+        "core::",
+        "alloc::",
+        "std.",
+        "fs.",
+        "posix.",
+        "syscall.",
+        "os.",
+        "io.",
+        "internal/",
+        "internal_",
+        "runtime.",
+    ];
+    let is_library = |frame: &Frame| {
+        let file = frame.file.as_deref().unwrap_or_default();
+        let function = frame.function.trim_start_matches('<');
+        file.contains("libc")
+            || file.contains("/library/")
+            || OF_LIBRARIES.iter().any(|it| function.starts_with(it))
+    };
+    let frames: Vec<String> = call
+        .frames
+        .iter()
+        .filter(|it| !is_library(it))
+        .take(FRAMES_SAID)
+        .map(said_of)
+        .collect();
+    if frames.is_empty() {
+        return format!(" ({})", call.name);
+    }
+    format!(" ({} in {})", call.name, frames.join(", in "))
+}
+
+/// `unixDelete at sqlite/sqlite3.c:47498`: of the path of the file only the end, for the rest is of the machine that built the engine.
+fn said_of(frame: &Frame) -> String {
+    const PARTS_SAID: usize = 2;
+    let mut frame = frame.clone();
+    frame.file = frame.file.map(|file| {
+        let parts: Vec<&str> = file.split('/').filter(|it| !it.is_empty()).collect();
+        parts[parts.len().saturating_sub(PARTS_SAID)..].join("/")
+    });
+    frame.to_string()
 }

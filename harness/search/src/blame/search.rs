@@ -1,15 +1,15 @@
 //! Tries one thing after the other, the least first.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kvsim_sim::{Effort, Intervention, Place, TraceMode};
+use kvsim_sim::{Effort, Intervention, Place, TraceMode, TracedCall};
 use kvsim_simdisk::{OpId, Sectors};
 
 use super::timeline::Timeline;
 use super::{conditions, faults};
 use crate::explore::cost::{event_limit, work};
 use crate::explore::open::{OpenRun, Plan, Reach, Setting, WorkBudget};
-use kvsim_drive::case::{Stop, drive_with_interventions};
+use kvsim_drive::case::{Course, Stop, drive_on, drive_with_interventions};
 use kvsim_findings::blame::{Blame, Fix, Missing};
 use kvsim_oracle::Class;
 use kvsim_scenario::Scenario;
@@ -211,6 +211,32 @@ impl<'a> Suspect<'a> {
         process_runs
             .filter(|process_run| !self.is_over() && self.would_all_help(*process_run, ordered))
             .collect()
+    }
+
+    /// Where in the engine's own code these calls of the file system are made. Nothing of an engine that cannot tell.
+    pub(super) fn places_of(&self, calls: &BTreeSet<u64>) -> BTreeMap<u64, TracedCall> {
+        if calls.is_empty() {
+            return BTreeMap::new();
+        }
+        let scenario = self.setting.scenario;
+        let course = Course {
+            traced_calls: Some(calls),
+            ..Course::default()
+        };
+        let seed = scenario.run.seeds.start;
+        let trace = TraceMode::Off;
+        let driven = drive_on(
+            scenario,
+            self.case,
+            self.setting.program,
+            seed,
+            trace,
+            course,
+        );
+        driven.map_or_else(
+            |_| BTreeMap::new(),
+            |driven| driven.world.traced_calls().clone(),
+        )
     }
 
     pub(super) fn fix(&self, missing: Missing, process_run: usize, sentence: &str) -> Fix {

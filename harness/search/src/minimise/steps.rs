@@ -117,8 +117,8 @@ impl Shrinking<'_> {
         }
         self.spent.runs += 1;
         let course = Course {
-            interventions: &[],
             landmarks: Some(&landmarks),
+            ..Course::default()
         };
         let seed = self.scenario.run.seeds.start;
         let (program, trace) = (self.program, TraceMode::Off);
