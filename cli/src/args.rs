@@ -63,6 +63,9 @@ pub(crate) enum Command {
     /// Run a workload once, and check every state that a crash at any moment of it can leave
     #[command(after_help = examples::EXPLORE)]
     Explore(ExploreArgs),
+    /// Explore engines that use files beside persistence profiles, and write a table, JSON and a page
+    #[command(after_help = examples::BOARD)]
+    Board(BoardArgs),
     /// Put the results of the shards of a run or an exploration together
     #[command(after_help = examples::MERGE)]
     Merge(MergeArgs),
@@ -177,6 +180,35 @@ pub(crate) struct ExploreArgs {
     /// Where failing cases are saved
     #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
     pub(crate) failures: PathBuf,
+}
+
+/// `kvsim board`
+#[derive(Debug, Args)]
+pub(crate) struct BoardArgs {
+    /// Modules, or folders of modules; of a folder the engines that `engines/board.toml` lists [default: engines/out]
+    #[arg(long, value_name = "DIR|FILE.wasm", num_args = 1.., value_hint = ValueHint::AnyPath, help_heading = WHAT)]
+    pub(crate) engines: Vec<PathBuf>,
+    /// Persistence profiles, one for each column
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_values = ["posix", "ext4_ordered", "process_kill"], help_heading = WHAT)]
+    pub(crate) profiles: Vec<String>,
+    /// The scenario that each cell runs: a file, or the name of one that ships
+    #[arg(long, value_name = "SCENARIO", default_value = "files_board", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::scenarios), help_heading = WHAT)]
+    pub(crate) scenario: PathBuf,
+    /// Change a field of the scenario, such as --set explore.states_per_point=20
+    #[arg(long, value_name = "PATH=VALUE", add = ArgValueCompleter::new(complete::fields), help_heading = WHAT)]
+    pub(crate) set: Vec<String>,
+    /// States that are judged side by side [default: one for each core]
+    #[arg(long, short, value_name = "N", value_parser = jobs, help_heading = WHAT)]
+    pub(crate) jobs: Option<NonZeroUsize>,
+    /// Where cells, cases and results are kept: a finished cell there is not run again
+    #[arg(long, value_name = "DIR", default_value = "board", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
+    pub(crate) out: PathBuf,
+    /// Print the results as JSON and nothing else
+    #[arg(long, help_heading = RESULTS)]
+    pub(crate) json: bool,
+    /// Show no progress
+    #[arg(long, short, help_heading = RESULTS)]
+    pub(crate) quiet: bool,
 }
 
 /// `kvsim mutants`

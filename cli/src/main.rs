@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod board;
 mod calibrate;
 mod check_guest;
 mod complete;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => run::replay(&args),
         Command::Trace(args) => timeline::trace(&args),
         Command::Explore(args) => explore::explore(&args),
+        Command::Board(args) => board::board(&args),
         Command::Merge(args) => merge::merge(&args),
         Command::Mutants(args) => mutants::mutants(&args),
         Command::Bench(args) => bench::bench(&args),

@@ -12,6 +12,7 @@
 //! - `search/`: [`explore`]: one run, and every state that a crash at any moment of it can leave; [`minimise`]: a failure made small;
 //!   [`blame`]: what is missing in the guest, if it is a flush
 //! - `investigate/`: [`campaign`]: many seeds side by side; [`mutants`]: mutants
+//! - `board/`: [`board`]: engines beside profiles
 //!
 //! And apart from these:
 //!
@@ -52,6 +53,12 @@ pub mod explore {
         text,
     };
     pub use kvsim_search::exploration::{Exploration, left_out};
+}
+
+/// Engines beside profiles.
+pub mod board {
+    pub use kvsim_board::*;
+    pub use kvsim_pages::report::board as page;
 }
 
 /// A failure made small.

@@ -72,6 +72,14 @@ pub trait Program: Send + Sync {
     fn options_name(&self) -> &str {
         self.name()
     }
+    /// Its own name and version, as it gives them; empty where it gives none.
+    fn engine(&self) -> &str {
+        ""
+    }
+    /// The settings it was built or is opened with, for people; empty where it gives none.
+    fn settings(&self) -> &str {
+        ""
+    }
     /// Its identity.
     fn hash(&self) -> GuestHash;
     /// The file that it was loaded from, if it came from one.

@@ -29,6 +29,10 @@ examples! {
         "kvsim explore explore_small --report explored.html"
         "kvsim explore explore_deep --for 10m --minimise"
         "kvsim explore explore_small --shard 0/4 --json  a part, for kvsim merge";
+    BOARD:
+        "kvsim board                                     all engines that engines/build has built"
+        "kvsim board --engines engines/out/lmdb.wasm --profiles posix,xfs --out lmdb"
+        "kvsim board --engines engine.wasm --set explore.states_per_point=100";
     MERGE:
         "kvsim merge part0.json part1.json part2.json part3.json";
     MUTANTS:

@@ -451,6 +451,14 @@ impl Program for WasiProgram {
         &self.name
     }
 
+    fn engine(&self) -> &str {
+        &self.description.engine
+    }
+
+    fn settings(&self) -> &str {
+        &self.description.settings
+    }
+
     fn hash(&self) -> GuestHash {
         self.hash
     }

@@ -3,6 +3,7 @@
 //! Invariant: the same seed gives the same bytes, for no real time is told; a page's size is bounded, however long the run was.
 
 mod blocks;
+pub mod board;
 mod explore;
 mod failure;
 mod lanes;

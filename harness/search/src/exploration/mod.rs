@@ -4,6 +4,7 @@
 //!
 //! Invariant: report and cases depend on scenario, guest and seed alone, not on the number of threads.
 
+pub mod again;
 pub mod cpu;
 pub mod left_out;
 mod work_errors;
