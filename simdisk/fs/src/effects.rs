@@ -143,6 +143,13 @@ impl FileSystem {
         hash.digest()
     }
 
+    /// Whether callers see a directory of this number.
+    #[must_use]
+    pub fn is_directory(&self, ino: Ino) -> bool {
+        let node = self.live.nodes.get(ino);
+        node.is_some_and(|node| node.directory().is_some())
+    }
+
     /// The path of an inode from the root, as callers see it; where it has none, its number.
     #[must_use]
     pub fn path_of(&self, ino: Ino) -> String {

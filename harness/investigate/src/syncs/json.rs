@@ -16,6 +16,7 @@ pub fn document(reports: &[Report], exit_code: u8) -> Value {
             "scenario": report.scenario,
             "guest": report.guest,
             "interrupted": report.interrupted,
+            "control": { "violation": report.control.0, "states": report.control.1 },
             "left_out": report.lines.len(),
             "caught": report.caught().count(),
             "unneeded": report.unneeded().count(),

@@ -70,6 +70,8 @@ pub struct Report {
     pub scenario: String,
     /// The guest.
     pub guest: String,
+    /// What is violated with all syncs in place, if anything is, and how many states were judged then.
+    pub control: (Option<String>, u64),
     /// The places, in order.
     pub lines: Vec<Line>,
     /// It was interrupted before all of them were left out.
@@ -112,10 +114,14 @@ pub fn leave_out_each(
     control: &Control,
     mut done: impl FnMut(&Line),
 ) -> Result<Report, CampaignError> {
-    let places = exploration.sync_places(control)?;
+    let places = exploration.sync_places(how.states_max, control)?;
     let mut report = Report {
         scenario: exploration.scenario.name.clone(),
         guest: exploration.program.name().to_owned(),
+        control: {
+            let (own, judged) = places.control();
+            (own.map(str::to_owned), judged)
+        },
         lines: Vec::new(),
         interrupted: false,
     };
@@ -147,7 +153,8 @@ pub fn leave_out_each(
             }
             let blamed = match &left_out.end {
                 PlaceEnd::Caught(failure) => {
-                    Some(blame_it(exploration, failure, how.limit, control))
+                    let is_clean = report.control.0.is_none();
+                    Some(blame_it(exploration, failure, is_clean, how.limit, control))
                 }
                 _ => None,
             };
@@ -167,6 +174,7 @@ pub fn leave_out_each(
 fn blame_it(
     exploration: &Exploration,
     failure: &FailureReport,
+    is_clean: bool,
     limit: Duration,
     control: &Control,
 ) -> Result<Blamed, String> {
@@ -179,7 +187,7 @@ fn blame_it(
         let both = minimise_and_blame(&found, program, jobs, control, Some(limit), &|_| {});
         if let Ok((small, blame)) = both
             && let Some(case) = &small.scenario.case
-            && exploration.passes_with_syncs(&small.scenario, case)
+            && (is_clean || exploration.passes_with_syncs(&small.scenario, case))
         {
             let (requests, is_right) = (
                 case.requests(),

@@ -121,6 +121,14 @@ pub fn total(report: &Report) -> String {
         report.unneeded().count(),
         report.undecided().count(),
     );
+    let (own, judged) = &report.control;
+    let _ = match own {
+        None => write!(text, "; with all syncs {} states pass", thousands(*judged)),
+        Some(own) => write!(
+            text,
+            "\n  with all syncs the engine fails by itself under this profile, so take a stronger one: {own}"
+        ),
+    };
     if report.interrupted {
         text.push_str("; interrupted");
     }

@@ -5,7 +5,8 @@
 //! event, and only what a cut can leave differs. The points at which it differs, the *window*, are walked first, without the states that a cut can leave
 //! of the recording as it is. If recoveries are cut too, all points are walked then: a recovery makes syncs as well.
 //!
-//! A violation counts only if the same case passes with the syncs in place: an engine may have mistakes of its own.
+//! The recording is explored with all syncs in place first. If the engine fails then, under this profile, a violation without the syncs counts only if
+//! the same case passes with them: what is cut at the same event, and what is kept as far as it is pending there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub struct SyncPlace {
     pub place: String,
     /// What it syncs; the first time, if that differs.
     pub synced: Synced,
-    /// The path of what it syncs first.
+    /// What it syncs first: the path of a file; of a directory these words and its path from the root, if it is another one.
     pub path: String,
     /// What the engine called: `fd_sync`.
     pub call: &'static str,
@@ -91,6 +92,8 @@ pub struct LeftOutPlace {
 pub struct SyncPlaces {
     clean: Recording,
     places: Vec<SyncPlace>,
+    /// What is violated with all syncs in place, and how many states were judged until then, or all.
+    control: (Option<String>, u64),
     /// The states of the recording as it is.
     seen: HashSet<u128, Xxh3DefaultBuilder>,
 }
@@ -101,12 +104,18 @@ impl SyncPlaces {
     pub fn list(&self) -> &[SyncPlace] {
         &self.places
     }
+
+    /// What is violated with all syncs in place, under this profile; nothing if all states that were judged pass, and how many these are.
+    #[must_use]
+    pub fn control(&self) -> (Option<&str>, u64) {
+        (self.control.0.as_deref(), self.control.1)
+    }
 }
 
-/// A sync of the recording.
+/// A sync of the recording: the number of its call, and of what.
 struct Sync {
     op: u64,
-    synced: Synced,
+    name: String,
 }
 
 impl Exploration {
@@ -114,7 +123,11 @@ impl Exploration {
     ///
     /// # Errors
     /// It cannot be recorded, or the guest uses no files.
-    pub fn sync_places(&self, control: &Control) -> Result<SyncPlaces, CampaignError> {
+    pub fn sync_places(
+        &self,
+        states_max: u64,
+        control: &Control,
+    ) -> Result<SyncPlaces, CampaignError> {
         if self.scenario.files.is_none() {
             return Err(CampaignError::InvalidRun {
                 scenario: self.scenario.name.clone(),
@@ -124,28 +137,31 @@ impl Exploration {
             });
         }
         let clean = self.recorded()?;
-        let syncs = syncs(&clean.points);
         let case = clean.process_run.case(clean.process_run.log.len(), None);
-        let ops: BTreeSet<u64> = syncs.iter().map(|sync| sync.op).collect();
-        let course = Course {
-            traced_calls: Some(&ops),
-            ..Course::default()
+        let drive = |calls: Option<&BTreeSet<u64>>| {
+            let course = Course {
+                traced_calls: calls,
+                ..Course::default()
+            };
+            let (program, seed) = (&self.program, self.seed);
+            let driven = drive_on(
+                &self.scenario,
+                &case,
+                program,
+                seed,
+                TraceMode::Full,
+                course,
+            );
+            driven.map_err(|stop| CampaignError::InvalidRun {
+                scenario: self.scenario.name.clone(),
+                seed,
+                what: format!("its recording cannot be run again: {stop:?}"),
+            })
         };
-        let traced = drive_on(
-            &self.scenario,
-            &case,
-            &self.program,
-            self.seed,
-            TraceMode::Full,
-            course,
-        );
-        let traced = traced.map_err(|stop| CampaignError::InvalidRun {
-            scenario: self.scenario.name.clone(),
-            seed: self.seed,
-            what: format!("its recording cannot be run again: {stop:?}"),
-        })?;
+        let syncs = syncs(drive(None)?.world.trace());
+        let ops: BTreeSet<u64> = syncs.iter().map(|sync| sync.op).collect();
+        let traced = drive(Some(&ops))?;
         let calls = traced.world.traced_calls();
-        let names = names(traced.world.trace());
         let mut places: Vec<SyncPlace> = Vec::new();
         let mut known: BTreeMap<u64, usize> = BTreeMap::new();
         for sync in syncs {
@@ -159,8 +175,11 @@ impl Exploration {
             let at = *known.entry(call.place).or_insert_with(|| {
                 places.push(SyncPlace {
                     place: format!("{:016x}", call.place),
-                    synced: sync.synced,
-                    path: names.get(&sync.op).cloned().unwrap_or_default(),
+                    synced: match sync.name.starts_with("the directory") {
+                        true => Synced::Directory,
+                        false => Synced::File,
+                    },
+                    path: sync.name.clone(),
                     call: call.name,
                     calls: 0,
                     frames: call.frames.clone(),
@@ -177,7 +196,19 @@ impl Exploration {
         if let Err((_, Ended::Failed(failed))) = listing.points(&clean.process_run, &clean.points) {
             return Err(self.error(failed));
         }
+        let mut judging = Walk {
+            judged_max: states_max,
+            ..Walk::new(&self.scenario, control, self.jobs, self.seed)
+        };
+        if let Err((_, Ended::Failed(failed))) = judging.points(&clean.process_run, &clean.points) {
+            return Err(self.error(failed));
+        }
+        let own = judging
+            .found
+            .first()
+            .map(|found| found.violation.to_string());
         Ok(SyncPlaces {
+            control: (own, judging.judged),
             seen: listing.seen,
             clean,
             places,
@@ -218,11 +249,11 @@ impl Exploration {
         let scenario = &*mutated.scenario;
         let recording = mutated.recorded()?;
         let window = window(&places.clean.points, &recording.points);
-        let counts = |found: &Found| self.passes_with_syncs(scenario, &found.case);
+        let counts = |found: &Found| -> bool { self.passes_with_syncs(scenario, &found.case) };
         let mut walk = Walk {
             seen: places.seen.clone(),
             judged_max: states_max,
-            counts: Some(&counts),
+            counts: places.control.0.as_ref().map(|_| &counts as &_),
             ..Walk::new(scenario, control, self.jobs, self.seed)
         };
         let mut walked = walk.points(&recording.process_run, &window);
@@ -276,54 +307,34 @@ impl Exploration {
     }
 }
 
-/// The syncs that began between one point and the next.
-fn syncs(points: &[Point]) -> Vec<Sync> {
-    let mut syncs = Vec::new();
-    let (mut files_before, mut directories_before) = (0, 0);
-    for point in points {
-        let Some(files) = point.moment.storage().files() else {
-            continue;
-        };
-        let stats = files.stats();
-        let synced = if stats.directory_syncs > directories_before {
-            Some(Synced::Directory)
-        } else {
-            (stats.file_syncs > files_before).then_some(Synced::File)
-        };
-        (files_before, directories_before) = (stats.file_syncs, stats.directory_syncs);
-        // The beginning of a sync is an event of its own, and it was the last one.
-        syncs.extend(synced.map(|synced| Sync {
-            op: files.ops() - 1,
-            synced,
-        }));
-    }
-    syncs
-}
-
-/// What each sync of a trace is of, by the number of its call.
-fn names(trace: &Trace) -> BTreeMap<u64, String> {
-    let steps = trace.events().filter_map(|record| match &record.event {
+/// The syncs of a trace, in order.
+fn syncs(trace: &Trace) -> Vec<Sync> {
+    let syncs = trace.events().filter_map(|record| match &record.event {
         TraceEvent::Step {
             op,
             kind: "sync",
             what,
             ..
-        } => {
-            let name = what.strip_prefix("sync of ")?.strip_suffix(" begins")?;
-            Some((*op, name.to_owned()))
-        }
+        } => Some(Sync {
+            op: *op,
+            name: what
+                .strip_prefix("sync of ")?
+                .strip_suffix(" begins")?
+                .to_owned(),
+        }),
         _ => None,
     });
-    steps.collect()
+    syncs.collect()
 }
 
-/// The points at which a cut can leave something else without the syncs.
+/// The points at which a cut can leave something else without the syncs. Points are compared by the number of calls before them: a file that a sync
+/// would have ended for good goes on having steps, so there may be more or fewer points than with the syncs.
 fn window(clean: &[Point], mutated: &[Point]) -> Vec<Point> {
-    assert_eq!(clean.len(), mutated.len(), "the guest cannot tell");
-    let pending = |point: &Point| point.moment.storage().pending_ids();
-    let pairs = clean.iter().zip(mutated);
-    pairs
-        .filter(|(one, other)| pending(one) != pending(other))
-        .map(|(_, other)| other.clone())
-        .collect()
+    let state = |point: &Point| {
+        let files = point.moment.storage().files();
+        files.map(|files| (files.ops(), files.pending_hash(), files.durable_hash()))
+    };
+    let known: BTreeSet<_> = clean.iter().filter_map(state).collect();
+    let differs = |point: &&Point| state(point).is_none_or(|state| !known.contains(&state));
+    mutated.iter().filter(differs).cloned().collect()
 }
