@@ -72,6 +72,9 @@ pub struct Blame {
     /// What affects the device, without which it passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// On files: it still fails with all that each call changes synced after it. Calls in another order were not tried.
+    #[serde(default)]
+    pub no_sync_helps: bool,
     /// Attempts.
     pub tried: u64,
     /// Not all was tried: the budget ended before the ideas did, or no sync of a file helps and nothing else is tried on files.
@@ -99,6 +102,10 @@ impl fmt::Display for Blame {
             return write!(f, "no ordering bug: it passes without {fault}");
         }
         if self.fixes.is_empty() {
+            if self.no_sync_helps {
+                f.write_str("undecided: no sync is missing, for it still fails with everything synced after every call; calls in another order are not tried")?;
+                return self.fmt_conditions(f);
+            }
             if self.exhausted {
                 return f.write_str("undecided: the search ended before all was tried");
             }

@@ -4,7 +4,7 @@
 //! steps were lost, or torn, a sync right after the last call that made a step of it is tried. Where that helps, the first call is looked
 //! for after which a sync still helps: it is the place at which the engine had to do it. Where none helps alone, the set of all is made as small as it
 //! can be. Where that does not help either, all that each call changes is synced after each call, and then after as few calls as are
-//! enough; if that does not help, the mistake is none of order.
+//! enough; if that does not help, no sync is missing.
 //!
 //! What helps is said with the place in the engine's own source: the case is run once more, and the call is noted with the functions that made it.
 
@@ -82,7 +82,8 @@ pub(super) fn search(suspect: &mut Suspect<'_>, cuts: &[Cut]) -> Blame {
         sync_everything(suspect, &mut blame);
     }
     blame.tried = suspect.tried;
-    blame.exhausted = suspect.is_over();
+    // Calls in another order are not tried: if no sync helps, it is not known whether that would.
+    blame.exhausted = suspect.is_over() || blame.fixes.is_empty();
     blame
 }
 
@@ -116,6 +117,7 @@ fn sync_everything(suspect: &mut Suspect<'_>, blame: &mut Blame) {
     };
     if !all_help(&all) {
         if !suspect.is_over() {
+            blame.no_sync_helps = true;
             blame.conditions = conditions::all(suspect, &[]);
         }
         return;
