@@ -24,6 +24,7 @@ mod small;
 mod suite;
 mod timeline;
 mod trace;
+mod write_files;
 
 use std::process::ExitCode;
 
