@@ -223,7 +223,13 @@ fn the_files_of_the_last_crash_are_written() {
     write_files(&left.files, &to).expect("it can be written");
     let mut written: Vec<String> = std::fs::read_dir(&to)
         .expect("it is there")
-        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
         .collect();
     written.sort();
     let listed: Vec<String> = left
