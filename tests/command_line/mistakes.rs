@@ -219,7 +219,7 @@ fn a_refused_scenario_has_a_page() {
 fn files_of_a_crash_are_refused_where_there_are_none() {
     let case = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/regressions/disk_full-1-guest_behaves.toml"
+        "/../tests/regressions/disk_full-1-guest_behaves.toml"
     );
     let directory = tempfile::tempdir().expect("a directory");
     let new = directory.path().join("new");
@@ -231,7 +231,7 @@ fn files_of_a_crash_are_refused_where_there_are_none() {
     let full = directory.path().to_string_lossy();
     let taken = ["is not empty", "new or empty"];
     ends(&["replay", case, "--write-files", &full], 2, &taken);
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/regressions");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/regressions");
     let arguments = ["replay", folder, "--write-files", &new_name];
     ends(&arguments, 2, &["one case, not a folder"]);
 }
