@@ -283,6 +283,10 @@ pub(crate) struct ReplayArgs {
     /// Say which flushes, write-throughs or later acknowledgements would make it pass
     #[arg(long, help_heading = WHAT)]
     pub(crate) blame: bool,
+    /// Write the files as the last crash left them, before the recovery that fails, into this directory, which is new or empty; and say
+    /// what the engine answers that is started on them
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["minimise", "blame", "junit", "report", "trace"], help_heading = RESULTS)]
+    pub(crate) write_files: Option<PathBuf>,
     /// Stop shrinking and blaming after this real time, with the smallest case so far: 60s, 5m
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s", help_heading = WHAT)]
     pub(crate) duration: Duration,

@@ -25,6 +25,7 @@ mod suite;
 mod syncs;
 mod timeline;
 mod trace;
+mod write_files;
 
 use std::process::ExitCode;
 

@@ -39,6 +39,12 @@ pub mod blame {
     pub use kvsim_search::blame::{blame, replay};
 }
 
+/// The files as a crash left them.
+pub mod left {
+    pub use kvsim_drive::case::{Left, left_by_last_crash};
+    pub use kvsim_findings::left::{document, is_new_or_empty, text, write_files};
+}
+
 /// Many seeds side by side.
 pub mod campaign {
     pub use kvsim_findings::error::CampaignError;

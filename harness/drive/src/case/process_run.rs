@@ -23,7 +23,7 @@ use kvsim_scenario::case::CaseRequest;
 use kvsim_workload::{ClientId, PRELOAD_WRITER};
 
 /// The request that stands for the opening itself.
-const OPENING: RequestId = 0;
+pub(super) const OPENING: RequestId = 0;
 /// Events that are waited for once all is answered: work of the guest's own that goes on behind.
 const IDLE_EVENTS: u64 = 256;
 
