@@ -72,7 +72,7 @@ pub struct Blame {
     /// What affects the device, without which it passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
-    /// On files: it still fails with all that each call changes synced after it. Calls in another order were not tried.
+    /// On files: it still fails, or a state near it does, with all that each call changes synced after it. Calls in another order were not tried.
     #[serde(default)]
     pub no_sync_helps: bool,
     /// Attempts.
@@ -103,7 +103,7 @@ impl fmt::Display for Blame {
         }
         if self.fixes.is_empty() {
             if self.no_sync_helps {
-                f.write_str("undecided: no sync is missing, for it still fails with everything synced after every call; calls in another order are not tried")?;
+                f.write_str("undecided: with everything synced after every call it still fails, or a state near it does; calls in another order are not tried")?;
                 return self.fmt_conditions(f);
             }
             if self.exhausted {

@@ -428,7 +428,7 @@ impl<'a> Walk<'a> {
         }
         // If one violation is enough, what comes after the first need not be judged.
         let first_violation = AtomicUsize::new(usize::MAX);
-        let one_is_enough = self.scenario.explore.violations_max == 1;
+        let one_is_enough = self.scenario.explore.violations_max == 1 && self.counts.is_none();
         let judge = |group: &Vec<usize>, known: &mut Recoveries| {
             let is_late = group[0] > first_violation.load(Ordering::Relaxed);
             if is_late || self.control.stopped().is_some() {
