@@ -57,7 +57,7 @@ pub mod explore {
         ErrorCounts, ExploreReport, LeftOutCounts, Level, PointCount, WorkErrorCounts, json, merge,
         text,
     };
-    pub use kvsim_search::exploration::{Exploration, left_out};
+    pub use kvsim_search::exploration::{Exploration, left_out, sync_places};
 }
 
 /// A failure made small.
@@ -76,6 +76,11 @@ pub mod summary {
         FailureReport, Found, Part, Real, Reproduction, RunReport, Terms, Unreported, Verdict,
         json, part, read, text,
     };
+}
+
+/// The syncs of an engine that uses files, left out one place at a time.
+pub mod syncs {
+    pub use kvsim_investigate::syncs::*;
 }
 
 /// Mutants: does what crashes engines find the bug in an engine that has one?

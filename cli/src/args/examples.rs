@@ -36,6 +36,10 @@ examples! {
         "kvsim mutants --list"
         "kvsim mutants                                   all of them"
         "kvsim mutants --shipped --json";
+    SYNCS:
+        "kvsim syncs files_explore --guest engine.wasm"
+        "kvsim syncs files_explore --guest engine.wasm --set files.profile=ext4_ordered --json"
+        "kvsim syncs files_explore --guest engine.wasm --each-call --place 1f";
     BENCH:
         "kvsim bench                                     a prediction, on the simulated device"
         "kvsim bench --real-disk --dir /var/tmp          the same workload on a real disk"
