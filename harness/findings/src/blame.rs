@@ -47,6 +47,12 @@ pub struct Fix {
     pub process_run: u64,
     /// Where, in words.
     pub sentence: String,
+    /// Of a sync: the call of the file system that it has to follow, counted over all process runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_call: Option<u64>,
+    /// Of a sync: the number of the file or directory in the simulated file system; all that the call changes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<u32>,
 }
 
 /// What is to blame.

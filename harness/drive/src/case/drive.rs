@@ -54,6 +54,8 @@ pub struct Course<'a> {
     pub landmarks: Option<&'a [Landmark]>,
     /// Calls of the file system of which it is noted where in the engine's own code they are made ([`World::traced_calls`]).
     pub traced_calls: Option<&'a BTreeSet<u64>>,
+    /// Of what a cut is to keep, that which is durable already is let go, as with interventions: the case is of a world in which less was durable.
+    pub lets_go: bool,
 }
 
 /// Runs a case from a blank device on.
@@ -186,7 +188,7 @@ pub fn drive_on(
                 kind: crash.kind,
                 persisted: state.persisted.clone(),
             });
-        } else if !course.interventions.is_empty() {
+        } else if course.lets_go || !course.interventions.is_empty() {
             let_go(&mut state, storage);
         }
         if let Err(error) = driven.world.crash_with(crash.kind, &state) {
