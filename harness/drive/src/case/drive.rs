@@ -7,8 +7,9 @@ use kvsim_sim::api::RequestId;
 use kvsim_sim::{Intervention, Program, Storage, TraceMode, World};
 use kvsim_simdisk::{CrashError, CrashKind, CrashState, CrashStates as _, OpId, Persisted};
 
-use crate::case::process_run::{ProcessRun, Stop, blame_the_crash};
+use crate::case::process_run::{ProcessRun, blame_the_crash};
 use crate::case::source::Source;
+use crate::stop::Stop;
 use kvsim_oracle::{Ending, Observation, Oracle};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};

@@ -11,7 +11,8 @@ use kvsim_sim::{Program, Step, TraceMode, World, WorldError};
 use kvsim_simdisk::CrashKind;
 
 use crate::case::drive::drive;
-use crate::case::process_run::{OPENING, Stop};
+use crate::pump::OPENING;
+use crate::stop::Stop;
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseRequest, CaseRun};
 use kvsim_scenario::setup;

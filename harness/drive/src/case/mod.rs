@@ -6,8 +6,9 @@ mod process_run;
 mod source;
 mod transcript;
 
+pub use crate::stop::Stop;
 pub use drive::{Course, Driven, Landmark, drive, drive_on, drive_with_interventions};
 pub use left::{Answer, Left, Question, left_by_last_crash};
-pub use process_run::{Phase, ProcessRun, Seen, Stop, Watch, blame_the_crash};
+pub use process_run::{Phase, ProcessRun, Seen, Watch, blame_the_crash};
 pub use source::Source;
 pub use transcript::Transcript;
