@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::FileSystem;
 use crate::config::DurableAt;
 use crate::pending::{explicit_needs, needs};
-use crate::plant::Planted;
+use crate::plant::Mistake;
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::node::{Ino, PAGE_BYTES, SECTOR_BYTES};
 
@@ -124,7 +124,7 @@ impl FileSystem {
         self.inject.is_idle(self.ops)
             && !self.descriptors.has_errors()
             && self.ignored_sync.is_none()
-            && !self.planted.as_ref().is_some_and(Planted::counts)
+            && !self.mistake.as_ref().is_some_and(Mistake::counts)
     }
 
     /// A hash of what a power cut may still lose, and in which ways: two file systems of the same names and bytes that agree on it and on what is

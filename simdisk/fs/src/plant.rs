@@ -46,7 +46,7 @@ pub struct LeftOut {
 
 /// The state of what [`FileConfig::left_out`] asks for.
 #[derive(Debug, Clone)]
-pub(crate) struct Planted {
+pub(crate) struct Mistake {
     place: u64,
     nth: Option<u64>,
     /// Syncs from this place so far.
@@ -57,10 +57,10 @@ pub(crate) struct Planted {
     done: Arc<Vec<LeftOut>>,
 }
 
-impl Planted {
-    pub(crate) fn of(config: &FileConfig) -> Option<Planted> {
+impl Mistake {
+    pub(crate) fn of(config: &FileConfig) -> Option<Mistake> {
         let left_out = config.left_out.as_ref()?;
-        Some(Planted {
+        Some(Mistake {
             place: left_out.number()?,
             nth: left_out.nth,
             seen: 0,
@@ -79,33 +79,33 @@ impl FileSystem {
     /// Whether the host has to say from which place in the engine's code syncs are made, by [`at_place`](FileSystem::at_place).
     #[must_use]
     pub fn asks_for_places(&self) -> bool {
-        self.planted.is_some()
+        self.mistake.is_some()
     }
 
     /// Says from which place in the engine's code the next sync is made, if there is one before the next place is said.
     pub fn at_place(&mut self, place: Option<u64>) {
-        if let Some(planted) = &mut self.planted {
-            planted.next = place == Some(planted.place);
+        if let Some(mistake) = &mut self.mistake {
+            mistake.next = place == Some(mistake.place);
         }
     }
 
     /// The syncs that were left out because of their place, over all process runs.
     #[must_use]
     pub fn left_out(&self) -> &[LeftOut] {
-        self.planted.as_ref().map_or(&[], |planted| &planted.done)
+        self.mistake.as_ref().map_or(&[], |mistake| &mistake.done)
     }
 
     /// Whether this sync is left out because of its place. Notes it then.
     pub(crate) fn leaves_out(&mut self, op: u64, ino: Ino, set: &[bool]) -> bool {
-        let Some(planted) = &mut self.planted else {
+        let Some(mistake) = &mut self.mistake else {
             return false;
         };
-        if !std::mem::take(&mut planted.next) {
+        if !std::mem::take(&mut mistake.next) {
             return false;
         }
-        let number = planted.seen;
-        planted.seen += 1;
-        if planted.nth.is_some_and(|nth| nth != number) {
+        let number = mistake.seen;
+        mistake.seen += 1;
+        if mistake.nth.is_some_and(|nth| nth != number) {
             return false;
         }
         let of_it = |step: &crate::PendingStep| step.ino == ino;
@@ -115,7 +115,7 @@ impl FileSystem {
             .map(|(step, _)| step.op)
             .collect();
         covers.dedup();
-        let done = Arc::make_mut(&mut planted.done);
+        let done = Arc::make_mut(&mut mistake.done);
         done.push(LeftOut { op, ino, covers });
         true
     }
