@@ -72,6 +72,9 @@ pub(crate) enum Command {
     /// Switch on mutants of the engine, one at a time, and say whether each is caught
     #[command(after_help = examples::MUTANTS)]
     Mutants(MutantsArgs),
+    /// Leave out the syncs of an engine that uses files, one place in its code at a time, and say whether each is noticed
+    #[command(after_help = examples::SYNCS)]
+    Syncs(SyncsArgs),
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     #[command(after_help = examples::BENCH)]
     Bench(BenchArgs),
@@ -252,6 +255,40 @@ pub(crate) struct MutantsArgs {
     pub(crate) failures: PathBuf,
 }
 
+/// `kvsim syncs`
+#[derive(Debug, Args)]
+pub(crate) struct SyncsArgs {
+    /// Scenarios: files, or names of those that ship (see `kvsim scenarios`)
+    #[arg(required = true, value_name = "SCENARIO", value_hint = ValueHint::FilePath, add = ArgValueCompleter::new(complete::scenarios))]
+    pub(crate) scenarios: Vec<PathBuf>,
+    /// The seed of the run that is recorded, and of samples [default: the scenario's first]
+    #[arg(long, value_name = "N", value_parser = seed, help_heading = SEEDS)]
+    pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) common: CommonArgs,
+    /// Leave out each single sync, and not all of a place
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) each_call: bool,
+    /// Only the places whose numbers begin so
+    #[arg(long = "place", value_name = "HEX,…", value_delimiter = ',', help_heading = WHAT)]
+    pub(crate) places: Vec<String>,
+    /// Judge at most so many states of a place, or a few more
+    #[arg(long, value_name = "N", default_value = "20000", help_heading = WHAT)]
+    pub(crate) states: u64,
+    /// Blame each failure as it was found, without making it small first
+    #[arg(long, help_heading = RESULTS)]
+    pub(crate) no_minimise: bool,
+    /// Stop shrinking and blaming a failure after this real time, with the smallest case so far: 60s, 5m
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s")]
+    pub(crate) duration: Duration,
+    /// Print the results as JSON and nothing else
+    #[arg(long, help_heading = RESULTS)]
+    pub(crate) json: bool,
+    /// Where failing cases are saved, each place in a folder of its own
+    #[arg(long, value_name = "DIR", default_value = "failures", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
+    pub(crate) failures: PathBuf,
+}
+
 /// `kvsim merge`
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
@@ -278,6 +315,10 @@ pub(crate) struct ReplayArgs {
     /// Say which flushes, write-throughs or later acknowledgements would make it pass
     #[arg(long, help_heading = WHAT)]
     pub(crate) blame: bool,
+    /// Write the files as the last crash left them, before the recovery that fails, into this directory, which is new or empty; and say
+    /// what the engine answers that is started on them
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["minimise", "blame", "junit", "report", "trace"], help_heading = RESULTS)]
+    pub(crate) write_files: Option<PathBuf>,
     /// Stop shrinking and blaming after this real time, with the smallest case so far: 60s, 5m
     #[arg(long = "for", value_name = "TIME", value_parser = parse_duration, default_value = "60s", help_heading = WHAT)]
     pub(crate) duration: Duration,

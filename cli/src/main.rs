@@ -23,8 +23,10 @@ mod run;
 mod runtime;
 mod small;
 mod suite;
+mod syncs;
 mod timeline;
 mod trace;
+mod write_files;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Board(args) => board::board(&args),
         Command::Merge(args) => merge::merge(&args),
         Command::Mutants(args) => mutants::mutants(&args),
+        Command::Syncs(args) => syncs::syncs(&args),
         Command::Bench(args) => bench::bench(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),

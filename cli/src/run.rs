@@ -23,6 +23,7 @@ use crate::report;
 use crate::runtime;
 use crate::small;
 use crate::trace::TraceFile;
+use crate::write_files;
 
 /// What `run` and `replay` make of their arguments.
 pub(crate) struct Job<'a> {
@@ -83,6 +84,10 @@ pub(crate) fn run(args: &RunArgs) -> Exit {
 
 /// `kvsim replay`
 pub(crate) fn replay(args: &ReplayArgs) -> Exit {
+    if args.file.is_dir() && args.write_files.is_some() {
+        complain("error: --write-files takes one case, not a folder of cases");
+        return Exit::Usage;
+    }
     if args.file.is_dir() {
         return folder::replay(args);
     }
@@ -99,6 +104,9 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
     }
     let saved = scenarios.iter().find_map(|it| saved_guest(it, &args.file));
     let guest = args.common.guest.clone().or(saved);
+    if let Some(directory) = &args.write_files {
+        return write_files::replay(args, directory, &scenarios[0], guest.as_deref());
+    }
     if args.minimise || args.blame {
         return small::replay(args, &args.file, &scenarios, guest.as_deref());
     }

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import platform
 import shutil
 import sys
 import tarfile
@@ -11,6 +12,7 @@ from .common import ENGINES, WORK, Failed, Skip, digest_of, is_fresh, run, seal,
 
 ZIG_HELP = "Zig is not there: python3 -m pip install ziglang, or put `zig` on the path"
 TARGET = ["-target", "wasm32-wasi", "-mexec-model=reactor", "-O2", "-gline-tables-only"]
+NATIVE = ["-O2", "-g", "-fno-sanitize=all", "-DKV_COMMAND"]
 
 
 def zig():
@@ -58,14 +60,25 @@ def flags_of(flags):
     return [str(ENGINES / it) if it.endswith(".h") else it for it in flags]
 
 
-def build(name, entry, version, output):
-    """Builds one module; False if nothing had changed."""
+def native_target(entry):
+    """What a program for this machine is compiled with. An engine may need another kind of program than the usual one."""
+    if "native_target" not in entry:
+        return NATIVE
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise Skip(f"its files are those of a 32-bit program, which is built for Linux on x86_64 only ({entry['native_target']})")
+    return ["-target", entry["native_target"], *NATIVE]
+
+
+def build(name, entry, version, output, native=False):
+    """Builds one module, or one program for this machine; False if nothing had changed."""
     command, compiler = zig()
+    target = native_target(entry) if native else TARGET
     source = None
     if "source" in entry:
         source = tomllib.loads((ENGINES / "sources.toml").read_text())[entry["source"]][version]
-    headers = [ENGINES / it for it in (source or {}).get("flags", []) if it.endswith(".h")]
-    facts = {"compiler": compiler, "entry": entry, "source": source, "target": TARGET}
+    source_flags = [] if source is None else source["flags"] + ([] if native else source.get("wasi_flags", []))
+    headers = [ENGINES / it for it in source_flags if it.endswith(".h")]
+    facts = {"compiler": compiler, "entry": entry, "source": source, "target": target}
     digest = digest_of([ENGINES / entry["folder"], ENGINES / "adapter/c", ENGINES / "buildlib", ENGINES / "c/sources/Cargo.lock", *headers], facts)
     if is_fresh(output, digest):
         return False
@@ -73,8 +86,8 @@ def build(name, entry, version, output):
     if source:
         folder = (crate_folder(source["crate"]) if "crate" in source else npm_folder(source)) / source["folder"]
         include = [f"-I{folder}"]
-        flags = [*TARGET, *flags_of(source["flags"]), f"-ffile-prefix-map={folder}={entry['source']}"]
-        place = WORK / "c" / f"{entry['source']}-{version}"
+        flags = [*target, *flags_of(source_flags), f"-ffile-prefix-map={folder}={entry['source']}"]
+        place = WORK / "c" / (f"{entry['source']}-{version}" + ("-native" if native else ""))
         place.mkdir(parents=True, exist_ok=True)
         for file in source["files"]:
             compiled = place / (file.replace("/", "-") + ".o")
@@ -84,9 +97,10 @@ def build(name, entry, version, output):
                 run([*command, "cc", *flags, *include, "-w", "-c", str(folder / file), "-o", str(fresh)])
                 seal(fresh, compiled, compiled_digest)
             objects.append(str(compiled))
+    of_entry = [it for it in entry.get("flags", []) if not (native and it.startswith("-mexec-model"))]
     built = WORK / f"{output.name}.linked"
     built.parent.mkdir(parents=True, exist_ok=True)
-    run([*command, "cc", *TARGET, *(source or {}).get("adapter_flags", []), *entry.get("flags", []), "-Wall", "-Wextra", "-Werror",
+    run([*command, "cc", *target, *(source or {}).get("adapter_flags", []), *of_entry, "-Wall", "-Wextra", "-Werror",
          f"-ffile-prefix-map={ENGINES}=engines", f"-I{ENGINES / 'adapter/c'}", *include, str(ENGINES / entry["folder"] / "engine.c"), *objects, "-o", str(built)])
     seal(built, output, digest)
     return True

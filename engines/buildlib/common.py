@@ -65,6 +65,6 @@ def is_fresh(output, digest):
 def seal(built, output, digest):
     """Moves what was built to its place and notes the inputs."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(built, output.with_name(output.name + ".new"))
+    shutil.copy(built, output.with_name(output.name + ".new"))
     os.replace(output.with_name(output.name + ".new"), output)
     output.with_name(output.name + ".stamp").write_text(digest)

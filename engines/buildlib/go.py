@@ -37,32 +37,34 @@ def overlay_of(entry, vendor):
     return replace
 
 
-def build(name, entry, version, output):
-    """Builds one module; False if nothing had changed."""
+def build(name, entry, version, output, native=False):
+    """Builds one module, or one program for this machine; False if nothing had changed. Natively an engine has its own files for its system, so
+    there are no overlays."""
     folder = ENGINES / entry["folder"]
     overlays = [ENGINES / "go/overlay" / it for it in entry.get("overlay", [])]
-    digest = digest_of([folder, ENGINES / "adapter/go", ENGINES / "buildlib", *overlays], {"compiler": compiler(), "entry": entry, "version": version})
+    digest = digest_of([folder, ENGINES / "adapter/go", ENGINES / "buildlib", *overlays], {"compiler": compiler(), "entry": entry, "version": version, "native": native})
     if is_fresh(output, digest):
         return False
     pins = folder if version == entry["default"] else folder / "versions" / version
-    stage = WORK / "go" / output.stem
+    stage = WORK / "go" / (f"native-{output.name}" if native else output.stem)
     shutil.rmtree(stage, ignore_errors=True)
     stage.mkdir(parents=True)
     for file in [*folder.glob("*.go"), pins / "go.mod", pins / "go.sum"]:
         if file.exists():
             shutil.copy(file, stage)
-    environment = {key: value for key, value in os.environ.items() if key not in ("GOFLAGS", "GOEXPERIMENT")}
-    environment |= {"GOOS": "wasip1", "GOARCH": "wasm", "GOWORK": "off", "GOFLAGS": ""}
-    built, arguments = stage / "engine.wasm", ["-trimpath", f"-ldflags=-X main.version={version}"]
+    environment = {key: value for key, value in os.environ.items() if key not in ("GOFLAGS", "GOEXPERIMENT", "GOOS", "GOARCH")}
+    environment |= {"GOWORK": "off", "GOFLAGS": ""} | ({"CGO_ENABLED": "0"} if native else {"GOOS": "wasip1", "GOARCH": "wasm"})
+    mode = "exe" if native else entry.get("mode", "c-shared")
+    built, arguments = stage / "engine.built", ["-trimpath", f"-ldflags=-X main.version={version}"]
     if entry.get("package"):
         # A package of the adapter itself, which needs nothing.
-        run(["go", "build", f"-buildmode={entry.get('mode', 'c-shared')}", "-trimpath", *entry.get("flags", []), "-o", str(built), entry["package"]], cwd=folder, env=environment)
+        run(["go", "build", f"-buildmode={mode}", "-trimpath", *entry.get("flags", []), "-o", str(built), entry["package"]], cwd=folder, env=environment)
     else:
         run(["go", "mod", "edit", f"-replace=kvsim/adapter={ENGINES / 'adapter/go'}"], cwd=stage, env=environment)
         run(["go", "mod", "vendor"], cwd=stage, env=environment)
         overlay = stage / "overlay.json"
-        overlay.write_text(json.dumps({"Replace": overlay_of(entry, stage / "vendor")}, indent=1))
-        run(["go", "build", "-buildmode=c-shared", "-mod=vendor", f"-overlay={overlay}", *arguments, *entry.get("flags", []), "-o", str(built), "."],
+        overlay.write_text(json.dumps({"Replace": {} if native else overlay_of(entry, stage / "vendor")}, indent=1))
+        run(["go", "build", f"-buildmode={mode}", "-mod=vendor", f"-overlay={overlay}", *arguments, *entry.get("flags", []), "-o", str(built), "."],
             cwd=stage, env=environment)
     seal(built, output, digest)
     return True

@@ -28,13 +28,13 @@ def compiler():
     return version
 
 
-def build(name, entry, version, output):
-    """Builds one module; False if nothing had changed."""
+def build(name, entry, version, output, native=False):
+    """Builds one module, or one program for this machine; False if nothing had changed."""
     folder = ENGINES / entry["folder"]
     package = folder if version == entry["default"] else folder / "versions" / version
     features = entry.get("features", [])
     inputs = [folder, ENGINES / "adapter/rust", ENGINES / "buildlib", *(ENGINES / it for it in entry.get("also", []))]
-    digest = digest_of(inputs, {"compiler": compiler(), "entry": entry, "version": version})
+    digest = digest_of(inputs, {"compiler": compiler(), "entry": entry, "version": version, "native": native})
     if is_fresh(output, digest):
         return False
     target = WORK / "rust"
@@ -44,9 +44,12 @@ def build(name, entry, version, output):
     environment["ENGINE_VERSION"] = version
     if version != entry["default"]:
         environment |= entry.get("versions_environment", {})
-    command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--target-dir", str(target), "--manifest-path", str(package / "Cargo.toml")]
+    command = ["cargo", "build", "--release", "--locked", *([] if native else ["--target", TARGET]), "--target-dir", str(target), "--manifest-path", str(package / "Cargo.toml")]
     member = entry.get("package", folder.name + "-engine")
-    run([*command, "-p", member, *(["--features", ",".join(features)] if features else [])], cwd=folder, env=environment)
-    module = entry.get("binary", member.replace("-", "_"))
-    seal(target / TARGET / "release" / f"{module}.wasm", output, digest)
+    binary = entry.get("command") if native else entry.get("binary")
+    run([*command, "-p", member, *(["--bin", binary] if binary else ["--lib"]), *(["--features", ",".join(features)] if features else [])], cwd=folder, env=environment)
+    if native:
+        seal(target / "release" / binary, output, digest)
+    else:
+        seal(target / TARGET / "release" / f"{binary or member.replace('-', '_')}.wasm", output, digest)
     return True

@@ -40,6 +40,12 @@ pub mod blame {
     pub use kvsim_search::blame::{blame, replay};
 }
 
+/// The files as a crash left them.
+pub mod left {
+    pub use kvsim_drive::case::{Left, left_by_last_crash};
+    pub use kvsim_findings::left::{document, is_new_or_empty, text, write_files};
+}
+
 /// Many seeds side by side.
 pub mod campaign {
     pub use kvsim_findings::error::CampaignError;
@@ -52,7 +58,7 @@ pub mod explore {
         ErrorCounts, ExploreReport, LeftOutCounts, Level, PointCount, WorkErrorCounts, json, merge,
         text,
     };
-    pub use kvsim_search::exploration::{Exploration, left_out};
+    pub use kvsim_search::exploration::{Exploration, left_out, sync_places};
 }
 
 /// Engines beside profiles.
@@ -77,6 +83,11 @@ pub mod summary {
         FailureReport, Found, Part, Real, Reproduction, RunReport, Terms, Unreported, Verdict,
         json, part, read, text,
     };
+}
+
+/// The syncs of an engine that uses files, left out one place at a time.
+pub mod syncs {
+    pub use kvsim_investigate::syncs::*;
 }
 
 /// Mutants: does what crashes engines find the bug in an engine that has one?

@@ -41,6 +41,8 @@ pub enum Effort {
     Erased,
     /// What is pending of the file or directory of this number, as a sync of it does that reaches the medium. The place is a call of the file system.
     Sync(u32),
+    /// What is pending of each file and directory that this call changes, as syncs of them do. The place is a call of the file system.
+    SyncChanged,
     /// Nothing, but this answer counts as given only when that operation has completed. The place is the answer.
     Later(OpId),
 }
@@ -59,14 +61,19 @@ pub struct Intervention {
 impl Intervention {
     /// What the file system is to do by itself, if it is something of that kind.
     pub(crate) fn on_files(&self) -> Option<kvsim_fs::Intervention> {
-        match (self.effort, self.place) {
-            (Effort::Sync(ino), Place::Called(op)) => Some(kvsim_fs::Intervention {
-                op,
-                before: false,
-                target: Target::Inode(Ino(ino)),
-            }),
-            _ => None,
-        }
+        let Place::Called(op) = self.place else {
+            return None;
+        };
+        let target = match self.effort {
+            Effort::Sync(ino) => Target::Inode(Ino(ino)),
+            Effort::SyncChanged => Target::Changed,
+            _ => return None,
+        };
+        Some(kvsim_fs::Intervention {
+            op,
+            before: false,
+            target,
+        })
     }
 
     pub(crate) fn apply(&self, storage: &mut Storage) {
@@ -82,7 +89,8 @@ impl Intervention {
                 | Effort::Aside
                 | Effort::Erased
                 | Effort::Later(_)
-                | Effort::Sync(_),
+                | Effort::Sync(_)
+                | Effort::SyncChanged,
                 _,
             ) => {}
             (Effort::Flush, _) => device.make_durable_now(false),

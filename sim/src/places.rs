@@ -34,6 +34,8 @@ impl fmt::Display for Frame {
 pub struct TracedCall {
     /// What the engine called, as its host names it: `fd_sync`.
     pub name: &'static str,
+    /// The number of the place: of all the functions that were running, and of where each of them stood.
+    pub place: u64,
     /// The functions that were running, innermost first.
     pub frames: Vec<Frame>,
 }

@@ -2,6 +2,9 @@
 
 use kvsim_fs::{EntryChange, FileSystem, PAGE_BYTES, SECTOR_BYTES, StepKind, StepNote};
 
+/// How a directory is called.
+const DIRECTORY: &str = "the directory";
+
 /// What has just happened, in words; its kind, a number that stands for its content, and the call that did it.
 pub(crate) struct StepWords {
     pub(crate) words: String,
@@ -39,7 +42,10 @@ pub(crate) fn describe(
             }
         }
         StepNote::SyncBegins { op, sync, ino } => {
-            let name = named(&files.path_of(*ino));
+            let mut name = named(&files.path_of(*ino));
+            if files.is_directory(*ino) && !name.starts_with(DIRECTORY) {
+                name = format!("{DIRECTORY} {name}");
+            }
             let words = format!("sync of {name} begins");
             *syncing = Some(name);
             StepWords {
@@ -144,7 +150,7 @@ pub fn step_words(path: &str, kind: &StepKind) -> String {
 
 fn named(path: &str) -> String {
     match path {
-        "" | "." => "the directory".to_owned(),
+        "" | "." => DIRECTORY.to_owned(),
         path => path.to_owned(),
     }
 }

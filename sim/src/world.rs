@@ -53,7 +53,8 @@ pub struct WorldConfig {
 
 impl WorldConfig {
     /// The options of the n-th opening, counted from 1.
-    fn options_of(&self, opening: u64) -> BTreeMap<String, String> {
+    #[must_use]
+    pub fn options_of(&self, opening: u64) -> BTreeMap<String, String> {
         let mut options = self.options.clone();
         let tables = self.reopen.len() as u64;
         if let Some(at) = opening.checked_sub(2).and_then(|n| n.checked_rem(tables)) {

@@ -212,3 +212,26 @@ fn a_refused_scenario_has_a_page() {
         }
     }
 }
+
+/// Goal: files are written for a case of an engine on files only, and into a directory that is new or empty. Method: a case of a device, with a new
+/// directory and with one that has a file; a folder of cases.
+#[test]
+fn files_of_a_crash_are_refused_where_there_are_none() {
+    let case = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../tests/regressions/disk_full-1-guest_behaves.toml"
+    );
+    let directory = tempfile::tempdir().expect("a directory");
+    let new = directory.path().join("new");
+    let new_name = new.to_string_lossy();
+    let device = ["disk_full-1", "a case of a device"];
+    ends(&["replay", case, "--write-files", &new_name], 2, &device);
+    assert!(!new.exists());
+    std::fs::write(directory.path().join("here"), "here").expect("it can be written");
+    let full = directory.path().to_string_lossy();
+    let taken = ["is not empty", "new or empty"];
+    ends(&["replay", case, "--write-files", &full], 2, &taken);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/regressions");
+    let arguments = ["replay", folder, "--write-files", &new_name];
+    ends(&arguments, 2, &["one case, not a folder"]);
+}

@@ -4,14 +4,15 @@
 //! a rename that replaces nothing, the directory is synced, and what is older is removed. A write is a frame at the end of the log, which is synced before
 //! it is answered. The checksum of a frame covers the number of its log, so that what a new block of a log held before is not taken for a frame.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use kvsim_fs::{Errno, Fd, FileSystem, OpenHow, ROOT_FD, SyncKind};
 use kvsim_harness::guest::Program;
 use kvsim_sim::api::{Body, Direction, Mutation, Reply, Request, RequestId, Scan, Status};
 use kvsim_sim::{
-    Call, CallEnd, Guest, GuestError, GuestHash, GuestLimits, Needs, Offers, OutItem, Outbox,
+    Call, CallEnd, Frame, Guest, GuestError, GuestHash, GuestLimits, Needs, Offers, OutItem,
+    Outbox, TracedCall,
 };
 use kvsim_simdisk::Nanos;
 
@@ -77,7 +78,18 @@ impl Program for LedgerProgram {
             log: None,
             log_bytes: 0,
             logged: 0,
+            traced: BTreeMap::new(),
         }))
+    }
+
+    /// It is compiled with its host and has no stack of WebAssembly, so it says itself which of its places makes a sync, of all syncs.
+    fn start_traced(
+        &self,
+        limits: &GuestLimits,
+        files: &FileSystem,
+        _: &BTreeSet<u64>,
+    ) -> Result<Box<dyn Guest>, GuestError> {
+        self.start_on(limits, files)
     }
 }
 
@@ -91,6 +103,16 @@ struct Ledger {
     log: Option<Fd>,
     log_bytes: u64,
     logged: u64,
+    traced: BTreeMap<u64, TracedCall>,
+}
+
+/// A place that makes a sync.
+#[derive(Debug, Clone, Copy)]
+enum SyncedIn {
+    Snapshot = 1,
+    Renamed = 2,
+    Write = 3,
+    RemovesFirst = 4,
 }
 
 /// Why something cannot be done.
@@ -269,13 +291,13 @@ impl Ledger {
         let fd = self.files.open(ROOT_FD, b"data.new", &how)?;
         self.write_all(fd, 0, &bytes)?;
         if self.flaw != Flaw::RenameWithoutSync {
-            self.files.sync(fd, SyncKind::Full)?;
+            self.sync(SyncedIn::Snapshot, fd, SyncKind::Full)?;
         }
         self.files.close(fd)?;
         let log = self.files.open(ROOT_FD, &log_name(next), &how)?;
         if self.flaw == Flaw::RemovesFirst {
             self.remove_older(next)?;
-            self.sync_directory()?;
+            self.sync_directory(SyncedIn::RemovesFirst)?;
         }
         let name = match self.flaw {
             Flaw::RenamesOver => "data".to_owned(),
@@ -283,7 +305,7 @@ impl Ledger {
         };
         self.files
             .rename(ROOT_FD, b"data.new", ROOT_FD, name.as_bytes())?;
-        self.sync_directory()?;
+        self.sync_directory(SyncedIn::Renamed)?;
         if let Some(old) = self.log.replace(log) {
             self.files.close(old)?;
         }
@@ -292,11 +314,25 @@ impl Ledger {
         Ok(())
     }
 
-    fn sync_directory(&mut self) -> Result<(), Errno> {
+    fn sync_directory(&mut self, place: SyncedIn) -> Result<(), Errno> {
         match self.flaw {
             Flaw::NoDirectorySync => Ok(()),
-            _ => self.files.sync(ROOT_FD, SyncKind::Full),
+            _ => self.sync(place, ROOT_FD, SyncKind::Full),
         }
+    }
+
+    fn sync(&mut self, place: SyncedIn, fd: Fd, kind: SyncKind) -> Result<(), Errno> {
+        let call = TracedCall {
+            name: "sync",
+            place: place as u64,
+            frames: vec![Frame {
+                function: format!("{place:?}"),
+                ..Frame::default()
+            }],
+        };
+        self.traced.insert(self.files.ops(), call);
+        self.files.at_place(Some(place as u64));
+        self.files.sync(fd, kind)
     }
 
     fn remove_older(&mut self, than: u64) -> Result<(), Errno> {
@@ -318,7 +354,7 @@ impl Ledger {
         let log = self.log.ok_or(Errno::BadDescriptor)?;
         self.write_all(log, self.log_bytes, &frame)?;
         if self.flaw != Flaw::NoLogSync {
-            self.files.sync(log, SyncKind::Data)?;
+            self.sync(SyncedIn::Write, log, SyncKind::Data)?;
         }
         self.log_bytes += frame.len() as u64;
         self.logged += 1;
@@ -430,5 +466,9 @@ impl Guest for Ledger {
 
     fn files(&self) -> Option<&FileSystem> {
         Some(&self.files)
+    }
+
+    fn traced(&self) -> Option<&BTreeMap<u64, TracedCall>> {
+        Some(&self.traced)
     }
 }

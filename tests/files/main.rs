@@ -12,9 +12,12 @@ use std::sync::Arc;
 
 use kvsim_harness::blame::BlameVerdict;
 use kvsim_harness::control::Control;
+use kvsim_harness::explore::sync_places::PlaceEnd;
 use kvsim_harness::explore::{Exploration, ExploreReport};
+use kvsim_harness::left::{left_by_last_crash, text, write_files};
 use kvsim_harness::scenario::{Scenario, load, parse};
 use kvsim_harness::summary::{Reproduction, Verdict};
+use kvsim_harness::syncs::{LeaveOut, leave_out_each};
 use kvsim_tests::{Program, all_cores, run};
 use ledger::{Flaw, ledger};
 
@@ -201,4 +204,97 @@ fn a_device_beside_files_is_refused() {
         let error = error.to_string();
         assert!(error.contains(wanted), "{set}: {error}");
     }
+}
+
+/// Goal: the files that are written are those before the failing recovery, and the answers show the failure. Method: an engine that syncs no directory loses
+/// a write: the directory has no log, the reopened engine no key. A case without a crash has no such files.
+#[test]
+fn the_files_of_the_last_crash_are_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = ledger(Flaw::NoDirectorySync);
+    let mut exploration = exploration(scenario(&[]), &program);
+    exploration.failures = Some(directory.path().to_path_buf());
+    exploration.minimise = true;
+    let report = explore(&exploration);
+    let file = report.failures[0].file.as_deref().expect("it is saved");
+    let saved = load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let mut case = saved.case.clone().expect("its steps");
+    let seed = saved.run.seeds.start;
+    let left = left_by_last_crash(&saved, &case, &program, seed).expect("it has a crash");
+    let to = directory.path().join("crashed");
+    write_files(&left.files, &to).expect("it can be written");
+    let mut written: Vec<String> = std::fs::read_dir(&to)
+        .expect("it is there")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .into_string()
+                .expect("UTF-8")
+        })
+        .collect();
+    written.sort();
+    let listed: Vec<String> = left
+        .files
+        .list()
+        .iter()
+        .map(|file| String::from_utf8_lossy(&file.path).into_owned())
+        .collect();
+    assert_eq!(written, listed);
+    let words = text(&left, "crashed");
+    println!("{words}");
+    assert!(words.contains("power cut after event"), "{words}");
+    assert!(words.contains("not found"), "{words}");
+
+    for process_run in &mut case.process_runs {
+        process_run.crash = None;
+    }
+    let error = left_by_last_crash(&saved, &case, &program, seed).unwrap_err();
+    assert!(error.contains("no crash"), "{error}");
+}
+
+/// Goal: each sync of a correct engine on files is needed, is noticed where the host leaves it out, and is named by blame, with any number of threads.
+/// Method: the syncs of each of its three places left out, with one thread and with all cores.
+#[test]
+fn each_sync_that_is_left_out_is_caught_and_blamed() {
+    let program = ledger(Flaw::Nothing);
+    let directory = tempfile::tempdir().expect("a directory");
+    let how = LeaveOut {
+        each_call: false,
+        only: Vec::new(),
+        states_max: 20_000,
+        limit: std::time::Duration::from_secs(600),
+    };
+    let leave_out = |jobs| {
+        let mut exploration = exploration(scenario(&[]), &program);
+        exploration.jobs = jobs;
+        exploration.minimise = true;
+        exploration.failures = Some(directory.path().to_path_buf());
+        leave_out_each(&exploration, &how, &Control::default(), |_| {})
+            .unwrap_or_else(|error| panic!("{error}"))
+    };
+    let report = leave_out(NonZeroUsize::MIN);
+    assert_eq!(report.control.0, None, "it passes with all syncs");
+    let places: Vec<&str> = report
+        .lines
+        .iter()
+        .map(|line| line.place.frames[0].function.as_str())
+        .collect();
+    assert_eq!(places, ["Snapshot", "Renamed", "Write"]);
+    for line in &report.lines {
+        let caught = matches!(line.left_out.end, PlaceEnd::Caught(_));
+        assert!(caught, "{:?}", line.left_out);
+        let blamed = line.blamed.as_ref().expect("it was caught");
+        let blamed = blamed.as_ref().unwrap_or_else(|why| panic!("{why}"));
+        assert!(blamed.is_right, "{:?}: {}", line.place.frames, blamed.blame);
+    }
+    let said = |report: &kvsim_harness::syncs::Report| {
+        let lines = report.lines.iter().map(|line| {
+            let blamed = line.blamed.as_ref().and_then(|it| it.as_ref().ok());
+            let said = blamed.map(|it| it.blame.clone());
+            (line.left_out.states, line.left_out.points, said)
+        });
+        lines.collect::<Vec<_>>()
+    };
+    assert_eq!(said(&report), said(&leave_out(all_cores())));
 }

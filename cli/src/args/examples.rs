@@ -20,7 +20,8 @@ examples! {
         "kvsim replay failures/powercut-7-prefix.toml"
         "kvsim replay failures                           all cases of a folder, and a table"
         "kvsim replay failures/powercut-7-prefix.toml --minimise --report failure.html"
-        "kvsim replay failures/powercut-7-prefix.toml --guest engine.wasm";
+        "kvsim replay failures/powercut-7-prefix.toml --guest engine.wasm"
+        "kvsim replay failures/files_explore-small-1-prefix.toml --write-files crashed";
     TRACE:
         "kvsim trace powercut --seed 3 --limit 100"
         "kvsim trace failures/powercut-7-prefix.toml --from 12.5ms --to 20ms";
@@ -39,6 +40,10 @@ examples! {
         "kvsim mutants --list"
         "kvsim mutants                                   all of them"
         "kvsim mutants --shipped --json";
+    SYNCS:
+        "kvsim syncs files_explore --guest engine.wasm"
+        "kvsim syncs files_explore --guest engine.wasm --set files.profile=ext4_ordered --json"
+        "kvsim syncs files_explore --guest engine.wasm --each-call --place 1f";
     BENCH:
         "kvsim bench                                     a prediction, on the simulated device"
         "kvsim bench --real-disk --dir /var/tmp          the same workload on a real disk"

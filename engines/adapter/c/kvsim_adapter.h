@@ -6,7 +6,8 @@
  * One C file of the program defines KV_ADAPTER before it includes this header; that file holds the code. Two ways to build it:
  *   reactor: zig cc -target wasm32-wasi -mexec-model=reactor -O2 -o engine.wasm engine.c
  *   command: zig cc -target wasm32-wasi -DKV_COMMAND -O2 -o engine.wasm engine.c     (messages on stdin, answers on stdout)
- * where `zig` is `python3 -m ziglang` if it came by pip. The reactor is the quicker one.
+ * where `zig` is `python3 -m ziglang` if it came by pip. The reactor is the quicker one. A command is given the directory of the database as its first
+ * argument when it is built for this machine; without one it is /db.
  *
  * The database belongs below the directory that `open` gets. A defect that must not be survived is an abort: write to stderr, then abort().
  * kvsim shows what was written to stderr. All numbers in messages are little-endian, as WebAssembly's are. */
@@ -125,6 +126,7 @@ static uint8_t *kv_in, *kv_out;
 static size_t kv_in_room, kv_out_length, kv_out_room;
 
 static bool kv_is_open, kv_is_closed;
+static const char *kv_directory = "/db";
 
 /* Snapshots by number: the place in the list is the number less one. NULL: released. */
 static void **kv_snapshots;
@@ -270,7 +272,7 @@ static enum kv_status kv_open(uint8_t *payload, size_t length)
         options[count++] = (struct kv_option){line, equals + 1};
         line = stop + 1;
     }
-    enum kv_status status = kv_engine.open("/db", options, count);
+    enum kv_status status = kv_engine.open(kv_directory, options, count);
     kv_is_open = status == KV_OK;
     return status;
 }
@@ -499,9 +501,11 @@ static void kv_write_all(const uint8_t *from, size_t length)
     }
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     uint32_t length;
+    if (count > 1)
+        kv_directory = arguments[1];
     while (kv_read_all(&length, 4)) {
         if (!kv_read_all(kv_room(length), length) && length > 0)
             kv_die("stdin ends within a message");

@@ -15,7 +15,11 @@ var server *Server
 func Serve(offers Offers, open OpenFunc) { server = NewServer(Directory, offers, open) }
 
 // Stdio answers messages from stdin on stdout until stdin ends: each is a u32 length, then the bytes. It panics on a failure of either.
+// The database is in Directory, or in the directory that the program's first argument names, which a native program is given.
 func Stdio() {
+	if len(os.Args) > 1 {
+		server.directory = os.Args[1]
+	}
 	for {
 		var length [4]byte
 		_, err := io.ReadFull(os.Stdin, length[:])

@@ -2,6 +2,7 @@
 //!
 //! - [`run`]: one seed, through many crashes
 //! - [`mod@case`]: one failure step by step, and the process run that all explorers use
+//! - `pump`: hands requests to a guest and takes the replies, for both
 //! - [`tally`]: what is counted meanwhile
 //! - [`timeline`]: what happened in one run, in words and in order
 //! - [`control`]: how runs are watched and stopped from outside
@@ -11,6 +12,8 @@
 
 pub mod case;
 pub mod control;
+mod pump;
 pub mod run;
+mod stop;
 pub mod tally;
 pub mod timeline;

@@ -47,6 +47,12 @@ pub struct Fix {
     pub process_run: u64,
     /// Where, in words.
     pub sentence: String,
+    /// Of a sync: the call of the file system that it has to follow, counted over all process runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_call: Option<u64>,
+    /// Of a sync: the number of the file or directory in the simulated file system; all that the call changes if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<u32>,
 }
 
 /// What is to blame.
@@ -66,6 +72,9 @@ pub struct Blame {
     /// What affects the device, without which it passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// On files: it still fails, or a state near it does, with all that each call changes synced after it. Calls in another order were not tried.
+    #[serde(default)]
+    pub no_sync_helps: bool,
     /// Attempts.
     pub tried: u64,
     /// Not all was tried: the budget ended before the ideas did, or no sync of a file helps and nothing else is tried on files.
@@ -93,6 +102,10 @@ impl fmt::Display for Blame {
             return write!(f, "no ordering bug: it passes without {fault}");
         }
         if self.fixes.is_empty() {
+            if self.no_sync_helps {
+                f.write_str("undecided: with everything synced after every call it still fails, or a state near it does; calls in another order are not tried")?;
+                return self.fmt_conditions(f);
+            }
             if self.exhausted {
                 return f.write_str("undecided: the search ended before all was tried");
             }

@@ -328,6 +328,18 @@ pub const FIELDS: &[(&str, &str)] = &[
         "what an allocated block shows before its data are there: given_up or noise",
     ),
     ("files.call_ns", "what each call takes, beside the device"),
+    (
+        "files.left_out",
+        "syncs that do nothing, and excuse nothing, by the place that makes them",
+    ),
+    (
+        "files.left_out.place",
+        "the place in the engine's code, as `kvsim syncs` prints it",
+    ),
+    (
+        "files.left_out.nth",
+        "only the n-th sync of that place, from 0; all if absent",
+    ),
     ("files.faults", "what goes wrong with files; per call"),
     ("files.faults.sync_error", "a sync fails"),
     ("files.faults.no_space_sync", "a sync finds no space"),

@@ -192,6 +192,9 @@ fn every_field_is_described_in_explain_and_in_the_book() {
         "host.options.*",
         "check.relaxed_window_ns",
         "faults.left_out",
+        "files.left_out",
+        "files.left_out.place",
+        "files.left_out.nth",
         "faults.script.op",
         "faults.script.kind",
     ];

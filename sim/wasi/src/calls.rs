@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use kvsim_sim::{Frame, Stack, TracedCall};
 use wasmtime::WasmBacktrace;
+use xxhash_rust::xxh3::Xxh3;
 
 /// What is noted of the calls of a process run, by the numbers that the file system gives them.
 #[derive(Debug, Default)]
@@ -37,6 +38,18 @@ pub(crate) fn readable(name: &str) -> String {
         Some((receiver, method)) => format!("{package}.(*{receiver}).{method}"),
         None => name,
     }
+}
+
+/// The number of a place in an engine's code: a hash of the functions that are running, and of where in each of them the call stands. It is the same
+/// whether the module was compiled for speed or for traces, and whether it runs from an image or not.
+pub(crate) fn place(backtrace: &WasmBacktrace) -> u64 {
+    let mut hash = Xxh3::new();
+    for frame in backtrace.frames() {
+        hash.update(&frame.func_index().to_le_bytes());
+        let offset = frame.func_offset().unwrap_or(0) as u64;
+        hash.update(&offset.to_le_bytes());
+    }
+    hash.digest()
 }
 
 /// A verdict names no more functions.

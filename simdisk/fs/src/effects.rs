@@ -6,6 +6,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::FileSystem;
 use crate::config::DurableAt;
 use crate::pending::{explicit_needs, needs};
+use crate::plant::Mistake;
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::node::{Ino, PAGE_BYTES, SECTOR_BYTES};
 
@@ -123,6 +124,7 @@ impl FileSystem {
         self.inject.is_idle(self.ops)
             && !self.descriptors.has_errors()
             && self.ignored_sync.is_none()
+            && !self.mistake.as_ref().is_some_and(Mistake::counts)
     }
 
     /// A hash of what a power cut may still lose, and in which ways: two file systems of the same names and bytes that agree on it and on what is
@@ -139,6 +141,13 @@ impl FileSystem {
             }
         }
         hash.digest()
+    }
+
+    /// Whether callers see a directory of this number.
+    #[must_use]
+    pub fn is_directory(&self, ino: Ino) -> bool {
+        let node = self.live.nodes.get(ino);
+        node.is_some_and(|node| node.directory().is_some())
     }
 
     /// The path of an inode from the root, as callers see it; where it has none, its number.

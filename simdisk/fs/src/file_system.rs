@@ -17,7 +17,7 @@ use crate::moments::{CallKind, Moment, OpNote, StepNote};
 use crate::observe::Observation;
 use crate::path::{Follow, Found, resolve};
 use crate::pending::Steps;
-use crate::plant::Intervention;
+use crate::plant::{Intervention, Mistake};
 use crate::step::PendingStep;
 use crate::tree::node::{Ino, PAGE_BYTES};
 use crate::tree::page_set::PageSet;
@@ -62,6 +62,7 @@ pub struct FileSystem {
     pub(crate) inject: Injector,
     pub(crate) stats: FileStats,
     pub(crate) ignored_sync: Option<u64>,
+    pub(crate) mistake: Option<Mistake>,
     pub(crate) interventions: Arc<Vec<Intervention>>,
     moments: Option<Vec<Moment>>,
     op_notes: Option<Arc<Vec<OpNote>>>,
@@ -136,6 +137,7 @@ impl FileSystem {
             inject: Injector::new(&config.faults, seed),
             stats: FileStats::default(),
             ignored_sync: None,
+            mistake: Mistake::of(config),
             interventions: Arc::default(),
             moments: None,
             op_notes: None,

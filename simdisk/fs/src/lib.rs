@@ -39,7 +39,8 @@ mod tree;
 pub use calls::{DirectoryEntry, Stat};
 pub use config::{
     AfterFailedSync, CallOrder, DurableAt, FailedContent, FailedMetadata, FailedPages, FileConfig,
-    FileFaults, Profile, Reach, Reported, Rules, ScriptedFileFault, StaleBlocks, SyncCommits,
+    FileFaults, LeftOutSyncs, Profile, Reach, Reported, Rules, ScriptedFileFault, StaleBlocks,
+    SyncCommits,
 };
 pub use counts::{FileFault, FileFaultCount, FileFaultCounts, FileStats};
 pub use descriptors::{Fd, OpenHow, ROOT_FD};
@@ -50,7 +51,7 @@ pub use kvsim_crash::{
 };
 pub use moments::{CallKind, Moment, OpNote, StepNote};
 pub use observe::Observation;
-pub use plant::{Intervention, Target};
+pub use plant::{Intervention, LeftOut, Target};
 pub use sink::{Listed, Sink};
 pub use step::{EntryChange, PendingStep, StepKind};
 pub use sync::SyncKind;

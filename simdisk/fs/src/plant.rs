@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::FileSystem;
-use crate::config::SyncCommits;
+use crate::config::{FileConfig, SyncCommits};
 use crate::path::{Follow, resolve};
 use crate::pending::close;
 use crate::sync::Cover;
@@ -18,6 +18,8 @@ pub enum Target {
     Inode(Ino),
     /// What this path leads to from the root at that moment; nothing if it leads to nothing.
     Path(Vec<u8>),
+    /// All files and directories of which the call itself made a step that is still pending.
+    Changed,
 }
 
 /// The steps of a file or a directory become durable at a call, as if it were synced there.
@@ -31,7 +33,93 @@ pub struct Intervention {
     pub target: Target,
 }
 
+/// A sync that was left out by its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The number of its call.
+    pub op: u64,
+    /// The file or directory.
+    pub ino: Ino,
+    /// The calls of which it would have made steps durable, in order; only steps of this file or directory count.
+    pub covers: Vec<u64>,
+}
+
+/// The state of what [`FileConfig::left_out`] asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Mistake {
+    place: u64,
+    nth: Option<u64>,
+    /// Syncs from this place so far.
+    seen: u64,
+    /// The next sync is left out.
+    next: bool,
+    /// Those that were left out.
+    done: Arc<Vec<LeftOut>>,
+}
+
+impl Mistake {
+    pub(crate) fn of(config: &FileConfig) -> Option<Mistake> {
+        let left_out = config.left_out.as_ref()?;
+        Some(Mistake {
+            place: left_out.number()?,
+            nth: left_out.nth,
+            seen: 0,
+            next: false,
+            done: Arc::default(),
+        })
+    }
+
+    /// Whether what it does from now on depends on how many syncs there were.
+    pub(crate) fn counts(&self) -> bool {
+        self.nth.is_some_and(|nth| self.seen <= nth)
+    }
+}
+
 impl FileSystem {
+    /// Whether the host has to say from which place in the engine's code syncs are made, by [`at_place`](FileSystem::at_place).
+    #[must_use]
+    pub fn asks_for_places(&self) -> bool {
+        self.mistake.is_some()
+    }
+
+    /// Says from which place in the engine's code the next sync is made, if there is one before the next place is said.
+    pub fn at_place(&mut self, place: Option<u64>) {
+        if let Some(mistake) = &mut self.mistake {
+            mistake.next = place == Some(mistake.place);
+        }
+    }
+
+    /// The syncs that were left out because of their place, over all process runs.
+    #[must_use]
+    pub fn left_out(&self) -> &[LeftOut] {
+        self.mistake.as_ref().map_or(&[], |mistake| &mistake.done)
+    }
+
+    /// Whether this sync is left out because of its place. Notes it then.
+    pub(crate) fn leaves_out(&mut self, op: u64, ino: Ino, set: &[bool]) -> bool {
+        let Some(mistake) = &mut self.mistake else {
+            return false;
+        };
+        if !std::mem::take(&mut mistake.next) {
+            return false;
+        }
+        let number = mistake.seen;
+        mistake.seen += 1;
+        if mistake.nth.is_some_and(|nth| nth != number) {
+            return false;
+        }
+        let of_it = |step: &crate::PendingStep| step.ino == ino;
+        let covered = self.pending.iter().zip(set);
+        let mut covers: Vec<u64> = covered
+            .filter(|(step, covered)| **covered && of_it(step))
+            .map(|(step, _)| step.op)
+            .collect();
+        covers.dedup();
+        let done = Arc::make_mut(&mut mistake.done);
+        done.push(LeftOut { op, ino, covers });
+        true
+    }
+
     /// Lets the sync of this number, counted from 0, do nothing and say that it has worked. It is no fault, so it excuses no loss: it asks whether
     /// anybody would notice if the engine had left it out. It ends with the process run.
     pub fn ignore_sync(&mut self, sync: u64) {
@@ -46,6 +134,8 @@ impl FileSystem {
     /// Makes the pending steps of a file or directory durable now, whatever the profile's sync reaches. Says how many.
     pub fn harden(&mut self, target: &Target) -> u64 {
         let ino = match target {
+            // Which call is meant is known only where it is made.
+            Target::Changed => return 0,
             Target::Inode(ino) => *ino,
             Target::Path(path) => {
                 let found = resolve(&self.live, ROOT, path, Follow::Always, |_, _| {});
@@ -81,7 +171,22 @@ impl FileSystem {
         let interventions = Arc::clone(&self.interventions);
         let here = |it: &&Intervention| it.op == op && it.before == before;
         for intervention in interventions.iter().filter(here) {
-            self.harden(&intervention.target);
+            if intervention.target == Target::Changed {
+                self.harden_changed(op);
+            } else {
+                self.harden(&intervention.target);
+            }
+        }
+    }
+
+    /// Makes all pending steps of those files and directories durable of which this call made one.
+    fn harden_changed(&mut self, op: u64) {
+        let made = self.pending.iter().filter(|step| step.op == op);
+        let mut inodes: Vec<Ino> = made.map(|step| step.ino).collect();
+        inodes.sort_unstable();
+        inodes.dedup();
+        for ino in inodes {
+            self.harden(&Target::Inode(ino));
         }
     }
 }

@@ -104,7 +104,7 @@ impl FileSystem {
         kind: SyncKind,
         set: &[bool],
     ) -> Result<(), Errno> {
-        if self.ignored_sync == Some(sync) {
+        if self.leaves_out(op, ino, set) || self.ignored_sync == Some(sync) {
             return Ok(());
         }
         let any = set.contains(&true);

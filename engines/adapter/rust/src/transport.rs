@@ -45,12 +45,14 @@ impl<E: Engine> Reactor<E> {
     }
 }
 
-/// Answers messages from stdin on stdout until stdin ends: each is a `u32` length, then the bytes.
+/// Answers messages from stdin on stdout until stdin ends: each is a `u32` length, then the bytes. The database is in `/db`, or in the directory
+/// that the program's first argument names, which a native program is given.
 ///
 /// # Panics
 /// Stdin ends within a message, stdout takes no more, or the engine panics.
 pub fn serve_stdio<E: Engine>() {
-    let mut server = Server::<E>::new(DIRECTORY);
+    let directory = std::env::args_os().nth(1).unwrap_or_else(|| DIRECTORY.into());
+    let mut server = Server::<E>::new(directory);
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout().lock());
     loop {
         let mut length = [0; 4];

@@ -56,7 +56,8 @@ struct State {
     snapshot: u64,
 }
 
-struct Ours(State);
+/// A database.
+pub struct Ours(State);
 
 kvsim_adapter::export_engine!(Ours);
 

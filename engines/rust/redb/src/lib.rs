@@ -20,7 +20,8 @@ const VERSION: &str = match option_env!("ENGINE_VERSION") {
     None => "of an unknown version",
 };
 
-struct Redb {
+/// A database.
+pub struct Redb {
     database: Database,
 }
 

@@ -7,8 +7,9 @@ use kvsim_sim::api::RequestId;
 use kvsim_sim::{Intervention, Program, Storage, TraceMode, World};
 use kvsim_simdisk::{CrashError, CrashKind, CrashState, CrashStates as _, OpId, Persisted};
 
-use crate::case::process_run::{ProcessRun, Stop, blame_the_crash};
+use crate::case::process_run::{ProcessRun, blame_the_crash};
 use crate::case::source::Source;
+use crate::stop::Stop;
 use kvsim_oracle::{Ending, Observation, Oracle};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
@@ -53,6 +54,8 @@ pub struct Course<'a> {
     pub landmarks: Option<&'a [Landmark]>,
     /// Calls of the file system of which it is noted where in the engine's own code they are made ([`World::traced_calls`]).
     pub traced_calls: Option<&'a BTreeSet<u64>>,
+    /// Of what a cut is to keep, that which is durable already is let go, as with interventions: the case is of a world in which less was durable.
+    pub lets_go: bool,
 }
 
 /// Runs a case from a blank device on.
@@ -185,7 +188,7 @@ pub fn drive_on(
                 kind: crash.kind,
                 persisted: state.persisted.clone(),
             });
-        } else if !course.interventions.is_empty() {
+        } else if course.lets_go || !course.interventions.is_empty() {
             let_go(&mut state, storage);
         }
         if let Err(error) = driven.world.crash_with(crash.kind, &state) {

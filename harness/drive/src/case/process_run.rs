@@ -4,53 +4,25 @@
 //! Invariant: the oracle is told of requests in the order in which they reach the guest, and before anything that follows from
 //! them; watching changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kvsim_sim::api::{Reply, Request, RequestId};
-use kvsim_sim::{GuestError, Step, World, WorldError};
-use kvsim_simdisk::Nanos;
+use kvsim_sim::{Step, World};
 
 use crate::case::source::Source;
 use crate::case::transcript::Transcript;
-use crate::timeline::words;
+use crate::pump::{OPENING, Pump, ReadBack};
+use crate::stop::Stop;
 use kvsim_oracle::{
-    CheckConfig, DeviceTruth, GuestFault, Observation, Opening, Oracle, Property, Recovery,
-    RunFaults, Symptom, Token, Verification, Violation, misbehaved,
+    CheckConfig, Observation, Opening, Oracle, Property, Recovery, Symptom, Verification, Violation,
 };
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::CaseRequest;
 use kvsim_workload::{ClientId, PRELOAD_WRITER};
 
-/// The request that stands for the opening itself.
-const OPENING: RequestId = 0;
 /// Events that are waited for once all is answered: work of the guest's own that goes on behind.
 const IDLE_EVENTS: u64 = 256;
-
-/// Why a process run ended early.
-#[derive(Debug)]
-pub enum Stop {
-    /// A property does not hold.
-    Violation(Box<Violation>),
-    /// The guest reports damage, and the device's faults explain it.
-    Damaged(String),
-    /// The guest met a device error while it opened.
-    DeviceError(String),
-    /// The guest does not take its options.
-    Rejected(String),
-    /// Something of ours failed.
-    Invalid(String),
-    /// It takes too many events.
-    OutOfEvents,
-    /// The event has come at which it is to be cut.
-    Cut,
-}
-
-impl From<Box<Violation>> for Stop {
-    fn from(violation: Box<Violation>) -> Stop {
-        Stop::Violation(violation)
-    }
-}
 
 /// What the guest is at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,10 +69,8 @@ impl<W: Watch> Watch for Option<W> {
 
 /// One process run under way.
 pub struct ProcessRun<'a, W> {
-    /// The world.
-    pub world: World,
-    /// What must survive.
-    pub oracle: Arc<Oracle>,
+    /// The guest in its world, and the oracle.
+    pump: Pump,
     /// What clients ask.
     pub source: Source,
     /// Whoever looks on.
@@ -112,12 +82,8 @@ pub struct ProcessRun<'a, W> {
     check: &'a CheckConfig,
     /// Events after which it is given up as endless.
     events_max: u64,
-    /// Crashes before it.
-    crashes: u64,
     /// The world's events when it began.
     began: u64,
-    /// What had affected the device by then.
-    started: RunFaults,
     /// Cut after so many events.
     until: u64,
     /// Cut after so many events of work.
@@ -125,13 +91,9 @@ pub struct ProcessRun<'a, W> {
     /// Events of the recovery and of reading it back, once that is over.
     recovered_after: Option<u64>,
     phase: Phase,
-    coming: BTreeSet<(Nanos, RequestId)>,
-    sent: BTreeMap<RequestId, (ClientId, Request)>,
     waiting: BTreeMap<RequestId, ClientId>,
     changes: u64,
     transcript: Option<Transcript>,
-    /// Answers that count as given only later, by what is done for the guest.
-    held: Vec<Reply>,
     /// Recoveries of which it could not be found out whether they are legal.
     pub undecided: u64,
 }
@@ -148,28 +110,32 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
     ) -> Self {
         ProcessRun {
             began: world.events(),
-            started: RunFaults::of(world.storage()),
             changes: world.storage().changes(),
-            world,
-            oracle,
+            pump: Pump::new(world, oracle, crashes),
             source,
             watch,
             log: Vec::new(),
             ids: Vec::new(),
             check: &scenario.check,
             events_max: scenario.run.events_max,
-            crashes,
             until: u64::MAX,
             work_events: None,
             recovered_after: None,
             phase: Phase::Recovering,
-            coming: BTreeSet::new(),
-            sent: BTreeMap::new(),
             waiting: BTreeMap::new(),
             transcript: None,
-            held: Vec::new(),
             undecided: 0,
         }
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.pump.world
+    }
+
+    /// What must survive.
+    pub fn oracle(&self) -> &Arc<Oracle> {
+        &self.pump.oracle
     }
 
     /// Cuts it after so many events of its own.
@@ -194,7 +160,7 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
 
     /// What was written down.
     pub fn take_transcript(&mut self) -> Option<Transcript> {
-        let truth = self.truth();
+        let truth = self.pump.truth();
         let mut transcript = self.transcript.take()?;
         transcript.truth = truth;
         Some(transcript)
@@ -208,7 +174,7 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
 
     /// Events of this process run so far.
     pub fn events(&self) -> u64 {
-        self.world.events() - self.began
+        self.pump.world.events() - self.began
     }
 
     /// Whether the guest is open and what it shows was judged to be legal.
@@ -216,23 +182,19 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         self.phase == Phase::Working
     }
 
-    fn truth(&self) -> DeviceTruth {
-        DeviceTruth::of(self.world.storage(), self.started)
-    }
-
     /// Opens, lets the clients ask what they have to ask, and reads back when all is answered; all of it is judged.
     pub fn work_unread(&mut self) -> Result<(), Stop> {
         self.open()?;
-        let now = self.world.now();
-        Arc::make_mut(&mut self.oracle).defer(now);
+        let now = self.pump.world.now();
+        self.pump.oracle_mut().defer(now);
         for client in self.source.clients() {
             self.send_next(client);
         }
         self.until_answered("working before it was read back")?;
-        let known = Arc::new(self.oracle.for_late_reading());
+        let known = Arc::new(self.pump.oracle.for_late_reading());
         let seen = self.read_back(&known)?;
-        let truth = self.truth();
-        Arc::make_mut(&mut self.oracle).judge_late(&seen, &truth)?;
+        let truth = self.pump.truth();
+        self.pump.oracle_mut().judge_late(&seen, &truth)?;
         self.begin_work();
         Ok(())
     }
@@ -253,68 +215,38 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
     /// Opens and reads back.
     pub fn recover(&mut self) -> Result<Observation, Stop> {
         self.open()?;
-        let known = Arc::clone(&self.oracle);
+        let known = Arc::clone(&self.pump.oracle);
         self.read_back(&known)
     }
 
     /// Reads back what an oracle knows of.
     fn read_back(&mut self, known: &Arc<Oracle>) -> Result<Observation, Stop> {
-        let mut reading = Verification::new(known, self.check);
-        let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
-        while !reading.is_done() {
-            while let Some((token, request)) = reading.next_request(known) {
-                if let Some(transcript) = &mut self.transcript {
-                    transcript.asked.push((token, request.clone()));
-                }
-                let now = self.world.now();
-                let noted = self
-                    .world
-                    .trace()
-                    .keeps_events()
-                    .then(|| words::asked(None, &request));
-                let id = self.world.submit(now, request);
-                if let Some(noted) = noted {
-                    self.world.note_request(id, || noted);
-                }
-                asked.insert(id, token);
-            }
-            if reading.is_done() {
-                break;
-            }
+        let mut reading = ReadBack::new(known, self.check);
+        while reading.ask(&mut self.pump, known, self.transcript.as_mut()) {
             match self.step("being read after a recovery") {
-                Ok(Some(reply)) => {
-                    if let Some(token) = asked.remove(&reply.id) {
-                        reading.reply(known, token, &reply);
-                        if let Some(transcript) = &mut self.transcript {
-                            transcript.answers.push((token, reply));
-                        }
-                    }
-                }
+                Ok(Some(reply)) => reading.take(known, reply, self.transcript.as_mut()),
                 Ok(None) => {}
                 Err(Stop::Cut) => {
                     let seen = reading.finish();
-                    if !self.oracle.is_deferring() {
-                        Arc::make_mut(&mut self.oracle).interrupted(&seen);
+                    if !self.pump.oracle.is_deferring() {
+                        self.pump.oracle_mut().interrupted(&seen);
                     }
                     return Err(Stop::Cut);
                 }
                 Err(stop) => return Err(stop),
             }
-            self.look(Some(&reading), false);
+            self.look(Some(reading.reading()), false);
         }
         Ok(reading.finish())
     }
 
     fn open(&mut self) -> Result<(), Stop> {
-        self.world.open().map_err(|error| match error {
-            WorldError::Guest(error) => guest_error(&error, self.crashes, "being started"),
-            other => Stop::Invalid(other.to_string()),
-        })?;
+        self.pump.open()?;
         loop {
             if let Some(reply) = self.step("recovering")?
                 && reply.id == OPENING
             {
-                let opening = self.oracle.opening(&reply, &self.truth())?;
+                let opening = self.pump.oracle.opening(&reply, &self.pump.truth())?;
                 return match opening {
                     Opening::Ready => Ok(()),
                     Opening::Damaged(message) => Err(Stop::Damaged(message)),
@@ -334,8 +266,8 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         reference: Option<&Observation>,
     ) -> Result<(), Stop> {
         let recovery = self.judge(seen, reference)?;
-        let (now, truth) = (self.world.now(), self.truth());
-        Arc::make_mut(&mut self.oracle).adopt(now, &recovery, seen, &truth);
+        let (now, truth) = (self.pump.world.now(), self.pump.truth());
+        self.pump.oracle_mut().adopt(now, &recovery, seen, &truth);
         self.begin_work();
         Ok(())
     }
@@ -358,11 +290,11 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         seen: &Observation,
         reference: Option<&Observation>,
     ) -> Result<Recovery, Stop> {
-        let truth = self.truth();
+        let truth = self.pump.truth();
         if let Some(reference) = reference {
-            self.oracle.same_recovery(reference, seen, &truth)?;
+            self.pump.oracle.same_recovery(reference, seen, &truth)?;
         }
-        let recovery = self.oracle.judge(seen, &truth)?;
+        let recovery = self.pump.oracle.judge(seen, &truth)?;
         self.undecided += u64::from(recovery.is_undecided());
         Ok(recovery)
     }
@@ -379,13 +311,13 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         self.until_answered("working")?;
         for _ in 0..IDLE_EVENTS {
             self.check_end()?;
-            match self.world.step() {
+            match self.pump.world.step() {
                 Ok(Step::Quiet) => break,
                 Ok(_) => {
-                    let late = self.no_longer_held()?;
+                    let late = self.pump.take_held()?;
                     self.look(None, late);
                 }
-                Err(error) => return Err(guest_error(&error, self.crashes, "idle")),
+                Err(error) => return Err(Stop::of(&error, self.pump.crashes, "idle")),
             }
         }
         Ok(())
@@ -400,18 +332,14 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
     }
 
     fn until_answered(&mut self, doing: &str) -> Result<(), Stop> {
-        while self.unanswered() > 0 {
+        while self.pump.unanswered() > 0 {
             let Some(reply) = self.step(doing)? else {
-                let late = self.no_longer_held()?;
+                let late = self.pump.take_held()?;
                 self.look(None, late);
                 continue;
             };
             // The client goes on as it did, whenever the answer counts: the course of events stays the same.
-            if self.world.holds(reply.id) {
-                self.held.push(reply.clone());
-            } else {
-                self.count(&reply)?;
-            }
+            self.pump.take(&reply)?;
             if let Some(client) = self.waiting.remove(&reply.id) {
                 self.source.replied(client, &reply);
                 if client != PRELOAD_WRITER {
@@ -423,26 +351,6 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         Ok(())
     }
 
-    /// An answer counts as given.
-    fn count(&mut self, reply: &Reply) -> Result<(), Stop> {
-        let (now, truth) = (self.world.now(), self.truth());
-        let oracle = Arc::make_mut(&mut self.oracle);
-        Ok(oracle.replied(now, reply, &truth)?)
-    }
-
-    /// Answers that were held and count from now on; whether there were any.
-    fn no_longer_held(&mut self) -> Result<bool, Stop> {
-        let all = std::mem::take(&mut self.held);
-        let (held, given): (Vec<_>, Vec<_>) = all
-            .into_iter()
-            .partition(|reply| self.world.holds(reply.id));
-        self.held = held;
-        for reply in &given {
-            self.count(reply)?;
-        }
-        Ok(!given.is_empty())
-    }
-
     fn send_next(&mut self, client: ClientId) {
         if let Some((think_ns, request)) = self.source.next(client) {
             self.send(think_ns, client, request);
@@ -450,23 +358,15 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
     }
 
     fn send(&mut self, think_ns: u64, client: ClientId, request: Request) {
-        let at = self.world.now() + think_ns;
+        let at = self.pump.world.now() + think_ns;
         self.log.push(CaseRequest {
             client,
             think_ns,
             request: request.clone(),
         });
-        let id = self.world.submit(at, request.clone());
+        let id = self.pump.send(at, client, request, 0);
         self.ids.push(id);
-        self.world
-            .note_request(id, || words::asked(Some(client), &request));
-        self.coming.insert((at, id));
-        self.sent.insert(id, (client, request));
         self.waiting.insert(id, client);
-    }
-
-    fn unanswered(&self) -> u64 {
-        (self.oracle.outstanding() + self.coming.len() - self.held.len()) as u64
     }
 
     fn check_end(&self) -> Result<(), Stop> {
@@ -477,51 +377,23 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         }
     }
 
-    /// Lets one event happen. `doing` is what the guest is at, should it fail; a guest that will never do anything again while
-    /// a request is unanswered is a violation.
+    /// Lets one event happen, unless the run ends here.
     fn step(&mut self, doing: &str) -> Result<Option<Reply>, Stop> {
         self.check_end()?;
-        match self.world.step() {
-            Ok(Step::Reply(reply)) => {
-                self.world.note(|| words::answered(&reply));
-                self.arrived();
-                Ok(Some(reply))
-            }
-            Ok(Step::Event) => Ok(None),
-            Ok(Step::Quiet) => {
-                self.arrived();
-                let unanswered = self.unanswered().max(1);
-                let fault = GuestFault::Stalled { unanswered };
-                Err(Stop::Violation(misbehaved(&fault, self.crashes, doing)))
-            }
-            Err(error) => Err(guest_error(&error, self.crashes, doing)),
-        }
-    }
-
-    /// Tells the oracle of every request that has reached the guest by now.
-    fn arrived(&mut self) {
-        let now = self.world.now();
-        while let Some(&(at, id)) = self.coming.first().filter(|(at, _)| *at <= now) {
-            self.coming.pop_first();
-            if let Some((client, request)) = self.sent.remove(&id) {
-                let oracle = Arc::make_mut(&mut self.oracle);
-                let number = oracle.handed_in(at, client, id, &request);
-                self.world.note_number(id, number);
-            }
-        }
+        self.pump.step(doing)
     }
 
     /// Shows this moment if a cut here differs from one at the moment shown last.
     fn look(&mut self, reading: Option<&Verification>, answered: bool) {
-        let changes = self.world.storage().changes();
+        let changes = self.pump.world.storage().changes();
         if changes == self.changes && !answered {
             return;
         }
         self.changes = changes;
-        self.arrived();
+        self.pump.arrived();
         self.watch.look(&Seen {
-            world: &self.world,
-            oracle: &self.oracle,
+            world: &self.pump.world,
+            oracle: &self.pump.oracle,
             reading,
             events: self.events(),
             sent: self.log.len(),
@@ -531,16 +403,8 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
 
     /// The plug is about to be pulled: tells the oracle of every request that has arrived.
     pub fn end(mut self) -> (World, Arc<Oracle>, W) {
-        self.arrived();
-        (self.world, self.oracle, self.watch)
-    }
-}
-
-/// What a guest's failure means.
-fn guest_error(error: &GuestError, crashes: u64, doing: &str) -> Stop {
-    match GuestFault::of(error) {
-        Some(fault) => Stop::Violation(misbehaved(&fault, crashes, doing)),
-        None => Stop::Invalid(error.to_string()),
+        self.pump.arrived();
+        (self.pump.world, self.pump.oracle, self.watch)
     }
 }
 

@@ -10,8 +10,8 @@ use kvsim_oracle::{CheckConfig, DeviceTruth, Observation, Oracle, Token, Verific
 /// Questions in the order in which they were asked, and answers in the order in which they came.
 #[derive(Debug, Default)]
 pub struct Transcript {
-    pub(super) asked: Vec<(Token, Request)>,
-    pub(super) answers: Vec<(Token, Reply)>,
+    pub(crate) asked: Vec<(Token, Request)>,
+    pub(crate) answers: Vec<(Token, Reply)>,
     pub(super) truth: DeviceTruth,
 }
 

@@ -154,7 +154,7 @@ fn carry_out(
     if let Some(kept) = run.device_run.steps.take() {
         steps.case.process_runs = kept.process_runs;
         steps.seed = device_seed(seed, run.devices);
-        steps.script = run.device_run.world.storage().fired_script(0);
+        steps.script = run.device_run.pump.world.storage().fired_script(0);
     }
     let result = SeedResult {
         seed,
@@ -231,7 +231,10 @@ impl SeedRun<'_> {
 
     /// Counts the device and its trace.
     fn end_device(&mut self) {
-        let (world, counts) = (&self.device_run.world, self.device_run.oracle.counts());
+        let (world, counts) = (
+            &self.device_run.pump.world,
+            self.device_run.pump.oracle.counts(),
+        );
         truth::count_storage(&mut self.tally, world.storage(), self.scenario);
         self.tally.events += world.events();
         self.tally.virtual_ns += world.now();

@@ -1,20 +1,15 @@
 //! From power on to a guest that is open and has been read back: opening, crashes in between, reading, judging.
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use kvsim_sim::api::RequestId;
-use kvsim_sim::{Step, World};
 use kvsim_simdisk::CrashKind;
 
-use super::device_run::{Progress, guest_error};
 use super::result::Halt;
 use super::seed_run::SeedRun;
-use crate::case;
-use kvsim_oracle::{Ending, Observation, Opening, Token, Verification};
+use crate::case::{self, ProcessRun, Source, Stop};
+use crate::pump::OPENING;
+use kvsim_oracle::{Ending, Observation, Opening, Symptom};
 use kvsim_scenario::OnDamage;
-
-/// The request that stands for the opening itself.
-const OPENING: RequestId = 0;
 
 /// What switching on came to.
 pub(super) enum Recovered {
@@ -42,7 +37,7 @@ impl SeedRun<'_> {
         let mut depth = 0;
         let mut errors = 0;
         // What is still in the device's cache may be lost by a cut during recovery, and the reference recovery showed it.
-        let nothing_pending = self.device_run.world.storage().nothing_pending();
+        let nothing_pending = self.device_run.pump.world.storage().nothing_pending();
         let mut reference = if after_crash && self.clock.recover_twice() {
             self.recover_reference()?
         } else {
@@ -92,24 +87,20 @@ impl SeedRun<'_> {
 
     /// Opens and reads everything back, or crashes after so many events.
     fn attempt(&mut self, crash_after: Option<u64>) -> Result<Attempt, Halt> {
-        let began_events = self.device_run.world.events();
+        let began_events = self.device_run.pump.world.events();
         let began_ns = self.device_run.now();
         let crash_at = crash_after.map_or(u64::MAX, |events| began_events + events);
         self.device_run.open()?;
         let opening = loop {
-            if self.device_run.world.events() >= crash_at {
+            if self.device_run.pump.world.events() >= crash_at {
                 return Ok(Attempt::Crashed(self.crash_in_recovery()));
             }
-            match self.device_run.step("recovering")? {
-                Progress::Reply(reply) if reply.id == OPENING => {
-                    let truth = self.device_run.truth();
-                    break self
-                        .device_run
-                        .oracle
-                        .opened(&reply, &truth)
-                        .map_err(Halt::Violation)?;
-                }
-                Progress::Reply(_) | Progress::Event => {}
+            if let Some(reply) = self.device_run.step("recovering")?
+                && reply.id == OPENING
+            {
+                let truth = self.device_run.pump.truth();
+                let oracle = self.device_run.pump.oracle_mut();
+                break oracle.opened(&reply, &truth)?;
             }
         };
         match opening {
@@ -135,56 +126,33 @@ impl SeedRun<'_> {
             self.work_unread(events)?;
             return Ok(Attempt::Judged);
         }
-        let mut reading = Verification::new(&self.device_run.oracle, &self.scenario.check);
-        let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
-        while !reading.is_done() {
-            while let Some((token, request)) = reading.next_request(&self.device_run.oracle) {
-                asked.insert(self.device_run.ask(request), token);
-            }
-            if reading.is_done() {
-                break;
-            }
-            if self.device_run.world.events() >= crash_at {
-                let seen = reading.finish();
-                let kind = self.crash_in_recovery();
-                self.device_run.oracle.interrupted(&seen);
-                return Ok(Attempt::Crashed(kind));
-            }
-            if let Progress::Reply(reply) = self.device_run.step("being read after a recovery")?
-                && let Some(token) = asked.remove(&reply.id)
-            {
-                reading.reply(&self.device_run.oracle, token, &reply);
-            }
+        let known = Arc::clone(&self.device_run.pump.oracle);
+        let check = &self.scenario.check;
+        let (seen, is_all) = self.device_run.read_back(&known, check, crash_at)?;
+        drop(known);
+        if !is_all {
+            let kind = self.crash_in_recovery();
+            self.device_run.pump.oracle_mut().interrupted(&seen);
+            return Ok(Attempt::Crashed(kind));
         }
-        self.recovery_events = self.device_run.world.events() - began_events;
-        Ok(Attempt::Read(reading.finish()))
+        self.recovery_events = self.device_run.pump.world.events() - began_events;
+        Ok(Attempt::Read(seen))
     }
 
     /// Lets clients work, reads back, and judges both.
     fn work_unread(&mut self, events: u64) -> Result<(), Halt> {
         let now = self.device_run.now();
-        self.device_run.oracle.defer(now);
+        self.device_run.pump.oracle_mut().defer(now);
         self.work_until_idle(events)?;
         self.device_run.note_read();
-        let known = self.device_run.oracle.for_late_reading();
-        let mut reading = Verification::new(&known, &self.scenario.check);
-        let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
-        while !reading.is_done() {
-            while let Some((token, request)) = reading.next_request(&known) {
-                asked.insert(self.device_run.ask(request), token);
-            }
-            if reading.is_done() {
-                break;
-            }
-            if let Progress::Reply(reply) = self.device_run.step("being read after a recovery")?
-                && let Some(token) = asked.remove(&reply.id)
-            {
-                reading.reply(&known, token, &reply);
-            }
-        }
-        let truth = self.device_run.truth();
-        let judged = self.device_run.oracle.judge_late(&reading.finish(), &truth);
-        judged.map_err(Halt::Violation)?;
+        let known = self.device_run.pump.oracle.for_late_reading();
+        let check = &self.scenario.check;
+        let (seen, _) = self.device_run.read_back(&known, check, u64::MAX)?;
+        let truth = self.device_run.pump.truth();
+        self.device_run
+            .pump
+            .oracle_mut()
+            .judge_late(&seen, &truth)?;
         self.tally.read_late += 1;
         Ok(())
     }
@@ -203,17 +171,16 @@ impl SeedRun<'_> {
         observation: &Observation,
         reference: Option<&Observation>,
     ) -> Result<(), Halt> {
-        let truth = self.device_run.truth();
-        let oracle = &mut self.device_run.oracle;
+        let pump = &mut self.device_run.pump;
+        let (now, truth) = (pump.world.now(), pump.truth());
+        let oracle = pump.oracle_mut();
         if let Some(reference) = reference {
-            oracle
-                .same_recovery(reference, observation, &truth)
-                .map_err(Halt::Violation)?;
+            oracle.same_recovery(reference, observation, &truth)?;
             self.tally.recovered_twice += 1;
         }
-        let recovery = oracle.judge(observation, &truth).map_err(Halt::Violation)?;
+        let recovery = oracle.judge(observation, &truth)?;
         let before = *oracle.counts();
-        oracle.adopt(self.device_run.world.now(), &recovery, observation, &truth);
+        oracle.adopt(now, &recovery, observation, &truth);
         let checked =
             |counts: &kvsim_oracle::Counts| counts.durable_checked + counts.relaxed_checked;
         self.control
@@ -224,43 +191,28 @@ impl SeedRun<'_> {
     /// Recovers a copy of the crashed device, undisturbed, and tells what it shows; nothing if it will not open, which the
     /// device itself will be judged by.
     fn recover_reference(&mut self) -> Result<Option<Observation>, Halt> {
-        let crashes = self.device_run.crashes;
-        let fail =
-            |error: &kvsim_sim::GuestError| guest_error(error, crashes, "recovering a second time");
-        let mut world: World = self.device_run.world.fork();
-        if world.open().is_err() {
-            return Ok(None);
-        }
-        loop {
-            match world.step().map_err(|error| fail(&error))? {
-                Step::Reply(reply) if reply.id == OPENING => match reply.status {
-                    kvsim_sim::api::Status::Ok => break,
-                    _ => return Ok(None),
-                },
-                Step::Quiet => return Ok(None),
-                Step::Reply(_) | Step::Event => {}
+        let pump = &self.device_run.pump;
+        let (world, oracle) = (pump.world.fork(), Arc::clone(&pump.oracle));
+        let nothing = Source::listed(&[]);
+        let mut copy = ProcessRun::new(world, oracle, nothing, self.scenario, pump.crashes, ());
+        match copy.recover() {
+            Ok(seen) => Ok(Some(seen)),
+            Err(Stop::Violation(violation)) if is_fault(violation.symptom) => {
+                Err(Halt::Violation(violation))
             }
+            Err(Stop::Invalid(what)) => Err(Halt::Invalid(what)),
+            Err(_) => Ok(None),
         }
-        let oracle = &self.device_run.oracle;
-        let mut reading = Verification::new(oracle, &self.scenario.check);
-        let mut asked: BTreeMap<RequestId, Token> = BTreeMap::new();
-        while !reading.is_done() {
-            while let Some((token, request)) = reading.next_request(oracle) {
-                let now = world.now();
-                asked.insert(world.submit(now, request), token);
-            }
-            match world.step().map_err(|error| fail(&error))? {
-                Step::Reply(reply) => {
-                    if let Some(token) = asked.remove(&reply.id) {
-                        reading.reply(oracle, token, &reply);
-                    }
-                }
-                Step::Quiet => return Ok(None),
-                Step::Event => {}
-            }
-        }
-        Ok(Some(reading.finish()))
     }
+}
+
+/// Whether a guest failed in the middle of what it did: the same recovery, cut short, may never come to that place.
+fn is_fault(symptom: Symptom) -> bool {
+    use Symptom::{AbiAbuse, Endless, OutOfFuel, OutOfMemory, Panic, Trap};
+    matches!(
+        symptom,
+        Panic | Trap | OutOfFuel | Endless | OutOfMemory | AbiAbuse
+    )
 }
 
 fn blame_the_crash(mut halt: Halt, reference_opened: bool) -> Halt {

@@ -2,6 +2,7 @@
 
 use kvsim_oracle::Violation;
 
+use crate::stop::Stop;
 use crate::tally::Tally;
 use crate::timeline::Recording;
 
@@ -68,6 +69,25 @@ pub(super) enum Halt {
     Cancelled,
     Rejected(String),
     Invalid(String),
+}
+
+impl From<Stop> for Halt {
+    fn from(stop: Stop) -> Halt {
+        match stop {
+            Stop::Violation(violation) => Halt::Violation(violation),
+            Stop::Damaged(_) | Stop::DeviceError(_) => Halt::Damaged,
+            Stop::Rejected(message) => Halt::Rejected(message),
+            Stop::Invalid(what) => Halt::Invalid(what),
+            Stop::OutOfEvents => Halt::OutOfEvents,
+            Stop::Cut => Halt::Invalid("a seed's run was cut as only a case is".to_owned()),
+        }
+    }
+}
+
+impl From<Box<Violation>> for Halt {
+    fn from(violation: Box<Violation>) -> Halt {
+        Halt::Violation(violation)
+    }
 }
 
 /// The first event in which two runs of one seed differ.

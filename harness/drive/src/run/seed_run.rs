@@ -41,7 +41,7 @@ pub(super) struct SeedRun<'a> {
 impl SeedRun<'_> {
     /// Whether it is to go on.
     pub(super) fn check_wanted(&self) -> Result<(), Halt> {
-        if self.tally.events + self.device_run.world.events() > self.scenario.run.events_max {
+        if self.tally.events + self.device_run.pump.world.events() > self.scenario.run.events_max {
             return Err(Halt::OutOfEvents);
         }
         if self.control.wants(self.seed) {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use kvsim_sim::api::{Durability, Reply, Request, RequestId, Status};
 use kvsim_simdisk::Nanos;
 
-use super::device_run::Progress;
 use super::result::Halt;
 use super::seed_run::SeedRun;
 use kvsim_workload::{ClientId, OpKind, PRELOAD_WRITER};
@@ -41,7 +40,7 @@ impl SeedRun<'_> {
             let now = self.device_run.now();
             let id = self.device_run.send(now, PRELOAD_WRITER, request, 0);
             loop {
-                if let Progress::Reply(reply) = self.device_run.step("loading records")? {
+                if let Some(reply) = self.device_run.step("loading records")? {
                     self.device_run.judge_reply(&reply)?;
                     if reply.id == id {
                         break;
@@ -56,37 +55,37 @@ impl SeedRun<'_> {
     /// to lose for that many; what is in flight then stays so.
     pub(super) fn work(&mut self, events: u64, mut seek_pending: u64) -> Result<(), Halt> {
         let began_ns = self.device_run.now();
-        let mut end = self.device_run.world.events() + events;
-        let mut look = self.device_run.world.events() + EVENTS_PER_LOOK;
+        let mut end = self.device_run.pump.world.events() + events;
+        let mut look = self.device_run.pump.world.events() + EVENTS_PER_LOOK;
         let mut flight = Flight::default();
         for client in 0..self.device_run.workload.clients() {
             self.next_request(&mut flight, client, false);
         }
         // A guest that never has anything pending is not waited for.
         let event_limit = events + 4 * self.scenario.run.events_per_crash;
-        while self.device_run.world.events() < end
-            || (seek_pending > 0 && self.device_run.world.events() < end + event_limit)
+        while self.device_run.pump.world.events() < end
+            || (seek_pending > 0 && self.device_run.pump.world.events() < end + event_limit)
         {
-            if self.device_run.world.events() >= end
-                && !self.device_run.world.storage().nothing_pending()
+            if self.device_run.pump.world.events() >= end
+                && !self.device_run.pump.world.storage().nothing_pending()
             {
                 seek_pending -= 1;
                 if seek_pending == 0 {
                     break;
                 }
             }
-            if self.device_run.world.events() >= look {
+            if self.device_run.pump.world.events() >= look {
                 look += EVENTS_PER_LOOK;
                 self.check_wanted()?;
             }
-            let Progress::Reply(reply) = self.device_run.step("working")? else {
+            let Some(reply) = self.device_run.step("working")? else {
                 continue;
             };
             if let Some((client, slept)) = self.take_reply(&mut flight, &reply)? {
                 self.next_request(&mut flight, client, slept);
             }
             if reply.status == Status::ReadOnly {
-                end = end.min(self.device_run.world.events() + EVENTS_AFTER_READ_ONLY);
+                end = end.min(self.device_run.pump.world.events() + EVENTS_AFTER_READ_ONLY);
             }
         }
         self.tally.working_ns += self.device_run.now() - began_ns;
@@ -95,18 +94,18 @@ impl SeedRun<'_> {
 
     /// Lets the clients work for so many world events, and waits until all is answered.
     pub(super) fn work_until_idle(&mut self, events: u64) -> Result<(), Halt> {
-        let end = self.device_run.world.events() + events;
+        let end = self.device_run.pump.world.events() + events;
         let mut flight = Flight::default();
         for client in 0..self.device_run.workload.clients() {
             self.next_request(&mut flight, client, false);
         }
-        while self.device_run.unanswered() > 0 {
-            let Progress::Reply(reply) = self.device_run.step("working before it was read back")?
-            else {
+        while self.device_run.pump.unanswered() > 0 {
+            let Some(reply) = self.device_run.step("working before it was read back")? else {
                 continue;
             };
             let free = self.take_reply(&mut flight, &reply)?;
-            let goes_on = self.device_run.world.events() < end && reply.status != Status::ReadOnly;
+            let goes_on =
+                self.device_run.pump.world.events() < end && reply.status != Status::ReadOnly;
             if let Some((client, slept)) = free.filter(|_| goes_on) {
                 self.next_request(&mut flight, client, slept);
             }
@@ -118,8 +117,8 @@ impl SeedRun<'_> {
     pub(super) fn close(&mut self) -> Result<(), Halt> {
         let now = self.device_run.now();
         self.device_run.send(now, PRELOAD_WRITER, Request::Close, 0);
-        while self.device_run.unanswered() > 0 {
-            if let Progress::Reply(reply) = self.device_run.step("closing")? {
+        while self.device_run.pump.unanswered() > 0 {
+            if let Some(reply) = self.device_run.step("closing")? {
                 self.device_run.judge_reply(&reply)?;
             }
         }

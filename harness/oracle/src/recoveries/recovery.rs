@@ -235,12 +235,22 @@ impl Oracle {
             self.note_shown_in_any_order(seen);
         } else {
             let base = self.history.base_pos;
+            // Up to here writes are known to have taken effect. One behind it, of which a key was not asked for, may be there or not.
+            let proven = oracle.history.positions().rev();
+            let mut proven = proven.take_while(|&pos| pos > recovery.lowest);
+            let proven = proven.find(|&pos| pos <= recovery.prefix && there(&oracle.history, pos));
+            let proven = proven.unwrap_or(recovery.lowest);
+            let is_unread = |history: &History, pos: Pos| {
+                let keys = history.keys_of(pos);
+                keys.iter().any(|&key| seen.content(key).is_none())
+            };
             self.history.keep_shown(self.ops, base, |history, pos| {
                 let is_gone =
                     pos > recovery.prefix || (oracle.is_optional(pos) && hidden(history, pos));
                 match is_gone {
                     true => Found::Gone,
                     false if there(history, pos) => Found::There,
+                    false if pos > proven && is_unread(history, pos) => Found::InDoubt,
                     false => Found::AsBefore,
                 }
             });

@@ -8,4 +8,5 @@ mod search;
 mod timeline;
 mod together;
 
+pub use files::own_functions;
 pub use replay::{blame, replay};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kvsim_sim::{Effort, Intervention, Place, TraceMode, TracedCall};
+use kvsim_sim::{Effort, Intervention, Place, Trace, TraceMode, TracedCall};
 use kvsim_simdisk::{OpId, Sectors};
 
 use super::timeline::Timeline;
@@ -26,6 +26,8 @@ pub(super) struct Suspect<'a> {
     pub(super) timeline: Timeline,
     /// The same with the last cut left out: what the guest would have done.
     uncut: Timeline,
+    /// The events of that.
+    pub(super) whole: Trace,
     /// The process run that ends with the last cut.
     pub(super) last: usize,
     budget: WorkBudget,
@@ -93,6 +95,7 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         class,
         timeline: Timeline::new(driven.world.trace(), driven.sent),
         uncut: Timeline::new(whole.world.trace(), whole.sent),
+        whole: whole.world.trace().clone(),
         last,
         budget: WorkBudget { left: work_max },
         tried: 0,
@@ -249,6 +252,8 @@ impl<'a> Suspect<'a> {
             missing,
             process_run: process_run as u64 + 1,
             sentence: format!("{sentence}{when}"),
+            after_call: None,
+            file: None,
         }
     }
 

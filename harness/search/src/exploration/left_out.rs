@@ -95,7 +95,7 @@ impl Exploration {
         Ok(Sites { clean, sites })
     }
 
-    fn recorded(&self) -> Result<Recording, CampaignError> {
+    pub(super) fn recorded(&self) -> Result<Recording, CampaignError> {
         let stopped = match record::record(&self.scenario, &self.program, self.seed) {
             Ok(recording) => return Ok(recording),
             Err(stopped) => stopped,

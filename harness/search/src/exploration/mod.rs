@@ -7,6 +7,7 @@
 pub mod again;
 pub mod cpu;
 pub mod left_out;
+pub mod sync_places;
 mod work_errors;
 
 use std::num::NonZeroUsize;

@@ -74,7 +74,7 @@ fn recover_failing(
     let recovered = failing.recover();
     let judged = recovered.and_then(|shown| failing.adopt(&shown, None));
     let events = failing.events();
-    cost.add(&failing.world, before);
+    cost.add(failing.world(), before);
     cost.undecided += failing.undecided;
     let (mut world, mut oracle, ()) = failing.end();
     let script = world.storage().fired_script(0).into_iter();

@@ -184,7 +184,7 @@ fn judge(
     }
     let shown = live(&mut next, point.reference(process_run, kind), then);
     if shown.is_err() || then != Then::Again {
-        cost.add(&next.world, before);
+        cost.add(next.world(), before);
     }
     cost.undecided += next.undecided;
     let log = std::mem::take(&mut next.log);
@@ -213,7 +213,7 @@ fn judge(
     match then {
         Then::Nothing => {
             let transcript = next.take_transcript();
-            let world = &next.world;
+            let world = next.world();
             let kept = transcript.map(|transcript| known.keep(bytes, world, transcript));
             (legal(None, 1), kept)
         }
@@ -231,7 +231,7 @@ fn judge(
             let crash = CaseCrash {
                 after_event: next.events(),
                 kind: CrashKind::Power,
-                persisted: least(next.world.storage()).persisted,
+                persisted: least(next.world().storage()).persisted,
             };
             let (world, oracle, _) = next.end();
             let judged = match once_more(scenario, (world, oracle, before), &crash, crashes, cost) {
@@ -283,7 +283,7 @@ fn once_more(
     let source = Source::listed(&[]);
     let mut last = ProcessRun::new(world, oracle, source, scenario, crashes + 1, ());
     let shown = last.recover();
-    cost.add(&last.world, before);
+    cost.add(last.world(), before);
     last.judge(&shown?, None)?;
     cost.undecided += last.undecided;
     Ok(())

@@ -60,6 +60,13 @@ pub(crate) struct Walk<'a> {
     pub(crate) work: u64,
     /// It ends after so much work, or some states later.
     pub(crate) work_max: u64,
+    /// States judged so far, of the first depth, and at most so many.
+    pub(crate) judged: u64,
+    pub(crate) judged_max: u64,
+    /// Whether a violation counts; all do if absent.
+    pub(crate) counts: Option<&'a (dyn Fn(&Found) -> bool + Sync)>,
+    /// Violations that did not count.
+    pub(crate) passed_over: u64,
 }
 
 /// Why a walk ended before its end.
@@ -164,6 +171,10 @@ impl<'a> Walk<'a> {
             coverage_points: CoverageCounts::default(),
             work: 0,
             work_max: u64::MAX,
+            judged: 0,
+            judged_max: u64::MAX,
+            counts: None,
+            passed_over: 0,
         }
     }
 
@@ -327,16 +338,17 @@ impl<'a> Walk<'a> {
         let goes_deeper = depth < self.scenario.explore.depth;
         let at_once = if goes_deeper {
             PROCESS_RUNS_AT_ONCE
-        } else if self.work_max < u64::MAX {
+        } else if self.work_max < u64::MAX || self.judged_max < u64::MAX {
             JUDGED_AT_ONCE
         } else {
             new.len().max(1)
         };
         for part in new.chunks(at_once) {
-            if self.work >= self.work_max {
+            if self.work >= self.work_max || self.judged >= self.judged_max {
                 return Err(Ended::Enough);
             }
             let judged = self.judge_part(places, part);
+            self.judged += if depth == 1 { part.len() as u64 } else { 0 };
             let mut process_runs = Vec::new();
             let mut stopped = false;
             for (new, judged) in part.iter().zip(judged) {
@@ -364,12 +376,17 @@ impl<'a> Walk<'a> {
                     Judged::Reported => self.level(depth).reported += 1,
                     Judged::Violation(violation, _) if !self.wants(&violation) => {}
                     Judged::Violation(violation, case) => {
-                        self.found.push(Found {
+                        let found = Found {
                             violation,
                             case,
                             depth,
                             origin: places[new.point].origin,
-                        });
+                        };
+                        if self.counts.is_some_and(|counts| !counts(&found)) {
+                            self.passed_over += 1;
+                            continue;
+                        }
+                        self.found.push(found);
                         if self.scenario.explore.violations_max == 1 {
                             return Err(Ended::Enough);
                         }
@@ -411,7 +428,7 @@ impl<'a> Walk<'a> {
         }
         // If one violation is enough, what comes after the first need not be judged.
         let first_violation = AtomicUsize::new(usize::MAX);
-        let one_is_enough = self.scenario.explore.violations_max == 1;
+        let one_is_enough = self.scenario.explore.violations_max == 1 && self.counts.is_none();
         let judge = |group: &Vec<usize>, known: &mut Recoveries| {
             let is_late = group[0] > first_violation.load(Ordering::Relaxed);
             if is_late || self.control.stopped().is_some() {

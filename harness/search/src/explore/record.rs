@@ -139,7 +139,7 @@ pub(crate) fn record_from(
     let end = run(&mut process_run, &mut first_of_work);
     let log = std::mem::take(&mut process_run.log);
     let events = process_run.events();
-    *work += cost::work(&process_run.world);
+    *work += cost::work(process_run.world());
     let clients = match &process_run.source {
         Source::Drawn { workload, .. } => (**workload).clone(),
         // After a cut they ask nothing then, and load nothing either.
@@ -149,15 +149,15 @@ pub(crate) fn record_from(
         Source::Listed { .. } => later_clients(scenario, program.as_ref(), seed)?,
     };
     let mut coverage_points = CoverageCounts::default();
-    coverage_points.add(process_run.world.coverage_points());
-    let ops = match process_run.world.storage() {
+    coverage_points.add(process_run.world().coverage_points());
+    let ops = match process_run.world().storage() {
         Storage::Device(device) => {
             let ops = device.noted_ops().iter();
             ops.filter(|op| op.id >= first_of_work).cloned().collect()
         }
         Storage::Files(files) => file_ops(files, first_of_work),
     };
-    let counts = process_run.oracle.counts();
+    let counts = process_run.oracle().counts();
     let acknowledged = counts.acknowledged_durable + counts.acknowledged_relaxed;
     let (_, _, recorder) = process_run.end();
     let seen_run = |shown| SeenRun {
@@ -221,7 +221,7 @@ fn run(
 ) -> Result<Observation, Stop> {
     let shown = process_run.recover()?;
     process_run.adopt(&shown, None)?;
-    *first_of_work = process_run.world.storage().next_op();
+    *first_of_work = process_run.world().storage().next_op();
     process_run.work()?;
     Ok(shown)
 }

@@ -44,6 +44,7 @@ fn enter(
     kind: Kind,
     run: impl FnOnce(&mut View<'_>) -> Answer,
 ) -> Result<i32, Error> {
+    let place = place_of_sync(caller, name, kind);
     let memory = memory::memory(caller)?;
     let left = caller.get_fuel()?;
     let (bytes, host) = memory.data_and_store_mut(&mut *caller);
@@ -55,6 +56,7 @@ fn enter(
     if kind == Kind::Stamps {
         host.clock.count_call();
         host.files.set_now(host.clock.files_now());
+        host.files.at_place(place);
     }
     let before = host.files.ops();
     let answer = if host.ending.is_none() {
@@ -71,16 +73,28 @@ fn enter(
         return Err(Error::msg("the host ends the call"));
     }
     if !traced.is_empty() {
-        let frames = calls::frames(&WasmBacktrace::force_capture(&*caller));
+        let backtrace = WasmBacktrace::force_capture(&*caller);
+        let frames = calls::frames(&backtrace);
+        let place = calls::place(&backtrace);
         for number in traced {
             let call = TracedCall {
                 name,
+                place,
                 frames: frames.clone(),
             };
             caller.data_mut().trace.traced.insert(number, call);
         }
     }
     Ok(code.0)
+}
+
+/// From where the guest makes this call, if it may be a sync and somebody asks. A write is a sync where its descriptor was opened for that.
+fn place_of_sync(caller: &Caller<'_, Host>, name: &str, kind: Kind) -> Option<u64> {
+    let may_sync = matches!(name, "fd_sync" | "fd_datasync" | "fd_write" | "fd_pwrite");
+    if kind != Kind::Stamps || !may_sync || !caller.data().files.asks_for_places() {
+        return None;
+    }
+    Some(calls::place(&WasmBacktrace::force_capture(caller)))
 }
 
 /// Ends the call under way.

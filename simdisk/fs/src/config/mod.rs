@@ -33,6 +33,28 @@ pub enum StaleBlocks {
     Noise,
 }
 
+/// Syncs that do nothing and say that they have worked, by the place in the engine's code that makes them. This is no fault, so it excuses no loss:
+/// it asks whether anybody notices if the engine leaves them out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LeftOutSyncs {
+    /// The place, in 16 hexadecimal digits, as the host of the engine counts places and `kvsim syncs` prints them.
+    pub place: String,
+    /// Of the syncs of this place only the n-th, counted from 0 over all process runs; all of them if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nth: Option<u64>,
+}
+
+impl LeftOutSyncs {
+    /// The number of the place; nothing if these are not 16 hexadecimal digits.
+    #[must_use]
+    pub fn number(&self) -> Option<u64> {
+        let is_digits =
+            self.place.len() == 16 && self.place.bytes().all(|it| it.is_ascii_hexdigit());
+        is_digits.then(|| u64::from_str_radix(&self.place, 16).ok())?
+    }
+}
+
 /// The `[files]` table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -51,6 +73,9 @@ pub struct FileConfig {
     pub stale_blocks: StaleBlocks,
     /// What each call takes, beside the device.
     pub call_ns: Nanos,
+    /// Syncs that the host leaves out; none if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<LeftOutSyncs>,
     /// The faults.
     pub faults: FileFaults,
     /// The device's timing, which prices reads, writes and syncs.
@@ -67,6 +92,7 @@ impl Default for FileConfig {
             pending_steps_max: 1 << 12,
             stale_blocks: StaleBlocks::default(),
             call_ns: 1_000,
+            left_out: None,
             faults: FileFaults::default(),
             timing: TimingConfig::default(),
         }
@@ -101,6 +127,11 @@ impl FileConfig {
         }
         if self.pending_steps_max < 16 {
             return wrong("files.pending_steps_max", "is less than 16");
+        }
+        let left_out = self.left_out.as_ref();
+        if left_out.is_some_and(|it| it.number().is_none()) {
+            let message = "must be 16 hexadecimal digits, as `kvsim syncs` prints them";
+            return wrong("files.left_out.place", message);
         }
         self.faults.validate()?;
         self.timing.validate("files.timing")?;
