@@ -116,9 +116,14 @@ impl Work<'_> {
             return print_json(&board, exit);
         }
         print(&text::board(&board, colour()));
-        print(&format!("page: {}\n", self.store.path("board.html").display()));
+        print(&format!(
+            "page: {}\n",
+            self.store.path("board.html").display()
+        ));
         if interrupted {
-            complain("interrupted; what is finished is kept, and the same command goes on from there");
+            complain(
+                "interrupted; what is finished is kept, and the same command goes on from there",
+            );
         }
         exit
     }
@@ -135,7 +140,10 @@ impl Work<'_> {
         let json = serde_json::to_string_pretty(&board).map_err(|error| error.to_string());
         let written = json
             .and_then(|json| self.store.write("board.json", &format!("{json}\n")))
-            .and_then(|()| self.store.write("board.txt", &text::board(&board, colour_off())))
+            .and_then(|()| {
+                self.store
+                    .write("board.txt", &text::board(&board, colour_off()))
+            })
             .and_then(|()| self.store.write("board.html", &page::page(&board)));
         match written {
             Ok(()) => Exit::Clean,
@@ -154,7 +162,10 @@ impl Work<'_> {
             Err(error) => {
                 complain(&format!("error: {error}"));
                 let cells = self.broken(module, &error);
-                return (Some(Row::new(&module.name, String::new(), cells)), Exit::Usage);
+                return (
+                    Some(Row::new(&module.name, String::new(), cells)),
+                    Exit::Usage,
+                );
             }
         };
         let mut program: Option<Arc<dyn Program>> = None;
@@ -265,7 +276,8 @@ impl Work<'_> {
     }
 
     fn say(&self, number: usize, engine: &str, profile: &str, what: &str) {
-        self.spinner.say(&said(number, self.all, engine, profile, what));
+        self.spinner
+            .say(&said(number, self.all, engine, profile, what));
     }
 }
 

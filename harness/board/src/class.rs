@@ -167,7 +167,10 @@ mod tests {
         assert_eq!(class(Symptom::Hole, 0, ""), C::Hole);
         assert_eq!(class(Symptom::Hole, 1, ""), C::LosesAcknowledgedWrites);
         let refused = |sentence| class(Symptom::FalseRefusal, 0, sentence);
-        assert_eq!(refused("the guest refuses to open, answering"), C::CannotBeOpened);
+        assert_eq!(
+            refused("the guest refuses to open, answering"),
+            C::CannotBeOpened
+        );
         assert_eq!(refused("it refuses op 3"), C::RefusesARequest);
     }
 

@@ -37,7 +37,8 @@ pub struct Documented {
 /// If the file that is built in is wrong. A test reads it.
 #[must_use]
 pub fn documented(name: &str) -> Vec<Documented> {
-    let file: File = toml::from_str(TEXT).unwrap_or_else(|error| panic!("documented.toml: {error}"));
+    let file: File =
+        toml::from_str(TEXT).unwrap_or_else(|error| panic!("documented.toml: {error}"));
     let plain = name.split('@').next().unwrap_or(name);
     let is_of = |statement: &Statement| statement.engines.iter().any(|it| it == plain);
     let statements = file.statements.into_iter().filter(is_of);

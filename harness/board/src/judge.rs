@@ -10,7 +10,9 @@ use std::sync::Arc;
 use kvsim_fs::{DurableAt, Profile};
 use kvsim_sim::{Order, Program};
 
-use crate::cell::{About, Bounds, Cell, Confirmed, Finding, Key, Native, Real, Recorded, short_hash};
+use crate::cell::{
+    About, Bounds, Cell, Confirmed, Finding, Key, Native, Real, Recorded, short_hash,
+};
 use crate::class::VerdictClass;
 use crate::order::{rules, strongest, weakest};
 use kvsim_drive::control::Control;
@@ -243,7 +245,9 @@ impl Job {
         )
         .map_err(wrong)?;
         say("looks for what is to blame");
-        let blame = small.blame(&self.program, self.jobs, control).map_err(wrong)?;
+        let blame = small
+            .blame(&self.program, self.jobs, control)
+            .map_err(wrong)?;
         let SeedEnd::Violation(violation) = &small.result.end else {
             return Err(wrong("a small case does not fail".to_owned()));
         };
@@ -340,8 +344,7 @@ impl Job {
             };
             scenario.name = format!("{name}-on-{profile}");
             let directory = Some(self.cases.as_path());
-            let (report, _) =
-                failure::report(&scenario, self.program.as_ref(), &result, directory);
+            let (report, _) = failure::report(&scenario, self.program.as_ref(), &result, directory);
             let (file, replay) = saved_as(&report)?;
             finding.confirmed.push(Confirmed {
                 profile,

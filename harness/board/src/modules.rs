@@ -129,9 +129,8 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let write = |name: &str| std::fs::write(root.path().join(name), "").expect("a file");
         let find = |name: &str| super::find(&[root.path().join(name)]);
-        let names = |found: Vec<Module>| -> Vec<String> {
-            found.into_iter().map(|it| it.name).collect()
-        };
+        let names =
+            |found: Vec<Module>| -> Vec<String> { found.into_iter().map(|it| it.name).collect() };
         let error = find(".").expect_err("it is empty");
         assert!(error.contains("engines/build"), "{error}");
         for name in ["mine.wasm", "notes.txt", "buntdb@v1.2.0.wasm"] {

@@ -60,9 +60,8 @@ fn extremes(names: &[String], is_beyond: impl Fn(&Rules, &Rules) -> bool) -> Vec
         .filter_map(|name| Some((name, rules(name)?)))
         .collect();
     let is_extreme = |(name, own): &&(&String, Rules)| {
-        !all.iter().any(|(other, rules)| {
-            other != name && is_beyond(rules, own) && !is_beyond(own, rules)
-        })
+        !all.iter()
+            .any(|(other, rules)| other != name && is_beyond(rules, own) && !is_beyond(own, rules))
     };
     all.iter()
         .filter(is_extreme)

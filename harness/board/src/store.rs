@@ -95,8 +95,7 @@ impl Store {
     pub fn write(&self, name: &str, text: &str) -> Result<(), String> {
         let path = self.folder.join(name);
         let begun = path.with_extension("new");
-        let written =
-            std::fs::write(&begun, text).and_then(|()| std::fs::rename(&begun, &path));
+        let written = std::fs::write(&begun, text).and_then(|()| std::fs::rename(&begun, &path));
         written.map_err(|error| {
             let why = match error.kind() {
                 ErrorKind::StorageFull => "there is no space".to_owned(),
@@ -133,11 +132,7 @@ mod tests {
     fn a_finished_cell_is_found_for_its_key_alone() {
         let root = tempfile::tempdir().expect("a folder");
         let store = Store::open(&root.path().join("board")).expect("it is new");
-        let cell = Cell::failed(
-            key("posix", "m"),
-            VerdictClass::Undecided,
-            "why".to_owned(),
-        );
+        let cell = Cell::failed(key("posix", "m"), VerdictClass::Undecided, "why".to_owned());
         assert!(store.finished(&cell.key).is_none());
         store.keep(&cell).expect("it can be written");
         assert_eq!(store.finished(&cell.key), Some(cell.clone()));

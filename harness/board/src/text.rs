@@ -41,10 +41,17 @@ fn table(board: &Board, colour: Colour) -> String {
     let widths: Vec<usize> = (0..columns).map(|it| width(it).unwrap_or(0)).collect();
     let mut text = String::new();
     for (at, row) in rows.iter().enumerate() {
-        let padded = row.iter().zip(&widths).map(|(it, width)| format!("{it:width$}"));
+        let padded = row
+            .iter()
+            .zip(&widths)
+            .map(|(it, width)| format!("{it:width$}"));
         let line = padded.collect::<Vec<_>>().join("   ");
         let line = line.trim_end();
-        let line = if at == 0 { colour.bold(line) } else { line.to_owned() };
+        let line = if at == 0 {
+            colour.bold(line)
+        } else {
+            line.to_owned()
+        };
         let _ = writeln!(text, "{line}");
     }
     text
@@ -55,7 +62,7 @@ fn heading(board: &Board) -> Vec<String> {
     engine.chain(board.profiles.iter().cloned()).collect()
 }
 
-/// The verdict of a cell and how many states it rests on.
+/// The verdict of a cell and how many states were checked.
 #[must_use]
 pub fn verdict(cell: &Cell) -> String {
     let states = thousands(cell.total.checked);

@@ -67,11 +67,8 @@ fn overview(board: &Board) -> Markup {
 }
 
 fn short(cell: &Cell) -> Markup {
-    let only_creation = !cell.findings.is_empty()
-        && cell
-            .findings
-            .iter()
-            .all(|finding| finding.at_creation);
+    let only_creation =
+        !cell.findings.is_empty() && cell.findings.iter().all(|finding| finding.at_creation);
     html! {
         (word(cell.verdict))
         @if only_creation { " at creation" }

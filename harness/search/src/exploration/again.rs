@@ -46,7 +46,13 @@ pub fn again(
         return Again::Undecided;
     };
     let mut budget = WorkBudget { left: work_max };
-    let Some(found) = search(&scenario, &case, class, (program, jobs, control), &mut budget) else {
+    let Some(found) = search(
+        &scenario,
+        &case,
+        class,
+        (program, jobs, control),
+        &mut budget,
+    ) else {
         let is_over = budget.left == 0 || control.stopped().is_some();
         return if is_over || case.process_runs.len() > 3 {
             Again::Undecided
