@@ -33,6 +33,8 @@ pub(crate) enum Flaw {
     RemovesFirst,
     /// There is one snapshot, `data`, and the new one is renamed over it: a crash may leave neither where a rename is not atomic.
     RenamesOver,
+    /// It cannot be opened where a crash came while it made its first files.
+    RefusesHalfMade,
 }
 
 /// The guest.
@@ -232,6 +234,10 @@ impl Ledger {
     fn open(&mut self) -> Result<(), Trouble> {
         let names = self.names()?;
         let newest = names.iter().filter_map(|name| number(name, "data-")).max();
+        let is_half_made = newest.is_none() && names.iter().any(|name| name == b"data.new");
+        if self.flaw == Flaw::RefusesHalfMade && is_half_made {
+            return Err(Trouble::Damage("there is no snapshot".to_owned()));
+        }
         let name = match newest {
             Some(epoch) => Some(format!("data-{epoch}").into_bytes()),
             None => names.into_iter().find(|name| name == b"data"),

@@ -1,7 +1,7 @@
 //! What is missing in a guest that uses files: a sync of a file, or of a directory.
 //!
 //! A case keeps some of the steps that were pending when it was cut. What it lost is what a sync would have saved. So of each file or directory of which
-//! steps were lost, or torn, a sync right after the last call that made a step of it is tried. Where that helps, the first call is looked
+//! steps were lost, or torn, a sync right after the last call that made such a step is tried, and after those before it. Where that helps, the first call is looked
 //! for after which a sync still helps: it is the place at which the engine had to do it. Where none helps alone, the set of all is made as small as it
 //! can be. Where that does not help either, all that each call changes is synced after each call, and then after as few calls as are
 //! enough; if that does not help, no sync is missing.
@@ -24,6 +24,8 @@ struct Candidate {
     process_run: usize,
     /// The calls that made a step which was pending, in order.
     calls: Vec<u64>,
+    /// Which of them made a step that was lost, or torn: places in `calls`.
+    lost_at: Vec<usize>,
     /// Which of them the sync follows.
     at: usize,
     ino: u32,
@@ -47,14 +49,23 @@ struct Changing {
     what: String,
 }
 
+/// After so many of the calls that made what was lost of a file a sync is tried, the last ones.
+const TRIED_MAX: usize = 8;
+
 /// What is to blame.
 pub(super) fn search(suspect: &mut Suspect<'_>, cuts: &[Cut]) -> Blame {
     let candidates = candidates(suspect, cuts);
     let mut blame = Blame::default();
     let mut helping: Vec<Candidate> = Vec::new();
     for candidate in &candidates {
-        if suspect.all_help_together(&[intervention(candidate)]) {
-            helping.push(earliest(suspect, candidate, &[]));
+        // What the last of them loses may be lost because the cut falls into it: then the sync is missing before that call.
+        for &at in candidate.lost_at.iter().rev().take(TRIED_MAX) {
+            let mut candidate = candidate.clone();
+            candidate.at = at;
+            if suspect.all_help_together(&[intervention(&candidate)]) {
+                helping.push(earliest(suspect, &candidate, &[]));
+                break;
+            }
         }
     }
     if helping.is_empty() && candidates.len() > 1 {
@@ -201,7 +212,11 @@ fn add(all: &mut Vec<Candidate>, process_run: usize, step: &StepOf, op: &CutOp) 
         Some(known) => {
             if known.calls.last() != Some(&step.call) {
                 known.calls.push(step.call);
-                known.at += 1;
+            }
+            let at = known.calls.len() - 1;
+            if is_lost && known.lost_at.last() != Some(&at) {
+                known.lost_at.push(at);
+                known.at = at;
             }
             known.lost.extend(words);
             if known.of_names {
@@ -211,6 +226,7 @@ fn add(all: &mut Vec<Candidate>, process_run: usize, step: &StepOf, op: &CutOp) 
         None => all.push(Candidate {
             process_run,
             calls: vec![step.call],
+            lost_at: if is_lost { vec![0] } else { Vec::new() },
             at: 0,
             ino: step.ino,
             lost: words.into_iter().collect(),

@@ -18,6 +18,9 @@ use kvsim_scenario::case::{Case, CaseRun};
 /// Operations after an answer whose end it is held back for, one after the other, at most.
 const AWAITED_MAX: usize = 12;
 
+/// What a cut may lose at each point of a process run: the event of the point, and the numbers of what is pending.
+type Pending = Vec<(u64, Vec<u64>)>;
+
 /// A case under suspicion.
 pub(super) struct Suspect<'a> {
     setting: Setting<'a>,
@@ -34,6 +37,8 @@ pub(super) struct Suspect<'a> {
     pub(super) tried: u64,
     /// From which process run on, and whether operations wait too: whether all that can be done of the kind helps.
     all_help: BTreeMap<(usize, bool), bool>,
+    /// Of an engine on files, by process run: what a cut may lose at each of its points, with nothing done for the guest.
+    pending: BTreeMap<usize, Option<Pending>>,
     /// What could be saved is missed only where it is torn.
     pub(super) only_torn: bool,
 }
@@ -100,6 +105,7 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         budget: WorkBudget { left: work_max },
         tried: 0,
         all_help: BTreeMap::new(),
+        pending: BTreeMap::new(),
         only_torn: false,
     };
     if setting.scenario.files.is_some() {
@@ -486,8 +492,9 @@ impl<'a> Suspect<'a> {
         }
         self.tried += 1;
         let first = usize::try_from(first - 1).unwrap_or(usize::MAX);
-        let helps = self.case_passes(interventions)
-            && (first..=self.last).all(|at| self.is_well(at, interventions));
+        let passes = self.case_passes(interventions);
+        let helps = passes && (first..=self.last).all(|at| self.is_well(at, interventions));
+        tracing::debug!(?interventions, passes, helps, "tried");
         // What ended on the way found nothing for want of looking.
         helps && !self.is_over()
     }
@@ -514,15 +521,42 @@ impl<'a> Suspect<'a> {
     }
 
     /// Whether no state of this process run leads to the failure; of the last one that is cut, to no failure at all.
+    ///
+    /// Of an engine on files only states count that a cut leaves where what is done for the guest changes what a cut can lose. Elsewhere it neither
+    /// helps nor harms: a failure there is another one, such as that of a crash while the engine makes its files.
     fn is_well(&mut self, process_run: usize, interventions: &[Intervention]) -> bool {
         let class = (process_run != self.last).then_some(self.class);
         let cut = self.case.process_runs[process_run].crash.as_ref();
         let event = cut.map_or(u64::MAX, |crash| crash.after_event);
-        self.around(process_run, interventions)
-            .is_some_and(|around| {
-                let first = around.first(around.neighbours(event), class, &mut self.budget);
-                first.is_none()
-            })
+        let Some(around) = self.around(process_run, interventions) else {
+            return false;
+        };
+        let points = around.neighbours(event);
+        let before = interventions
+            .iter()
+            .any(|it| it.process_run <= process_run as u64);
+        let first = match self.pending_at(process_run) {
+            Some(pending) if !before => {
+                let all = points.len();
+                let points = around.changed(points, pending);
+                tracing::debug!(process_run, points = points.len(), all, "judged around");
+                around.first(points, class, &mut self.budget)
+            }
+            _ => around.first(points, class, &mut self.budget),
+        };
+        tracing::debug!(?first, "found around");
+        first.is_none()
+    }
+
+    /// What a cut may lose at each point of this process run of an engine on files, with nothing done for the guest.
+    fn pending_at(&mut self, process_run: usize) -> Option<&Pending> {
+        self.setting.scenario.files.as_ref()?;
+        if !self.pending.contains_key(&process_run) {
+            let plain = self.around(process_run, &[]);
+            let pending = plain.map(|plain| plain.pending());
+            self.pending.insert(process_run, pending);
+        }
+        self.pending.get(&process_run)?.as_ref()
     }
 
     fn around(

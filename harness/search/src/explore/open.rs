@@ -304,13 +304,35 @@ impl<'a> OpenRun<'a> {
         ranked.into_iter().map(|(_, at)| at).collect()
     }
 
+    /// What a cut may lose at each point: its event, and the numbers of what is pending.
+    pub(crate) fn pending(&self) -> Vec<(u64, Vec<u64>)> {
+        let points = self.points.iter();
+        points
+            .map(|point| (point.event, point.moment.storage().pending_ids()))
+            .collect()
+    }
+
+    /// Those of these points at which something else is pending than `before` says, which is of the same process run without what is done for the
+    /// guest. That moves no event, but where nothing changes there is no point.
+    pub(crate) fn changed(&self, points: Range<usize>, before: &[(u64, Vec<u64>)]) -> Vec<usize> {
+        let differs = |at: &usize| {
+            let point = &self.points[*at];
+            let until = before.partition_point(|(event, _)| *event <= point.event);
+            let pending = until.checked_sub(1).map(|last| &before[last].1);
+            pending != Some(&point.moment.storage().pending_ids())
+        };
+        points.filter(differs).collect()
+    }
+
     /// The first violation at these points, of this class if one is given, as far as the budget reaches.
     pub(crate) fn first(
         &self,
-        points: Range<usize>,
+        points: impl IntoIterator<Item = usize>,
         class: Option<Class>,
         budget: &mut WorkBudget,
     ) -> Option<Box<Violation>> {
+        let points = points.into_iter().map(|at| self.points[at].clone());
+        let points: Vec<Point> = points.collect();
         let mut scenario = self.scenario.clone();
         scenario.explore.violations_max = 1;
         let mut walk = Walk {
@@ -319,7 +341,7 @@ impl<'a> OpenRun<'a> {
             ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };
         // Whether it ends early makes no difference: what was found before that counts.
-        let _ = walk.points(&self.process_run, &self.points[points]);
+        let _ = walk.points(&self.process_run, &points);
         budget.charge(walk.work);
         let found = walk.found.into_iter().next();
         found.map(|found| found.violation)
