@@ -13,8 +13,7 @@ use kvsim_crash::{ConfigError, Excerpt, Nanos};
 use crate::config::{FileConfig, Rules};
 use crate::descriptors::{Descriptors, Fd};
 use crate::inject::Injector;
-use crate::moments::{CallKind, Moment, OpNote, StepNote};
-use crate::observe::Observation;
+use crate::notes::{CallKind, Observation, OpNote, StepNote};
 use crate::path::{Follow, Found, resolve};
 use crate::pending::Steps;
 use crate::plant::{Intervention, Mistake};
@@ -66,6 +65,17 @@ pub struct FileSystem {
     moments: Option<Vec<Moment>>,
     op_notes: Option<Arc<Vec<OpNote>>>,
     pub(crate) reads: Option<Arc<Vec<Observation>>>,
+}
+
+/// The file system as it was at one moment of a call.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    /// Time since the elapsed time was last taken.
+    pub after_ns: Nanos,
+    /// The copy. It notes nothing itself.
+    pub files: FileSystem,
+    /// What has just happened.
+    pub step: StepNote,
 }
 
 /// A call, for its note.

@@ -7,7 +7,7 @@ use kvsim_crash::{Excerpt, Sectors};
 
 use crate::FileSystem;
 use crate::config::{CallOrder, DurableAt, StaleBlocks, SyncCommits};
-use crate::moments::StepNote;
+use crate::notes::StepNote;
 use crate::pending::{close, last_size};
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::Tree;

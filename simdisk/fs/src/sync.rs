@@ -8,7 +8,7 @@ use kvsim_crash::rng::{Purpose, draw, scale};
 
 use crate::config::{FailedContent, FailedMetadata, FailedPages, Reach, Reported, SyncCommits};
 use crate::file_system::Call;
-use crate::moments::{CallKind, StepNote};
+use crate::notes::{CallKind, StepNote};
 use crate::pending::close;
 use crate::step::{PendingStep, StepKind};
 use crate::tree::node::{Ino, PAGE_BYTES, ROOT};

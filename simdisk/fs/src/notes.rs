@@ -1,23 +1,11 @@
-//! What a host may note of calls: a copy of the file system after each step, and each call with its arguments.
+//! What a host may note of calls: each with its arguments, each step, and what it has told of the files.
 
 use std::fmt;
 use std::sync::Arc;
 
-use kvsim_crash::Nanos;
-
+use crate::Errno;
+use crate::tree::directory::Name;
 use crate::tree::node::Ino;
-use crate::{Errno, FileSystem};
-
-/// The file system as it was at one moment of a call.
-#[derive(Debug, Clone)]
-pub struct Moment {
-    /// Time since the elapsed time was last taken.
-    pub after_ns: Nanos,
-    /// The copy. It notes nothing itself.
-    pub files: FileSystem,
-    /// What has just happened.
-    pub step: StepNote,
-}
 
 /// What has just happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,4 +141,36 @@ impl fmt::Display for OpNote {
             None => Ok(()),
         }
     }
+}
+
+/// Something that a call has told of the files as they were.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Observation {
+    /// What a name refers to, or that it refers to nothing.
+    Name {
+        /// The directory.
+        directory: Ino,
+        /// The name.
+        name: Name,
+    },
+    /// All names of a directory and what they refer to.
+    Listing {
+        /// The directory.
+        directory: Ino,
+    },
+    /// Kind, size, links, times and target of an inode.
+    Attributes {
+        /// The inode.
+        ino: Ino,
+    },
+    /// The bytes of pages.
+    Content {
+        /// The file.
+        ino: Ino,
+        /// The first page.
+        start: u64,
+        /// The page after the last.
+        end: u64,
+    },
 }
