@@ -12,9 +12,10 @@ use kvsim_harness::syncs::{LeaveOut, Report, json, leave_out_each, text};
 use crate::args::SyncsArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::loading::load;
 use crate::output::{colour, complain, print, print_json};
-use crate::run::{all_cores, load};
 use crate::runtime;
+use crate::runtime::all_cores;
 
 /// `kvsim syncs`
 pub(crate) fn syncs(args: &SyncsArgs) -> Exit {

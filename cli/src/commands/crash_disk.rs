@@ -3,11 +3,11 @@
 use kvsim_harness::recorded::{DriverChoice, Plan, Watch, prove, report};
 
 use crate::args::{CrashDiskArgs, DriverArg};
-use crate::bench::directory;
+use crate::commands::bench::directory;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::output::progress::Spinner;
 use crate::output::{complain, print};
-use crate::progress::Spinner;
 use crate::runtime;
 
 /// `kvsim crash-disk`

@@ -8,13 +8,14 @@ use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::scenario::{self, Scenario, thousands};
 use kvsim_harness::summary::{Found, Reproduction, RunReport, Verdict};
 
+use super::small;
 use crate::args::ReplayArgs;
+use crate::campaigns::{Job, begin, campaign, exit_of, finish, unreported};
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::loading::saved_guest;
 use crate::output::{complain, print};
-use crate::run::{Job, begin, campaign, exit_of, finish, saved_guest, unreported};
 use crate::runtime;
-use crate::small;
 
 /// A saved failing case.
 struct Case {
@@ -44,7 +45,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Exit {
     if let Err(exit) = begin(&args.output) {
         return exit;
     }
-    let jobs = args.common.jobs.unwrap_or_else(crate::run::all_cores);
+    let jobs = args.common.jobs.unwrap_or_else(crate::runtime::all_cores);
     let runtime = match runtime::start(Some(jobs.get() + 1)) {
         Ok(runtime) => runtime,
         Err(exit) => return exit,

@@ -13,10 +13,10 @@ use kvsim_harness::summary::{self, Unreported, Verdict};
 use crate::args::ExploreArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::loading::load;
+use crate::output::progress::States;
+use crate::output::report;
 use crate::output::{self, colour, complain, print};
-use crate::progress::States;
-use crate::report;
-use crate::run::load;
 use crate::runtime;
 
 /// `kvsim explore`

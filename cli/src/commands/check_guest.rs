@@ -42,11 +42,3 @@ pub(crate) fn exit_of(report: &Conformance) -> Exit {
         (true, _) => Exit::Violation,
     }
 }
-
-/// An option of the guest: NAME=VALUE.
-pub(crate) fn parse_option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("it must be NAME=VALUE".to_owned()),
-    }
-}

@@ -9,8 +9,8 @@ use kvsim_harness::scenario::Scenario;
 
 use crate::args::ReplayArgs;
 use crate::exit::Exit;
+use crate::loading::warn_of_another_guest;
 use crate::output::{complain, print, print_json};
-use crate::run::warn_of_another_guest;
 
 /// Writes the files, and says what was written and what the guest answers that is started on them.
 pub(crate) fn replay(

@@ -15,10 +15,10 @@ use kvsim_harness::scenario::{self, Scenario};
 use crate::args::BoardArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::output::progress::Spinner;
 use crate::output::{colour, complain, print, print_json};
-use crate::progress::Spinner;
-use crate::run::all_cores;
 use crate::runtime;
+use crate::runtime::all_cores;
 
 /// `kvsim board`
 pub(crate) fn board(args: &BoardArgs) -> Exit {

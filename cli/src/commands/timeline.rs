@@ -9,8 +9,8 @@ use kvsim_harness::timeline::{Entry, Recording};
 
 use crate::args::TraceArgs;
 use crate::exit::Exit;
+use crate::loading::{load, saved_guest, warn_of_another_guest};
 use crate::output::{complain, print};
-use crate::run::{load, saved_guest, warn_of_another_guest};
 
 /// Lines that are written at once.
 const LINES_AT_ONCE: usize = 1_000;

@@ -19,8 +19,8 @@ use kvsim_harness::scenario::{self, BUILTIN_PROFILES, Scenario, Shipped};
 use crate::args::{BenchArgs, DurabilityArg};
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::output::progress::Spinner;
 use crate::output::{complain, print};
-use crate::progress::Spinner;
 use crate::runtime;
 
 /// What `--no-fsync` measures, on what, and how much of it is under way.
@@ -54,7 +54,7 @@ pub(crate) fn bench(args: &BenchArgs) -> Exit {
         Err(exit) => return exit,
     };
     if !args.real_disk {
-        return crate::run::predict(&scenarios, args);
+        return crate::commands::run::predict(&scenarios, args);
     }
     match on_disk(args, &scenarios) {
         Ok(exit) => exit,

@@ -7,12 +7,12 @@ use kvsim_harness::guest::{self, Instances};
 use kvsim_harness::suite::{self, Crashes, Ended, Part, Terms, text};
 
 use crate::args::SuiteArgs;
-use crate::check_guest;
+use crate::commands::check_guest;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print, print_json};
-use crate::run::all_cores;
 use crate::runtime;
+use crate::runtime::all_cores;
 
 /// Runs the suite.
 pub(crate) fn suite(args: &SuiteArgs) -> Exit {

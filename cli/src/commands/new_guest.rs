@@ -1,24 +1,10 @@
 //! `kvsim new-guest`: writes the template of a language, and says what comes next.
 
-use clap::ValueEnum;
 use kvsim_harness::kit::{self, Language, Storage, Template};
 
-use crate::args::NewGuestArgs;
+use crate::args::{LanguageArg, NewGuestArgs};
 use crate::exit::Exit;
 use crate::output::{complain, print};
-
-/// `--lang`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LanguageArg {
-    /// Rust, built by cargo
-    Rust,
-    /// Go, built by go; with --files only
-    Go,
-    /// C, built by clang or Zig
-    C,
-    /// Zig
-    Zig,
-}
 
 /// Writes the template.
 pub(crate) fn new_guest(args: &NewGuestArgs) -> Exit {

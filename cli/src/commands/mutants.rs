@@ -13,8 +13,9 @@ use kvsim_harness::mutants::{Hunt, Mutant, Report, json, page, shipped, text};
 use crate::args::MutantsArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::output::report;
 use crate::output::{colour, complain, print, print_json};
-use crate::{report, runtime};
+use crate::runtime;
 
 /// `kvsim mutants`
 pub(crate) fn mutants(args: &MutantsArgs) -> Exit {

@@ -6,8 +6,8 @@ use kvsim_harness::guest;
 use crate::args::CalibrateArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::output::progress::Spinner;
 use crate::output::{complain, print};
-use crate::progress::Spinner;
 use crate::runtime;
 
 /// A machine that does more than this beside measures itself doing so.
@@ -25,7 +25,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Exit {
 }
 
 fn run(args: &CalibrateArgs) -> Result<Exit, String> {
-    if args.path.is_dir() && crate::bench::is_in_memory(&args.path) {
+    if args.path.is_dir() && crate::commands::bench::is_in_memory(&args.path) {
         return Err(format!(
             "{} is in memory, and not on a disk",
             args.path.display()

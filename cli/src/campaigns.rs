@@ -1,41 +1,36 @@
-//! `kvsim run` and `kvsim replay`: loads everything first, so that a mistake is known before anything runs. Then runs
-//! the scenarios one after the other, each on all cores.
+//! Campaigns as commands run them: scenarios one after the other, each on all cores, with progress, files and an exit code.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kvsim_harness::campaign::{Campaign, CampaignError, Outcome};
 use kvsim_harness::guest::{self, Instances, Program};
 use kvsim_harness::report::run_page;
-use kvsim_harness::scenario::{self, Scenario, SeedRange};
+use kvsim_harness::scenario::{Scenario, SeedRange};
 use kvsim_harness::summary::{Found, RunReport, Unreported, Verdict, json, text};
 
-use crate::args::{BenchArgs, CommonArgs, OutputArgs, ReplayArgs, RunArgs};
+use crate::args::{CommonArgs, OutputArgs, ReplayArgs};
 use crate::exit::Exit;
-use crate::folder;
 use crate::interrupts::Interrupts;
-use crate::junit;
-use crate::output::{self, colour, complain, print};
-use crate::progress::Progress;
-use crate::report;
-use crate::runtime;
-use crate::small;
-use crate::trace::TraceFile;
-use crate::write_files;
+use crate::loading::warn_of_another_guest;
+use crate::output::progress::Progress;
+use crate::output::trace::TraceFile;
+use crate::output::{self, colour, complain, junit, print, report};
+use crate::runtime::{self, all_cores};
 
 /// What `run` and `replay` make of their arguments.
 pub(crate) struct Job<'a> {
     pub(crate) scenarios: Vec<Scenario>,
-    seeds: Option<SeedRange>,
-    shard: Option<(u64, u64)>,
-    duration: Option<Duration>,
+    pub(crate) seeds: Option<SeedRange>,
+    pub(crate) shard: Option<(u64, u64)>,
+    pub(crate) duration: Option<Duration>,
     pub(crate) guest: Option<PathBuf>,
-    common: &'a CommonArgs,
-    output: &'a OutputArgs,
-    strict: bool,
-    failures: Option<PathBuf>,
+    pub(crate) common: &'a CommonArgs,
+    pub(crate) output: &'a OutputArgs,
+    pub(crate) strict: bool,
+    pub(crate) failures: Option<PathBuf>,
 }
 
 impl<'a> Job<'a> {
@@ -63,115 +58,8 @@ impl<'a> Job<'a> {
     }
 }
 
-/// `kvsim run`
-pub(crate) fn run(args: &RunArgs) -> Exit {
-    let scenarios = match load(&args.scenarios, &args.common.set) {
-        Ok(scenarios) => scenarios,
-        Err(exit) => return exit,
-    };
-    execute(&Job {
-        scenarios,
-        seeds: args.seed.map(SeedRange::one).or(args.seeds),
-        shard: args.shard,
-        duration: args.duration,
-        guest: args.common.guest.clone(),
-        common: &args.common,
-        output: &args.output,
-        strict: args.strict,
-        failures: Some(args.failures.clone()),
-    })
-}
-
-/// `kvsim replay`
-pub(crate) fn replay(args: &ReplayArgs) -> Exit {
-    if args.file.is_dir() && args.write_files.is_some() {
-        complain("error: --write-files takes one case, not a folder of cases");
-        return Exit::Usage;
-    }
-    if args.file.is_dir() {
-        return folder::replay(args);
-    }
-    let scenarios = match load(std::slice::from_ref(&args.file), &args.common.set) {
-        Ok(scenarios) => scenarios,
-        Err(exit) => return exit,
-    };
-    if scenarios.iter().any(|scenario| scenario.failure.is_none()) {
-        let file = args.file.display();
-        complain(&format!(
-            "error: {file} is no saved failing case: it has no [failure] table\n  = help: kvsim run {file}"
-        ));
-        return Exit::Usage;
-    }
-    let saved = scenarios.iter().find_map(|it| saved_guest(it, &args.file));
-    let guest = args.common.guest.clone().or(saved);
-    if let Some(directory) = &args.write_files {
-        return write_files::replay(args, directory, &scenarios[0], guest.as_deref());
-    }
-    if args.minimise || args.blame {
-        return small::replay(args, &args.file, &scenarios, guest.as_deref());
-    }
-    execute(&Job::of_cases(scenarios, guest, args))
-}
-
-pub(crate) fn all_cores() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
-}
-
-/// Events of one prediction: enough for caches to be warm and for checkpoints to be seen.
-const PREDICTED_EVENTS: u64 = 400_000;
-
-/// `kvsim bench` without a real disk: the same workload on the simulated device, with no crash before its end.
-pub(crate) fn predict(scenarios: &[Scenario], args: &BenchArgs) -> Exit {
-    let mut scenarios = scenarios.to_vec();
-    for scenario in &mut scenarios {
-        scenario.run.seeds = SeedRange::one(scenario.run.seeds.start);
-        scenario.run.crashes = 1;
-        scenario.run.crash_in_recovery = 0.0;
-        scenario.run.events_per_crash = PREDICTED_EVENTS;
-        scenario.run.crash_clock = scenario::CrashClock::Fixed;
-    }
-    let common = CommonArgs::default();
-    let output = OutputArgs {
-        json: args.json,
-        ..OutputArgs::default()
-    };
-    execute(&Job {
-        scenarios,
-        seeds: None,
-        shard: None,
-        duration: None,
-        guest: None,
-        common: &common,
-        output: &output,
-        strict: false,
-        failures: None,
-    })
-}
-
-/// The file of the guest that a saved case failed with; `case` is the case's file, from whose folder the way is given.
-pub(crate) fn saved_guest(scenario: &Scenario, case: &Path) -> Option<PathBuf> {
-    let failure = scenario.failure.as_ref()?;
-    let folder = case.parent().unwrap_or(Path::new(""));
-    (!failure.guest_file.is_empty()).then(|| folder.join(&failure.guest_file))
-}
-
-/// Loads all scenarios and shows every mistake, not only the first one's.
-pub(crate) fn load(paths: &[PathBuf], sets: &[String]) -> Result<Vec<Scenario>, Exit> {
-    let mut scenarios = Vec::new();
-    for path in paths {
-        match scenario::load(path, sets) {
-            Ok(scenario) => scenarios.push(scenario),
-            Err(error) => complain(&error.to_string()),
-        }
-    }
-    if scenarios.len() == paths.len() {
-        Ok(scenarios)
-    } else {
-        Err(Exit::Usage)
-    }
-}
-
-fn execute(job: &Job<'_>) -> Exit {
+/// Runs all scenarios of a job, one after the other, each on all cores.
+pub(crate) fn execute(job: &Job<'_>) -> Exit {
     let runtime = match runtime::start(Some(job.jobs().get() + 1)) {
         Ok(runtime) => runtime,
         Err(exit) => return exit,
@@ -322,21 +210,6 @@ fn help_with_guest(job: &Job<'_>) -> &'static str {
         "\n  = help: the guest was there when this case was saved; say where it is now with --guest"
     } else {
         ""
-    }
-}
-
-pub(crate) fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) {
-    let Some(saved) = &scenario.failure else {
-        return;
-    };
-    let hash = program.hash().to_string();
-    if saved.guest_hash != hash {
-        complain(&format!(
-            "warning: this case was saved with the guest {} {}; this one is {} {hash}, so the result may differ",
-            saved.guest,
-            saved.guest_hash,
-            program.name()
-        ));
     }
 }
 

@@ -16,11 +16,12 @@ use kvsim_harness::summary::{FailureReport, json, text};
 use crate::args::ReplayArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
+use crate::loading::warn_of_another_guest;
+use crate::output::progress::Shrinking;
+use crate::output::report;
 use crate::output::{colour, complain, print, print_json};
-use crate::progress::Shrinking;
-use crate::report;
-use crate::run::{all_cores, warn_of_another_guest};
 use crate::runtime;
+use crate::runtime::all_cores;
 
 /// What came of one scenario: its failure, and what is to be said before it.
 type Outcome = Result<(FailureReport, Option<String>), String>;

@@ -6,9 +6,10 @@ use kvsim_harness::summary::{self, Found, json, part};
 use serde::Deserialize;
 
 use crate::args::MergeArgs;
+use crate::campaigns;
+use crate::commands::explore as exploring;
 use crate::exit::Exit;
 use crate::output::complain;
-use crate::{explore as exploring, run};
 
 /// No part is longer.
 const BYTES_MAX: u64 = 256 << 20;
@@ -64,17 +65,17 @@ fn schema(text: &str) -> Result<String, String> {
 }
 
 fn show_runs(reports: Vec<summary::RunReport>, as_json: bool) -> Exit {
-    let exits = reports.iter().map(run::exit_of);
+    let exits = reports.iter().map(campaigns::exit_of);
     let exit = exits.fold(Exit::Clean, Exit::and);
     let found = Found {
         reports,
         unreported: Vec::new(),
     };
     if as_json {
-        return run::print_json(&found, exit);
+        return campaigns::print_json(&found, exit);
     }
     for report in &found.reports {
-        run::show(report, false);
+        campaigns::show(report, false);
     }
     exit
 }
