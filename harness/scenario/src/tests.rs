@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::scenario::known_fields;
+use crate::paths::known_fields;
 
 fn scenario(text: &str, sets: &[&str]) -> Result<Scenario, String> {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
