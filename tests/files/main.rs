@@ -300,7 +300,7 @@ fn each_sync_that_is_left_out_is_caught_and_blamed() {
 }
 
 /// Goal: a sync that the host leaves out is named although the engine has a mistake of its own near by. Method: an engine that cannot be opened after a crash
-/// while it made its first files, without the syncs of its log.
+/// while it made its first files, without the syncs of its log, and without those of its directory.
 #[test]
 fn a_mistake_of_the_engines_own_hides_no_missing_sync() {
     let program = ledger(Flaw::RefusesHalfMade);
@@ -317,11 +317,13 @@ fn a_mistake_of_the_engines_own_hides_no_missing_sync() {
     let report = leave_out_each(&exploration, &how, &Control::default(), |_| {})
         .unwrap_or_else(|error| panic!("{error}"));
     assert!(report.control.0.is_some(), "it fails with all syncs");
-    let mut lines = report.lines.iter();
-    let log = lines.find(|line| line.place.frames[0].function == "Write");
-    let log = log.expect("it syncs its log");
-    assert!(matches!(log.left_out.end, PlaceEnd::Caught(_)));
-    let blamed = log.blamed.as_ref().expect("it was caught");
-    let blamed = blamed.as_ref().unwrap_or_else(|why| panic!("{why}"));
-    assert!(blamed.is_right, "{}", blamed.blame);
+    for function in ["Write", "Renamed"] {
+        let mut lines = report.lines.iter();
+        let line = lines.find(|line| line.place.frames[0].function == function);
+        let line = line.expect("it syncs there");
+        assert!(matches!(line.left_out.end, PlaceEnd::Caught(_)));
+        let blamed = line.blamed.as_ref().expect("it was caught");
+        let blamed = blamed.as_ref().unwrap_or_else(|why| panic!("{why}"));
+        assert!(blamed.is_right, "{function}: {}", blamed.blame);
+    }
 }
