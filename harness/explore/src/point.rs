@@ -13,52 +13,57 @@ use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_workload::Workload;
 
 /// A process run of which every moment was seen.
-pub(crate) struct SeenRun {
+pub struct SeenRun {
     /// The crashes before it, the last one first.
-    pub(crate) trail: Option<Arc<Trail>>,
+    pub trail: Option<Arc<Trail>>,
     /// What its clients asked.
-    pub(crate) log: Vec<CaseRequest>,
+    pub log: Vec<CaseRequest>,
     /// The clients at its end: whoever goes on after a crash in it writes nothing that was written before.
-    pub(crate) clients: Workload,
+    pub clients: Workload,
     /// What they ask after a crash in it, in place of what they would draw.
-    pub(crate) after: Option<Arc<[CaseRequest]>>,
+    pub after: Option<Arc<[CaseRequest]>>,
     /// What it showed when it was not disturbed.
-    pub(crate) shown: Option<Arc<Observation>>,
+    pub shown: Option<Arc<Observation>>,
     /// Whether the device had nothing in its cache when it began.
-    pub(crate) nothing_pending: bool,
+    pub nothing_pending: bool,
     /// Crashes before it.
-    pub(crate) crashes: u64,
+    pub crashes: u64,
     /// What was made to affect the device in the process run that is recorded.
-    pub(crate) faults: Vec<StorageFault>,
+    pub faults: Vec<StorageFault>,
 }
 
 /// How a process run ended.
-pub(crate) struct Trail {
-    pub(crate) process_run: Arc<SeenRun>,
-    pub(crate) crash: CaseCrash,
+pub struct Trail {
+    /// The process run that was cut.
+    pub process_run: Arc<SeenRun>,
+    /// How it was cut.
+    pub crash: CaseCrash,
     /// Requests that its clients had sent by then.
-    pub(crate) sent: usize,
+    pub sent: usize,
 }
 
 /// A moment of a process run at which it may be cut.
 #[derive(Clone)]
-pub(crate) struct Point {
-    pub(crate) moment: Moment,
+pub struct Point {
+    /// The world at this moment.
+    pub moment: Moment,
     /// What must survive if it is cut here.
-    pub(crate) oracle: Arc<Oracle>,
+    pub oracle: Arc<Oracle>,
     /// The same if the process is killed here, where that makes a difference.
     killed: Option<Arc<Oracle>>,
     /// A hash of both.
-    pub(crate) obligations: u64,
+    pub obligations: u64,
     /// Events of its process run before it.
-    pub(crate) event: u64,
-    pub(crate) sent: usize,
-    pub(crate) phase: Phase,
+    pub event: u64,
+    /// Requests that clients had sent by then.
+    pub sent: usize,
+    /// What the process run was doing.
+    pub phase: Phase,
 }
 
 impl Point {
     /// What must survive if it is cut here in this way.
-    pub(crate) fn oracle_after(&self, kind: CrashKind) -> &Arc<Oracle> {
+    pub fn oracle_after(&self, kind: CrashKind) -> &Arc<Oracle> {
         match (kind, &self.killed) {
             (CrashKind::Process, Some(killed)) => killed,
             _ => &self.oracle,
@@ -66,12 +71,12 @@ impl Point {
     }
 
     /// Whether a flush is under way.
-    pub(crate) fn is_in_flush(&self) -> bool {
+    pub fn is_in_flush(&self) -> bool {
         self.moment.storage().is_syncing()
     }
 
     /// What a recovery after a cut here has to show again, if that is known.
-    pub(crate) fn reference<'a>(
+    pub fn reference<'a>(
         &self,
         process_run: &'a SeenRun,
         kind: CrashKind,
@@ -87,7 +92,7 @@ impl Point {
 
 impl SeenRun {
     /// The steps that led here and then, if a cut is given, to it.
-    pub(crate) fn case(&self, sent: usize, crash: Option<CaseCrash>) -> Case {
+    pub fn case(&self, sent: usize, crash: Option<CaseCrash>) -> Case {
         let mut process_runs = vec![CaseRun {
             requests: self.log[..sent].to_vec(),
             crash,
@@ -113,7 +118,7 @@ impl SeenRun {
 }
 
 /// A cut at a point, as a case says it.
-pub(crate) fn crash(point: &Point, kind: CrashKind, state: &CrashState) -> CaseCrash {
+pub fn crash(point: &Point, kind: CrashKind, state: &CrashState) -> CaseCrash {
     CaseCrash {
         after_event: point.event,
         kind,
@@ -206,7 +211,7 @@ fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
 }
 
 /// A hash of all that judging a recovery depends on but what it shows.
-pub(crate) fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
+pub fn obligations(stopped: &Oracle, truth: &DeviceTruth) -> u64 {
     let mut hash = Xxh3::new();
     hash.update(&stopped.fingerprint().to_le_bytes());
     if stopped.has_window() {

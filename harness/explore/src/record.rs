@@ -18,21 +18,23 @@ use kvsim_scenario::setup;
 use kvsim_workload::Workload;
 
 /// A run and all its crash points.
-pub(crate) struct Recording {
-    pub(crate) process_run: Arc<SeenRun>,
-    pub(crate) points: Vec<Point>,
+pub struct Recording {
+    /// The process run that was recorded.
+    pub process_run: Arc<SeenRun>,
+    /// Its crash points, in order.
+    pub points: Vec<Point>,
     /// World events.
-    pub(crate) events: u64,
+    pub events: u64,
     /// Writes that were acknowledged.
-    pub(crate) acknowledged: u64,
+    pub acknowledged: u64,
     /// The guest's coverage points.
-    pub(crate) coverage_points: CoverageCounts,
+    pub coverage_points: CoverageCounts,
     /// The reads, writes and flushes of the guest's work, opening aside.
-    pub(crate) ops: Vec<OpNote>,
+    pub ops: Vec<OpNote>,
 }
 
 /// Why there is nothing to explore.
-pub(crate) enum Stopped {
+pub enum Stopped {
     /// The guest breaks a property without any crash.
     Found(Box<Found>),
     /// The guest reports damage, or a device error.
@@ -42,7 +44,7 @@ pub(crate) enum Stopped {
 }
 
 /// Records the run of the scenario's clients.
-pub(crate) fn record(
+pub fn record(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     seed: u64,
@@ -57,7 +59,7 @@ pub(crate) fn record(
 }
 
 /// The same run on a device that these faults affect.
-pub(crate) fn record_failing(
+pub fn record_failing(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     seed: u64,
@@ -89,11 +91,7 @@ fn clients(scenario: &Scenario, program: &dyn Program, seed: u64) -> Result<Work
 }
 
 /// Clients whose preload is done.
-pub(crate) fn loaded(
-    scenario: &Scenario,
-    program: &dyn Program,
-    seed: u64,
-) -> Result<Workload, Stopped> {
+pub fn loaded(scenario: &Scenario, program: &dyn Program, seed: u64) -> Result<Workload, Stopped> {
     let mut clients = clients(scenario, program, seed)?;
     if scenario.explore.depth > 1 || scenario.explore.again_every > 0 {
         while clients.preload().is_some() {}
@@ -102,7 +100,7 @@ pub(crate) fn loaded(
 }
 
 /// Clients that write nothing which the scenario's clients may have written in a recording: the numbers of their values are beyond.
-pub(crate) fn later_clients(
+pub fn later_clients(
     scenario: &Scenario,
     program: &dyn Program,
     seed: u64,
@@ -116,7 +114,7 @@ pub(crate) fn later_clients(
 }
 
 /// Records a run of these requests; says how much work it was.
-pub(crate) fn record_from(
+pub fn record_from(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
     seed: u64,

@@ -17,7 +17,7 @@ use kvsim_scenario::case::{Case, CaseCrash, CaseRun};
 use kvsim_scenario::setup;
 
 /// Where a case with other requests leads.
-pub(crate) enum Relocated {
+pub enum Relocated {
     /// Each of its process runs is cut.
     Cut(Case),
     /// One of them fails before it is cut, which is the end of the case.
@@ -27,7 +27,7 @@ pub(crate) enum Relocated {
 }
 
 /// The cuts of a case by their meaning, and the work that it took to know. Nothing stands for a process run that is closed, refused or never cut.
-pub(crate) fn meanings(setting: Setting<'_>, case: &Case) -> (Vec<Option<Meaning>>, u64) {
+pub fn meanings(setting: Setting<'_>, case: &Case) -> (Vec<Option<Meaning>>, u64) {
     let mut all = Vec::new();
     let Some(mut course) = Course::new(setting, case) else {
         return (all, 0);
@@ -45,7 +45,7 @@ pub(crate) fn meanings(setting: Setting<'_>, case: &Case) -> (Vec<Option<Meaning
 }
 
 /// The first process runs of a case, up to number `until`, cut where they are most like `like`; and the work that it took.
-pub(crate) fn relocated(
+pub fn relocated(
     setting: Setting<'_>,
     case: &Case,
     until: usize,

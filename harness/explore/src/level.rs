@@ -39,38 +39,45 @@ const PROCESS_RUNS_AT_ONCE: usize = 256;
 const JUDGED_AT_ONCE: usize = 256;
 
 /// A walk through all levels.
-pub(crate) struct Walk<'a> {
-    pub(crate) scenario: &'a Scenario,
-    pub(crate) control: &'a Control,
-    pub(crate) jobs: NonZeroUsize,
-    pub(crate) seed: u64,
+pub struct Walk<'a> {
+    /// What is explored.
+    pub scenario: &'a Scenario,
+    /// Who may end the walk early.
+    pub control: &'a Control,
+    /// How many threads judge.
+    pub jobs: NonZeroUsize,
+    /// The seed of the recording, and of samples.
+    pub seed: u64,
     /// Of the batches of the recording, those are judged whose number leaves `shard.0` when divided by `shard.1`.
-    pub(crate) shard: (u64, u64),
+    pub shard: (u64, u64),
     /// Passing over what was seen before; off in a test that holds the results of both against each other.
-    pub(crate) skip_seen: bool,
+    pub skip_seen: bool,
     /// Which violations count.
-    pub(crate) wanted: Wanted,
-    pub(crate) seen: HashSet<u128, Xxh3DefaultBuilder>,
+    pub wanted: Wanted,
+    /// Hashes of what was judged: bytes, and what must survive.
+    pub seen: HashSet<u128, Xxh3DefaultBuilder>,
     /// By depth, from 1.
-    pub(crate) levels: Vec<Level>,
-    pub(crate) found: Vec<Found>,
+    pub levels: Vec<Level>,
+    /// Violations that count, in the order of the walk.
+    pub found: Vec<Found>,
     /// The guest's coverage points, of all states that were judged.
-    pub(crate) coverage_points: CoverageCounts,
+    pub coverage_points: CoverageCounts,
     /// Work so far.
-    pub(crate) work: u64,
+    pub work: u64,
     /// It ends after so much work, or some states later.
-    pub(crate) work_max: u64,
+    pub work_max: u64,
     /// States judged so far, of the first depth, and at most so many.
-    pub(crate) judged: u64,
-    pub(crate) judged_max: u64,
+    pub judged: u64,
+    /// The walk ends after so many of them.
+    pub judged_max: u64,
     /// Whether a violation counts; all do if absent.
-    pub(crate) counts: Option<&'a (dyn Fn(&Found) -> bool + Sync)>,
+    pub counts: Option<&'a (dyn Fn(&Found) -> bool + Sync)>,
     /// Violations that did not count.
-    pub(crate) passed_over: u64,
+    pub passed_over: u64,
 }
 
 /// Why a walk ended before its end.
-pub(crate) enum Ended {
+pub enum Ended {
     /// Somebody asked for it.
     Stopped,
     /// There are as many violations as are wanted, or it took as much work as was granted.
@@ -81,7 +88,7 @@ pub(crate) enum Ended {
 
 /// Which violations count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub enum Wanted {
     /// All.
     All,
     /// Those of this class.
@@ -172,7 +179,7 @@ static KILLED: CrashState = CrashState {
 
 impl<'a> Walk<'a> {
     /// A walk through all states, each of them once, until its end.
-    pub(crate) fn new(
+    pub fn new(
         scenario: &'a Scenario,
         control: &'a Control,
         jobs: NonZeroUsize,
@@ -200,7 +207,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks the points of the recording. Gives the counts of each.
-    pub(crate) fn points(
+    pub fn points(
         &mut self,
         process_run: &Arc<SeenRun>,
         points: &[Point],
@@ -209,7 +216,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Walks points of which the first has this number.
-    pub(crate) fn points_from(
+    pub fn points_from(
         &mut self,
         first: u64,
         process_run: &Arc<SeenRun>,

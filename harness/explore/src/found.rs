@@ -5,10 +5,13 @@ use kvsim_scenario::case::Case;
 
 /// A violation and the steps to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
-    pub(crate) violation: Box<Violation>,
-    pub(crate) case: Box<Case>,
-    pub(crate) depth: u32,
+pub struct Found {
+    /// What it violates.
+    pub violation: Box<Violation>,
+    /// Each step that leads there.
+    pub case: Box<Case>,
+    /// How many crashes deep it lies, from 1.
+    pub depth: u32,
     /// The number of the point of the recording that it comes from.
-    pub(crate) origin: u64,
+    pub origin: u64,
 }

@@ -59,9 +59,12 @@ pub(crate) enum Judged {
 
 /// Why a state cannot be judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Failed {
+pub enum Failed {
+    /// The explorer asked for what cannot be: why.
     Rejected(String),
+    /// The run is invalid by the host's doing: why.
     Invalid(String),
+    /// It has reached the bound on events.
     OutOfEvents,
 }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// So many items are taken at a time, if each is little work.
-pub(super) const STRIDE: usize = 4;
+pub(crate) const STRIDE: usize = 4;
 
 /// Does `work` on every item; a thread takes `stride` of them at a time.
 ///

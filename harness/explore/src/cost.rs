@@ -13,12 +13,12 @@ const PER_EVENT: u64 = 3_000;
 /// What a state costs that is judged: a world, an instance of the guest, reading back.
 const PER_JUDGEMENT: u64 = 100_000;
 /// What a crash point costs: a copy of what must survive, and of the device for a killed process.
-pub(crate) const PER_POINT: u64 = 150_000;
+pub const PER_POINT: u64 = 150_000;
 /// What a state costs that is listed, its image hashed.
-pub(crate) const PER_STATE: u64 = 10_000;
+pub const PER_STATE: u64 = 10_000;
 
 /// Work in a world so far.
-pub(crate) fn work(world: &World) -> u64 {
+pub fn work(world: &World) -> u64 {
     world.fuel() + PER_EVENT * world.events()
 }
 
@@ -27,7 +27,7 @@ const EVENT_MARGIN: (u64, u64) = (4, 20_000);
 
 /// Events after which a process run of a case that is like the one of this world is given up. A guest that was asked for something else, or has other options, may
 /// work for ever and never answer; nothing is to be found there.
-pub(crate) fn event_limit(scenario: &Scenario, world: &World) -> u64 {
+pub fn event_limit(scenario: &Scenario, world: &World) -> u64 {
     let (times, more) = EVENT_MARGIN;
     scenario
         .run

@@ -16,7 +16,7 @@ const COMPARED_MAX: usize = 48;
 
 /// A cut of a process run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Meaning {
+pub struct Meaning {
     kind: CrashKind,
     is_recovering: bool,
     is_flushing: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Meaning {
 
 impl Meaning {
     /// The meaning of a cut of this storage that leaves `state`.
-    pub(crate) fn of(
+    pub fn of(
         storage: &impl CrashStates,
         phase: Phase,
         unsent: usize,
@@ -54,12 +54,12 @@ impl Meaning {
     }
 
     /// The kind of the cut.
-    pub(crate) fn kind(&self) -> CrashKind {
+    pub fn kind(&self) -> CrashKind {
         self.kind
     }
 
     /// How much a cut at this point is like this one.
-    pub(crate) fn likeness(&self, point: &Point, unsent: usize) -> i64 {
+    pub fn likeness(&self, point: &Point, unsent: usize) -> i64 {
         let storage = point.moment.storage();
         let others: Vec<Role> = roles(storage.roles(COMPARED_MAX));
         let (pairs, alike) = align(&self.pending, &others);
@@ -73,7 +73,7 @@ impl Meaning {
     }
 
     /// The state of this storage that keeps what plays the same part, as far as a cut can leave it.
-    pub(crate) fn state(&self, storage: &impl CrashStates) -> CrashState {
+    pub fn state(&self, storage: &impl CrashStates) -> CrashState {
         let pending = storage.roles(COMPARED_MAX);
         let others: Vec<Role> = roles(pending.clone());
         let (pairs, _) = align(&self.pending, &others);

@@ -34,11 +34,11 @@ const PEAKS: usize = 3;
 const POINTS_FROM_THE_END: usize = 16;
 /// So many requests are searched from their first crash point on, for the earliest is the smallest. Where there are more, the last of them are what the
 /// failure was waiting for, so the end is searched first.
-pub(crate) const FEW_REQUESTS: usize = 12;
+pub const FEW_REQUESTS: usize = 12;
 
 /// What follows on each state of the open process run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub enum Reach {
     /// No cut at all: what a guest does wrong while it runs.
     Uncut,
     /// One recovery after each state.
@@ -69,27 +69,32 @@ impl Reach {
 
 /// What a case is run with.
 #[derive(Clone, Copy)]
-pub(crate) struct Setting<'a> {
-    pub(crate) scenario: &'a Scenario,
-    pub(crate) program: &'a Arc<dyn Program>,
-    pub(crate) jobs: NonZeroUsize,
-    pub(crate) control: &'a Control,
+pub struct Setting<'a> {
+    /// The scenario of the case.
+    pub scenario: &'a Scenario,
+    /// The guest.
+    pub program: &'a Arc<dyn Program>,
+    /// How many threads judge.
+    pub jobs: NonZeroUsize,
+    /// Who may end the search early.
+    pub control: &'a Control,
 }
 
 /// What a process run is to do.
 #[derive(Clone, Copy)]
-pub(crate) struct Plan<'a> {
+pub struct Plan<'a> {
     /// The process runs before it, each of them cut.
-    pub(crate) before: &'a Case,
+    pub before: &'a Case,
     /// What its clients ask.
-    pub(crate) requests: &'a [CaseRequest],
+    pub requests: &'a [CaseRequest],
     /// What clients ask after each state, if something follows; drawn as the scenario says if this is absent.
-    pub(crate) after: Option<&'a [CaseRequest]>,
-    pub(crate) reach: Reach,
+    pub after: Option<&'a [CaseRequest]>,
+    /// How far the states of its cuts are followed.
+    pub reach: Reach,
 }
 
 /// An open process run and its crash points.
-pub(crate) struct OpenRun<'a> {
+pub struct OpenRun<'a> {
     scenario: Scenario,
     control: &'a Control,
     jobs: NonZeroUsize,
@@ -100,26 +105,26 @@ pub(crate) struct OpenRun<'a> {
     /// A violation without any cut of it.
     uncut: Option<Box<Violation>>,
     /// What it took to come here.
-    pub(crate) work: u64,
+    pub work: u64,
 }
 
 /// What judging points may take, and took.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WorkBudget {
+pub struct WorkBudget {
     /// Work that is left; where there is none, what was not seen yet was not looked at.
-    pub(crate) left: u64,
+    pub left: u64,
 }
 
 impl WorkBudget {
     /// Takes so much out of it.
-    pub(crate) fn charge(&mut self, work: u64) {
+    pub fn charge(&mut self, work: u64) {
         self.left = self.left.saturating_sub(work);
     }
 }
 
 /// How far a search goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// Around the points that are most like the known cut.
     Near,
     /// All points, these first.
@@ -132,7 +137,7 @@ pub(crate) enum Extent {
 
 impl<'a> OpenRun<'a> {
     /// Runs the prefix and then the open process run, with this done for the guest; nothing if the prefix does not lead there.
-    pub(crate) fn new(
+    pub fn new(
         setting: Setting<'a>,
         plan: Plan<'_>,
         interventions: &[Intervention],
@@ -212,7 +217,7 @@ impl<'a> OpenRun<'a> {
     }
 
     /// A case that fails in this class: at a cut near one that is known first.
-    pub(crate) fn search(
+    pub fn search(
         &self,
         class: Class,
         near: Option<&Meaning>,
@@ -264,7 +269,7 @@ impl<'a> OpenRun<'a> {
     }
 
     /// The cut that is most like a known one.
-    pub(crate) fn cut_like(&self, near: &Meaning) -> Option<CaseCrash> {
+    pub fn cut_like(&self, near: &Meaning) -> Option<CaseCrash> {
         let point = &self.points[*self.ranked(near).first()?];
         let state = near.state(point.moment.storage());
         Some(crash(point, near.kind(), &state))
@@ -306,7 +311,7 @@ impl<'a> OpenRun<'a> {
     }
 
     /// What a cut may lose at each point: its event, and the numbers of what is pending.
-    pub(crate) fn pending(&self) -> Vec<(u64, Vec<u64>)> {
+    pub fn pending(&self) -> Vec<(u64, Vec<u64>)> {
         let points = self.points.iter();
         points
             .map(|point| (point.event, point.moment.storage().pending_ids()))
@@ -315,7 +320,7 @@ impl<'a> OpenRun<'a> {
 
     /// Those of these points at which something else is pending than `before` says, which is of the same process run without what is done for the
     /// guest. That moves no event, but where nothing changes there is no point.
-    pub(crate) fn changed(&self, points: Range<usize>, before: &[(u64, Vec<u64>)]) -> Vec<usize> {
+    pub fn changed(&self, points: Range<usize>, before: &[(u64, Vec<u64>)]) -> Vec<usize> {
         let differs = |at: &usize| {
             let point = &self.points[*at];
             let until = before.partition_point(|(event, _)| *event <= point.event);
@@ -326,7 +331,7 @@ impl<'a> OpenRun<'a> {
     }
 
     /// The first violation at these points that counts, as far as the budget reaches.
-    pub(crate) fn first(
+    pub fn first(
         &self,
         points: impl IntoIterator<Item = usize>,
         wanted: Wanted,
@@ -349,7 +354,7 @@ impl<'a> OpenRun<'a> {
     }
 
     /// The points around the one of this event; all of them where they are few.
-    pub(crate) fn neighbours(&self, event: u64) -> Range<usize> {
+    pub fn neighbours(&self, event: u64) -> Range<usize> {
         let here = self.points.iter().rposition(|point| point.event <= event);
         let here = here.unwrap_or(0);
         here.saturating_sub(NEIGHBOURS)..self.points.len().min(here + NEIGHBOURS + 1)
