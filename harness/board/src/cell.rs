@@ -87,19 +87,6 @@ pub struct Recorded {
     pub seen: u64,
 }
 
-/// Whether a finding was seen in the engine itself, compiled for this machine, on a real directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Native {
-    /// Yes.
-    Yes,
-    /// The engine opens the directory natively and shows nothing wrong.
-    No,
-    /// It was not tried.
-    #[default]
-    NotTried,
-}
-
 /// A finding run under another profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmed {
@@ -160,10 +147,7 @@ pub struct Finding {
     pub strongest: Vec<String>,
     /// The finding as it was run under these, beside its own profile.
     pub confirmed: Vec<Confirmed>,
-    /// Whether it was reproduced natively.
-    #[serde(default)]
-    pub native: Native,
-    /// The line that reproduces it natively.
+    /// The line that asks the engine itself, built for this machine, about the crashed files. A board does not run it.
     pub native_line: String,
 }
 

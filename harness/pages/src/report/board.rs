@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::whole;
 use kvsim_api::units::thousands;
 use kvsim_board::board::{Board, Row};
-use kvsim_board::cell::{Cell, Finding, Native};
+use kvsim_board::cell::{Cell, Finding};
 use kvsim_board::class::VerdictClass;
 
 /// The page of a board.
@@ -173,9 +173,8 @@ fn section(cell: &Cell, finding: &Finding) -> Markup {
             @for confirmed in &finding.confirmed {
                 tr { th { "on " (confirmed.profile) } td { (confirmed.sentence) br; code { (confirmed.replay) } } }
             }
-            tr { th { "reproduced natively" } td {
-                @match finding.native { Native::Yes => "yes", Native::No => "no", Native::NotTried => "not tried" }
-                ": " code { (finding.native_line) }
+            tr { th { "to reproduce it natively" } td {
+                code { (finding.native_line) }
             } }
         } }
     }
