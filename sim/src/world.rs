@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment};
+use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment, StepNote};
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
     FaultKind, Nanos, OpId,
@@ -111,6 +111,8 @@ pub struct World {
     /// Of a guest that uses files: when its last call began, and what is being synced.
     called_at: Nanos,
     syncing: Option<String>,
+    /// The call of the file system whose last step has just become pending.
+    stepping: Option<u64>,
     /// Whether the steps of a file system are events.
     has_steps: bool,
     /// What the host does for the guest; nothing as a rule.
@@ -200,6 +202,7 @@ impl Moment {
             trace: Trace::new(TraceMode::Off),
             called_at: self.now,
             syncing: None,
+            stepping: None,
             has_steps: true,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
@@ -243,6 +246,7 @@ impl World {
             trace,
             called_at: 0,
             syncing: None,
+            stepping: None,
             has_steps: true,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
@@ -565,6 +569,9 @@ impl World {
         kind: CrashKind,
         state: &CrashState,
     ) -> Result<CrashReport, CrashError> {
+        if kind == CrashKind::Process {
+            self.finish_call();
+        }
         let event = self.trace.len();
         let keeps = self.trace.notes_mut().is_some();
         let cut = keeps.then(|| Cut::before(event, &self.storage));
@@ -575,6 +582,7 @@ impl World {
         }
         self.guest = None;
         self.syncing = None;
+        self.stepping = None;
         self.arrivals.clear();
         self.outbox.clear();
         self.wake_at = None;
@@ -603,6 +611,7 @@ impl World {
             coverage_points: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
             syncing: None,
+            stepping: None,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
             traced_ops: BTreeSet::new(),
@@ -628,8 +637,27 @@ impl World {
         }
     }
 
+    /// Takes the steps that are left of a change that the kernel has begun. A killed process does not stop its kernel in the middle of a call, and what
+    /// the file system shows has the whole change already.
+    fn finish_call(&mut self) {
+        let Some(op) = self.stepping else { return };
+        let is_part = |item: &mut OutItem| {
+            let OutItem::Step(moment) = item else {
+                return false;
+            };
+            matches!(moment.step, StepNote::Pending { op: other, .. } if other == op)
+        };
+        while let Some(OutItem::Step(moment)) = self.outbox.pop_front_if(is_part) {
+            self.take_step(*moment);
+        }
+    }
+
     /// A step of the file system has happened, in the middle of the last call.
     fn take_step(&mut self, moment: FileMoment) {
+        self.stepping = match moment.step {
+            StepNote::Pending { op, .. } => Some(op),
+            _ => None,
+        };
         let at = self.called_at.saturating_add(moment.after_ns);
         self.now = self.now.max(at.min(self.cpu_free_at));
         if self.trace.is_on() {
