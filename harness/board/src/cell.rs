@@ -55,6 +55,8 @@ pub struct Bounds {
     pub torn_writes: u32,
     /// States taken of one crash point.
     pub states_per_point: u64,
+    /// Of the states above the last depth, the recovery of one in so many is cut once more.
+    pub deeper_every: u64,
     /// Violations after which the exploration ends.
     pub violations_max: u64,
 }
@@ -69,6 +71,7 @@ impl From<&ExploreConfig> for Bounds {
             tear_sectors: explore.tear_sectors,
             torn_writes: explore.torn_writes,
             states_per_point: explore.states_per_point,
+            deeper_every: explore.deeper_every,
             violations_max: explore.violations_max,
         }
     }

@@ -280,6 +280,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "requests after a recovery, before the next crash",
     ),
     (
+        "explore.deeper_every",
+        "above the last depth, the recovery of one in so many states is explored",
+    ),
+    (
         "explore.again_every",
         "one in so many states is worked on and cut once more; 0 for none",
     ),

@@ -129,13 +129,14 @@ fn figures(row: &Row) -> Markup {
         div.wide { table {
             thead { tr {
                 th { "profile" } th { "crash points" } th { "states possible" } th { "distinct" } th { "checked" } th { "recoveries" }
-                th { "states of a crash point" } th { "violations" } th { "left out by bounds, in crash points" } th { "hash" }
+                th { "states of a crash point" } th { "recoveries cut once more" } th { "violations" } th { "left out by bounds, in crash points" } th { "hash" }
             } }
             tbody { @for cell in &row.cells { tr {
                 td { (cell.key.profile) }
                 td { (thousands(cell.recorded.seen)) " of " (thousands(cell.recorded.crash_points)) }
                 @for count in [cell.total.possible, cell.total.distinct, cell.total.checked, cell.total.recoveries] { td { (thousands(count)) } }
                 td { (thousands(cell.bounds.states_per_point)) }
+                td { @match cell.bounds.deeper_every { 1 => "all", every => { "1 in " (thousands(every)) } } }
                 td { (cell.violations) }
                 td.how { @for (at, (points, what)) in cell.left_out().iter().enumerate() {
                     @if at > 0 { "; " }
