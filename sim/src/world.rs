@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment, StepNote};
+use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment, StepKind, StepNote};
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
     FaultKind, Nanos, OpId,
@@ -111,8 +111,8 @@ pub struct World {
     /// Of a guest that uses files: when its last call began, and what is being synced.
     called_at: Nanos,
     syncing: Option<String>,
-    /// The call of the file system whose last step has just become pending.
-    stepping: Option<u64>,
+    /// The call of the file system whose step has just become pending, and the page that it writes.
+    stepping: Option<(u64, Option<u64>)>,
     /// Whether the steps of a file system are events.
     has_steps: bool,
     /// What the host does for the guest; nothing as a rule.
@@ -637,15 +637,19 @@ impl World {
         }
     }
 
-    /// Takes the steps that are left of a change that the kernel has begun. A killed process does not stop its kernel in the middle of a call, and what
-    /// the file system shows has the whole change already.
+    /// Takes the steps that are left of a change that the kernel has begun. A killed process stops its kernel between two pages of a write, and nowhere
+    /// else within a call: what the file system shows has the whole change already.
     fn finish_call(&mut self) {
-        let Some(op) = self.stepping else { return };
+        let Some((op, page)) = self.stepping else {
+            return;
+        };
         let is_part = |item: &mut OutItem| {
             let OutItem::Step(moment) = item else {
                 return false;
             };
-            matches!(moment.step, StepNote::Pending { op: other, .. } if other == op)
+            let same = matches!(moment.step, StepNote::Pending { op: other, .. } if other == op);
+            let next = begun_page(moment);
+            same && (next.is_none() || next == page)
         };
         while let Some(OutItem::Step(moment)) = self.outbox.pop_front_if(is_part) {
             self.take_step(*moment);
@@ -655,7 +659,11 @@ impl World {
     /// A step of the file system has happened, in the middle of the last call.
     fn take_step(&mut self, moment: FileMoment) {
         self.stepping = match moment.step {
-            StepNote::Pending { op, .. } => Some(op),
+            StepNote::Pending { op, .. } => {
+                let before = self.stepping.filter(|(other, _)| *other == op);
+                let page = begun_page(&moment).or(before.and_then(|(_, page)| page));
+                Some((op, page))
+            }
             _ => None,
         };
         let at = self.called_at.saturating_add(moment.after_ns);
@@ -870,4 +878,19 @@ fn arrived(id: RequestId, request: &Request) -> TraceEvent {
         Request::Close => ("close", 0),
     };
     TraceEvent::Request { id, op, hash }
+}
+
+/// The page of which a write has just brought the first step.
+fn begun_page(moment: &FileMoment) -> Option<u64> {
+    let StepNote::Pending { step, .. } = moment.step else {
+        return None;
+    };
+    let newest = moment.files.pending().last().filter(|it| it.id == step)?;
+    match newest.kind {
+        StepKind::Data {
+            page, tail: false, ..
+        }
+        | StepKind::Mapped { page } => Some(page),
+        _ => None,
+    }
 }
