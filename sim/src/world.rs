@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment, StepKind, StepNote};
+use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment};
 use kvsim_simdisk::{
     Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
     FaultKind, Nanos, OpId,
@@ -111,8 +111,6 @@ pub struct World {
     /// Of a guest that uses files: when its last call began, and what is being synced.
     called_at: Nanos,
     syncing: Option<String>,
-    /// The call of the file system whose step has just become pending, and the page that it writes.
-    stepping: Option<(u64, Option<u64>)>,
     /// Whether the steps of a file system are events.
     has_steps: bool,
     /// What the host does for the guest; nothing as a rule.
@@ -202,7 +200,6 @@ impl Moment {
             trace: Trace::new(TraceMode::Off),
             called_at: self.now,
             syncing: None,
-            stepping: None,
             has_steps: true,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
@@ -246,7 +243,6 @@ impl World {
             trace,
             called_at: 0,
             syncing: None,
-            stepping: None,
             has_steps: true,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
@@ -569,9 +565,6 @@ impl World {
         kind: CrashKind,
         state: &CrashState,
     ) -> Result<CrashReport, CrashError> {
-        if kind == CrashKind::Process {
-            self.finish_call();
-        }
         let event = self.trace.len();
         let keeps = self.trace.notes_mut().is_some();
         let cut = keeps.then(|| Cut::before(event, &self.storage));
@@ -582,7 +575,6 @@ impl World {
         }
         self.guest = None;
         self.syncing = None;
-        self.stepping = None;
         self.arrivals.clear();
         self.outbox.clear();
         self.wake_at = None;
@@ -611,7 +603,6 @@ impl World {
             coverage_points: Vec::new(),
             trace: Trace::new(TraceMode::Hash),
             syncing: None,
-            stepping: None,
             interventions: Vec::new(),
             awaited: BTreeSet::new(),
             traced_ops: BTreeSet::new(),
@@ -637,35 +628,8 @@ impl World {
         }
     }
 
-    /// Takes the steps that are left of a change that the kernel has begun. A killed process stops its kernel between two pages of a write, and nowhere
-    /// else within a call: what the file system shows has the whole change already.
-    fn finish_call(&mut self) {
-        let Some((op, page)) = self.stepping else {
-            return;
-        };
-        let is_part = |item: &mut OutItem| {
-            let OutItem::Step(moment) = item else {
-                return false;
-            };
-            let same = matches!(moment.step, StepNote::Pending { op: other, .. } if other == op);
-            let next = begun_page(moment);
-            same && (next.is_none() || next == page)
-        };
-        while let Some(OutItem::Step(moment)) = self.outbox.pop_front_if(is_part) {
-            self.take_step(*moment);
-        }
-    }
-
     /// A step of the file system has happened, in the middle of the last call.
     fn take_step(&mut self, moment: FileMoment) {
-        self.stepping = match moment.step {
-            StepNote::Pending { op, .. } => {
-                let before = self.stepping.filter(|(other, _)| *other == op);
-                let page = begun_page(&moment).or(before.and_then(|(_, page)| page));
-                Some((op, page))
-            }
-            _ => None,
-        };
         let at = self.called_at.saturating_add(moment.after_ns);
         self.now = self.now.max(at.min(self.cpu_free_at));
         if self.trace.is_on() {
@@ -878,19 +842,4 @@ fn arrived(id: RequestId, request: &Request) -> TraceEvent {
         Request::Close => ("close", 0),
     };
     TraceEvent::Request { id, op, hash }
-}
-
-/// The page of which a write has just brought the first step.
-fn begun_page(moment: &FileMoment) -> Option<u64> {
-    let StepNote::Pending { step, .. } = moment.step else {
-        return None;
-    };
-    let newest = moment.files.pending().last().filter(|it| it.id == step)?;
-    match newest.kind {
-        StepKind::Data {
-            page, tail: false, ..
-        }
-        | StepKind::Mapped { page } => Some(page),
-        _ => None,
-    }
 }

@@ -97,7 +97,7 @@ fn a_run_has_one_trace() {
 /// Goal: what a killed process leaves to be seen can also reach the disk, so no recovery shows what never was. Method: a kill after each event of a
 /// write; the files that are seen then are those that a power cut leaves which loses nothing.
 #[test]
-fn a_kill_falls_between_calls() {
+fn a_kill_shows_what_can_reach_the_disk() {
     let Some(program) = program(false) else {
         return;
     };
