@@ -329,7 +329,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "files.stale_blocks",
-        "what an allocated block shows before its data are there: given_up or noise",
+        "what an allocated block shows before its data are there: given_up or noise; as the profile says if absent",
     ),
     ("files.call_ns", "what each call takes, beside the device"),
     (
