@@ -2,15 +2,17 @@
 //!
 //! Writing: entries come in ascending order. Pages are filled one after the other and placed as they are finished;
 //! their references become the entries of the level above. Only the page being filled on each level is in memory, and a
-//! batch of finished pages on its way to the device. Reading: level by level from the root, several reads in flight,
+//! batch of finished pages on its way to the device (`pages.rs`). Reading: level by level from the root, several reads in flight,
 //! each page checked against the reference to it.
 
 use std::collections::BTreeMap;
 
-use crate::api::buffer::IoBuf;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
+use crate::checkpoint::pages::PageSink;
+use crate::checkpoint::runs::Piece;
 use crate::core::Core;
+use crate::format::Geometry;
 use crate::format::damage::Mismatch;
 use crate::format::page::{
     self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,
@@ -18,86 +20,7 @@ use crate::format::page::{
 use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
 
-/// Finished pages are written when so many bytes have come together: a share of the write buffer, within bounds.
-const BATCH_SHARE: u64 = 16;
-const BATCH_BYTES_MIN: u64 = 64 << 10;
-const BATCH_BYTES_MAX: u64 = 512 << 10;
 const READS_IN_FLIGHT_MAX: usize = 8;
-
-/// Where pages are placed: one segment after the other.
-#[derive(Debug)]
-pub(crate) struct PageSink {
-    pub(crate) segments: Vec<u32>,
-    used: u64,
-    /// Pages not handed to the device yet, and the offset of the first.
-    batch: Vec<u8>,
-    batch_offset: u64,
-    full: Vec<(u64, Vec<u8>)>,
-    batch_bytes: usize,
-    pub(crate) written_bytes: u64,
-}
-
-impl PageSink {
-    pub(crate) fn new(handle: &Handle) -> PageSink {
-        let buffer = handle.with(|core| core.settings.options.write_buffer_bytes);
-        let batch = (buffer / BATCH_SHARE).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
-        PageSink {
-            segments: Vec::new(),
-            used: 0,
-            batch: Vec::new(),
-            batch_offset: 0,
-            full: Vec::new(),
-            batch_bytes: crate::format::to_usize(batch),
-            written_bytes: 0,
-        }
-    }
-
-    /// A place for so many bytes; `None` if no segment is free.
-    fn place(&mut self, core: &mut Core, bytes: u64) -> Option<u64> {
-        if self.segments.is_empty() || self.used + bytes > core.geometry.segment_bytes {
-            self.close_batch();
-            self.segments.push(core.segments.allocate(Use::Page)?);
-            self.used = 0;
-        }
-        let physical = *self.segments.last().expect("one was just pushed");
-        let offset = core.geometry.segment_offset(physical) + self.used;
-        self.used += bytes;
-        if self.batch.is_empty() {
-            self.batch_offset = offset;
-        }
-        Some(offset)
-    }
-
-    fn put(&mut self, page: &[u8]) {
-        self.batch.extend_from_slice(page);
-        self.written_bytes += page.len() as u64;
-        if self.batch.len() >= self.batch_bytes {
-            self.close_batch();
-        }
-    }
-
-    pub(crate) fn close_batch(&mut self) {
-        if !self.batch.is_empty() {
-            self.full
-                .push((self.batch_offset, std::mem::take(&mut self.batch)));
-        }
-    }
-
-    /// Whether a batch waits to be written.
-    pub(crate) fn has_full(&self) -> bool {
-        !self.full.is_empty()
-    }
-
-    /// Starts writing the finished batches.
-    pub(crate) fn write_out(&mut self, handle: &Handle) -> Vec<Io> {
-        let write = |(offset, bytes): (u64, Vec<u8>)| {
-            let mut data = IoBuf::zeroed(bytes.len());
-            data.copy_from_slice(&bytes);
-            handle.write(offset, data, false)
-        };
-        self.full.drain(..).map(write).collect()
-    }
-}
 
 #[derive(Debug, Default)]
 struct Level {
@@ -212,15 +135,20 @@ impl TreeWriter {
     }
 }
 
-/// The pages of a checkpoint that were read, by their offsets: where each ends.
+/// The pages of a checkpoint that were read.
 #[derive(Debug, Default)]
-pub(crate) struct Claimed(BTreeMap<u64, u64>);
+pub(crate) struct Claimed {
+    /// Where each ends, by its offset.
+    ends: BTreeMap<u64, u64>,
+    /// What the tree being read has where.
+    pieces: BTreeMap<u32, u64>,
+}
 
 impl Claimed {
     /// No two pages overlap: so no page is read twice, and all of them are no more than the device holds.
-    fn claim(&mut self, reference: &PageRef) -> Result<(), Mismatch> {
+    fn claim(&mut self, geometry: &Geometry, reference: &PageRef) -> Result<(), Mismatch> {
         let end = reference.offset + u64::from(reference.len);
-        let last = self.0.range(..end).next_back();
+        let last = self.ends.range(..end).next_back();
         match last {
             Some((_, until)) if *until > reference.offset => Err(Mismatch {
                 what: "page where another page of the checkpoint is",
@@ -228,10 +156,29 @@ impl Claimed {
                 found: reference.offset,
             }),
             _ => {
-                self.0.insert(reference.offset, end);
+                self.ends.insert(reference.offset, end);
+                let (physical, _) = geometry.locate(reference.offset);
+                *self.pieces.entry(physical).or_insert(0) += u64::from(reference.len);
                 Ok(())
             }
         }
+    }
+
+    /// What was read since the last call lies there.
+    pub(crate) fn take_pieces(&mut self) -> Vec<Piece> {
+        let pieces = std::mem::take(&mut self.pieces).into_iter();
+        let pieces = pieces.map(|(physical, bytes)| Piece { physical, bytes });
+        pieces.collect()
+    }
+
+    /// The segment with the most room behind its last page, and where that page ends.
+    pub(crate) fn most_room(&self, geometry: &Geometry) -> Option<(u32, u64)> {
+        let mut used = BTreeMap::new();
+        for (offset, end) in &self.ends {
+            let (physical, within) = geometry.locate(*offset);
+            used.insert(physical, within + (end - offset));
+        }
+        used.into_iter().min_by_key(|(_, used)| *used)
     }
 }
 
@@ -334,7 +281,7 @@ pub(crate) async fn read_tree(
 
 fn claim_page(core: &mut Core, claimed: &mut Claimed, reference: &PageRef) -> Result<(), Mismatch> {
     reference.check(&core.geometry, core.segments.count())?;
-    claimed.claim(reference)?;
+    claimed.claim(&core.geometry, reference)?;
     let (physical, within) = core.geometry.locate(reference.offset);
     if !core.segments.claim(physical, Use::Page) {
         return Err(Mismatch {
@@ -431,8 +378,8 @@ mod tests {
             for (mixture, count) in cases {
                 let mut core = core(block, segment);
                 let handle = Handle::new(Rc::new(RefCell::new(self::core(block, segment))));
-                let mut sink = PageSink::new(&handle);
-                let mut tree = TreeWriter::new(Tree::Index);
+                let mut sink = PageSink::new(&handle, None, u64::MAX);
+                let mut tree = TreeWriter::new(Tree::Run);
                 let mut said = 0;
                 let (mut payload, mut key) = (Vec::new(), Vec::new());
                 for n in 0..count {

@@ -70,7 +70,9 @@ impl Core {
             .settings
             .options
             .checkpoint_bytes
-            .max(2 * self.maintenance.checkpoint_size);
+            .max(2 * self.maintenance.checkpoint_size)
+            // It looks at every key, however few have changed.
+            .max(self.index.pages_bytes() / 2);
         let stalled = self.maintenance.stalled;
         // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
         let log_frees = !self.maintenance.leaving.is_empty();
