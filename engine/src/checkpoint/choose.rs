@@ -3,8 +3,8 @@
 //! A partition is written anew when the runs behind its base have come to half of its size: then each change costs three entries, one in a run and two in
 //! the next base, whatever the size of the index. Few are written anew at a time, those first that gain the most. Two small neighbours become one.
 //!
-//! What the index takes of the device is bounded as if all of it was written anew each time (`Core::checkpoint_segments`). Where the runs would go beyond that,
-//! the partitions in the emptiest segments are written anew, down to all of them.
+//! What the index takes of the device is bounded: by what it would take if all of it was written anew, and a quarter (`Core::index_segments`). Where the runs would
+//! go beyond that, the partitions in the emptiest segments are written anew, down to all of them.
 //!
 //! Invariant: whatever is chosen, the segments of pages that stay and those that the checkpoint may take are together no more than that bound, unless
 //! everything is written anew.
@@ -85,7 +85,7 @@ impl Choice {
         }
         let staying = partitions.iter().zip(&anew).filter(|(_, anew)| !**anew);
         let kept = segments_of(staying.map(|(partition, _)| partition));
-        let bound = core.checkpoint_segments(core.index.pages_bytes());
+        let bound = core.index_segments(core.index.pages_bytes());
         Choice {
             parts,
             end: core.runs.end.filter(|(end, _)| kept.contains_key(end)),
@@ -192,7 +192,7 @@ impl Estimate {
     /// Those in the emptiest segments, until the index takes no more segments than it may.
     fn choose_for_space(&self, core: &Core, anew: &mut [bool]) {
         let partitions = &core.runs.partitions;
-        let bound = core.checkpoint_segments(core.index.pages_bytes());
+        let bound = core.index_segments(core.index.pages_bytes());
         while anew.iter().any(|it| !it) {
             let staying = partitions.iter().zip(&*anew).filter(|(_, anew)| !**anew);
             let kept = segments_of(staying.map(|(partition, _)| partition));
@@ -230,5 +230,148 @@ impl Estimate {
         let room = room.map_or(0, |(_, used)| core.geometry.segment_bytes - used);
         all.saturating_sub(room)
             .div_ceil(core.geometry.segment_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::config::{Config, DeviceInfo, Settings};
+    use crate::checkpoint::runs::{Piece, Run};
+    use crate::format::page::PageRef;
+    use crate::index::place::{Place, Version};
+    use crate::segments::usage::Segments;
+
+    const SEGMENT: u64 = 65_536;
+    const BLOCK: u64 = 512;
+    /// The size at which a base is cut.
+    const CUT: u64 = 128 * BLOCK;
+
+    /// An index of so many keys, and partitions: of each what base and changes take, and in which segment they lie.
+    fn core(keys: u64, partitions: &[(u64, u64, u32)]) -> Core {
+        let config = Config {
+            device: DeviceInfo {
+                sector_bytes: 512,
+                physical_block_bytes: 512,
+                volatile_cache: true,
+                write_through: false,
+                capacity_bytes: 1 << 26,
+                max_capacity_bytes: 1 << 26,
+            },
+            memory_bytes_max: 0,
+            db_id: [1; 16],
+            options: format!("segment_bytes={SEGMENT}"),
+        };
+        let mut core = Core::new(0, Settings::new(&config).expect("is right"));
+        core.segments = Segments::new(core.geometry, 1000);
+        for n in 0..keys {
+            let place = Place::Inline([7; 100].into());
+            core.index
+                .set(&n.to_be_bytes(), Version { sequence: 1, place });
+        }
+        core.index.forget_changes();
+        for (at, (base, changes, physical)) in partitions.iter().enumerate() {
+            let run = |bytes: &u64| Run {
+                root: PageRef::NONE,
+                pieces: vec![Piece {
+                    physical: *physical,
+                    bytes: *bytes,
+                }],
+            };
+            let runs = [base, changes].into_iter().filter(|bytes| **bytes > 0);
+            let from = match at {
+                0 => FIRST_KEY.to_vec(),
+                _ => vec![0, crate::format::len32(at).to_le_bytes()[0]],
+            };
+            core.runs.partitions.push(Partition {
+                from: from.into(),
+                runs: runs.map(run).collect(),
+            });
+        }
+        core
+    }
+
+    fn anew(core: &Core) -> Vec<usize> {
+        let all = Estimate::new(core).choose(core);
+        (0..all.len()).filter(|at| all[*at]).collect()
+    }
+
+    /// Goal: what has grown most is written anew, little at a time, and nothing else. Method: partitions that have grown by much, by enough, and by too little.
+    #[test]
+    fn what_has_grown_is_written_anew() {
+        let partitions = [
+            (CUT, CUT / 4, 1),
+            (CUT, CUT * 3 / 4, 2),
+            (CUT, CUT * 5 / 8, 3),
+            (CUT, 0, 4),
+        ];
+        assert_eq!(anew(&core(4_000, &partitions)), [1]);
+        // Where more is to come, more is written.
+        let mut core = core(4_000, &partitions);
+        for slot in 0..1_000_u64 {
+            let place = Place::Inline([8; 100].into());
+            core.index
+                .set(&slot.to_be_bytes(), Version { sequence: 2, place });
+        }
+        assert_eq!(anew(&core), [1, 2]);
+    }
+
+    /// Goal: small neighbours become one, and a small partition beside a large one stays. Method: both.
+    #[test]
+    fn small_neighbours_become_one() {
+        let partitions = [
+            (CUT, 0, 1),
+            (CUT / 8, 0, 1),
+            (CUT, 0, 2),
+            (CUT / 8, 0, 1),
+            (CUT / 8, 0, 1),
+        ];
+        let core = core(4_000, &partitions);
+        assert_eq!(anew(&core), [3, 4]);
+        let choice = Choice::new(&core);
+        let parts = choice
+            .parts
+            .iter()
+            .map(|part| matches!(part, Part::Anew { .. }));
+        assert_eq!(parts.collect::<Vec<_>>(), [false, false, false, true]);
+        assert_eq!(choice.kept, [1, 2]);
+        assert!(!choice.is_everything());
+    }
+
+    /// Goal: what stays and what may be taken is no more than the index may have. Method: every partition in a segment of its own that it hardly uses, more and more
+    /// of them.
+    #[test]
+    fn the_emptiest_segments_are_emptied() {
+        let mut some = 0;
+        for count in 1..40 {
+            let partitions: Vec<(u64, u64, u32)> = (0..count)
+                .map(|at| (CUT / 2 + u64::from(at), 0, at))
+                .collect();
+            let core = core(2_000, &partitions);
+            let bound = core.index_segments(core.index.pages_bytes());
+            let choice = Choice::new(&core);
+            if choice.is_everything() {
+                continue;
+            }
+            assert!(choice.kept.len() as u64 + choice.segments_max <= bound);
+            let anew = anew(&core);
+            // They are sorted by how empty they are.
+            assert!(anew.iter().copied().eq(0..anew.len()), "{anew:?}");
+            some += u64::from(!anew.is_empty());
+        }
+        assert!(some > 0, "some were emptied and others not");
+    }
+
+    /// Goal: an index that is not there yet, or hardly there any more, is written as a whole. Method: no partition, and one whose keys were all removed.
+    #[test]
+    fn everything_is_written_where_nothing_is() {
+        assert!(Choice::new(&core(100, &[])).is_everything());
+        let mut core = core(100, &[(CUT, 0, 1)]);
+        for n in 0..100_u64 {
+            let place = Place::Tombstone;
+            core.index
+                .set(&n.to_be_bytes(), Version { sequence: 2, place });
+        }
+        assert!(Choice::new(&core).is_everything());
     }
 }

@@ -275,8 +275,53 @@ impl Image {
         format!("{what}, {text}")
     }
 
+    /// Changes which runs a partition has.
+    fn edit_runs(&mut self, rng: &mut Rng, node: usize, entry: usize) -> String {
+        let all = self.nodes.iter().map(|it| it.reference);
+        let all: Vec<PageRef> = all.collect();
+        let other = all[rng.below(all.len() as u64) as usize];
+        let (_, payload) = &mut self.nodes[node].entries[entry];
+        let (runs, _) = payload.as_chunks::<PAGE_REF_BYTES>();
+        let mut runs = runs.to_vec();
+        let at = rng.below(runs.len() as u64) as usize;
+        let mut reference = [0; PAGE_REF_BYTES];
+        other.encode(&mut reference);
+        let text = match rng.below(5) {
+            0 => {
+                runs.remove(at);
+                format!("partition {entry} has lost run {at}")
+            }
+            1 => {
+                runs.insert(at, reference);
+                format!("partition {entry} has a run at {other:?}")
+            }
+            2 => {
+                runs[at] = reference;
+                format!("run {at} of partition {entry} is {other:?}")
+            }
+            3 => {
+                runs.extend(vec![reference; 1 + rng.below(40) as usize]);
+                format!("partition {entry} has {} runs", runs.len())
+            }
+            _ => {
+                let to = rng.below(runs.len() as u64) as usize;
+                runs.swap(at, to);
+                format!("runs {at} and {to} of partition {entry} change places")
+            }
+        };
+        *payload = runs.concat();
+        text
+    }
+
     /// Changes a number of an entry.
     fn edit_entry(&mut self, rng: &mut Rng, node: usize, entry: usize) -> String {
+        if self.nodes[node].tree == Tree::Partitions
+            && self.nodes[node].level == 0
+            && self.nodes[node].entries[entry].1.len() >= PAGE_REF_BYTES
+            && rng.chance(70)
+        {
+            return self.edit_runs(rng, node, entry);
+        }
         let Node { tree, level, .. } = self.nodes[node];
         let (mut key, mut payload) = self.nodes[node].entries[entry].clone();
         let version = entry::decode(&self.geometry, self.superblock.segment_count, &payload);

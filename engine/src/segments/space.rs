@@ -77,6 +77,11 @@ impl Core {
         (pages_bytes + table + beside).div_ceil(self.geometry.segment_bytes)
     }
 
+    /// Segments that the runs of the index may take, where everything written anew would have so many bytes of pages at most: a quarter more than that.
+    pub(crate) fn index_segments(&self, pages_bytes: u64) -> u64 {
+        self.checkpoint_segments(pages_bytes + pages_bytes / 4)
+    }
+
     /// Segments that a recovery takes for writing this anew, and for the log to go on in.
     pub(crate) fn tail_rewrite_segments(&self, reserve: RecoveryReserve) -> u64 {
         // A record is at most an eighth of a segment (or hardly more), and never split: a quarter covers what it leaves unused.
@@ -126,8 +131,8 @@ impl Core {
         let tail_rewrite = self
             .tail_rewrite_segments(usual)
             .max(self.tail_rewrite_segments(reserve));
-        let checkpoints = 2 * self.checkpoint_segments(pages_bytes);
-        let aside = 2 + self.gc_reserve() + checkpoints + tail_rewrite;
+        let index = self.index_segments(pages_bytes) + self.checkpoint_segments(pages_bytes);
+        let aside = 2 + self.gc_reserve() + index + tail_rewrite;
         let left = segments.checked_sub(aside).filter(|left| *left >= 2)?;
         Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
     }
