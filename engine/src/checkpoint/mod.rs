@@ -2,6 +2,7 @@
 
 pub(crate) mod choose;
 pub(crate) mod pages;
+pub(crate) mod read;
 pub(crate) mod runs;
 pub(crate) mod superblocks;
 pub(crate) mod tree;

@@ -7,8 +7,8 @@
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::checkpoint::runs::{FIRST_KEY, Partition, Run};
-use crate::checkpoint::tree::{Claimed, read_tree};
+use crate::checkpoint::read::{Claimed, read_trees};
+use crate::checkpoint::runs::{FIRST_KEY, Partition, Piece, Run};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::get_u32;
@@ -27,21 +27,16 @@ type Listed = (Box<[u8]>, Vec<PageRef>);
 pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
     let mut claimed = Claimed::default();
     load_table(handle, &mut claimed, superblock).await?;
-    let root = superblock.partitions_root;
-    let listed = load_list(handle, &mut claimed, root).await?;
-    claimed.take_pieces();
-    let mut partitions: Vec<Partition> = Vec::with_capacity(listed.len());
-    for (at, (from, roots)) in listed.iter().enumerate() {
-        let end = listed.get(at + 1).map(|(end, _)| &end[..]);
-        let mut runs = Vec::with_capacity(roots.len());
-        for root in roots {
-            load_run(handle, &mut claimed, *root, (from, end)).await?;
-            let (root, pieces) = (*root, claimed.take_pieces());
-            runs.push(Run { root, pieces });
-        }
-        let from = from.clone();
-        partitions.push(Partition { from, runs });
-    }
+    let listed = load_list(handle, &mut claimed, superblock.partitions_root).await?;
+    let roots: Vec<PageRef> = listed.iter().flat_map(|(_, roots)| roots.clone()).collect();
+    let pieces = load_runs(handle, &mut claimed, &listed, &roots).await?;
+    let runs = roots.into_iter().zip(pieces);
+    let mut runs = runs.map(|(root, pieces)| Run { root, pieces });
+    let partitions = listed.into_iter().map(|(from, roots)| Partition {
+        from,
+        runs: runs.by_ref().take(roots.len()).collect(),
+    });
+    let partitions: Vec<Partition> = partitions.collect();
     handle
         .with(|core| {
             if !partitions.is_empty() {
@@ -55,7 +50,7 @@ pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) ->
             core.index.forget_changes();
             claim_all_extents(core)
         })
-        .map_err(|mismatch| mismatch.at(root.offset).into())
+        .map_err(|mismatch| mismatch.at(superblock.partitions_root.offset).into())
 }
 
 async fn load_table(
@@ -64,32 +59,27 @@ async fn load_table(
     superblock: &Superblock,
 ) -> Result<(), Error> {
     let first = handle.with(|core| core.geometry.logical(superblock.replay.lsn));
-    read_tree(
-        handle,
-        claimed,
-        Tree::Table,
-        superblock.table_root,
-        |core, key, payload| {
-            Mismatch::check("table entry length", 16, (key.len() + payload.len()) as u64)?;
-            let logical =
-                u64::from_be_bytes(key.try_into().map_err(|_| bad_table(key.len() as u64))?);
-            let (physical, end) = (get_u32(payload, 0), get_u32(payload, 4));
-            if physical >= core.segments.count()
-                || !(1..first).contains(&logical)
-                || u64::from(end) > core.geometry.segment_bytes
-            {
-                return Err(bad_table(physical.into()));
-            }
-            if !core.segments.claim(physical, Use::Log) || core.segments.get(physical).logical != 0
-            {
-                return Err(bad_table(physical.into()));
-            }
-            core.segments.enter_log(logical, physical);
-            core.segments.get_mut(physical).end = end;
-            Ok(())
-        },
-    )
-    .await
+    let root = superblock.table_root;
+    let roots = Some(root).filter(|root| *root != PageRef::NONE);
+    let entry = |core: &mut Core, _, key: &[u8], payload: &[u8]| {
+        Mismatch::check("table entry length", 16, (key.len() + payload.len()) as u64)?;
+        let logical = u64::from_be_bytes(key.try_into().map_err(|_| bad_table(key.len() as u64))?);
+        let (physical, end) = (get_u32(payload, 0), get_u32(payload, 4));
+        if physical >= core.segments.count()
+            || !(1..first).contains(&logical)
+            || u64::from(end) > core.geometry.segment_bytes
+        {
+            return Err(bad_table(physical.into()));
+        }
+        if !core.segments.claim(physical, Use::Log) || core.segments.get(physical).logical != 0 {
+            return Err(bad_table(physical.into()));
+        }
+        core.segments.enter_log(logical, physical);
+        core.segments.get_mut(physical).end = end;
+        Ok(())
+    };
+    read_trees(handle, claimed, Tree::Table, roots.as_slice(), entry).await?;
+    Ok(())
 }
 
 /// Reads the list of partitions.
@@ -99,42 +89,40 @@ async fn load_list(
     root: PageRef,
 ) -> Result<Vec<Listed>, Error> {
     let mut listed: Vec<Listed> = Vec::new();
-    read_tree(
-        handle,
-        claimed,
-        Tree::Partitions,
-        root,
-        |_, key, payload| {
-            if listed.is_empty() && key != FIRST_KEY {
-                return Err(outside(key));
-            }
-            listed.push((key.into(), Partition::decode(payload)?));
-            Ok(())
-        },
-    )
-    .await?;
+    let roots = Some(root).filter(|root| *root != PageRef::NONE);
+    let entry = |_: &mut Core, _, key: &[u8], payload: &[u8]| {
+        if listed.is_empty() && key != FIRST_KEY {
+            return Err(outside(key));
+        }
+        listed.push((key.into(), Partition::decode(payload)?));
+        Ok(())
+    };
+    read_trees(handle, claimed, Tree::Partitions, roots.as_slice(), entry).await?;
     Ok(listed)
 }
 
-/// Brings a run into the index.
-async fn load_run(
+/// Brings all runs into the index, those of a partition in the order of their age. Returns what each has where.
+async fn load_runs(
     handle: &Handle,
     claimed: &mut Claimed,
-    root: PageRef,
-    (from, end): (&[u8], Option<&[u8]>),
-) -> Result<(), Error> {
-    // A run without pages would be none.
-    let empty = handle.with(|core| root.check(&core.geometry, core.segments.count()));
-    empty.map_err(|mismatch| mismatch.at(root.offset))?;
-    read_tree(handle, claimed, Tree::Run, root, |core, key, payload| {
+    listed: &[Listed],
+    roots: &[PageRef],
+) -> Result<Vec<Vec<Piece>>, Error> {
+    let ends = listed.iter().skip(1).map(|(from, _)| Some(&from[..]));
+    let ranges = listed.iter().zip(ends.chain([None]));
+    let range_of_each: Vec<(&[u8], Option<&[u8]>)> = ranges
+        .flat_map(|((from, roots), end)| vec![(&from[..], end); roots.len()])
+        .collect();
+    let entry = |core: &mut Core, run: usize, key: &[u8], payload: &[u8]| {
+        let (from, end) = range_of_each[run];
         if key < from || end.is_some_and(|end| key >= end) {
             return Err(outside(key));
         }
         let version = decode(&core.geometry, core.segments.count(), payload)?;
         core.index.set(key, version);
         Ok(())
-    })
-    .await
+    };
+    read_trees(handle, claimed, Tree::Run, roots, entry).await
 }
 
 /// The segments that extents lie in are in use.
