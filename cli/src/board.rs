@@ -58,21 +58,16 @@ fn prepare(args: &BoardArgs) -> Result<(Vec<Module>, Store), String> {
     }
     let modules = modules::find(&args.engines)?;
     for profile in &args.profiles {
-        scenario_of(args, profile, None).map(|_| ())?;
+        scenario_of(args, profile, &[]).map(|_| ())?;
     }
     let store = Store::open(&args.out)?;
     Ok((modules, store))
 }
 
 /// The scenario of a cell.
-fn scenario_of(
-    args: &BoardArgs,
-    profile: &str,
-    states_per_point: Option<u64>,
-) -> Result<Scenario, String> {
-    let mut sets = Vec::new();
+fn scenario_of(args: &BoardArgs, profile: &str, listed: &[String]) -> Result<Scenario, String> {
     // What a person sets is stronger than the list of engines, and the column stronger than both.
-    sets.extend(states_per_point.map(|states| format!("explore.states_per_point={states}")));
+    let mut sets = listed.to_vec();
     sets.extend(args.set.iter().cloned());
     sets.push(format!("files.profile={profile}"));
     let loaded = scenario::load(&args.scenario, &sets).map_err(|error| error.to_string())?;
@@ -173,7 +168,7 @@ impl Work<'_> {
             if self.interrupts.came() {
                 break;
             }
-            let scenario = match scenario_of(self.args, profile, module.states_per_point) {
+            let scenario = match scenario_of(self.args, profile, &module.set) {
                 Ok(mut scenario) => {
                     scenario.name = format!("{}-{profile}", module.name);
                     scenario

@@ -1,6 +1,5 @@
 //! `kvsim syncs`: leaves out the syncs of an engine that uses files, one place after the other, each on all cores.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use kvsim_harness::campaign::CampaignError;
@@ -14,7 +13,7 @@ use crate::args::SyncsArgs;
 use crate::exit::Exit;
 use crate::interrupts::Interrupts;
 use crate::output::{colour, complain, print, print_json};
-use crate::run::load;
+use crate::run::{all_cores, load};
 use crate::runtime;
 
 /// `kvsim syncs`
@@ -70,7 +69,6 @@ pub(crate) fn syncs(args: &SyncsArgs) -> Exit {
 }
 
 fn exploration(args: &SyncsArgs, scenario: Scenario, program: &Arc<dyn Program>) -> Exploration {
-    let all_cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     Exploration {
         seed: args.seed.unwrap_or(scenario.run.seeds.start),
         scenario: Arc::new(scenario),

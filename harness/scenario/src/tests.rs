@@ -193,6 +193,7 @@ fn every_field_is_described_in_explain_and_in_the_book() {
         "check.relaxed_window_ns",
         "faults.left_out",
         "files.left_out",
+        "files.stale_blocks",
         "files.left_out.place",
         "files.left_out.nth",
         "faults.script.op",

@@ -253,7 +253,6 @@ impl FileSystem {
         self.elapsed = 0;
         self.descriptors = Descriptors::new();
         self.syncing = false;
-        self.ignored_sync = None;
     }
 
     fn count_crash(&mut self, state: &CrashState) {

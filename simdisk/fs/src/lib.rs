@@ -40,7 +40,7 @@ pub use calls::{DirectoryEntry, Stat};
 pub use config::{
     AfterFailedSync, CallOrder, DurableAt, FailedContent, FailedMetadata, FailedPages, FileConfig,
     FileFaults, LeftOutSyncs, Profile, Reach, Reported, Rules, ScriptedFileFault, StaleBlocks,
-    SyncCommits,
+    StaleContents, SyncCommits,
 };
 pub use counts::{FileFault, FileFaultCount, FileFaultCounts, FileStats};
 pub use descriptors::{Fd, OpenHow, ROOT_FD};

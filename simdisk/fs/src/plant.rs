@@ -120,12 +120,6 @@ impl FileSystem {
         true
     }
 
-    /// Lets the sync of this number, counted from 0, do nothing and say that it has worked. It is no fault, so it excuses no loss: it asks whether
-    /// anybody would notice if the engine had left it out. It ends with the process run.
-    pub fn ignore_sync(&mut self, sync: u64) {
-        self.ignored_sync = Some(sync);
-    }
-
     /// Makes the steps of a file or a directory durable at a call to come.
     pub fn intervene_at(&mut self, intervention: Intervention) {
         Arc::make_mut(&mut self.interventions).push(intervention);

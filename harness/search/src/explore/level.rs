@@ -48,8 +48,8 @@ pub(crate) struct Walk<'a> {
     pub(crate) shard: (u64, u64),
     /// Passing over what was seen before; off in a test that holds the results of both against each other.
     pub(crate) skip_seen: bool,
-    /// Only violations of this class count.
-    pub(crate) wanted: Option<Class>,
+    /// Which violations count.
+    pub(crate) wanted: Wanted,
     pub(crate) seen: HashSet<u128, Xxh3DefaultBuilder>,
     /// By depth, from 1.
     pub(crate) levels: Vec<Level>,
@@ -77,6 +77,27 @@ pub(crate) enum Ended {
     Enough,
     /// A state could not be judged.
     Failed(Failed),
+}
+
+/// Which violations count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// All.
+    All,
+    /// Those of this class.
+    Only(Class),
+    /// Those of any other class than these.
+    AllBut(Vec<Class>),
+}
+
+impl Wanted {
+    fn has(&self, class: Class) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::Only(wanted) => *wanted == class,
+            Wanted::AllBut(others) => !others.contains(&class),
+        }
+    }
 }
 
 /// States with what tells each apart from others, obligations aside.
@@ -164,7 +185,7 @@ impl<'a> Walk<'a> {
             seed,
             shard: (0, 1),
             skip_seen: true,
-            wanted: None,
+            wanted: Wanted::All,
             seen: HashSet::default(),
             levels: Vec::new(),
             found: Vec::new(),
@@ -317,10 +338,15 @@ impl<'a> Walk<'a> {
     /// What follows on the recovery of a state. Which states are looked at again is drawn by what they are.
     fn then(&self, key: u128, depth: u32) -> Then {
         let explore = &self.scenario.explore;
-        if depth < explore.depth {
-            return Then::Deeper;
-        }
         let hash = xxh3_64(&key.to_le_bytes());
+        if depth < explore.depth {
+            let goes_deeper = hash.is_multiple_of(explore.deeper_every);
+            return if goes_deeper {
+                Then::Deeper
+            } else {
+                Then::Nothing
+            };
+        }
         if explore.again_every > 0 && hash.is_multiple_of(explore.again_every) {
             Then::Again
         } else {
@@ -408,7 +434,7 @@ impl<'a> Walk<'a> {
     }
 
     fn wants(&self, violation: &Violation) -> bool {
-        self.wanted.is_none_or(|class| class == violation.class())
+        self.wanted.has(violation.class())
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use kvsim_sim::{Intervention, Program, TraceMode};
 
 use super::cost::work;
-use super::level::{Ended, Walk};
+use super::level::{Ended, Walk, Wanted};
 use super::meaning::Meaning;
 use super::point::{Point, Recorder, SeenRun, crash};
 use super::record::{later_clients, loaded};
@@ -57,6 +57,7 @@ impl Reach {
         explore.depth = if self == Reach::Deeper { 2 } else { 1 };
         if self == Reach::Deeper {
             explore.work = 0;
+            explore.deeper_every = 1;
         }
         explore.again_every = (self == Reach::Again).into();
         if self != Reach::Errors {
@@ -230,7 +231,7 @@ impl<'a> OpenRun<'a> {
         let mut scenario = self.scenario.clone();
         scenario.explore.violations_max = 1;
         let mut walk = Walk {
-            wanted: Some(class),
+            wanted: Wanted::Only(class),
             work_max: budget.left,
             ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };
@@ -324,11 +325,11 @@ impl<'a> OpenRun<'a> {
         points.filter(differs).collect()
     }
 
-    /// The first violation at these points, of this class if one is given, as far as the budget reaches.
+    /// The first violation at these points that counts, as far as the budget reaches.
     pub(crate) fn first(
         &self,
         points: impl IntoIterator<Item = usize>,
-        class: Option<Class>,
+        wanted: Wanted,
         budget: &mut WorkBudget,
     ) -> Option<Box<Violation>> {
         let points = points.into_iter().map(|at| self.points[at].clone());
@@ -336,7 +337,7 @@ impl<'a> OpenRun<'a> {
         let mut scenario = self.scenario.clone();
         scenario.explore.violations_max = 1;
         let mut walk = Walk {
-            wanted: class,
+            wanted,
             work_max: budget.left,
             ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };

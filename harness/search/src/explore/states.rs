@@ -5,8 +5,9 @@
 //! many, with all that need them, are missing in it. The order is that of submission, except that effects which overlap are also taken in every
 //! other order (a few) or backwards (many): where nothing overlaps the order makes no difference to the bytes.
 //!
-//! Invariants: each state is legal and no state is named twice; the list depends on what is pending, bounds and seed alone; a sample keeps every
-//! subset that it can, whole, before it takes torn ones, and those with few torn writes before those with more.
+//! Invariants: each state is legal and no state is named twice; the list depends on what is pending, bounds and seed alone; a sample takes subsets,
+//! whole, before it takes torn ones, and those with few torn writes before those with more. Of more subsets than it can take, it takes the smallest,
+//! the largest, and some of all sizes between.
 
 use hashbrown::HashSet;
 use kvsim_simdisk::rng::{Purpose, Rng};
@@ -71,8 +72,9 @@ impl States {
     };
 }
 
-/// Subsets are listed one by one up to so many; of more, some are drawn.
+/// Subsets are listed one by one up to so many, and up to so many for each state that is taken; of more, some are drawn.
 const SUBSETS_LISTED_MAX: u64 = 1 << 18;
+const SUBSETS_LISTED_FOR_EACH: u64 = 1 << 8;
 /// As many persisted writes at most are taken in every order if they overlap.
 const ORDERS_OF: usize = 4;
 
@@ -176,7 +178,9 @@ impl<'a> Cuts<'a> {
         }
         states.left_out.sampled |= !all_taken;
         let mut room = limit.saturating_sub(whole.len() as u64);
-        whole.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        if room == 0 {
+            whole = spread(whole, limit, self.seed);
+        }
         for (at, total) in torn.into_iter().enumerate() {
             let taken = total.min(room);
             room -= taken;
@@ -246,10 +250,19 @@ impl<'a> Cuts<'a> {
 
     /// In how many ways persisted writes can be torn.
     fn torn_together(&self, order: &[usize], left_out: &mut LeftOut) -> TornTogether<'_> {
+        let mut is_in = vec![false; self.len()];
+        order.iter().for_each(|at| is_in[*at] = true);
+        // None of the others needs it.
+        let is_free = |at: &&usize| {
+            let needed_by = self.needed_by.get(**at);
+            !needed_by.is_some_and(|others| others.iter().any(|other| is_in[*other]))
+        };
         let persisted = order.iter().skip(self.first_tearable(order));
-        let tearable = persisted.filter(|at| self.is_tearable(**at, order));
-        left_out.tears |= tearable.clone().any(|at| !self.tearing[*at].is_all());
-        let tearable = tearable.filter(|at| self.tearing[**at].count() > 0);
+        let tearable: Vec<&usize> = persisted.filter(is_free).collect();
+        left_out.tears |= tearable.iter().any(|at| !self.tearing[**at].is_all());
+        let tearable = tearable
+            .into_iter()
+            .filter(|at| self.tearing[**at].count() > 0);
         let tearings: Vec<(usize, &Tearing)> =
             tearable.map(|at| (*at, &self.tearing[*at])).collect();
         let most = self.bounds.torn_writes as usize;
@@ -274,7 +287,9 @@ impl<'a> Cuts<'a> {
             .clone()
             .map(|size| choose(count as u64, size as u64))
             .fold(0, u64::saturating_add);
-        if total > SUBSETS_LISTED_MAX.max(self.bounds.states_per_point) {
+        let limit = self.bounds.states_per_point;
+        let listed_max = SUBSETS_LISTED_MAX.min(limit.saturating_mul(SUBSETS_LISTED_FOR_EACH));
+        if total > listed_max.max(limit) {
             let sizes: Vec<usize> = sizes.collect();
             return (self.some_subsets(&sizes), false);
         }
@@ -387,6 +402,7 @@ impl<'a> Cuts<'a> {
         }
         subsets.sort_unstable();
         subsets.dedup();
+        subsets.sort_by_key(Vec::len);
         subsets
     }
 
@@ -401,11 +417,6 @@ impl<'a> Cuts<'a> {
             .enumerate()
             .flat_map(|(place, at)| order[place + 1..].iter().map(move |later| (*at, *later)));
         !self.is_ordered() || !pairs.any(|(at, later)| self.follows(at, later))
-    }
-
-    /// Whether this one of the persisted writes can be torn: none of the others needs it.
-    fn is_tearable(&self, at: usize, subset: &[usize]) -> bool {
-        !self.is_ordered() || !subset.iter().any(|other| self.follows(*other, at))
     }
 
     /// How many states there are within the bounds if each subset is taken in one order only.
@@ -558,6 +569,21 @@ fn sample(total: u64, wanted: u64, seed: u64) -> Vec<u64> {
     };
     (0..wanted)
         .map(|number| rng.range(bound(number), bound(number + 1) - 1))
+        .collect()
+}
+
+/// So many of these: the first, the last, and some between, in their order; all if there are no more.
+fn spread<T>(all: Vec<T>, wanted: u64, seed: u64) -> Vec<T> {
+    let total = all.len() as u64;
+    let mut chosen = sample(total, wanted, seed);
+    if let [first, .., last] = chosen.as_mut_slice() {
+        (*first, *last) = (0, total - 1);
+    }
+    let mut chosen = chosen.into_iter().peekable();
+    let numbered = (0..).zip(all);
+    numbered
+        .filter(|(number, _)| chosen.next_if_eq(number).is_some())
+        .map(|(_, one)| one)
         .collect()
 }
 

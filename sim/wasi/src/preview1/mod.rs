@@ -90,11 +90,11 @@ fn enter(
 
 /// From where the guest makes this call, if it may be a sync and somebody asks. A write is a sync where its descriptor was opened for that.
 fn place_of_sync(caller: &Caller<'_, Host>, name: &str, kind: Kind) -> Option<u64> {
-    let may_sync = matches!(name, "fd_sync" | "fd_datasync" | "fd_write" | "fd_pwrite");
-    if kind != Kind::Stamps || !may_sync || !caller.data().files.asks_for_places() {
+    if kind != Kind::Stamps || !caller.data().files.asks_for_places() {
         return None;
     }
-    Some(calls::place(&WasmBacktrace::force_capture(caller)))
+    let may_sync = matches!(name, "fd_sync" | "fd_datasync" | "fd_write" | "fd_pwrite");
+    may_sync.then(|| calls::place(&WasmBacktrace::force_capture(caller)))
 }
 
 /// Ends the call under way.

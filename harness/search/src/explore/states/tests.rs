@@ -191,6 +191,28 @@ fn bounds_say_what_they_leave_out() {
     assert_eq!(sampled.taken, again.taken, "the seed decides");
 }
 
+/// Goal: few states of a moment are of all sizes, torn or not, and listing them costs no more than they are worth. Method: eight of forty pending writes, and of
+/// five, whose subsets are all listed.
+#[test]
+fn few_states_are_of_all_sizes() {
+    for writes in [5, 40] {
+        let places: Vec<(u64, usize)> = (0..writes).map(|at| (at, 1)).collect();
+        let device = device(faults(0.0), &places);
+        let few = ExploreConfig {
+            states_per_point: 8,
+            ..bounds()
+        };
+        let found = states(&device, &few, 1);
+        let mut sizes: Vec<usize> = found.taken.iter().map(|it| it.persisted.len()).collect();
+        assert_eq!(sizes.len(), 8);
+        assert!(found.left_out.sampled);
+        sizes.dedup();
+        assert_eq!(sizes.first(), Some(&0), "nothing persists");
+        assert_eq!(sizes.last(), Some(&places.len()), "all persists");
+        assert!(sizes.len() > 3 && sizes.is_sorted(), "{sizes:?}");
+    }
+}
+
 /// Goal: a moment with far more subsets than can be listed is sampled at once. Method: forty writes pending.
 #[test]
 fn countless_subsets_are_drawn() {
