@@ -523,7 +523,7 @@ impl<'a> Suspect<'a> {
     /// Whether no state of this process run leads to the failure; of the last one that is cut, to no failure at all.
     ///
     /// Of an engine on files only states count that a cut leaves where what is done for the guest changes what a cut can lose. Elsewhere it neither
-    /// helps nor harms: a failure there is another one, such as that of a crash while the engine makes its files.
+    /// helps nor hinders: a failure there is another one, such as that of a crash while the engine makes its files.
     fn is_well(&mut self, process_run: usize, interventions: &[Intervention]) -> bool {
         let class = (process_run != self.last).then_some(self.class);
         let cut = self.case.process_runs[process_run].crash.as_ref();
