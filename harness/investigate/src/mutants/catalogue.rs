@@ -71,9 +71,18 @@ pub const TRIALS: &[Trial] = trials! {
     }
 };
 
-/// The scenarios that a user runs, in the order in which `kvsim mutants --shipped` tries them. Each has as many seeds as one core runs in about 60 s.
+/// The scenarios that a user runs, in the order in which `kvsim mutants --shipped` tries them: first those whose failures are small from the start, then those for one
+/// subject each, then those for everything. Each has as many seeds as one core runs in about 60 s.
 pub const SHIPPED: &[Trial] = trials! {
     in "scenarios/" {
+        "small_swarm" Seeds 20_000;
+        "small_faults" Seeds 20_000;
+        "explore_errors" Explore 0;
+        "torn_superblock" Seeds 0;
+        "relaxed_window" Seeds 0;
+        "space_returns" Seeds 0;
+        "growing_lies" Seeds 0;
+        "explore_deep" Explore 0;
         "powercut" Seeds 40;
         "kitchen_sink" Seeds 200;
         "swarm" Seeds 1_000;
