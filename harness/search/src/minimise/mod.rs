@@ -26,6 +26,7 @@ mod few;
 mod find;
 mod noted;
 mod programs;
+mod request;
 mod reshape;
 mod setup;
 mod site;
