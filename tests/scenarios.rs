@@ -57,6 +57,7 @@ shipped! {
     explore_errors: ["run.seeds=2..4", "run.crashes=60"];
     explore_long: ["run.seeds=1..2", "run.crashes=40"];
     explore_small: ["run.seeds=1..3", "run.crashes=60"];
+    few_changes: ["run.seeds=1..3", "run.crashes=30"];
     flush_error: ["run.seeds=1..3", "run.crashes=40"];
     flush_lies: ["run.seeds=1..3", "run.crashes=30"];
     growing_errors: ["run.seeds=13..15"];
@@ -75,6 +76,8 @@ shipped! {
     segments_astray: ["run.seeds=6..8", "run.crashes=30"];
     segments_lost: ["run.seeds=116..118"];
     short_runs: ["run.seeds=1..3"];
+    small_faults: ["run.seeds=1..201"];
+    small_swarm: ["run.seeds=1..201"];
     space: ["run.seeds=1..2", "run.crashes=3"];
     space_returns: ["run.seeds=2..4", "run.crashes=2", "run.events_per_crash=8000"];
     swarm: ["run.seeds=1..41"];

@@ -227,7 +227,7 @@ pub(crate) struct MutantsArgs {
     /// Take the engine as it is, and leave out one flush or write-through of a run at a time
     #[arg(long, conflicts_with_all = ["names", "minimise", "list"], help_heading = WHAT)]
     pub(crate) host: bool,
-    /// Run the scenarios that ship (powercut, kitchen_sink, swarm), shrink the first failure of each mutant as `replay --minimise` does, and say what a user gets
+    /// Run scenarios that ship (small_swarm, small_faults, those for one subject each, powercut, kitchen_sink, swarm), shrink the first failure of each mutant as `replay --minimise` does, and say what a user gets
     #[arg(long, conflicts_with_all = ["host", "list", "scenarios", "minimise"], help_heading = WHAT)]
     pub(crate) shipped: bool,
     /// Hunt with these scenarios only

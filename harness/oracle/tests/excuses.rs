@@ -92,6 +92,32 @@ fn a_flush_that_lied_before_the_reading_back_counts() {
     assert!(!after(true));
 }
 
+/// Goal: a flush that lied before a cut excuses the loss of a write whose key nobody could read back at once: it was asked to be written again meanwhile. Method: such
+/// a request that is refused, so the reading back shows what the recovery found; and one of which nobody knows whether it was done; each without the lie too.
+#[test]
+fn a_lie_excuses_what_is_read_late() {
+    let late = |lied: bool, status: Status| {
+        let mut lab = Lab::lying();
+        lab.done(put("a", 1));
+        lab.done(put("a", 2));
+        lab.truth.flush_lies = u64::from(lied);
+        lab.truth.this_run.lies = u64::from(lied);
+        lab.crash();
+        lab.oracle.defer(lab.now);
+        lab.truth.this_run.write_failures = 1;
+        let id = lab.ask(put("a", 3));
+        lab.answer(id, status, Body::Empty).unwrap();
+        let mut reader = lab.clone();
+        reader.oracle = lab.oracle.for_late_reading();
+        let seen = reader.observe(&state(&[("a", 1)]));
+        lab.oracle.judge_late(&seen, &lab.truth).is_ok()
+    };
+    for status in [Status::ReadOnly, Status::IoError] {
+        assert!(late(true, status), "{status:?}");
+        assert!(!late(false, status), "{status:?}");
+    }
+}
+
 /// Goal: a read that failed excuses the requests that it may have been for. Method: gets that are refused before it, in which it fails, and that are handed in later.
 #[test]
 fn a_failed_read_excuses_no_later_request() {

@@ -58,6 +58,8 @@ pub struct FileSystem {
     /// Steps that all later ones need.
     pub(crate) barrier: Option<Arc<[u64]>>,
     pub(crate) syncing: bool,
+    /// Whether this is a copy from the middle of a call that changes something: more steps of the call may come.
+    pub(crate) within_change: bool,
     pub(crate) inject: Injector,
     pub(crate) stats: FileStats,
     pub(crate) mistake: Option<Mistake>,
@@ -143,6 +145,7 @@ impl FileSystem {
             gate: Vec::new(),
             barrier: None,
             syncing: false,
+            within_change: false,
             inject: Injector::new(&config.faults, seed),
             stats: FileStats::default(),
             mistake: Mistake::of(config),
@@ -287,7 +290,8 @@ impl FileSystem {
             return;
         };
         // The copy is taken while the list is away: moments hold no moments.
-        let files = self.clone();
+        let mut files = self.clone();
+        files.within_change = matches!(step, StepNote::Pending { .. });
         let moments = self.moments.insert(moments);
         moments.push(Moment {
             after_ns: files.elapsed,

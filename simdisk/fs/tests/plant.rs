@@ -113,12 +113,12 @@ fn moments_are_copies_after_each_step() {
         assert_eq!(copy.pending().len(), at + 1);
         assert!(matches!(moment.step, StepNote::Pending { .. }));
         assert!(copy.take_moments().is_empty());
-        // A process that is killed here leaves what was written so far.
+        // A process that is killed here leaves the steps so far: a page counts once its size is there.
         copy.crash(0, CrashKind::Process, &CrashState::default())
             .expect("nothing is lost");
         assert_eq!(
             read(&mut copy, "f").map(|bytes| bytes.len()),
-            Some((at / 2 + 1) * 4096)
+            Some(at.div_ceil(2) * 4096)
         );
     }
     sync(&mut files, fd);

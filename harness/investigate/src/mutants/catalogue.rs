@@ -48,6 +48,7 @@ pub const TRIALS: &[Trial] = trials! {
         "extents" Explore 0;
         "relaxed" Explore 0;
         "reuse" Explore 0;
+        "changes" Explore 0;
         "republished" Explore 0;
         "recovery" Explore 0;
         "errors" Seeds 0;
@@ -70,9 +71,18 @@ pub const TRIALS: &[Trial] = trials! {
     }
 };
 
-/// The scenarios that a user runs, in the order in which `kvsim mutants --shipped` tries them. Each has as many seeds as one core runs in about 60 s.
+/// The scenarios that a user runs, in the order in which `kvsim mutants --shipped` tries them: first those whose failures are small from the start, then those for one
+/// subject each, then those for everything. Each has as many seeds as one core runs in about 60 s.
 pub const SHIPPED: &[Trial] = trials! {
     in "scenarios/" {
+        "small_swarm" Seeds 20_000;
+        "small_faults" Seeds 20_000;
+        "explore_errors" Explore 0;
+        "torn_superblock" Seeds 0;
+        "relaxed_window" Seeds 0;
+        "space_returns" Seeds 0;
+        "growing_lies" Seeds 0;
+        "explore_deep" Explore 0;
         "powercut" Seeds 40;
         "kitchen_sink" Seeds 200;
         "swarm" Seeds 1_000;
@@ -133,23 +143,28 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 /// What is tried first.
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, CloseDoesNotFlush,
+        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached,
+        ChangesMeanwhileForgotten, CloseDoesNotFlush, DeletesLeftOutOfCheckpoint,
         DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce, ExtentsNotChecked,
         FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored,
         FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
         HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven, MoveOverwritesNewer,
-        NoFallbackToOlderRoot, OldNeighbourTaken, OthersFailureIgnored, PointerBeforeValue,
-        PointerBoundsNotChecked, ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedVersionsStayLive, RepublishedTooEarly, SingleRootCopy, SyncDoesNotWait,
-        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted,
-        VictimFreedAtOnce,
+        MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken, OlderRunsFreed,
+        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
+        RelaxedWindowForgotten, ReleasedVersionsStayLive, RepublishedTooEarly, SingleRootCopy,
+        SyncDoesNotWait, TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid,
+        UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
         FreedBeforeSuperblock | VictimFreedAtOnce | LogFreedUnproven | MoveOverwritesNewer => {
             &["reuse"]
         }
+        DeletesLeftOutOfCheckpoint
+        | MovesLeftOutOfCheckpoint
+        | ChangesMeanwhileForgotten
+        | OlderRunsFreed => &["changes"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused

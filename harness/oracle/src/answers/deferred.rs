@@ -78,7 +78,12 @@ impl Oracle {
                 *entry = Seen::Unasked;
             }
         }
-        let recovery = self.judge(&found, truth)?;
+        let mut recovery = self.judge(&found, truth)?;
+        if !written.is_empty() && self.may_excuse(truth) {
+            // The keys that could be judged need no excuse. The others are still open, and may need one.
+            let lowest = self.must_survive_despite_lies(truth);
+            recovery.lowest = recovery.lowest.min(lowest);
+        }
         self.adopt(deferred.began_ns, &recovery, &found, truth);
         let written: Vec<Vec<u8>> = written.into_iter().map(<[u8]>::to_vec).collect();
         self.name_written(&deferred);
@@ -115,7 +120,7 @@ impl Oracle {
 
     /// Numbers the keys that were to be written. Whoever reads back does so too, and it knows less of the answers: which key was named first would differ.
     fn name_written(&mut self, deferred: &Deferred) {
-        for name in deferred.written() {
+        for name in deferred.named() {
             self.history.intern(name);
         }
     }

@@ -51,9 +51,28 @@ impl Deferred {
     }
 
     /// The names of all keys that were to be written.
+    pub(crate) fn named(&self) -> BTreeSet<&[u8]> {
+        self.keys_of_requests(|_| true)
+    }
+
+    /// The names of the keys that may have been written: of a request that was refused nothing is.
     pub(crate) fn written(&self) -> BTreeSet<&[u8]> {
+        let refused: BTreeSet<RequestId> = self
+            .events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Replied { reply, .. } => {
+                    reply.status.is_definite_failure().then_some(reply.id)
+                }
+                Event::HandedIn { .. } => None,
+            })
+            .collect();
+        self.keys_of_requests(|id| !refused.contains(&id))
+    }
+
+    fn keys_of_requests(&self, is_wanted: impl Fn(RequestId) -> bool) -> BTreeSet<&[u8]> {
         let requests = self.events.iter().filter_map(|event| match event {
-            Event::HandedIn { request, .. } => Some(request),
+            Event::HandedIn { id, request, .. } => is_wanted(*id).then_some(request),
             Event::Replied { .. } => None,
         });
         requests.flat_map(written).collect()

@@ -43,7 +43,7 @@ const MUTATIONS_MAX: usize = 512;
 /// An option from this number on may be a size.
 const SIZE_MIN: usize = 1_024;
 /// A setup in which the guest takes no batches of so many bytes is of no use.
-const BYTES_MIN: usize = 3_000;
+pub(super) const BYTES_MIN: usize = 3_000;
 /// Work of one of these searches at most: there are many.
 const QUOTA: u64 = 400_000_000;
 
@@ -164,7 +164,7 @@ impl Shrinking<'_> {
     }
 
     /// Whether the guest does what it is asked with batches of so many bytes, on a blank device.
-    fn takes_batches(&mut self, all: &[CaseRequest], bytes: usize) -> bool {
+    pub(super) fn takes_batches(&mut self, all: &[CaseRequest], bytes: usize) -> bool {
         let Some(requests) = condensed_to(all, BATCHES_MAX, bytes, 0) else {
             return false;
         };

@@ -4,6 +4,7 @@
 use kvsim_sim::TraceMode;
 
 use super::Shrinking;
+use super::condense::BYTES_MIN;
 use super::find::extent;
 use super::site::{open_of, sites};
 use crate::explore::open::Reach;
@@ -11,7 +12,7 @@ use kvsim_api::units::OptionText;
 use kvsim_drive::case::Stop;
 use kvsim_oracle::{Class, Symptom};
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::Case;
+use kvsim_scenario::case::{Case, CaseRequest};
 
 /// What a number is divided by, the smallest result first.
 pub(super) const DIVISORS: [u64; 5] = [64, 16, 8, 4, 2];
@@ -81,6 +82,9 @@ impl Shrinking<'_> {
         };
         let like = self.like(&best);
         let before = best.requests();
+        // A guest that can hold nothing in a smaller setup refuses what it is asked there, and that is no smaller form of what it refuses here.
+        let asked: Vec<CaseRequest> = best.all_requests().cloned().collect();
+        let has_room = best.crashes() == 0 && self.takes_batches(&asked, BYTES_MIN);
         let smaller = DIVISORS.iter().map(|divisor| number / divisor);
         // Where half is too little, there may be something in between.
         let little_less = [number / 4 * 3, number / 8 * 7];
@@ -89,9 +93,12 @@ impl Shrinking<'_> {
             let found = self.with(
                 |scenario| set(scenario, smaller),
                 |this| {
-                    let asked = extent(best.process_runs[open].requests.len());
+                    let extent = extent(best.process_runs[open].requests.len());
                     let mut here = sites(&best).into_iter();
-                    let found = here.find_map(|site| this.find(&best, site, &like, asked));
+                    let found = here.find_map(|site| this.find(&best, site, &like, extent));
+                    if found.is_some() && has_room && !this.takes_batches(&asked, BYTES_MIN) {
+                        return None;
+                    }
                     // What fails without a cut in a smaller setup, and did not before, is something else.
                     let is_cut = |case: &Case| case.crashes() > 0;
                     found.filter(|found| {

@@ -14,10 +14,14 @@ use crate::explore::cost::work;
 use crate::explore::meaning::Meaning;
 use crate::explore::open::Reach;
 use crate::fewer::fewer;
+use kvsim_api::units::SeedRange;
 use kvsim_api::value::{self, FULL_BYTES_MIN, Reading};
 use kvsim_drive::case::{Course, Landmark, drive_on};
 use kvsim_scenario::case::{Case, CaseRequest};
 use kvsim_workload::ClientId;
+
+/// Seeds of the latencies that are tried where a process run is left out.
+const SEEDS: u64 = 16;
 
 impl Shrinking<'_> {
     /// Leaves out requests of all process runs at once: halves of them, then quarters, down to single ones.
@@ -185,13 +189,35 @@ impl Shrinking<'_> {
             let gone: Vec<usize> = (0..before_last).filter(|at| !rest.contains(at)).collect();
             // Landmarks are those of the case that process runs are left out of.
             let mut as_it_stands = from.clone();
-            let accepted = self.accepts(&mut as_it_stands, smaller, Some(&gone));
-            if accepted {
+            if self.accepts(&mut as_it_stands, smaller.clone(), Some(&gone)) {
                 best = as_it_stands;
+                return true;
             }
-            accepted
+            match self.under_other_latencies(&smaller) {
+                Some(found) => {
+                    best = found;
+                    true
+                }
+                None => false,
+            }
         });
         best
+    }
+
+    /// A case without any cut, if it fails under other latencies: those of an operation depend on how many there were before it, so a process run that is left out
+    /// changes them all.
+    fn under_other_latencies(&mut self, case: &Case) -> Option<Case> {
+        if case.crashes() > 0 || !case.faults.is_empty() {
+            return None;
+        }
+        let seed = self.scenario.run.seeds.start;
+        (1..=SEEDS).find_map(|other| {
+            let seeds = SeedRange::one(seed.wrapping_add(other));
+            self.with(
+                |scenario| scenario.run.seeds = seeds,
+                |this| this.fails(case).then(|| case.clone()),
+            )
+        })
     }
 
     /// A case without any fault, if it fails without.
