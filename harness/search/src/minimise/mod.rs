@@ -21,12 +21,12 @@
 mod aim;
 mod attempts;
 mod condense;
-mod draws;
 mod edits;
 mod few;
 mod find;
 mod noted;
 mod programs;
+mod request;
 mod reshape;
 mod setup;
 mod site;

@@ -16,7 +16,7 @@ use kvsim_simdisk::rng::{Purpose, Rng};
 use super::Shrinking;
 use super::attempts::Attempt;
 use super::condense::{filling, one_run};
-use super::draws::{Draws, Kind, kind, pick};
+use super::request::{Draws, Kind, kind, pick};
 use super::reshape::written_anew;
 use super::site::Site;
 use crate::explore::open::{Extent, Reach};

@@ -1,4 +1,4 @@
-//! One request of a small program, drawn: its kind, key, length and durability.
+//! One request of a small program: its kind, and how it is drawn.
 
 use kvsim_api::value::{self, Stamp};
 use kvsim_scenario::case::CaseRequest;
@@ -36,6 +36,7 @@ pub(super) struct Draws<'a> {
 }
 
 impl Draws<'_> {
+    /// A request of this kind.
     pub(super) fn request(&self, rng: &mut Rng, kind: Kind) -> Request {
         let durability = *pick(rng, self.durabilities);
         let key = pick(rng, self.keys).clone();
@@ -121,6 +122,7 @@ impl Draws<'_> {
     }
 }
 
+/// What a request does.
 pub(super) fn kind(request: &Request) -> Kind {
     match request {
         Request::Put { .. } => Kind::Put,
