@@ -57,6 +57,7 @@ shipped! {
     explore_errors: ["run.seeds=2..4", "run.crashes=60"];
     explore_long: ["run.seeds=1..2", "run.crashes=40"];
     explore_small: ["run.seeds=1..3", "run.crashes=60"];
+    few_changes: ["run.seeds=1..3", "run.crashes=30"];
     flush_error: ["run.seeds=1..3", "run.crashes=40"];
     flush_lies: ["run.seeds=1..3", "run.crashes=30"];
     growing_errors: ["run.seeds=13..15"];

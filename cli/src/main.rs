@@ -1,32 +1,14 @@
 //! `kvsim`: arguments in, reports out, exit codes. The crates behind `kvsim-harness` run, judge and count.
 
 mod args;
-mod bench;
-mod board;
-mod calibrate;
-mod check_guest;
+mod campaigns;
+mod commands;
 mod complete;
-mod crash_disk;
 mod exit;
-mod explore;
-mod folder;
 mod interrupts;
-mod junit;
-mod merge;
-mod mutants;
-mod new_guest;
+mod loading;
 mod output;
-mod pages;
-mod progress;
-mod report;
-mod run;
 mod runtime;
-mod small;
-mod suite;
-mod syncs;
-mod timeline;
-mod trace;
-mod write_files;
 
 use std::process::ExitCode;
 
@@ -35,6 +17,10 @@ use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 
 use args::{Cli, Command};
+use commands::{
+    bench, board, calibrate, check_guest, crash_disk, explore, merge, mutants, new_guest, pages,
+    replay, run, suite, syncs, timeline,
+};
 use exit::Exit;
 
 fn main() -> ExitCode {
@@ -49,7 +35,7 @@ fn main() -> ExitCode {
     output::start_logging(cli.verbose);
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
-        Command::Replay(args) => run::replay(&args),
+        Command::Replay(args) => replay::replay(&args),
         Command::Trace(args) => timeline::trace(&args),
         Command::Explore(args) => explore::explore(&args),
         Command::Board(args) => board::board(&args),

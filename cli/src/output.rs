@@ -1,5 +1,10 @@
 //! Standard output and standard error: results there, everything else here; a reader that went away is no error.
 
+pub(crate) mod junit;
+pub(crate) mod progress;
+pub(crate) mod report;
+pub(crate) mod trace;
+
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,6 +2,8 @@
 
 use tokio::runtime::{Builder, Runtime};
 
+use std::num::NonZeroUsize;
+
 use crate::exit::Exit;
 use crate::output::complain;
 
@@ -16,4 +18,9 @@ pub(crate) fn start(blocking: Option<usize>) -> Result<Runtime, Exit> {
         complain(&format!("internal error: cannot start threads: {error}"));
         Exit::Internal
     })
+}
+
+/// One thread for each core.
+pub(crate) fn all_cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -15,6 +15,7 @@ use crate::api::port::{
     DiskError, DiskOp, Level, Nanos, PROMISED, Port, Reply, RequestId, SnapshotId, Status,
 };
 use crate::api::stats::Stats;
+use crate::checkpoint::runs::Runs;
 use crate::commit::state::{Group, Waiter};
 use crate::format::Geometry;
 use crate::format::checksum::Identity;
@@ -61,6 +62,8 @@ pub(crate) struct Core {
     /// The half of the superblock's copies that the next publication writes first.
     pub(crate) first_half: usize,
     pub(crate) index: Index,
+    /// What of the index the superblock refers to.
+    pub(crate) runs: Runs,
     pub(crate) segments: Segments,
     pub(crate) log: Log,
     pub(crate) extents: Extents,
@@ -118,6 +121,7 @@ impl Core {
             superblock: None,
             first_half: 0,
             index: Index::default(),
+            runs: Runs::default(),
             segments: Segments::new(geometry, 0),
             log: Log::new(geometry, id, &settings.options, 0, &tail),
             extents: Extents::default(),

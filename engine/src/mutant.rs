@@ -143,6 +143,14 @@ mutants! {
     ReplayStartsTooLate = "replay_starts_too_late" [];
     /// The checkpoint's table of log segments lacks the last one.
     TableIncomplete = "table_incomplete" [];
+    /// A checkpoint that writes what has changed leaves out the keys that were deleted.
+    DeletesLeftOutOfCheckpoint = "deletes_left_out_of_checkpoint" [];
+    /// A checkpoint that writes what has changed leaves out the values that garbage collection has moved.
+    MovesLeftOutOfCheckpoint = "moves_left_out_of_checkpoint" [];
+    /// What changes while a checkpoint is being written is not in the next one.
+    ChangesMeanwhileForgotten = "changes_meanwhile_forgotten" [];
+    /// A checkpoint frees all pages of the one before, though it refers to some of them.
+    OlderRunsFreed = "older_runs_freed" [];
     /// A sync is answered without waiting.
     SyncDoesNotWait = "sync_does_not_wait" [];
     /// A clean close does not make the log durable.

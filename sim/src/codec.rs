@@ -6,6 +6,9 @@
 use crate::OpenConfig;
 use crate::api::{Body, Direction, Durability, Mutation, Request, Status};
 
+/// The version of the guest ABI that this host speaks.
+pub const ABI_VERSION: u32 = 1;
+
 /// What kind of body a request's `Ok` reply carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expects {
@@ -49,7 +52,7 @@ pub(crate) fn encode_open(config: &OpenConfig, out: &mut Vec<u8>) {
         | u32::from(device.discard) << 2
         | u32::from(device.barrier) << 3;
     for number in [
-        crate::ABI_VERSION,
+        ABI_VERSION,
         device.sector_bytes,
         device.physical_block_bytes,
         flags,

@@ -26,6 +26,7 @@ mod trace;
 mod wasm;
 mod world;
 
+pub use codec::ABI_VERSION;
 pub use error::{GuestError, WorldError};
 pub use fault::{StorageFault, split_script};
 pub use guest::{
@@ -43,5 +44,5 @@ pub use stack::{Stack, Trapped};
 pub use steps::step_words;
 pub use storage::Storage;
 pub use trace::{Trace, TraceEvent, TraceHash, TraceMode, TraceRecord, first_difference};
-pub use wasm::{ABI_VERSION, Instances, WasmProgram};
+pub use wasm::{Instances, WasmProgram};
 pub use world::{Moment, Step, World, WorldConfig};

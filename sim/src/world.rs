@@ -6,81 +6,36 @@
 //!   an event, so that a cut can fall between two submissions of one call;
 //! - after a crash nothing of the process run is left but the storage.
 
+mod config;
+mod copies;
+mod step;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use kvsim_fs::{FileConfig, FileSystem, Moment as FileMoment};
+use kvsim_fs::FileSystem;
 use kvsim_simdisk::{
-    Completion, CrashError, CrashKind, CrashReport, CrashState, Device, DeviceConfig, FaultConfig,
-    FaultKind, Nanos, OpId,
+    CrashError, CrashKind, CrashReport, CrashState, Device, FaultKind, Nanos, OpId,
 };
-use xxhash_rust::xxh3::xxh3_64;
 
-use crate::api::{Reply, Request, RequestId};
-use crate::guest::{Call, Guest, GuestLimits, Needs, OpenConfig, OutItem, Outbox, Program};
+use crate::WorldError;
+use crate::api::{Request, RequestId};
+use crate::guest::{Call, Guest, Needs, OpenConfig, OutItem, Program};
 use crate::intervention::{Effort, Intervention, Place};
-use crate::notes::{Asked, Cut, FiredFault};
+use crate::notes::{Asked, Cut};
 use crate::places::TracedCall;
-use crate::steps::describe as describe_step;
 use crate::storage::Storage;
-use crate::trace::{Trace, TraceEvent, TraceMode, describe, hash_body};
-use crate::{GuestError, WorldError};
+use crate::trace::{Trace, TraceEvent};
 
-/// What a world is made from.
-#[derive(Debug, Clone)]
-pub struct WorldConfig {
-    /// Feeds every stream of random numbers.
-    pub seed: u64,
-    /// The device.
-    pub device: DeviceConfig,
-    /// Its liberties.
-    pub faults: FaultConfig,
-    /// The file system, of a program that uses files; device and faults count for nothing then.
-    pub files: FileConfig,
-    /// What a guest may use up.
-    pub limits: GuestLimits,
-    /// Virtual time of one unit of fuel, in picoseconds.
-    pub fuel_ps: u64,
-    /// The guest's own options.
-    pub options: BTreeMap<String, String>,
-    /// What the second opening and every later one is given on top of them, one table after the other in turn. Empty: the same options each time.
-    pub reopen: Vec<BTreeMap<String, String>>,
-    /// Identity of a database that is created.
-    pub db_id: [u8; 16],
-    /// What is kept of the trace.
-    pub trace: TraceMode,
-}
-
-impl WorldConfig {
-    /// The options of the n-th opening, counted from 1.
-    #[must_use]
-    pub fn options_of(&self, opening: u64) -> BTreeMap<String, String> {
-        let mut options = self.options.clone();
-        let tables = self.reopen.len() as u64;
-        if let Some(at) = opening.checked_sub(2).and_then(|n| n.checked_rem(tables)) {
-            let table = &self.reopen[usize::try_from(at).expect("below the number of tables")];
-            options.extend(table.clone());
-        }
-        options
-    }
-}
+pub use config::WorldConfig;
+pub use copies::Moment;
+pub use step::Step;
 
 /// A request on its way.
 struct Arrival {
     request: Request,
     /// What it takes to bring its client onto the processor, if it has to wait for it.
     turn_ns: Nanos,
-}
-
-/// What one step was.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
-    /// The guest answered a request.
-    Reply(Reply),
-    /// Something else happened.
-    Event,
-    /// Nothing can ever happen again without a new request.
-    Quiet,
 }
 
 /// A simulated machine.
@@ -135,77 +90,6 @@ impl std::fmt::Debug for World {
             f,
             "World(process run {process_run}, event {events}, {now} ns, {trace:?})"
         )
-    }
-}
-
-/// A world caught between two events, without its guest: what is left when the plug is pulled there, any number of times.
-#[derive(Clone)]
-pub struct Moment {
-    program: Arc<dyn Program>,
-    config: Arc<WorldConfig>,
-    storage: Storage,
-    now: Nanos,
-    next_request: RequestId,
-    events: u64,
-    fuel: u64,
-    process_run: u64,
-}
-
-impl std::fmt::Debug for Moment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Moment(event {}, {} ns)", self.events, self.now)
-    }
-}
-
-impl Moment {
-    /// The storage as it was.
-    #[must_use]
-    pub fn storage(&self) -> &Storage {
-        &self.storage
-    }
-
-    /// Virtual time.
-    #[must_use]
-    pub fn now(&self) -> Nanos {
-        self.now
-    }
-
-    /// The world after a crash at this moment, equal to the one in which it would have happened but for its trace, which
-    /// is not kept.
-    ///
-    /// # Errors
-    /// If the storage could not have left this.
-    pub fn crashed(&self, kind: CrashKind, state: &CrashState) -> Result<World, CrashError> {
-        let mut storage = self.storage.clone();
-        storage.crash(self.now, kind, state)?;
-        Ok(World {
-            program: Arc::clone(&self.program),
-            config: Arc::clone(&self.config),
-            storage,
-            guest: None,
-            now: self.now,
-            cpu_free_at: self.now,
-            arrivals: BTreeMap::new(),
-            outbox: VecDeque::new(),
-            wake_at: None,
-            opened: false,
-            next_request: self.next_request,
-            outstanding: 0,
-            events: self.events,
-            handed_in: VecDeque::new(),
-            unanswered: BTreeSet::new(),
-            fuel: self.fuel,
-            process_run: self.process_run,
-            coverage_points: Vec::new(),
-            trace: Trace::new(TraceMode::Off),
-            called_at: self.now,
-            syncing: None,
-            has_steps: true,
-            interventions: Vec::new(),
-            awaited: BTreeSet::new(),
-            traced_ops: BTreeSet::new(),
-            traced: BTreeMap::new(),
-        })
     }
 }
 
@@ -413,7 +297,8 @@ impl World {
                 }
             }
         };
-        self.guest = Some(started.inspect_err(|error| self.trace.push(self.now, fault(error)))?);
+        self.guest =
+            Some(started.inspect_err(|error| self.trace.push(self.now, step::fault(error)))?);
         self.outstanding = 1;
         self.hand_in(0);
         let open = OpenConfig {
@@ -468,83 +353,6 @@ impl World {
         }
     }
 
-    /// Lets the next thing happen.
-    ///
-    /// # Errors
-    /// What the guest did wrong. The process run is over then: only a crash and an opening go on.
-    pub fn step(&mut self) -> Result<Step, GuestError> {
-        if self.guest.is_none() {
-            return Ok(Step::Quiet);
-        }
-        if let Some(item) = self.outbox.pop_front() {
-            self.events += 1;
-            if let OutItem::Step(moment) = item {
-                self.take_step(*moment);
-                return Ok(Step::Event);
-            }
-            self.now = self.now.max(self.cpu_free_at);
-            return self.let_out(item);
-        }
-        let completion_at = self.storage.next_completion_at();
-        let first = self.arrivals.first_key_value().filter(|_| self.opened);
-        let arrival_at = first.map(|(&(at, _), _)| at);
-        let Some(at) = [completion_at, arrival_at, self.wake_at]
-            .into_iter()
-            .flatten()
-            .min()
-        else {
-            return Ok(Step::Quiet);
-        };
-        self.events += 1;
-        self.now = self.now.max(at).max(self.cpu_free_at);
-        self.check_answers()?;
-        if completion_at == Some(at) {
-            let completion = self.storage.complete_next().expect("one is due");
-            self.deliver(&completion)?;
-        } else if arrival_at == Some(at) {
-            let ((_, id), arrival) = self.arrivals.pop_first().expect("one is due");
-            let Arrival { request, turn_ns } = arrival;
-            self.hand_in(id);
-            if at < self.now {
-                self.now = self.now.saturating_add(turn_ns);
-            }
-            if self.trace.is_on() {
-                self.trace.push(self.now, arrived(id, &request));
-            }
-            self.call(Call::Request {
-                id,
-                request: &request,
-            })?;
-        } else {
-            self.wake_at = None;
-            self.trace.push(self.now, TraceEvent::Tick);
-            self.call(Call::Tick)?;
-        }
-        Ok(Step::Event)
-    }
-
-    /// A request comes to the guest.
-    fn hand_in(&mut self, id: RequestId) {
-        self.handed_in.push_back((id, self.events));
-        self.unanswered.insert(id);
-    }
-
-    /// No request waits for its answer for ever.
-    fn check_answers(&mut self) -> Result<(), GuestError> {
-        while let Some((id, at)) = self.handed_in.front() {
-            if self.unanswered.contains(id) {
-                let events = self.config.limits.events_per_answer;
-                if self.events - at <= events {
-                    return Ok(());
-                }
-                let unanswered = self.unanswered.len() as u64;
-                return Err(self.end(GuestError::Endless { events, unanswered }));
-            }
-            self.handed_in.pop_front();
-        }
-        Ok(())
-    }
-
     /// Ends the process run; a power cut leaves what the storage draws.
     pub fn crash(&mut self, kind: CrashKind) -> CrashReport {
         let state = if kind == CrashKind::Power {
@@ -585,261 +393,4 @@ impl World {
         self.cpu_free_at = self.now;
         Ok(report)
     }
-
-    /// A copy with a copy of the storage, to try something on. Its trace begins empty and keeps nothing.
-    ///
-    /// # Panics
-    /// If a process run is under way: a running guest cannot be copied.
-    #[must_use]
-    pub fn fork(&self) -> World {
-        assert!(self.guest.is_none(), "a running guest cannot be copied");
-        World {
-            program: Arc::clone(&self.program),
-            config: Arc::clone(&self.config),
-            storage: self.storage.clone(),
-            guest: None,
-            arrivals: BTreeMap::new(),
-            outbox: VecDeque::new(),
-            coverage_points: Vec::new(),
-            trace: Trace::new(TraceMode::Hash),
-            syncing: None,
-            interventions: Vec::new(),
-            awaited: BTreeSet::new(),
-            traced_ops: BTreeSet::new(),
-            traced: BTreeMap::new(),
-            handed_in: VecDeque::new(),
-            unanswered: BTreeSet::new(),
-            ..*self
-        }
-    }
-
-    /// What a cut at this moment would begin from. Costs a copy of the storage, which shares its contents.
-    #[must_use]
-    pub fn moment(&self) -> Moment {
-        Moment {
-            program: Arc::clone(&self.program),
-            config: Arc::clone(&self.config),
-            storage: self.storage.clone(),
-            now: self.now,
-            next_request: self.next_request,
-            events: self.events,
-            fuel: self.fuel,
-            process_run: self.process_run,
-        }
-    }
-
-    /// A step of the file system has happened, in the middle of the last call.
-    fn take_step(&mut self, moment: FileMoment) {
-        let at = self.called_at.saturating_add(moment.after_ns);
-        self.now = self.now.max(at.min(self.cpu_free_at));
-        if self.trace.is_on() {
-            let said = describe_step(&moment.step, &moment.files, &mut self.syncing);
-            let step = TraceEvent::Step {
-                op: said.op,
-                kind: said.kind,
-                what: said.words,
-                hash: said.hash,
-            };
-            self.trace.push(self.now, step);
-        }
-        self.storage = Storage::Files(moment.files);
-        self.note_faults();
-        self.catch_up();
-    }
-
-    /// Once no step of a call is to come any more, the storage is what the guest works on: what reads have met is known by then.
-    fn catch_up(&mut self) {
-        let is_step = |item: &OutItem| matches!(item, OutItem::Step(_));
-        let live = self.guest.as_ref().and_then(|guest| guest.files());
-        if let Some(live) = live
-            && !self.outbox.iter().any(is_step)
-        {
-            self.storage = Storage::Files(live.clone());
-            self.note_faults();
-        }
-    }
-
-    fn let_out(&mut self, item: OutItem) -> Result<Step, GuestError> {
-        match item {
-            OutItem::Step(moment) => self.take_step(*moment),
-            OutItem::Submit { tag, op } => {
-                let (kind, offset, len_bytes, hash) = describe(&op, self.trace.is_on());
-                self.intervene_at(Place::Submitting(self.storage.next_op()));
-                match self.storage.submit(self.now, tag, op) {
-                    Ok(op) => {
-                        let submit = TraceEvent::Submit {
-                            op,
-                            tag,
-                            kind,
-                            offset,
-                            len_bytes,
-                            hash,
-                        };
-                        self.trace.push(self.now, submit);
-                        self.note_faults();
-                        self.intervene_at(Place::Submitted(op));
-                    }
-                    Err(error) => {
-                        let verdict = GuestError::Abi(format!("a {kind} that {error}"));
-                        return Err(self.end(verdict));
-                    }
-                }
-            }
-            OutItem::Reply(reply) => {
-                self.intervene_at(Place::Replying(reply.id));
-                if self.trace.is_on() {
-                    let hash = hash_body(&reply);
-                    self.trace.push(
-                        self.now,
-                        TraceEvent::Reply {
-                            id: reply.id,
-                            status: reply.status,
-                            hash,
-                        },
-                    );
-                }
-                self.outstanding -= 1;
-                self.unanswered.remove(&reply.id);
-                self.opened |= reply.id == 0;
-                return Ok(Step::Reply(reply));
-            }
-            OutItem::Log { level, text } => {
-                tracing::debug!(target: "kvsim::guest", ?level, "{text}");
-                self.trace.push(self.now, TraceEvent::Log { level, text });
-            }
-        }
-        Ok(Step::Event)
-    }
-
-    /// Notes what has affected the operation just submitted, if events are kept.
-    fn note_faults(&mut self) {
-        let event = self.trace.len().saturating_sub(1);
-        if let Some(notes) = self.trace.notes_mut() {
-            let fired = self.storage.fired_script(notes.faults.len()).into_iter();
-            notes
-                .faults
-                .extend(fired.map(|fault| FiredFault { event, fault }));
-        }
-    }
-
-    /// Does for the guest what it is to be done for here.
-    fn intervene_at(&mut self, place: Place) {
-        for intervene in &self.interventions {
-            if intervene.process_run == self.process_run && intervene.place == place {
-                intervene.apply(&mut self.storage);
-            }
-        }
-    }
-
-    fn deliver(&mut self, completion: &Completion) -> Result<(), GuestError> {
-        self.intervene_at(Place::Completed(completion.id));
-        let effort = Effort::Later(completion.id);
-        if self
-            .interventions
-            .iter()
-            .any(|intervene| intervene.effort == effort)
-        {
-            self.awaited.insert(completion.id);
-        }
-        let hash = match &completion.result {
-            Ok(Some(bytes)) if self.trace.is_on() => bytes.hash(),
-            _ => 0,
-        };
-        let error = completion.result.as_ref().err().copied();
-        let (op, tag) = (completion.id, completion.tag);
-        self.trace.push(
-            self.now,
-            TraceEvent::Complete {
-                op,
-                tag,
-                error,
-                hash,
-            },
-        );
-        let result = completion
-            .result
-            .as_ref()
-            .map(Option::as_ref)
-            .map_err(|&error| error);
-        self.call(Call::Complete { tag, result })
-    }
-
-    fn call(&mut self, call: Call<'_>) -> Result<(), GuestError> {
-        let guest = self.guest.as_mut().expect("a process run is under way");
-        let mut out = Outbox::from(std::mem::take(&mut self.outbox));
-        self.called_at = self.now;
-        let ended = guest.call(self.now, call, &mut out);
-        self.outbox = out.into();
-        if !self.traced_ops.is_empty()
-            && let Some(traced) = guest.traced()
-        {
-            self.traced.extend(traced.clone());
-        }
-        for &point in guest.reached() {
-            let point = point as usize;
-            if self.coverage_points.len() <= point {
-                self.coverage_points.resize(point + 1, 0);
-            }
-            self.coverage_points[point] += 1;
-            if self.trace.is_on() {
-                let name = self
-                    .program
-                    .coverage_points()
-                    .get(point)
-                    .cloned()
-                    .unwrap_or_default();
-                self.trace
-                    .push(self.now, TraceEvent::CoveragePoint { name });
-            }
-        }
-        match ended {
-            Ok(end) => {
-                self.fuel += end.fuel;
-                let took_ns = end.fuel.saturating_mul(self.config.fuel_ps).div_ceil(1000);
-                let took_ns = took_ns.saturating_add(end.elapsed_ns);
-                self.cpu_free_at = self.now.saturating_add(took_ns);
-                self.wake_at = end.wake_at;
-                self.trace.push(
-                    self.now,
-                    TraceEvent::Returned {
-                        fuel: end.fuel,
-                        wake_at: end.wake_at,
-                    },
-                );
-                self.catch_up();
-                Ok(())
-            }
-            Err(verdict) => Err(self.end(verdict)),
-        }
-    }
-
-    fn end(&mut self, verdict: GuestError) -> GuestError {
-        if let GuestError::OutOfFuel { fuel, .. } = &verdict {
-            self.fuel += fuel;
-        }
-        self.trace.push(self.now, fault(&verdict));
-        self.guest = None;
-        verdict
-    }
-}
-
-fn fault(verdict: &GuestError) -> TraceEvent {
-    TraceEvent::Fault {
-        verdict: verdict.to_string(),
-    }
-}
-
-fn arrived(id: RequestId, request: &Request) -> TraceEvent {
-    let (op, hash) = match request {
-        Request::Put { key, value, .. } => ("put", xxh3_64(key) ^ xxh3_64(value)),
-        Request::Delete { key, .. } => ("delete", xxh3_64(key)),
-        Request::Batch { mutations, .. } => ("batch", mutations.len() as u64),
-        Request::Get { key, snapshot } => ("get", xxh3_64(key) ^ snapshot),
-        Request::Scan(scan) => ("scan", u64::from(scan.limit) ^ scan.snapshot),
-        Request::Snapshot => ("snapshot", 0),
-        Request::Release { snapshot } => ("release", *snapshot),
-        Request::Sync => ("sync", 0),
-        Request::Close => ("close", 0),
-    };
-    TraceEvent::Request { id, op, hash }
 }

@@ -3,6 +3,9 @@
 //! Invariants: operations are numbered from 0 over all process runs; whether a fault affects an operation depends on the
 //! seed, the kind of fault and that number alone; an operation takes effect on what is durable no earlier than its completion.
 
+mod cut;
+mod effect;
+mod end;
 mod fail;
 mod take;
 mod under_way;
@@ -11,89 +14,18 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use kvsim_crash::{CrashError, CrashKind, CrashReport, CrashState, Persisted, Sectors, Tears};
-
-use crate::crash;
 use crate::inject::Injector;
 use crate::medium::Medium;
 use crate::met::Met;
-use crate::op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
-use crate::persistence::{Cutoff, PendingWrite, Persistence};
-use crate::rng::happens;
-use crate::timing::{Kind, Timing};
+use crate::op::{Capabilities, Op, OpId, OpNote, SubmitError};
+use crate::persistence::{PendingWrite, Persistence};
+use crate::timing::Timing;
 use crate::{
-    Cache, ConfigError, DeviceConfig, DeviceStats, Excerpt, Failures, FaultConfig, FaultCounts,
-    FaultKind, FlushKind, Image, Nanos, ScriptedFault,
+    Cache, ConfigError, DeviceConfig, DeviceStats, Failures, FaultConfig, FaultCounts, FaultKind,
+    FlushKind, Image, Nanos, ScriptedFault,
 };
+use effect::{Effect, InFlight, Taken};
 use under_way::UnderWay;
-
-#[derive(Debug, Clone)]
-struct InFlight {
-    tag: u64,
-    submitted_at: Nanos,
-    effect: Effect,
-    result: Result<Option<Excerpt>, DiskError>,
-}
-
-/// What an operation does to what is pending when it completes.
-#[derive(Debug, Clone)]
-enum Effect {
-    Nothing,
-    /// A read that fails at these sectors; at none of them if only torn sectors are in its way.
-    Fail(Vec<u64>),
-    /// What it submitted is complete, and durable if so said.
-    Complete {
-        durable: bool,
-    },
-    /// What the cutoff covers is durable.
-    Flush(Cutoff),
-    /// What the cutoff covers comes before what is submitted from now on. With `as_flush` the host has asked for a flush.
-    Order {
-        cutoff: Cutoff,
-        as_flush: bool,
-    },
-    /// What the cutoff covers is forgotten, all of it or some.
-    Drop {
-        cutoff: Cutoff,
-        which: Dropped,
-    },
-    /// A flush that does nothing.
-    FlushInVain,
-    /// A write-through that is lost: only the host is told that it is durable.
-    WriteInVain,
-}
-
-/// What a failed flush forgets of what it covers.
-#[derive(Debug, Clone)]
-enum Dropped {
-    All,
-    /// Each on the toss of a coin, though at least one.
-    SomeBy(u64),
-    /// These operations.
-    These(Vec<OpId>),
-}
-
-impl Effect {
-    /// Whether its completion tells the host that something is durable, be it true or a lie.
-    fn says_durable(&self) -> bool {
-        matches!(
-            self,
-            Effect::Flush(_)
-                | Effect::FlushInVain
-                | Effect::WriteInVain
-                | Effect::Complete { durable: true }
-                | Effect::Order { as_flush: true, .. }
-        )
-    }
-}
-
-/// An operation on its way into the queue.
-struct Taken {
-    kind: Kind,
-    len_bytes: u64,
-    effect: Effect,
-    result: Result<Option<Excerpt>, DiskError>,
-}
 
 /// A simulated device. Cloning is cheap: the content is shared until written.
 #[derive(Debug, Clone)]
@@ -364,19 +296,6 @@ impl Device {
         &self.faults
     }
 
-    /// How a cut can tear this pending operation, if it can at all.
-    #[must_use]
-    pub fn tears(&self, write: &PendingWrite) -> Option<Tears> {
-        let tearable = crash::tearable(write, &self.config, &self.faults)?;
-        Some(Tears {
-            sectors: tearable.sectors,
-            sector_bytes: self.config.sector_bytes,
-            garbage: tearable.is_write && self.faults.garbage > 0.0,
-            within_sector: tearable.is_write && self.faults.byte_tear > 0.0,
-            unreadable: tearable.is_write && self.faults.torn_unreadable > 0.0,
-        })
-    }
-
     /// The number that the next operation gets.
     #[must_use]
     pub fn next_op(&self) -> OpId {
@@ -478,19 +397,6 @@ impl Device {
         }
     }
 
-    /// The [`image_hash`](Device::image_hash) that a power cut now would leave with `state`. The device itself does not change.
-    ///
-    /// # Errors
-    /// If the configured device could not have left this.
-    pub fn image_hash_after(&self, state: &CrashState) -> Result<u128, CrashError> {
-        if self.medium.hash().is_none() && !state.has_unreadable() {
-            return Ok(self.image_after(state)?.hash());
-        }
-        let mut cut = self.clone();
-        cut.crash(self.now, CrashKind::Power, state)?;
-        Ok(cut.image_hash())
-    }
-
     /// Submits an operation.
     ///
     /// # Errors
@@ -538,182 +444,5 @@ impl Device {
         };
         self.in_flight.insert(at, id, op);
         Ok(id)
-    }
-
-    /// Completes the earliest operation; ties go by number.
-    pub fn complete_next(&mut self) -> Option<Completion> {
-        let (at, id, op) = self.in_flight.pop()?;
-        Some(self.ended(at, id, op))
-    }
-
-    /// Completes this operation now, whatever its time and that of others: for replaying what another device was seen to do.
-    /// `None` if it is not under way.
-    pub fn complete(&mut self, now: Nanos, id: OpId) -> Option<Completion> {
-        let op = self.in_flight.take(id)?;
-        Some(self.ended(now, id, op))
-    }
-
-    fn ended(&mut self, at: Nanos, id: OpId, op: InFlight) -> Completion {
-        self.now = self.now.max(at);
-        if let Err(error) = &op.result {
-            self.failures.count(*error);
-        }
-        if op.result.is_ok() && op.effect.says_durable() {
-            self.made_durable_at = Some(at);
-        }
-        let changes_nothing = matches!(op.effect, Effect::Nothing | Effect::Fail(_));
-        self.changes += u64::from(!changes_nothing);
-        self.contents += u64::from(matches!(
-            op.effect,
-            Effect::Flush(_) | Effect::Drop { .. } | Effect::Complete { durable: true }
-        ));
-        match op.effect {
-            Effect::Nothing | Effect::FlushInVain | Effect::WriteInVain => {}
-            Effect::Fail(sectors) => {
-                self.failures.torn_reads += u64::from(sectors.is_empty());
-                self.met.failed(&sectors);
-            }
-            Effect::Complete { durable } => {
-                self.persistence.complete(id, durable);
-            }
-            Effect::Flush(cutoff) => {
-                self.persistence.flush(cutoff);
-            }
-            Effect::Order { cutoff, .. } => self.persistence.barrier(cutoff),
-            Effect::Drop { cutoff, which } => self.forget(cutoff, &which),
-        }
-        let cache_bytes = self.config.cache_bytes;
-        if cache_bytes > 0 {
-            self.contents += u64::from(self.persistence.write_back(cache_bytes));
-        }
-        self.medium.heal(&self.persistence);
-        let InFlight {
-            tag,
-            submitted_at,
-            result,
-            ..
-        } = op;
-        Completion {
-            tag,
-            id,
-            at,
-            submitted_at,
-            result,
-        }
-    }
-
-    /// After a failed flush: what it covered is forgotten, or some of it.
-    fn forget(&mut self, cutoff: Cutoff, which: &Dropped) {
-        let coin = |by: u64, id: OpId| {
-            happens(
-                crate::rng::draw(by, crate::rng::Purpose::Faults, 0, id, 0),
-                0.5,
-            )
-        };
-        let count = match which {
-            Dropped::All => 0,
-            Dropped::SomeBy(by) => self.persistence.drop_dirty(cutoff, |id| coin(*by, id)),
-            Dropped::These(these) => {
-                self.persistence
-                    .drop_dirty(cutoff, |id| these.contains(&id));
-                return;
-            }
-        };
-        if count == 0 {
-            self.persistence.drop_dirty(cutoff, |_| true);
-        }
-    }
-
-    /// Draws what a power cut now would leave.
-    pub fn draw_crash(&mut self) -> CrashState {
-        let draw = crash::Draw {
-            seed: self.seed,
-            number: self.crashes_drawn,
-        };
-        self.crashes_drawn += 1;
-        crash::draw(self.persistence.pending(), &self.config, &self.faults, draw)
-    }
-
-    /// Whether a power cut now could leave this.
-    ///
-    /// # Errors
-    /// Why it could not.
-    pub fn check_crash(&self, state: &CrashState) -> Result<(), CrashError> {
-        crash::check(
-            state,
-            self.persistence.pending(),
-            &self.config,
-            &self.faults,
-        )
-    }
-
-    /// What the device would hold after a power cut now that leaves `state`. The device itself does not change.
-    ///
-    /// # Errors
-    /// If the configured device could not have left this.
-    pub fn image_after(&self, state: &CrashState) -> Result<Image, CrashError> {
-        self.check_crash(state)?;
-        Ok(self.persistence.image_after(state))
-    }
-
-    /// Ends the process run. A process crash lets the device finish what was submitted and keeps its cache, whatever `state`
-    /// says; a power cut leaves what `state` says.
-    ///
-    /// # Errors
-    /// If the configured device could not have left this. Nothing has changed then.
-    pub fn crash(
-        &mut self,
-        now: Nanos,
-        kind: CrashKind,
-        state: &CrashState,
-    ) -> Result<CrashReport, CrashError> {
-        let in_flush = self.is_flushing();
-        if kind == CrashKind::Process {
-            self.now = self.now.max(now);
-            while self.complete_next().is_some() {}
-            self.met.stopped();
-            self.left_out = None;
-            let pending = self.pending().len() as u64;
-            let state = CrashState::default();
-            return Ok(CrashReport {
-                kind,
-                pending,
-                lost: 0,
-                torn: 0,
-                in_flush,
-                state,
-            });
-        }
-        self.check_crash(state)?;
-        self.now = self.now.max(now);
-        let pending = self.persistence.pending();
-        crash::count(
-            state,
-            pending,
-            &self.config,
-            &self.faults,
-            &mut self.inject.counts,
-        );
-        self.inject.counts.count(FaultKind::CutInFlush, in_flush);
-        let is_torn = |persisted_write: &&Persisted| persisted_write.sectors != Sectors::All;
-        let torn = state.persisted.iter().filter(is_torn).count() as u64;
-        let pending = pending.len() as u64;
-        let lost = pending - state.persisted.len() as u64;
-        self.contents += 1;
-        self.power_cuts += 1;
-        self.medium.power_cycle(&self.persistence, state);
-        self.persistence.cut(state);
-        self.in_flight.clear();
-        self.met.stopped();
-        self.left_out = None;
-        self.timing.reset(self.now);
-        Ok(CrashReport {
-            kind,
-            pending,
-            lost,
-            torn,
-            in_flush,
-            state: state.clone(),
-        })
     }
 }

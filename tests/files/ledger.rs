@@ -35,6 +35,8 @@ pub(crate) enum Flaw {
     RenamesOver,
     /// It cannot be opened where a crash came while it made its first files.
     RefusesHalfMade,
+    /// All is in the log, which is made once with a first frame, whose directory is never synced, and which cannot be opened without that frame.
+    OneFile,
 }
 
 /// The guest.
@@ -232,6 +234,9 @@ impl Ledger {
     }
 
     fn open(&mut self) -> Result<(), Trouble> {
+        if self.flaw == Flaw::OneFile {
+            return self.open_log();
+        }
         let names = self.names()?;
         let newest = names.iter().filter_map(|name| number(name, "data-")).max();
         let is_half_made = newest.is_none() && names.iter().any(|name| name == b"data.new");
@@ -263,6 +268,30 @@ impl Ledger {
             rest = after;
         }
         self.snapshot()?;
+        Ok(())
+    }
+
+    fn open_log(&mut self) -> Result<(), Trouble> {
+        let name = log_name(self.epoch);
+        let first = sealed(self.epoch, b"\0");
+        let found = self.read(&name)?;
+        let log = self.files.open(ROOT_FD, &name, &OpenHow::CREATE)?;
+        self.log = Some(log);
+        self.log_bytes = first.len() as u64;
+        let Some(found) = found else {
+            self.write_all(log, 0, &first)?;
+            return Ok(self.sync(SyncedIn::Snapshot, log, SyncKind::Full)?);
+        };
+        let mut rest = found
+            .strip_prefix(&first[..])
+            .ok_or_else(|| Trouble::Damage("it is no log".to_owned()))?;
+        while let Some((body, after)) = unsealed(self.epoch, rest) {
+            self.log_bytes += (rest.len() - after.len()) as u64;
+            if apply(&mut self.rows, body).is_none() {
+                break;
+            }
+            rest = after;
+        }
         Ok(())
     }
 
@@ -365,7 +394,7 @@ impl Ledger {
         self.log_bytes += frame.len() as u64;
         self.logged += 1;
         apply(&mut self.rows, &body);
-        if self.logged == WRITES_PER_LOG {
+        if self.logged == WRITES_PER_LOG && self.flaw != Flaw::OneFile {
             self.snapshot()?;
         }
         Ok(())

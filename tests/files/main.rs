@@ -10,7 +10,7 @@ mod ledger;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use kvsim_harness::blame::BlameVerdict;
+use kvsim_harness::blame::{BlameVerdict, blame};
 use kvsim_harness::control::Control;
 use kvsim_harness::explore::sync_places::PlaceEnd;
 use kvsim_harness::explore::{Exploration, ExploreReport};
@@ -300,7 +300,7 @@ fn each_sync_that_is_left_out_is_caught_and_blamed() {
 }
 
 /// Goal: a sync that the host leaves out is named although the engine has a mistake of its own near by. Method: an engine that cannot be opened after a crash
-/// while it made its first files, without the syncs of its log.
+/// while it made its first files, without the syncs of its log, and without those of its directory.
 #[test]
 fn a_mistake_of_the_engines_own_hides_no_missing_sync() {
     let program = ledger(Flaw::RefusesHalfMade);
@@ -317,11 +317,42 @@ fn a_mistake_of_the_engines_own_hides_no_missing_sync() {
     let report = leave_out_each(&exploration, &how, &Control::default(), |_| {})
         .unwrap_or_else(|error| panic!("{error}"));
     assert!(report.control.0.is_some(), "it fails with all syncs");
-    let mut lines = report.lines.iter();
-    let log = lines.find(|line| line.place.frames[0].function == "Write");
-    let log = log.expect("it syncs its log");
-    assert!(matches!(log.left_out.end, PlaceEnd::Caught(_)));
-    let blamed = log.blamed.as_ref().expect("it was caught");
-    let blamed = blamed.as_ref().unwrap_or_else(|why| panic!("{why}"));
-    assert!(blamed.is_right, "{}", blamed.blame);
+    for function in ["Write", "Renamed"] {
+        let mut lines = report.lines.iter();
+        let line = lines.find(|line| line.place.frames[0].function == function);
+        let line = line.expect("it syncs there");
+        assert!(matches!(line.left_out.end, PlaceEnd::Caught(_)));
+        let blamed = line.blamed.as_ref().expect("it was caught");
+        let blamed = blamed.as_ref().unwrap_or_else(|why| panic!("{why}"));
+        assert!(blamed.is_right, "{function}: {}", blamed.blame);
+    }
+}
+
+/// Goal: what an engine does wrong while it makes its file hides no missing sync, where that sync makes its mistake easier to see. Method: an engine of one file
+/// whose directory it never syncs, and which it cannot open half made: a case that loses a write is blamed on the directory.
+#[test]
+fn a_sync_that_shows_another_mistake_is_blamed() {
+    let program = ledger(Flaw::OneFile);
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut exploration = exploration(scenario(&["explore.violations_max=60"]), &program);
+    exploration.failures = Some(directory.path().to_path_buf());
+    let report = explore(&exploration);
+    let mut files = report.failures.iter().filter_map(|it| it.file.as_deref());
+    let load = |file: &std::path::Path| load(file, &[]).unwrap_or_else(|error| panic!("{error}"));
+    let sentence = |scenario: &Scenario| scenario.failure.as_ref().map(|it| it.sentence.clone());
+    let has =
+        |file: &std::path::Path, words| sentence(&load(file)).is_some_and(|it| it.contains(words));
+    assert!(files.clone().any(|file| has(file, "it is no log")));
+    let lost = files
+        .find(|file| has(file, "did not survive"))
+        .expect("a loss");
+    let blame = blame(&load(lost), &program, all_cores(), &Control::default());
+    let blame = blame.unwrap_or_else(|why| panic!("{why}"));
+    let fixes: Vec<&str> = blame.fixes.iter().map(|it| it.sentence.as_str()).collect();
+    assert!(
+        fixes
+            .iter()
+            .any(|it| it.starts_with("a sync of the directory after call")),
+        "{fixes:?}"
+    );
 }

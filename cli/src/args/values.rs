@@ -52,6 +52,14 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
+/// An option of the guest: NAME=VALUE.
+pub(super) fn parse_option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it must be NAME=VALUE".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

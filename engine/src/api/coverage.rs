@@ -53,6 +53,8 @@ coverage_points! {
     SuperblockPublishedAgain = "superblock.published_again",
     /// A checkpoint was read.
     CheckpointRead = "recovery.checkpoint_read",
+    /// A checkpoint that was read had runs of changes behind its bases.
+    CheckpointChangesRead = "recovery.changes_read",
     /// A checkpoint's tree had pages above its leaves.
     CheckpointInnerPage = "recovery.checkpoint_inner_page",
     /// Replay went on from one segment to the next.
@@ -93,6 +95,8 @@ coverage_points! {
     Poisoned = "write.poisoned",
     /// A checkpoint was published while clients were at work.
     CheckpointPublished = "checkpoint.published",
+    /// A checkpoint wrote only what had changed, at least of some keys.
+    CheckpointChanges = "checkpoint.changes",
     /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
     SuperblockRepublished = "superblock.republished",
     /// A sector failed all reads in an opening, on a device that otherwise reads.

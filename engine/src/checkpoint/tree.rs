@@ -1,103 +1,12 @@
-//! Writing and reading a checkpoint's trees of pages.
+//! Writing a checkpoint's trees of pages. (Reading: `read.rs`.)
 //!
-//! Writing: entries come in ascending order. Pages are filled one after the other and placed as they are finished;
+//! Entries come in ascending order. Pages are filled one after the other and placed as they are finished;
 //! their references become the entries of the level above. Only the page being filled on each level is in memory, and a
-//! batch of finished pages on its way to the device. Reading: level by level from the root, several reads in flight,
-//! each page checked against the reference to it.
+//! batch of finished pages on its way to the device (`pages.rs`).
 
-use std::collections::BTreeMap;
-
-use crate::api::buffer::IoBuf;
-use crate::api::coverage::CoveragePoint;
-use crate::api::error::Error;
+use crate::checkpoint::pages::PageSink;
 use crate::core::Core;
-use crate::format::damage::Mismatch;
-use crate::format::page::{
-    self, LEVELS_MAX, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree,
-};
-use crate::runtime::handle::{Handle, Io};
-use crate::segments::usage::Use;
-
-/// Finished pages are written when so many bytes have come together: a share of the write buffer, within bounds.
-const BATCH_SHARE: u64 = 16;
-const BATCH_BYTES_MIN: u64 = 64 << 10;
-const BATCH_BYTES_MAX: u64 = 512 << 10;
-const READS_IN_FLIGHT_MAX: usize = 8;
-
-/// Where pages are placed: one segment after the other.
-#[derive(Debug)]
-pub(crate) struct PageSink {
-    pub(crate) segments: Vec<u32>,
-    used: u64,
-    /// Pages not handed to the device yet, and the offset of the first.
-    batch: Vec<u8>,
-    batch_offset: u64,
-    full: Vec<(u64, Vec<u8>)>,
-    batch_bytes: usize,
-    pub(crate) written_bytes: u64,
-}
-
-impl PageSink {
-    pub(crate) fn new(handle: &Handle) -> PageSink {
-        let buffer = handle.with(|core| core.settings.options.write_buffer_bytes);
-        let batch = (buffer / BATCH_SHARE).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
-        PageSink {
-            segments: Vec::new(),
-            used: 0,
-            batch: Vec::new(),
-            batch_offset: 0,
-            full: Vec::new(),
-            batch_bytes: crate::format::to_usize(batch),
-            written_bytes: 0,
-        }
-    }
-
-    /// A place for so many bytes; `None` if no segment is free.
-    fn place(&mut self, core: &mut Core, bytes: u64) -> Option<u64> {
-        if self.segments.is_empty() || self.used + bytes > core.geometry.segment_bytes {
-            self.close_batch();
-            self.segments.push(core.segments.allocate(Use::Page)?);
-            self.used = 0;
-        }
-        let physical = *self.segments.last().expect("one was just pushed");
-        let offset = core.geometry.segment_offset(physical) + self.used;
-        self.used += bytes;
-        if self.batch.is_empty() {
-            self.batch_offset = offset;
-        }
-        Some(offset)
-    }
-
-    fn put(&mut self, page: &[u8]) {
-        self.batch.extend_from_slice(page);
-        self.written_bytes += page.len() as u64;
-        if self.batch.len() >= self.batch_bytes {
-            self.close_batch();
-        }
-    }
-
-    pub(crate) fn close_batch(&mut self) {
-        if !self.batch.is_empty() {
-            self.full
-                .push((self.batch_offset, std::mem::take(&mut self.batch)));
-        }
-    }
-
-    /// Whether a batch waits to be written.
-    pub(crate) fn has_full(&self) -> bool {
-        !self.full.is_empty()
-    }
-
-    /// Starts writing the finished batches.
-    pub(crate) fn write_out(&mut self, handle: &Handle) -> Vec<Io> {
-        let write = |(offset, bytes): (u64, Vec<u8>)| {
-            let mut data = IoBuf::zeroed(bytes.len());
-            data.copy_from_slice(&bytes);
-            handle.write(offset, data, false)
-        };
-        self.full.drain(..).map(write).collect()
-    }
-}
+use crate::format::page::{self, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, PageRef, Tree};
 
 #[derive(Debug, Default)]
 struct Level {
@@ -212,144 +121,6 @@ impl TreeWriter {
     }
 }
 
-/// The pages of a checkpoint that were read, by their offsets: where each ends.
-#[derive(Debug, Default)]
-pub(crate) struct Claimed(BTreeMap<u64, u64>);
-
-impl Claimed {
-    /// No two pages overlap: so no page is read twice, and all of them are no more than the device holds.
-    fn claim(&mut self, reference: &PageRef) -> Result<(), Mismatch> {
-        let end = reference.offset + u64::from(reference.len);
-        let last = self.0.range(..end).next_back();
-        match last {
-            Some((_, until)) if *until > reference.offset => Err(Mismatch {
-                what: "page where another page of the checkpoint is",
-                expected: *until,
-                found: reference.offset,
-            }),
-            _ => {
-                self.0.insert(reference.offset, end);
-                Ok(())
-            }
-        }
-    }
-}
-
-/// Checks that the keys of a tree's leaves ascend.
-#[derive(Debug, Default)]
-struct Ascending(Vec<u8>);
-
-impl Ascending {
-    fn check(&mut self, key: &[u8]) -> Result<(), Mismatch> {
-        // No key is empty.
-        if key <= &self.0[..] {
-            return Err(Mismatch {
-                what: "order of keys in a page",
-                expected: self.0.len() as u64,
-                found: key.len() as u64,
-            });
-        }
-        self.0.clear();
-        self.0.extend_from_slice(key);
-        Ok(())
-    }
-}
-
-/// Reads a whole tree; leaf entries go to `entry` in ascending order. Every page's segment is claimed.
-pub(crate) async fn read_tree(
-    handle: &Handle,
-    claimed: &mut Claimed,
-    tree: Tree,
-    root: PageRef,
-    mut entry: impl FnMut(&mut Core, &[u8], &[u8]) -> Result<(), Mismatch>,
-) -> Result<(), Error> {
-    if root == PageRef::NONE {
-        return Ok(());
-    }
-    let mut references = vec![root];
-    let mut expected_level = None;
-    let mut ascending = Ascending::default();
-    while !references.is_empty() {
-        let mut below = Vec::new();
-        for references in references.chunks(READS_IN_FLIGHT_MAX) {
-            for reference in references {
-                handle
-                    .with(|core| claim_page(core, claimed, reference))
-                    .map_err(|mismatch| mismatch.at(reference.offset))?;
-            }
-            let reads: Vec<Io> = references
-                .iter()
-                .map(|r| handle.read(r.offset, r.len.into()))
-                .collect();
-            for (reference, read) in references.iter().zip(reads) {
-                let bytes = match read.await {
-                    Ok(bytes) => bytes.expect("a read brings its buffer"),
-                    Err(_) => {
-                        handle
-                            .read_retry(reference.offset, reference.len.into())
-                            .await?
-                    }
-                };
-                let result = handle.with(|core| -> Result<u8, Mismatch> {
-                    let id = core.id;
-                    let page = Page::decode(&id, tree, reference, &bytes)?;
-                    let level = page.level;
-                    if let Some(expected) = expected_level {
-                        Mismatch::check("page level", expected, level.into())?;
-                    } else if level >= LEVELS_MAX {
-                        return Err(Mismatch {
-                            what: "page level",
-                            expected: LEVELS_MAX.into(),
-                            found: level.into(),
-                        });
-                    }
-                    if level > 0 {
-                        core.reached(CoveragePoint::CheckpointInnerPage);
-                    }
-                    page.each(|key, payload| {
-                        if level == 0 {
-                            ascending.check(key)?;
-                            return entry(core, key, payload);
-                        }
-                        Mismatch::check(
-                            "page reference length",
-                            PAGE_REF_BYTES as u64,
-                            payload.len() as u64,
-                        )?;
-                        below.push(PageRef::decode(payload));
-                        Ok(())
-                    })?;
-                    Ok(level)
-                });
-                handle.give(bytes);
-                let level = result.map_err(|mismatch| mismatch.at(reference.offset))?;
-                expected_level.get_or_insert(u64::from(level));
-            }
-        }
-        expected_level = expected_level.and_then(|level| level.checked_sub(1));
-        references = below;
-    }
-    Ok(())
-}
-
-fn claim_page(core: &mut Core, claimed: &mut Claimed, reference: &PageRef) -> Result<(), Mismatch> {
-    reference.check(&core.geometry, core.segments.count())?;
-    claimed.claim(reference)?;
-    let (physical, within) = core.geometry.locate(reference.offset);
-    if !core.segments.claim(physical, Use::Page) {
-        return Err(Mismatch {
-            what: "page in a segment of another use",
-            expected: Use::Page as u64,
-            found: physical.into(),
-        });
-    }
-    let end =
-        u32::try_from(within + u64::from(reference.len)).expect("checked to lie in its segment");
-    let segment = core.segments.get_mut(physical);
-    segment.end = segment.end.max(end);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
@@ -360,6 +131,7 @@ mod tests {
     use crate::format::pointer::{Chunk, Pointer};
     use crate::index::entry::{encode, pages_of};
     use crate::index::place::{Place, Version};
+    use crate::runtime::handle::Handle;
     use crate::segments::usage::Segments;
 
     fn core(block_bytes: u32, segment_bytes: u64) -> Core {
@@ -431,8 +203,8 @@ mod tests {
             for (mixture, count) in cases {
                 let mut core = core(block, segment);
                 let handle = Handle::new(Rc::new(RefCell::new(self::core(block, segment))));
-                let mut sink = PageSink::new(&handle);
-                let mut tree = TreeWriter::new(Tree::Index);
+                let mut sink = PageSink::new(&handle, None, u64::MAX);
+                let mut tree = TreeWriter::new(Tree::Run);
                 let mut said = 0;
                 let (mut payload, mut key) = (Vec::new(), Vec::new());
                 for n in 0..count {

@@ -1,27 +1,33 @@
-//! The checkpoint: writes the index as a tree of pages while the index goes on changing. Then it publishes a
+//! The checkpoint: writes what has changed in the index, as runs of pages, while the index goes on changing. Then it publishes a
 //! superblock, so that the next recovery begins there.
 //!
-//! The checkpoint is fuzzy: an entry is as new as the moment its page was filled. Replay starts where the checkpoint
-//! began, and brings every key to its last state, whatever the pages hold. The log only has to reach at least as far as
-//! the pages do.
+//! Which keys it writes, all of a partition or only what has changed there, is chosen in `choose.rs`. Both are *fuzzy*: an entry is as new as the moment its page was
+//! filled. Replay starts where the checkpoint began, and brings every key to its last state, whatever the pages hold. The log only has to reach
+//! at least as far as the pages do.
 //!
 //! Recovery writes one too where it had to rewrite the unproven tail (`recovery/rewrite_tail.rs`): then nothing changes meanwhile, and the log is empty.
 //!
 //! Invariants, in the order in which they are made true:
 //! 1. replay starts before the first record whose effect the pages may lack;
-//! 2. the segments to be freed were dead before the first page was filled, and lie before the replay start. No record
-//!    from there on refers to them;
-//! 3. before a superblock says so, the pages are durable, and so is the log: beyond the newest state in any page, and
+//! 2. every key that has changed since the checkpoint before began is written. So what older runs have of a key, and no newer one, is what the key was when this
+//!    checkpoint began;
+//! 3. the segments to be freed were dead before the first page was filled, and lie before the replay start. No record
+//!    from there on refers to them, and no entry that counts;
+//! 4. before a superblock says so, the pages are durable, and so is the log: beyond the newest state in any page, and
 //!    up to the replay start;
-//! 4. nothing is freed before all four copies of the superblock are durable.
+//! 5. nothing is freed before all four copies of the superblock are durable.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::Level;
+use crate::checkpoint::choose::{Choice, Part};
+use crate::checkpoint::pages::PageSink;
+use crate::checkpoint::runs::{FIRST_KEY, Partition, Runs};
 use crate::checkpoint::superblocks::publish;
-use crate::checkpoint::tree::{PageSink, TreeWriter};
+use crate::checkpoint::tree::TreeWriter;
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
@@ -32,33 +38,56 @@ use crate::segments::usage::Use;
 
 /// Batches of pages on their way to the device.
 const WRITES_IN_FLIGHT_MAX: usize = 4;
-/// Entries that one step looks at.
+/// Entries that one step looks at where all of them are written.
 const ENTRIES_PER_STEP: usize = 128;
+/// The same where few have changed.
+const CHANGES_PER_STEP: usize = 512;
 
 /// What a checkpoint decides when it begins.
 struct Plan {
     replay: ReplayStart,
-    /// Dead segments, and the pages of the checkpoint before.
+    /// Dead segments.
     to_free: Vec<u32>,
+    /// The same of pages that nothing refers to any more.
+    old_pages: Vec<u32>,
     /// Number, physical index and used bytes of the log segments before the replay start that stay.
     table: Vec<(u64, u32, u32)>,
     began_at: u64,
+    choice: Choice,
 }
 
 impl Plan {
+    /// Decides what to write. What is freed of the pages follows from it.
+    fn choose(&mut self, core: &Core, choice: Choice) {
+        let kept = |it: &u32| choice.kept.contains(it) && !mutant(Mutant::OlderRunsFreed);
+        let pages = core.segments.iter();
+        let pages = pages
+            .filter(|(_, it)| it.used_as == Use::Page)
+            .map(|(physical, _)| physical);
+        self.old_pages = pages.filter(|physical| !kept(physical)).collect();
+        self.choice = choice;
+    }
+
     /// Nothing durable refers to these segments any more.
     fn free(&mut self, core: &mut Core) {
-        for physical in self.to_free.drain(..) {
+        for physical in self.to_free.drain(..).chain(self.old_pages.drain(..)) {
             core.segments.free(physical);
         }
     }
 }
 
+/// What was written.
+struct Written {
+    runs: Runs,
+    partitions_root: PageRef,
+    table_root: PageRef,
+    bytes: u64,
+}
+
 /// Runs one checkpoint.
 pub(crate) async fn checkpoint(handle: Handle) {
-    let mut sink = PageSink::new(&handle);
     let before = handle.with(|core| core.superblock.expect("an open database has a superblock"));
-    let result = run(&handle, &mut sink, before, Vec::new()).await;
+    let result = run(&handle, before, Vec::new()).await;
     handle.with(|core| {
         core.maintenance.checkpointing = false;
         core.maintenance.freeing = 0;
@@ -71,15 +100,11 @@ pub(crate) async fn checkpoint(handle: Handle) {
                 core.stats.checkpoints += 1;
                 core.reached(CoveragePoint::CheckpointPublished);
             }
-            // Its pages were never referred to.
             Ok(false) => {
                 core.log_line(
                     Level::Warn,
                     "a checkpoint found no room and was given up".into(),
                 );
-                sink.segments
-                    .iter()
-                    .for_each(|physical| core.segments.free(*physical));
                 core.maintenance.note_round(0, core.stats.user_bytes);
             }
             Err(error) => core.log_line(Level::Error, format!("a checkpoint failed: {error}")),
@@ -91,17 +116,27 @@ pub(crate) async fn checkpoint(handle: Handle) {
 /// before; what it refers to is durable when these writes and the pages are.
 pub(crate) async fn run(
     handle: &Handle,
-    sink: &mut PageSink,
     before: Superblock,
     writes: Vec<Io>,
 ) -> Result<bool, Error> {
     let mut plan = handle.with(begin);
+    let result = write_and_publish(handle, &mut plan, before, writes).await;
+    let published = matches!(result, Ok(true));
+    handle.with(|core| core.index.end_writing(published));
+    result
+}
+
+async fn write_and_publish(
+    handle: &Handle,
+    plan: &mut Plan,
+    before: Superblock,
+    writes: Vec<Io>,
+) -> Result<bool, Error> {
     if mutant(Mutant::LogReusedBeforePagesFlushed) {
         handle.with(|core| plan.free(core));
     }
-    let (index_root, table_root) = match write_pages(handle, sink, &plan).await? {
-        Some(roots) => roots,
-        None => return Ok(false),
+    let Some(written) = write_in_room(handle, plan).await? else {
+        return Ok(false);
     };
     handle.await_writes(writes).await?;
     let log_minimum = if mutant(Mutant::CheckpointBeforeLogFlush) {
@@ -127,17 +162,21 @@ pub(crate) async fn run(
         replay: plan.replay,
         log_minimum,
         durable: core.log.durable,
-        index_root,
-        table_root,
+        partitions_root: written.partitions_root,
+        table_root: written.table_root,
         ..before
     });
     publish(handle, superblock).await?;
     handle.with(|core| {
+        if !plan.choice.is_everything() {
+            core.reached(CoveragePoint::CheckpointChanges);
+        }
         plan.free(core);
+        core.runs = written.runs;
         core.maintenance.freeing = 0;
         core.maintenance.checkpointed_at = plan.began_at;
-        core.maintenance.checkpoint_size = sink.written_bytes;
-        core.stats.checkpoint_bytes += sink.written_bytes;
+        core.maintenance.checkpoint_size = written.bytes;
+        core.stats.checkpoint_bytes += written.bytes;
         core.maintenance
             .note_round(core.segments.free_count(), core.stats.user_bytes);
     });
@@ -147,20 +186,14 @@ pub(crate) async fn run(
 fn begin(core: &mut Core) -> Plan {
     let replay = core.log.replay_start();
     let first = core.geometry.logical(replay.lsn);
-    let mut to_free: Vec<u32> = core
-        .segments
-        .iter()
-        .filter(|(_, s)| s.used_as == Use::Page)
-        .map(|(p, _)| p)
-        .collect();
-    let pages = to_free.len();
+    let mut to_free = Vec::new();
     let mut table = Vec::new();
     for (physical, segment) in core.segments.dead(Use::Log) {
         if segment.logical != 0 && segment.logical < first {
             to_free.push(physical);
         }
     }
-    for physical in &to_free[pages..] {
+    for physical in &to_free {
         core.segments.get_mut(*physical).free_pending = true;
     }
     for (logical, physical) in core.segments.log.range(..first) {
@@ -182,92 +215,301 @@ fn begin(core: &mut Core) -> Plan {
         .map(|offset| core.geometry.locate(*offset).0)
         .collect();
     to_free.extend(core.dead_extents().filter(|it| !referred.contains(it)));
-    core.maintenance.freeing = (to_free.len() - pages) as u64;
+    core.maintenance.freeing = to_free.len() as u64;
     core.maintenance.began_at_lsn = core.log.next_record();
-    Plan {
+    let choice = Choice::new(core);
+    core.index.begin_writing();
+    let mut plan = Plan {
         replay,
         to_free,
+        old_pages: Vec::new(),
         table,
         began_at: core.log.written_bytes,
+        choice: Choice::everything(),
+    };
+    plan.choose(core, choice);
+    plan
+}
+
+/// Writes what was chosen, or everything anew where the runs would take more segments than they may. `None`: segments ran out.
+async fn write_in_room(handle: &Handle, plan: &mut Plan) -> Result<Option<Written>, Error> {
+    loop {
+        let choice = &plan.choice;
+        let mut sink = PageSink::new(handle, choice.end, choice.segments_max);
+        if let Some(written) = write_pages(handle, &mut sink, plan).await? {
+            return Ok(Some(written));
+        }
+        // Its pages were never referred to.
+        let taken = std::mem::take(&mut sink.segments);
+        handle.with(|core| taken.iter().for_each(|it| core.segments.free(*it)));
+        if plan.choice.is_everything() {
+            return Ok(None);
+        }
+        handle.with(|core| plan.choose(core, Choice::everything()));
     }
 }
 
-/// Writes both trees; `None` if segments ran out.
+/// Writes all trees; `None` if segments ran out.
 async fn write_pages(
     handle: &Handle,
     sink: &mut PageSink,
     plan: &Plan,
-) -> Result<Option<(PageRef, PageRef)>, Error> {
-    let mut in_flight: Vec<Io> = Vec::new();
-    let mut table = TreeWriter::new(Tree::Table);
-    let table_root = handle.with(|core| {
-        for (logical, physical, end) in &plan.table {
-            let mut payload = [0; 8];
-            payload[..4].copy_from_slice(&physical.to_le_bytes());
-            payload[4..].copy_from_slice(&end.to_le_bytes());
-            table.push(core, sink, &logical.to_be_bytes(), &payload)?;
-        }
-        table.finish(core, sink)
-    });
-    let mut index = TreeWriter::new(Tree::Index);
-    let mut after: Option<Box<[u8]>> = None;
-    let mut room = table_root.is_some();
-    while room {
-        let step = handle.with(|core| push_entries(core, sink, &mut index, after.as_deref()));
-        match step {
-            None => room = false,
-            Some(None) => break,
-            Some(next) => after = next,
-        }
-        handle.give_way().await;
-        if sink.has_full() {
-            in_flight.extend(sink.write_out(handle));
-            let beyond = in_flight.len().saturating_sub(WRITES_IN_FLIGHT_MAX);
-            handle
-                .await_writes(in_flight.drain(..beyond).collect())
-                .await?;
-        }
-    }
-    let index_root = if room {
-        handle.with(|core| index.finish(core, sink))
-    } else {
-        None
+) -> Result<Option<Written>, Error> {
+    let mut pages = Pages {
+        handle,
+        sink,
+        in_flight: Vec::new(),
     };
-    sink.close_batch();
-    in_flight.extend(sink.write_out(handle));
+    let written = pages.write(plan).await?;
+    pages.sink.close_batch();
+    pages.in_flight.extend(pages.sink.write_out(handle));
     if mutant(Mutant::SuperblockBeforePages) {
-        in_flight.clear();
+        pages.in_flight.clear();
     }
-    handle.await_writes(in_flight).await?;
-    Ok(index_root.zip(table_root))
+    handle.await_writes(pages.in_flight).await?;
+    Ok(written)
 }
 
-/// Adds a step's entries and returns the last key: `Some(None)` at the end, `None` if segments ran out.
-fn push_entries(
+/// Pages on their way to the device.
+struct Pages<'a> {
+    handle: &'a Handle,
+    sink: &'a mut PageSink,
+    in_flight: Vec<Io>,
+}
+
+impl Pages<'_> {
+    async fn write(&mut self, plan: &Plan) -> Result<Option<Written>, Error> {
+        let (handle, sink) = (self.handle, &mut *self.sink);
+        let Some(table_root) = handle.with(|core| write_table(core, sink, &plan.table)) else {
+            return Ok(None);
+        };
+        let mut partitions: Vec<Partition> = Vec::new();
+        let parts = &plan.choice.parts;
+        for (at, part) in parts.iter().enumerate() {
+            let end = parts.get(at + 1).map(Part::from);
+            let written = match part {
+                Part::Anew { from } => self.write_anew(from, end).await?,
+                Part::Changes(partition) => self.write_changes(partition, end).await?,
+            };
+            match written {
+                Some(more) => partitions.extend(more),
+                None => return Ok(None),
+            }
+        }
+        // Where no key was left of the first ones, the next begins before all keys.
+        if let Some(first) = partitions.first_mut() {
+            first.from = FIRST_KEY.into();
+        }
+        let sink = &mut *self.sink;
+        let root = handle.with(|core| write_list(core, sink, &partitions));
+        Ok(root.map(|partitions_root| Written {
+            runs: Runs {
+                partitions,
+                end: self.sink.end(),
+            },
+            partitions_root,
+            table_root,
+            bytes: self.sink.written_bytes,
+        }))
+    }
+
+    /// Writes all keys from `from` on and before `end`, as bases. `None` if segments ran out.
+    async fn write_anew(
+        &mut self,
+        from: &[u8],
+        end: Option<&[u8]>,
+    ) -> Result<Option<Vec<Partition>>, Error> {
+        let handle = self.handle;
+        let target = handle.with(|core| core.partition_bytes(core.index.pages_bytes()));
+        let mut bases = Bases {
+            target,
+            done: Vec::new(),
+            from: from.into(),
+            tree: TreeWriter::new(Tree::Run),
+        };
+        let mut after: Option<Box<[u8]>> = None;
+        loop {
+            let sink = &mut *self.sink;
+            let start = bound(from, after.as_deref());
+            let step = handle.with(|core| {
+                let mut step = Step::default();
+                let last = step.take(core, start, end, true);
+                step.each(|key, payload| bases.push(core, sink, key, payload))?;
+                Some(last)
+            });
+            match step {
+                None => return Ok(None),
+                Some(None) => break,
+                Some(last) => after = last,
+            }
+            self.go_on().await?;
+        }
+        let sink = &mut *self.sink;
+        Ok(handle.with(|core| bases.finish(core, sink)))
+    }
+
+    /// Writes what has changed of a partition whose keys lie before `end`. `None` if segments ran out.
+    async fn write_changes(
+        &mut self,
+        partition: &Partition,
+        end: Option<&[u8]>,
+    ) -> Result<Option<Vec<Partition>>, Error> {
+        let handle = self.handle;
+        let mut tree = TreeWriter::new(Tree::Run);
+        let mut after: Option<Box<[u8]>> = None;
+        loop {
+            let sink = &mut *self.sink;
+            let start = bound(&partition.from, after.as_deref());
+            let step = handle.with(|core| {
+                let mut step = Step::default();
+                let last = step.take(core, start, end, false);
+                step.each(|key, payload| tree.push(core, sink, key, payload))?;
+                Some(last)
+            });
+            match step {
+                None => return Ok(None),
+                Some(None) => break,
+                Some(last) => after = last,
+            }
+            self.go_on().await?;
+        }
+        let sink = &mut *self.sink;
+        let mut partition = partition.clone();
+        let root = handle.with(|core| tree.finish(core, sink));
+        Ok(root.map(|root| {
+            if root != PageRef::NONE {
+                partition.runs.push(sink.end_run(root));
+            }
+            vec![partition]
+        }))
+    }
+
+    /// Gives way to clients, and sends what is finished to the device.
+    async fn go_on(&mut self) -> Result<(), Error> {
+        self.handle.give_way().await;
+        if !self.sink.has_full() {
+            return Ok(());
+        }
+        self.in_flight.extend(self.sink.write_out(self.handle));
+        let beyond = self.in_flight.len().saturating_sub(WRITES_IN_FLIGHT_MAX);
+        let first = self.in_flight.drain(..beyond).collect();
+        self.handle.await_writes(first).await
+    }
+}
+
+/// Where to go on: behind the last key, or with the first.
+fn bound<'a>(from: &'a [u8], after: Option<&'a [u8]>) -> Bound<&'a [u8]> {
+    after.map_or(Bound::Included(from), Bound::Excluded)
+}
+
+/// Entries on their way from the index to a page: one piece of memory for all of them, since the index holds many.
+#[derive(Default)]
+struct Step {
+    bytes: Vec<u8>,
+    /// Of each entry where its key begins, where its payload, and where that ends.
+    ends: Vec<(usize, usize, usize)>,
+}
+
+impl Step {
+    /// Takes the next few; see [`Index::to_write`](crate::index::memory::Index::to_write).
+    fn take(
+        &mut self,
+        core: &Core,
+        start: Bound<&[u8]>,
+        end: Option<&[u8]>,
+        all: bool,
+    ) -> Option<Box<[u8]>> {
+        let limit = if all {
+            ENTRIES_PER_STEP
+        } else {
+            CHANGES_PER_STEP
+        };
+        core.index.to_write(start, end, all, limit, |key, version| {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(key);
+            let payload = self.bytes.len();
+            encode(version, &mut self.bytes);
+            self.ends.push((start, payload, self.bytes.len()));
+        })
+    }
+
+    /// Hands out key and payload of each; `None` as soon as one finds no room.
+    fn each(&self, mut push: impl FnMut(&[u8], &[u8]) -> Option<()>) -> Option<()> {
+        self.ends.iter().try_for_each(|(key, payload, end)| {
+            push(&self.bytes[*key..*payload], &self.bytes[*payload..*end])
+        })
+    }
+}
+
+/// Bases that are written one behind the other: each is closed when it has come to its size.
+struct Bases {
+    target: u64,
+    done: Vec<Partition>,
+    /// The lower bound of the one being written.
+    from: Box<[u8]>,
+    tree: TreeWriter,
+}
+
+impl Bases {
+    fn push(
+        &mut self,
+        core: &mut Core,
+        sink: &mut PageSink,
+        key: &[u8],
+        payload: &[u8],
+    ) -> Option<()> {
+        if sink.run_bytes() >= self.target {
+            let tree = std::mem::replace(&mut self.tree, TreeWriter::new(Tree::Run));
+            let from = std::mem::replace(&mut self.from, key.into());
+            self.done.extend(close_base(core, sink, from, tree)?);
+        }
+        self.tree.push(core, sink, key, payload)
+    }
+
+    fn finish(mut self, core: &mut Core, sink: &mut PageSink) -> Option<Vec<Partition>> {
+        self.done
+            .extend(close_base(core, sink, self.from, self.tree)?);
+        Some(self.done)
+    }
+}
+
+/// A partition without keys is none. `None` if segments ran out.
+fn close_base(
     core: &mut Core,
     sink: &mut PageSink,
-    index: &mut TreeWriter,
-    after: Option<&[u8]>,
-) -> Option<Option<Box<[u8]>>> {
-    // One piece of memory for all of them: the index holds many.
-    let mut bytes = Vec::new();
-    let mut ends = Vec::with_capacity(ENTRIES_PER_STEP);
-    let entries = || core.index.newest_after(after).take(ENTRIES_PER_STEP);
-    // Entries lie anywhere in memory: to count them first has what each waits for come at the same time.
-    std::hint::black_box(entries().count());
-    for (key, version) in entries() {
-        let start = bytes.len();
-        bytes.extend_from_slice(key);
-        let payload = bytes.len();
-        encode(version, &mut bytes);
-        ends.push((start, payload, bytes.len()));
+    from: Box<[u8]>,
+    tree: TreeWriter,
+) -> Option<Option<Partition>> {
+    let root = tree.finish(core, sink)?;
+    Some((root != PageRef::NONE).then(|| Partition {
+        from,
+        runs: vec![sink.end_run(root)],
+    }))
+}
+
+fn write_table(
+    core: &mut Core,
+    sink: &mut PageSink,
+    segments: &[(u64, u32, u32)],
+) -> Option<PageRef> {
+    let mut table = TreeWriter::new(Tree::Table);
+    for (logical, physical, end) in segments {
+        let mut payload = [0; 8];
+        payload[..4].copy_from_slice(&physical.to_le_bytes());
+        payload[4..].copy_from_slice(&end.to_le_bytes());
+        table.push(core, sink, &logical.to_be_bytes(), &payload)?;
     }
-    for (start, payload, end) in &ends {
-        let (key, payload) = (&bytes[*start..*payload], &bytes[*payload..*end]);
-        index.push(core, sink, key, payload)?;
+    let root = table.finish(core, sink)?;
+    Some(sink.end_run(root).root)
+}
+
+fn write_list(core: &mut Core, sink: &mut PageSink, partitions: &[Partition]) -> Option<PageRef> {
+    let mut list = TreeWriter::new(Tree::Partitions);
+    for partition in partitions {
+        list.push(core, sink, &partition.from, &partition.encode())?;
     }
-    let last = ends.last().filter(|_| ends.len() == ENTRIES_PER_STEP);
-    Some(last.map(|(start, payload, _)| bytes[*start..*payload].into()))
+    let root = list.finish(core, sink)?;
+    Some(sink.end_run(root).root)
 }
 
 /// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.

@@ -11,13 +11,21 @@ use crate::format::{Geometry, to_usize};
 use crate::index::entry;
 use crate::index::place::{Place, Version};
 
-/// A page of a tree, and which entry of which other page leads to it.
+/// Which entry of which page leads to another, and with what reference: to each run of a partition there is one.
+#[derive(Clone, Copy)]
+struct Parent {
+    node: usize,
+    entry: usize,
+    reference: usize,
+}
+
+/// A page of a tree, and what leads to it.
 struct Node {
     tree: Tree,
     level: u8,
     reference: PageRef,
     entries: Vec<(Vec<u8>, Vec<u8>)>,
-    parent: Option<(usize, usize)>,
+    parent: Option<Parent>,
 }
 
 /// A part of the log's chain.
@@ -62,7 +70,7 @@ impl Image {
             nodes: Vec::new(),
             chain: Vec::new(),
         };
-        image.find_pages(Tree::Index, superblock.index_root, None);
+        image.find_pages(Tree::Partitions, superblock.partitions_root, None);
         image.find_pages(Tree::Table, superblock.table_root, None);
         image.find_chain();
         image
@@ -72,7 +80,7 @@ impl Image {
         self.bytes
     }
 
-    fn find_pages(&mut self, tree: Tree, reference: PageRef, parent: Option<(usize, usize)>) {
+    fn find_pages(&mut self, tree: Tree, reference: PageRef, parent: Option<Parent>) {
         if reference == PageRef::NONE {
             return;
         }
@@ -87,10 +95,13 @@ impl Image {
         .expect("a whole page");
         let level = page.level;
         let node = self.nodes.len();
-        let children: Vec<PageRef> = match level {
-            0 => Vec::new(),
-            _ => entries.iter().map(|(_, it)| PageRef::decode(it)).collect(),
+        let below = match (level, tree) {
+            (0, Tree::Partitions) => Some(Tree::Run),
+            (0, _) => None,
+            _ => Some(tree),
         };
+        let payloads = entries.iter().map(|(_, payload)| payload.clone());
+        let payloads: Vec<Vec<u8>> = payloads.filter(|_| below.is_some()).collect();
         self.nodes.push(Node {
             tree,
             level,
@@ -98,8 +109,17 @@ impl Image {
             entries,
             parent,
         });
-        for (entry, child) in children.into_iter().enumerate() {
-            self.find_pages(tree, child, Some((node, entry)));
+        for (entry, payload) in payloads.into_iter().enumerate() {
+            let (references, _) = payload.as_chunks::<PAGE_REF_BYTES>();
+            for (reference, child) in references.iter().enumerate() {
+                let parent = Parent {
+                    node,
+                    entry,
+                    reference,
+                };
+                let tree = below.expect("only then there are payloads");
+                self.find_pages(tree, PageRef::decode(child), Some(parent));
+            }
         }
     }
 
@@ -255,13 +275,58 @@ impl Image {
         format!("{what}, {text}")
     }
 
+    /// Changes which runs a partition has.
+    fn edit_runs(&mut self, rng: &mut Rng, node: usize, entry: usize) -> String {
+        let all = self.nodes.iter().map(|it| it.reference);
+        let all: Vec<PageRef> = all.collect();
+        let other = all[rng.below(all.len() as u64) as usize];
+        let (_, payload) = &mut self.nodes[node].entries[entry];
+        let (runs, _) = payload.as_chunks::<PAGE_REF_BYTES>();
+        let mut runs = runs.to_vec();
+        let at = rng.below(runs.len() as u64) as usize;
+        let mut reference = [0; PAGE_REF_BYTES];
+        other.encode(&mut reference);
+        let text = match rng.below(5) {
+            0 => {
+                runs.remove(at);
+                format!("partition {entry} has lost run {at}")
+            }
+            1 => {
+                runs.insert(at, reference);
+                format!("partition {entry} has a run at {other:?}")
+            }
+            2 => {
+                runs[at] = reference;
+                format!("run {at} of partition {entry} is {other:?}")
+            }
+            3 => {
+                runs.extend(vec![reference; 1 + rng.below(40) as usize]);
+                format!("partition {entry} has {} runs", runs.len())
+            }
+            _ => {
+                let to = rng.below(runs.len() as u64) as usize;
+                runs.swap(at, to);
+                format!("runs {at} and {to} of partition {entry} change places")
+            }
+        };
+        *payload = runs.concat();
+        text
+    }
+
     /// Changes a number of an entry.
     fn edit_entry(&mut self, rng: &mut Rng, node: usize, entry: usize) -> String {
+        if self.nodes[node].tree == Tree::Partitions
+            && self.nodes[node].level == 0
+            && self.nodes[node].entries[entry].1.len() >= PAGE_REF_BYTES
+            && rng.chance(70)
+        {
+            return self.edit_runs(rng, node, entry);
+        }
         let Node { tree, level, .. } = self.nodes[node];
         let (mut key, mut payload) = self.nodes[node].entries[entry].clone();
         let version = entry::decode(&self.geometry, self.superblock.segment_count, &payload);
         let text = match version {
-            Ok(version) if level == 0 && tree == Tree::Index && rng.chance(80) => {
+            Ok(version) if level == 0 && tree == Tree::Run && rng.chance(80) => {
                 let (version, text) = self.edit_version(rng, version);
                 payload.clear();
                 entry::encode(&version, &mut payload);
@@ -325,7 +390,10 @@ impl Image {
                 *value = vec![7; len].into();
                 format!("a value of {len} bytes in the index")
             }
-            Place::Tombstone => unreachable!("no entry is one"),
+            Place::Tombstone => {
+                version.place = Place::Inline([9; 5].into());
+                "a value where there was a deletion".to_owned()
+            }
         };
         (version, text)
     }
@@ -391,15 +459,19 @@ impl Image {
         reference.checksum = checksum;
         let reference = *reference;
         match self.nodes[node].parent {
-            Some((parent, entry)) => {
-                let mut payload = [0; PAGE_REF_BYTES];
-                reference.encode(&mut payload);
-                self.nodes[parent].entries[entry].1 = payload.to_vec();
-                self.rebuild(parent);
+            Some(parent) => {
+                let (_, payload) = &mut self.nodes[parent.node].entries[parent.entry];
+                let place = payload.get_mut(parent.reference * PAGE_REF_BYTES..);
+                // An edit may have taken the reference away.
+                if let Some(place) = place.filter(|place| place.len() >= PAGE_REF_BYTES) {
+                    reference.encode(place);
+                }
+                self.rebuild(parent.node);
             }
             None => {
                 match self.nodes[node].tree {
-                    Tree::Index => self.superblock.index_root = reference,
+                    Tree::Partitions => self.superblock.partitions_root = reference,
+                    Tree::Run => unreachable!("the list of partitions leads to it"),
                     Tree::Table => self.superblock.table_root = reference,
                 }
                 let superblock = self.superblock;

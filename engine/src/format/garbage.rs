@@ -47,7 +47,7 @@ fn parse_all(bytes: &[u8]) {
         len: super::len32(bytes.len()),
         checksum: 1,
     };
-    let _ = Page::decode(&id, Tree::Index, &reference, bytes);
+    let _ = Page::decode(&id, Tree::Run, &reference, bytes);
     let _ = entry::decode(&GEOMETRY, 10, bytes);
     parse_entries(bytes);
 }
@@ -57,8 +57,8 @@ fn parse_entries(bytes: &[u8]) {
     let mut page = Vec::new();
     page::begin(&mut page);
     page.extend_from_slice(bytes);
-    let reference = page::finish(&id(), Tree::Index, 0, 3, HEADER_AREA_BYTES, 512, &mut page);
-    let page = Page::decode(&id(), Tree::Index, &reference, &page).expect("is whole");
+    let reference = page::finish(&id(), Tree::Run, 0, 3, HEADER_AREA_BYTES, 512, &mut page);
+    let page = Page::decode(&id(), Tree::Run, &reference, &page).expect("is whole");
     let _ = page.each(|key, payload| {
         assert!(key.len() <= KEY_BYTES_MAX && payload.len() <= bytes.len());
         Ok(())
@@ -185,8 +185,8 @@ fn every_bit_of_headers_records_and_pages_counts() {
     page::begin(&mut bytes);
     page::push(&mut bytes, 0, b"key", b"payload");
     page::push(&mut bytes, 2, b"kept", b"");
-    let reference = page::finish(&id(), Tree::Index, 0, 2, HEADER_AREA_BYTES, 512, &mut bytes);
-    let page = Page::decode(&id(), Tree::Index, &reference, &bytes).expect("is whole");
+    let reference = page::finish(&id(), Tree::Run, 0, 2, HEADER_AREA_BYTES, 512, &mut bytes);
+    let page = Page::decode(&id(), Tree::Run, &reference, &bytes).expect("is whole");
     let mut entries = Vec::new();
     let all = page.each(|key, payload| {
         entries.push((key.to_vec(), payload.to_vec()));
@@ -199,7 +199,7 @@ fn every_bit_of_headers_records_and_pages_counts() {
     assert_eq!((all, &entries[..]), (Ok(()), &expected[..]));
     assert!(Page::decode(&id(), Tree::Table, &reference, &bytes).is_err());
     each_bit(&mut bytes, |bytes| {
-        Page::decode(&id(), Tree::Index, &reference, bytes).is_err()
+        Page::decode(&id(), Tree::Run, &reference, bytes).is_err()
     });
 }
 

@@ -5,7 +5,7 @@
 //! | 0 | 4 | magic `KVPG` |
 //! | 4 | 2 | format version |
 //! | 6 | 1 | level: 0 leaf |
-//! | 7 | 1 | tree: 1 index, 2 table of log segments |
+//! | 7 | 1 | tree: 1 a run of the index, 2 table of log segments, 3 list of partitions |
 //! | 8 | 16 | database id |
 //! | 24 | 8 | device offset of this page |
 //! | 32 | 4 | entries |
@@ -20,9 +20,10 @@
 //! | | the rest of the key, payload |
 //!
 //! The payload of an inner entry is a reference: device offset 8, length 4 (a multiple of the block), checksum 8 of the
-//! whole page, seeded by the offset. A reference with offset 0 is no page. The payload of a leaf of the index is in `entry.rs`.
+//! whole page, seeded by the offset. A reference with offset 0 is no page. The payload of a leaf of a run is in `entry.rs`.
 //! The key of a leaf of the table is the logical number (8 bytes, big-endian), its payload the physical index 4 and the
-//! bytes used 4.
+//! bytes used 4. The key of a leaf of the list of partitions is the lower bound of the partition's keys, its payload the
+//! references to the roots of the partition's runs, oldest first.
 
 use super::varint::{put_varint, take_varint, varint_bytes};
 use super::{
@@ -61,8 +62,10 @@ const INNER_ENTRY_BYTES_MAX: usize = PAGE_ENTRY_HEADER_BYTES_MAX + KEY_BYTES_MAX
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Tree {
-    Index = 1,
+    /// A run of the index.
+    Run = 1,
     Table = 2,
+    Partitions = 3,
 }
 
 /// A reference to a page, with the checksum that it must have.

@@ -21,7 +21,7 @@
 //! | 104 | 8 | first sequence number at the replay start |
 //! | 112 | 8 | the LSN that the log reaches at least, since the checkpoint contains its effects |
 //! | 120 | 8 | known durable LSN |
-//! | 128 | 20 | root of the index tree: offset 8, length 4, checksum 8; offset 0: empty |
+//! | 128 | 20 | root of the list of partitions: offset 8, length 4, checksum 8; offset 0: empty |
 //! | 148 | 20 | root of the table of log segments, likewise |
 //! | 168 | 8 | checksum of bytes 0..168 |
 //!
@@ -52,8 +52,8 @@ const REPLAY_PREVIOUS_END: usize = REPLAY_CHECKSUM + 8;
 const REPLAY_SEQUENCE: usize = REPLAY_PREVIOUS_END + 8;
 const LOG_MINIMUM: usize = REPLAY_SEQUENCE + 8;
 const DURABLE: usize = LOG_MINIMUM + 8;
-const INDEX_ROOT: usize = DURABLE + 8;
-const TABLE_ROOT: usize = INDEX_ROOT + PAGE_REF_BYTES;
+const PARTITIONS_ROOT: usize = DURABLE + 8;
+const TABLE_ROOT: usize = PARTITIONS_ROOT + PAGE_REF_BYTES;
 const CHECKSUM: usize = TABLE_ROOT + PAGE_REF_BYTES;
 pub(crate) const SUPERBLOCK_BYTES: usize = CHECKSUM + 8;
 const _: () = assert!(SUPERBLOCK_BYTES == 176 && SUPERBLOCK_BYTES <= 512);
@@ -92,7 +92,7 @@ pub(crate) struct Superblock {
     pub(crate) replay: ReplayStart,
     pub(crate) log_minimum: u64,
     pub(crate) durable: u64,
-    pub(crate) index_root: PageRef,
+    pub(crate) partitions_root: PageRef,
     pub(crate) table_root: PageRef,
 }
 
@@ -135,7 +135,7 @@ impl Superblock {
         put_u64(out, REPLAY_SEQUENCE, self.replay.sequence);
         put_u64(out, LOG_MINIMUM, self.log_minimum);
         put_u64(out, DURABLE, self.durable);
-        self.index_root.encode(&mut out[INDEX_ROOT..]);
+        self.partitions_root.encode(&mut out[PARTITIONS_ROOT..]);
         self.table_root.encode(&mut out[TABLE_ROOT..]);
         let checksum = Identity::new(self.db_id).checksum(
             Kind::Superblock,
@@ -204,7 +204,7 @@ impl Superblock {
             },
             log_minimum: get_u64(bytes, LOG_MINIMUM),
             durable: get_u64(bytes, DURABLE),
-            index_root: PageRef::decode(&bytes[INDEX_ROOT..]),
+            partitions_root: PageRef::decode(&bytes[PARTITIONS_ROOT..]),
             table_root: PageRef::decode(&bytes[TABLE_ROOT..]),
         };
         superblock.check_layout()?;
@@ -311,7 +311,7 @@ pub(crate) mod tests {
             },
             log_minimum: 69 * 65_536,
             durable: 70 * 65_536,
-            index_root: PageRef {
+            partitions_root: PageRef {
                 offset: 262_144,
                 len: 4096,
                 checksum: 7,

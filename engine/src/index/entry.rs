@@ -2,9 +2,9 @@
 //!
 //! | bytes | field |
 //! | --- | --- |
-//! | 1 | place: 1 inline, 2 log, 3 extents |
+//! | 1 | place: 1 inline, 2 log, 3 extents, 4 deleted |
 //! | varint | sequence number |
-//! | | inline: the value; log: LSN varint, value bytes varint, low half of the record's checksum 4; extents: the pointer |
+//! | | inline: the value; log: LSN varint, value bytes varint, low half of the record's checksum 4; extents: the pointer; deleted: nothing |
 //!
 //! Invariant: no entry takes more of the pages than is said here, since so much is kept free for the next checkpoint. What it shares with its neighbours'
 //! keys is not counted: neighbours come and go.
@@ -21,6 +21,7 @@ use crate::index::place::{Place, Version};
 const INLINE: u8 = 1;
 const LOG: u8 = 2;
 const EXTENT: u8 = 3;
+const DELETED: u8 = 4;
 
 /// A value of this size takes no more of an entry than any place in the log.
 pub(crate) const INLINE_BYTES_ALWAYS: u64 = 12;
@@ -36,7 +37,7 @@ const LSN_BYTES_USUAL: usize = 7;
 /// What an entry takes at most beside its key and a value that lies in it.
 const ENTRY_BYTES_MAX: usize = PAGE_ENTRY_HEADER_BYTES_MAX + 1 + 3 * VARINT_BYTES_MAX + TAG_BYTES;
 
-/// Bytes of a checkpoint's pages that a key with this version takes at most; none if it is deleted.
+/// Bytes that a key with this version takes at most of a checkpoint's pages that stand for all keys; none if it is deleted.
 pub(crate) fn pages_of(key: &[u8], version: &Version) -> u64 {
     let place = match &version.place {
         Place::Tombstone => return 0,
@@ -68,13 +69,9 @@ pub(crate) fn pages_of_several(keys: usize, bytes: usize) -> u64 {
 }
 
 /// What stands beside the key.
-///
-/// # Panics
-///
-/// Where the version is a deletion: such a key has no entry.
 pub(crate) fn encode(version: &Version, out: &mut Vec<u8>) {
     let place = match &version.place {
-        Place::Tombstone => panic!("deleted keys are not checkpointed"),
+        Place::Tombstone => DELETED,
         Place::Inline(_) => INLINE,
         Place::Log { .. } => LOG,
         Place::Extent(_) => EXTENT,
@@ -127,6 +124,7 @@ pub(crate) fn decode(
             }
         }
         EXTENT => Place::Extent(Box::new(Pointer::decode(geometry, segments, rest)?)),
+        DELETED if rest.is_empty() => Place::Tombstone,
         _ => return Err(odd("index entry place")),
     };
     Ok(Version { sequence, place })
@@ -166,6 +164,7 @@ mod tests {
             log(1 << 34, 1024),
             log(u64::MAX, u32::MAX),
             Place::Extent(Box::new(pointer)),
+            Place::Tombstone,
         ];
         let sequences = [0, 1, 1 << 40, u64::MAX];
         let of = |sequence| {
@@ -183,6 +182,9 @@ mod tests {
             encode(&version, &mut payload);
             assert_eq!(decode(&GEOMETRY, 1, &payload).as_ref(), Ok(&version));
             let entry = entry_bytes(0, 3, payload.len()) as u64;
+            if version.place == Place::Tombstone {
+                continue;
+            }
             assert!(entry <= pages_of(b"key", &version), "{version:?}");
             let several = match &version.place {
                 Place::Inline(value) => 3 + value.len(),

@@ -1,9 +1,12 @@
 //! The ordered index: for every key its newest version, and older ones as long as a snapshot needs them.
 //!
-//! The index is kept in memory and written by checkpoints. All other code uses it through get, set, relocate, ranges
-//! both ways and iteration in chunks. So it can move out of memory behind the same interface.
+//! The index is kept in memory and written by checkpoints, which ask it for what has changed. All other code uses it through get, set, relocate
+//! and ranges both ways.
 //!
 //! Invariants:
+//! - whatever changes the newest version of a key is noted as a change, and stays noted until a checkpoint that began later is published;
+//! - a key that is removed while a checkpoint is being written is noted for that checkpoint too. Else the checkpoint would leave its older entry as it is,
+//!   which may lead to a segment that is used for something else;
 //! - a version is kept iff it is the newest (and no lone tombstone), or some snapshot lies in `[its sequence, the next
 //!   version's sequence)`;
 //! - every key that has an entry in the hash table has one in the order, and no other;
@@ -13,6 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::api::port::Direction;
+use crate::index::changes::Changes;
 use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
@@ -51,6 +55,10 @@ pub(crate) struct Index {
     snapshots: BTreeMap<u64, u32>,
     pages_bytes: u64,
     entries: u64,
+    /// What has changed since the last checkpoint began.
+    changes: Changes,
+    /// What the checkpoint under way has to write.
+    writing: Option<Changes>,
 }
 
 impl Index {
@@ -70,9 +78,13 @@ impl Index {
 
     /// The newest version, if it is of `since` or later and no snapshot reads it. Whoever changes its place accounts for it.
     pub(crate) fn newest_unheld(&mut self, key: &[u8], since: u64) -> Option<&mut Version> {
-        let version = self.newest.get_mut(key)?;
+        let slot = self.newest.find(key)?;
+        let version = self.newest.value_mut(slot);
         let held = is_held(&self.snapshots, version) && !mutant(Mutant::AbsorbedUnderSnapshot);
-        (version.sequence >= since && !held).then_some(version)
+        (version.sequence >= since && !held).then(|| {
+            self.changes.note(slot);
+            version
+        })
     }
 
     /// Whether a snapshot reads this newest version, so that it stays when it is replaced.
@@ -105,10 +117,12 @@ impl Index {
                 let key = Key::new(key);
                 let slot = self.newest.insert(key.clone(), version);
                 self.order.insert(key, slot);
+                self.changes.note(slot);
                 slot
             });
             return Set { slot, old: None };
         };
+        self.changes.note(slot);
         let newest = self.newest.value_mut(slot);
         self.pages_bytes -= pages_of(key, newest);
         self.entries += u64::from(!deleted);
@@ -127,7 +141,9 @@ impl Index {
         let has_history = !self.history.is_empty() && self.history.contains_key(&Key::new(key));
         if deleted && !has_history {
             self.newest.remove(slot);
-            self.order.remove(&Key::new(key));
+            let key = Key::new(key);
+            self.order.remove(&key);
+            note_removed(&mut self.changes, &mut self.writing, key, sequence);
             return Set {
                 slot: None,
                 old: Some(old),
@@ -156,6 +172,9 @@ impl Index {
 
     /// The same for the newest version of the entry of this number and key, without a look-up.
     pub(crate) fn relocate_newest(&mut self, slot: Slot, key: &[u8], place: Place) -> Moved {
+        if !mutant(Mutant::MovesLeftOutOfCheckpoint) {
+            self.changes.note(slot);
+        }
         let newest = self.newest.value_mut(slot);
         self.pages_bytes -= pages_of(key, newest);
         let from = std::mem::replace(&mut newest.place, place);
@@ -216,11 +235,12 @@ impl Index {
         }
         self.snapshots.remove(&sequence);
         let (snapshots, newest, order) = (&self.snapshots, &mut self.newest, &mut self.order);
+        let (changes, writing) = (&mut self.changes, &mut self.writing);
         self.history.retain(|key, history| {
             let slot = newest.find(key.bytes());
             let slot = slot.expect("what has a history has a newest");
             let now = newest.value(slot);
-            let deleted = now.place == Place::Tombstone;
+            let (deleted, sequence) = (now.place == Place::Tombstone, now.sequence);
             let mut until = now.sequence;
             for at in (0..history.len()).rev() {
                 let from = history[at].sequence;
@@ -232,6 +252,7 @@ impl Index {
             if history.is_empty() && deleted {
                 newest.remove(slot);
                 order.remove(key);
+                note_removed(changes, writing, key.clone(), sequence);
             }
             !history.is_empty()
         });
@@ -264,17 +285,109 @@ impl Index {
         }
     }
 
-    /// The newest live entries after a key (`None`: from the start), for iteration in chunks between which the index changes.
-    pub(crate) fn newest_after<'a>(
-        &'a self,
-        after: Option<&'a [u8]>,
-    ) -> impl Iterator<Item = (&'a [u8], &'a Version)> {
-        let lower = after.map_or(Bound::Unbounded, |key| Bound::Excluded(Key::new(key)));
-        self.order
-            .range((lower, Bound::Unbounded))
-            .map(|(key, slot)| (key.bytes(), self.newest.value(*slot)))
-            .filter(|(_, version)| version.place != Place::Tombstone)
+    /// Entries and removed keys that have changed since the last checkpoint began, at most.
+    pub(crate) fn changes_count(&self) -> u64 {
+        self.changes.count()
     }
+
+    /// What is there is what the last checkpoint has.
+    pub(crate) fn forget_changes(&mut self) {
+        self.changes = Changes::default();
+    }
+
+    /// A checkpoint begins: it writes what has changed until now.
+    pub(crate) fn begin_writing(&mut self) {
+        assert!(self.writing.is_none(), "one checkpoint at a time");
+        self.writing = Some(std::mem::take(&mut self.changes));
+    }
+
+    /// The checkpoint was published, or it was not: then the next one has to write all that.
+    pub(crate) fn end_writing(&mut self, published: bool) {
+        let written = self.writing.take();
+        if published && mutant(Mutant::ChangesMeanwhileForgotten) {
+            self.changes = Changes::default();
+        }
+        if let Some(written) = written.filter(|_| !published) {
+            self.changes.add_older(written);
+        }
+    }
+
+    /// Gives `take` what the checkpoint under way has to write of the keys from `start` on and before `end`: with `all` every live entry, else each that
+    /// has changed, and a deletion for each key that was removed. Looks at `limit` keys at most. Returns the last of these if there may be more.
+    pub(crate) fn to_write(
+        &self,
+        start: Bound<&[u8]>,
+        end: Option<&[u8]>,
+        all: bool,
+        limit: usize,
+        mut take: impl FnMut(&[u8], &Version),
+    ) -> Option<Box<[u8]>> {
+        let bounds = (
+            start.map(Key::new),
+            end.map_or(Bound::Unbounded, |end| Bound::Excluded(Key::new(end))),
+        );
+        let writing = self.writing.as_ref().filter(|_| !all);
+        let removed = writing.map(|changes| changes.removed.range(bounds.clone()));
+        let mut removed = removed.into_iter().flatten().peekable();
+        let mut order = self.order.range(bounds).peekable();
+        let mut chosen = Vec::new();
+        let mut last = None;
+        for _ in 0..limit {
+            let slot = order.peek();
+            let gone = removed.next_if(|(gone, _)| slot.is_none_or(|(key, _)| *gone <= *key));
+            last = match (
+                order.next_if(|(key, _)| gone.is_none_or(|(gone, _)| gone == *key)),
+                gone,
+            ) {
+                // It came back after its removal: what is there now counts.
+                (Some((key, slot)), gone) => {
+                    if all || gone.is_some() || writing.is_some_and(|it| it.has(*slot)) {
+                        chosen.push((key, Ok(*slot)));
+                    }
+                    Some(key)
+                }
+                (None, Some((key, sequence))) => {
+                    chosen.push((key, Err(*sequence)));
+                    Some(key)
+                }
+                (None, None) => {
+                    last = None;
+                    break;
+                }
+            };
+        }
+        // Entries lie anywhere in memory: to look at them first has what each waits for come at the same time.
+        let slots = chosen.iter().filter_map(|(_, slot)| slot.ok());
+        let deleted = slots.filter(|slot| self.newest.value(*slot).place == Place::Tombstone);
+        std::hint::black_box(deleted.count());
+        for (key, slot) in chosen {
+            match slot {
+                Ok(slot) => {
+                    let version = self.newest.value(slot);
+                    if !all || version.place != Place::Tombstone {
+                        take(key.bytes(), version);
+                    }
+                }
+                Err(_) if mutant(Mutant::DeletesLeftOutOfCheckpoint) => {}
+                Err(sequence) => take(
+                    key.bytes(),
+                    &Version {
+                        sequence,
+                        place: Place::Tombstone,
+                    },
+                ),
+            }
+        }
+        last.map(|key| key.bytes().into())
+    }
+}
+
+/// A key has lost its entry: for the next checkpoint, and for the one under way.
+fn note_removed(changes: &mut Changes, writing: &mut Option<Changes>, key: Key, sequence: u64) {
+    if let Some(writing) = writing {
+        writing.note_removed(key.clone(), sequence);
+    }
+    changes.note_removed(key, sequence);
 }
 
 fn is_held(snapshots: &BTreeMap<u64, u32>, newest: &Version) -> bool {

@@ -1,5 +1,6 @@
 //! The index: every key's versions, where their values are, and how an entry looks in a checkpoint.
 
+pub(crate) mod changes;
 pub(crate) mod entry;
 pub(crate) mod key;
 pub(crate) mod memory;

@@ -146,10 +146,6 @@ impl<V> Table<V> {
     pub(crate) fn get(&self, key: &[u8]) -> Option<&V> {
         self.find(key).map(|slot| self.value(slot))
     }
-
-    pub(crate) fn get_mut(&mut self, key: &[u8]) -> Option<&mut V> {
-        self.find(key).map(|slot| self.value_mut(slot))
-    }
 }
 
 #[cfg(test)]

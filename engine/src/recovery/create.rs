@@ -84,7 +84,7 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
         },
         log_minimum: tail.previous_end,
         durable: tail.previous_end,
-        index_root: PageRef::NONE,
+        partitions_root: PageRef::NONE,
         table_root: PageRef::NONE,
     })
 }

@@ -3,6 +3,7 @@
 pub(crate) mod create;
 pub(crate) mod durability_record;
 pub(crate) mod held;
+pub(crate) mod load;
 pub(crate) mod loaded;
 pub(crate) mod open;
 pub(crate) mod replay;

@@ -12,27 +12,26 @@
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Level, Reply};
+use crate::checkpoint::runs::Runs;
 use crate::checkpoint::superblocks::{Choice, choose_superblock, half_of, publish};
-use crate::checkpoint::tree::{Claimed, read_tree};
 use crate::core::{Core, Phase};
+use crate::format::Geometry;
 use crate::format::checksum::Identity;
 use crate::format::damage::Mismatch;
 use crate::format::frame::FRAME_HEADER_BYTES;
-use crate::format::page::{PageRef, Tree};
 use crate::format::record::record_bytes;
 use crate::format::superblock::Superblock;
-use crate::format::{Geometry, get_u32};
-use crate::index::entry::{INLINE_BYTES_ALWAYS, decode};
+use crate::index::entry::INLINE_BYTES_ALWAYS;
 use crate::index::memory::Index;
 use crate::index::place::{Place, Version};
 use crate::log::append::Log;
 use crate::log::tail::{Tail, first_tail};
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::create::create;
+use crate::recovery::load::load_checkpoint;
 use crate::recovery::replay::{Recovered, replay};
 use crate::recovery::rewrite_tail::rewrite_tail;
 use crate::runtime::handle::Handle;
-use crate::segments::extent::claim_extents;
 use crate::segments::extent_state::Extents;
 use crate::segments::grow::grow_anew;
 use crate::segments::usage::{Segments, Use};
@@ -179,6 +178,7 @@ async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, 
 /// Nothing is known yet but the superblock.
 fn start_anew(core: &mut Core, superblock: &Superblock) {
     core.index = Index::default();
+    core.runs = Runs::default();
     core.extents = Extents::default();
     let count = core
         .geometry
@@ -227,64 +227,6 @@ fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
         .into());
     }
     Ok(())
-}
-
-/// Loads the table of log segments and the index.
-async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
-    if superblock.index_root != PageRef::NONE {
-        handle.with(|core| core.reached(CoveragePoint::CheckpointRead));
-    }
-    let mut claimed = Claimed::default();
-    let first = handle.with(|core| core.geometry.logical(superblock.replay.lsn));
-    read_tree(
-        handle,
-        &mut claimed,
-        Tree::Table,
-        superblock.table_root,
-        |core, key, payload| {
-            Mismatch::check("table entry length", 16, (key.len() + payload.len()) as u64)?;
-            let logical =
-                u64::from_be_bytes(key.try_into().map_err(|_| bad_table(key.len() as u64))?);
-            let (physical, end) = (get_u32(payload, 0), get_u32(payload, 4));
-            if physical >= core.segments.count()
-                || !(1..first).contains(&logical)
-                || u64::from(end) > core.geometry.segment_bytes
-            {
-                return Err(bad_table(physical.into()));
-            }
-            if !core.segments.claim(physical, Use::Log) || core.segments.get(physical).logical != 0
-            {
-                return Err(bad_table(physical.into()));
-            }
-            core.segments.enter_log(logical, physical);
-            core.segments.get_mut(physical).end = end;
-            Ok(())
-        },
-    )
-    .await?;
-    read_tree(
-        handle,
-        &mut claimed,
-        Tree::Index,
-        superblock.index_root,
-        |core, key, payload| {
-            let version = decode(&core.geometry, core.segments.count(), payload)?;
-            if let Place::Extent(pointer) = &version.place {
-                claim_extents(core, pointer)?;
-            }
-            core.index.set(key, version);
-            Ok(())
-        },
-    )
-    .await
-}
-
-fn bad_table(found: u64) -> Mismatch {
-    Mismatch {
-        what: "table entry",
-        expected: 0,
-        found,
-    }
 }
 
 /// Everything is known: counts what is live where.

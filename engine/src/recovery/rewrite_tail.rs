@@ -21,7 +21,6 @@
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::DiskOp;
-use crate::checkpoint::tree::PageSink;
 use crate::checkpoint::write;
 use crate::core::Core;
 use crate::format::checksum::Kind;
@@ -74,8 +73,7 @@ pub(crate) async fn rewrite_tail(
         }));
     }
     let before = handle.with(|core| go_on(core, superblock, recovered));
-    let mut sink = PageSink::new(handle);
-    if !write::run(handle, &mut sink, before, writes).await? {
+    if !write::run(handle, before, writes).await? {
         return Err(no_space());
     }
     handle.with(|core| {

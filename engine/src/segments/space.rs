@@ -12,11 +12,21 @@
 //! refused on arrival.
 
 use crate::core::Core;
+use crate::format::KEY_BYTES_MAX;
+use crate::format::page::{PAGE_ENTRY_HEADER_BYTES_MAX, PAGE_REF_BYTES};
 use crate::format::record::record_bytes;
 use crate::index::entry::pages_of;
 use crate::index::place::{Place, Version};
 use crate::segments::unproven::RecoveryReserve;
 use crate::segments::usage::{Segment, Use};
+
+/// The index is cut into about so many partitions.
+const PARTITIONS: u64 = 128;
+/// None is cut that is smaller than this: what its pages leave unused has to be little.
+const PARTITION_BLOCKS_MIN: u64 = 128;
+/// What a partition with one run takes in the list of partitions.
+const LIST_ENTRY_BYTES_MAX: u64 =
+    (PAGE_ENTRY_HEADER_BYTES_MAX + KEY_BYTES_MAX + PAGE_REF_BYTES) as u64;
 
 /// Number of the segment in which a replay would begin: those before it are read by none.
 pub(crate) fn logical_start(core: &Core) -> u64 {
@@ -50,10 +60,26 @@ impl Core {
         (u64::from(self.segments.count()) / 32).max(4)
     }
 
-    /// Segments that a checkpoint with so many bytes of the index's pages takes at most.
+    /// A base of the index is closed when it has come to this size, where the index has so many bytes of pages at most.
+    pub(crate) fn partition_bytes(&self, pages_bytes: u64) -> u64 {
+        (pages_bytes / PARTITIONS).max(PARTITION_BLOCKS_MIN * self.geometry.block_bytes)
+    }
+
+    /// Segments that a checkpoint with so many bytes of the index's pages takes at most, if it writes everything anew.
     pub(crate) fn checkpoint_segments(&self, pages_bytes: u64) -> u64 {
+        let block = self.geometry.block_bytes;
         let table = u64::from(self.segments.count()) * 32;
-        (pages_bytes + table + 6 * self.geometry.block_bytes).div_ceil(self.geometry.segment_bytes)
+        // Of each tree the last page of each level is not full. The list of partitions has an entry for each.
+        let partitions = pages_bytes / self.partition_bytes(pages_bytes);
+        let beside = 6 * block
+            + (block + LIST_ENTRY_BYTES_MAX)
+            + partitions * (4 * block + LIST_ENTRY_BYTES_MAX);
+        (pages_bytes + table + beside).div_ceil(self.geometry.segment_bytes)
+    }
+
+    /// Segments that the runs of the index may take, where everything written anew would have so many bytes of pages at most: a quarter more than that.
+    pub(crate) fn index_segments(&self, pages_bytes: u64) -> u64 {
+        self.checkpoint_segments(pages_bytes + pages_bytes / 4)
     }
 
     /// Segments that a recovery takes for writing this anew, and for the log to go on in.
@@ -105,8 +131,8 @@ impl Core {
         let tail_rewrite = self
             .tail_rewrite_segments(usual)
             .max(self.tail_rewrite_segments(reserve));
-        let checkpoints = 2 * self.checkpoint_segments(pages_bytes);
-        let aside = 2 + self.gc_reserve() + checkpoints + tail_rewrite;
+        let index = self.index_segments(pages_bytes) + self.checkpoint_segments(pages_bytes);
+        let aside = 2 + self.gc_reserve() + index + tail_rewrite;
         let left = segments.checked_sub(aside).filter(|left| *left >= 2)?;
         Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
     }
@@ -174,7 +200,7 @@ impl Core {
             .is_some_and(|free| free >= taken)
     }
 
-    /// A checkpoint writes the whole index, so it has to free this many segments to be worth its cost. Garbage
+    /// A checkpoint may write the whole index, so it has to free this many segments to be worth its cost. Garbage
     /// collection goes on until it can. Where there is little room beside the live data, half of that is enough.
     pub(crate) fn worth_a_checkpoint(&self) -> u64 {
         let count = u64::from(self.segments.count());

@@ -317,6 +317,17 @@ impl Case {
         self.write(vec![(key, Some(value))], Durability::Durable);
     }
 
+    /// A value for every key, and all of it durable.
+    pub fn fill(&mut self) {
+        for n in 0..self.keys {
+            let key = format!("key{n:04}").into_bytes();
+            let value = self.value();
+            self.write(vec![(key, Some(value))], Durability::Relaxed);
+        }
+        self.write_durably();
+        self.finish(|case| case.open.is_empty());
+    }
+
     /// One durable write of a value that goes to the log, acknowledged.
     pub fn write_durably(&mut self) {
         let key = self.key();

@@ -55,6 +55,8 @@ pub struct Bounds {
     pub torn_writes: u32,
     /// States taken of one crash point.
     pub states_per_point: u64,
+    /// Of the states above the last depth, the recovery of one in so many is cut once more.
+    pub deeper_every: u64,
     /// Violations after which the exploration ends.
     pub violations_max: u64,
 }
@@ -69,6 +71,7 @@ impl From<&ExploreConfig> for Bounds {
             tear_sectors: explore.tear_sectors,
             torn_writes: explore.torn_writes,
             states_per_point: explore.states_per_point,
+            deeper_every: explore.deeper_every,
             violations_max: explore.violations_max,
         }
     }
@@ -85,19 +88,6 @@ pub struct Recorded {
     pub crash_points: u64,
     /// Of these, those that the exploration came to before it ended.
     pub seen: u64,
-}
-
-/// Whether a finding was seen in the engine itself, compiled for this machine, on a real directory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Native {
-    /// Yes.
-    Yes,
-    /// The engine opens the directory natively and shows nothing wrong.
-    No,
-    /// It was not tried.
-    #[default]
-    NotTried,
 }
 
 /// A finding run under another profile.
@@ -160,10 +150,7 @@ pub struct Finding {
     pub strongest: Vec<String>,
     /// The finding as it was run under these, beside its own profile.
     pub confirmed: Vec<Confirmed>,
-    /// Whether it was reproduced natively.
-    #[serde(default)]
-    pub native: Native,
-    /// The line that reproduces it natively.
+    /// The line that asks the engine itself, built for this machine, about the crashed files. A board does not run it.
     pub native_line: String,
 }
 

@@ -57,10 +57,10 @@ impl VerdictClass {
     /// The class of a violation.
     #[must_use]
     pub fn of(violation: &Violation) -> VerdictClass {
-        VerdictClass::of_symptom(violation.symptom, &violation.facts, &violation.sentence)
+        VerdictClass::of_symptom(violation.symptom, &violation.facts)
     }
 
-    fn of_symptom(symptom: Symptom, facts: &Facts, sentence: &str) -> VerdictClass {
+    fn of_symptom(symptom: Symptom, facts: &Facts) -> VerdictClass {
         match symptom {
             // A hole that costs an acknowledged write is a loss.
             Symptom::Hole if facts.acknowledged_lost == 0 => VerdictClass::Hole,
@@ -81,12 +81,13 @@ impl VerdictClass {
             | Symptom::SnapshotReused
             | Symptom::ReadsDiffer
             | Symptom::RecoveriesDiffer => VerdictClass::WrongValue,
-            Symptom::RefusedToOpen | Symptom::FalseAlarm => VerdictClass::CannotBeOpened,
-            // The oracle has one symptom for an opening and for any other request.
-            Symptom::FalseRefusal if sentence.contains("refuses to open") => {
+            // A request has a number; what has none is an opening.
+            Symptom::FalseAlarm | Symptom::FalseRefusal if facts.op.is_some() => {
+                VerdictClass::RefusesARequest
+            }
+            Symptom::RefusedToOpen | Symptom::FalseAlarm | Symptom::FalseRefusal => {
                 VerdictClass::CannotBeOpened
             }
-            Symptom::FalseRefusal => VerdictClass::RefusesARequest,
             Symptom::IllFormedTaken | Symptom::WrongReply | Symptom::AbiAbuse => {
                 VerdictClass::BreaksTheRules
             }
@@ -136,12 +137,13 @@ impl VerdictClass {
 mod tests {
     use super::*;
 
-    fn class(symptom: Symptom, lost: u64, sentence: &str) -> VerdictClass {
+    fn class(symptom: Symptom, lost: u64, op: Option<u64>) -> VerdictClass {
         let facts = Facts {
             acknowledged_lost: lost,
+            op,
             ..Facts::default()
         };
-        VerdictClass::of_symptom(symptom, &facts, sentence)
+        VerdictClass::of_symptom(symptom, &facts)
     }
 
     /// Goal: each shape of a failure has its class. Method: one shape of each class, and the shapes whose class depends on more.
@@ -162,16 +164,14 @@ mod tests {
             (Symptom::Endless, C::PanicsOrHangs),
             (Symptom::WrongReply, C::BreaksTheRules),
         ] {
-            assert_eq!(class(symptom, 0, ""), wanted, "{symptom:?}");
+            assert_eq!(class(symptom, 0, None), wanted, "{symptom:?}");
         }
-        assert_eq!(class(Symptom::Hole, 0, ""), C::Hole);
-        assert_eq!(class(Symptom::Hole, 1, ""), C::LosesAcknowledgedWrites);
-        let refused = |sentence| class(Symptom::FalseRefusal, 0, sentence);
-        assert_eq!(
-            refused("the guest refuses to open, answering"),
-            C::CannotBeOpened
-        );
-        assert_eq!(refused("it refuses op 3"), C::RefusesARequest);
+        assert_eq!(class(Symptom::Hole, 0, None), C::Hole);
+        assert_eq!(class(Symptom::Hole, 1, None), C::LosesAcknowledgedWrites);
+        for symptom in [Symptom::FalseAlarm, Symptom::FalseRefusal] {
+            assert_eq!(class(symptom, 0, None), C::CannotBeOpened);
+            assert_eq!(class(symptom, 0, Some(3)), C::RefusesARequest);
+        }
     }
 
     /// Goal: severity is the order of the list, and only the violations count as such. Method: the list, and its ends.

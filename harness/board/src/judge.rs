@@ -10,9 +10,7 @@ use std::sync::Arc;
 use kvsim_fs::{DurableAt, Profile};
 use kvsim_sim::{Order, Program};
 
-use crate::cell::{
-    About, Bounds, Cell, Confirmed, Finding, Key, Native, Real, Recorded, short_hash,
-};
+use crate::cell::{About, Bounds, Cell, Confirmed, Finding, Key, Real, Recorded, short_hash};
 use crate::class::VerdictClass;
 use crate::order::{rules, strongest, weakest};
 use kvsim_drive::control::Control;
@@ -281,7 +279,6 @@ impl Job {
             blame: Some(said),
             trace_hash: small.result.trace_hash.clone(),
             native_line: format!("engines/reproduce {file}"),
-            native: Native::NotTried,
             file,
             replay,
             shown_by: Vec::new(),

@@ -21,7 +21,8 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Listed {
     name: String,
-    states_per_point: Option<u64>,
+    #[serde(default)]
+    set: Vec<String>,
 }
 
 /// A module.
@@ -31,8 +32,8 @@ pub struct Module {
     pub name: String,
     /// Its file.
     pub file: PathBuf,
-    /// States taken of one crash point, if not as the scenario says.
-    pub states_per_point: Option<u64>,
+    /// Fields of the scenario that the list of engines sets for it, each `field=value`.
+    pub set: Vec<String>,
 }
 
 fn list() -> Vec<Listed> {
@@ -48,7 +49,7 @@ fn module(file: PathBuf) -> Module {
     let plain = name.split('@').next().unwrap_or(&name);
     let listed = list().into_iter().find(|it| it.name == plain);
     Module {
-        states_per_point: listed.and_then(|it| it.states_per_point),
+        set: listed.map(|it| it.set).unwrap_or_default(),
         name,
         file,
     }
@@ -141,8 +142,8 @@ mod tests {
             write(name);
         }
         let found = find(".").expect("two of the list");
-        assert_eq!(found[0].states_per_point, None);
-        assert!(found[1].states_per_point.is_some(), "pebble opens slowly");
+        assert!(found[0].set.is_empty());
+        assert!(!found[1].set.is_empty(), "pebble opens slowly");
         assert_eq!(names(found), ["lmdb", "pebble"]);
         let error = find("gone.wasm").expect_err("it is not there");
         assert!(error.contains("gone.wasm") && error.contains("engines/build"));

@@ -122,5 +122,6 @@ fn finding_lines(engine: &str, cell: &Cell, finding: &Finding, colour: Colour) -
         }
     }
     let _ = writeln!(text, "\n  replay: {}", finding.replay);
+    let _ = writeln!(text, "  natively: {}", finding.native_line);
     text
 }

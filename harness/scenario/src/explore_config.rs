@@ -30,6 +30,8 @@ pub struct ExploreConfig {
     pub states_per_point: u64,
     /// Requests of the clients after a recovery, before the next crash.
     pub work: u64,
+    /// Of the states above the last depth, the recovery of one in so many is explored too.
+    pub deeper_every: u64,
     /// Of the states at the last depth, one in so many is also worked on, cut once more and recovered again; 0 for none.
     pub again_every: u64,
     /// Each state is also recovered with one operation of the device failing: a read, write or flush of the recovery.
@@ -85,6 +87,7 @@ impl Default for ExploreConfig {
             in_flush: true,
             states_per_point: 20_000,
             work: 8,
+            deeper_every: 1,
             again_every: 32,
             recovery_errors: Vec::new(),
             recovery_errors_max: 4,
@@ -119,6 +122,7 @@ impl ExploreConfig {
         range("torn_writes", self.torn_writes.into(), 0, 16)?;
         range("states_per_point", self.states_per_point, 1, 100_000_000)?;
         range("work", self.work, 0, 10_000)?;
+        range("deeper_every", self.deeper_every, 1, u64::MAX)?;
         range("recovery_errors_max", self.recovery_errors_max, 1, 1_000)?;
         range("work_errors_max", self.work_errors_max, 1, 1_000_000)?;
         range("work_errors_drops", self.work_errors_drops, 1, 65_536)?;

@@ -280,6 +280,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "requests after a recovery, before the next crash",
     ),
     (
+        "explore.deeper_every",
+        "above the last depth, the recovery of one in so many states is explored",
+    ),
+    (
         "explore.again_every",
         "one in so many states is worked on and cut once more; 0 for none",
     ),
@@ -325,7 +329,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "files.stale_blocks",
-        "what an allocated block shows before its data are there: given_up or noise",
+        "what an allocated block shows before its data are there: given_up or noise; as the profile says if absent",
     ),
     ("files.call_ns", "what each call takes, beside the device"),
     (

@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
+/// No scenario is longer.
+pub(crate) const BYTES_MAX: u64 = 64 << 20;
+
 /// The text in a file of at most `bytes_max`. A device such as `/dev/zero` never ends; reading it stops there.
 ///
 /// # Errors

@@ -9,6 +9,7 @@
 //! Nothing here runs anything.
 
 pub mod case;
+mod draw;
 mod error;
 mod explain;
 mod explore_config;
@@ -17,6 +18,7 @@ pub mod files;
 pub mod guest;
 mod layers;
 mod load;
+mod paths;
 mod profiles;
 mod run_config;
 mod scenario;
@@ -36,7 +38,8 @@ pub use kvsim_api::units::{
     OptionText, SeedRange, bytes, nanoseconds, parse_duration, parse_moment, thousands,
 };
 pub use load::{load, parse};
+pub use paths::set_paths;
 pub use profiles::BUILTIN as BUILTIN_PROFILES;
 pub use run_config::{CrashClock, GuestConfig, HostConfig, OnDamage, RunConfig};
-pub use scenario::{Expect, FailureRecord, Scenario, set_paths};
+pub use scenario::{Expect, FailureRecord, Scenario};
 pub use shipped::{Purpose, SHIPPED, Shipped};

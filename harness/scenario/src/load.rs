@@ -7,11 +7,8 @@ use super::layers::Layer;
 use super::profiles;
 use super::shipped::{Shipped, nearest_name};
 use super::sources::Sources;
-use crate::files::read_text;
+use crate::files::{BYTES_MAX, read_text};
 use crate::scenario::Scenario;
-
-/// No scenario is longer.
-pub(super) const BYTES_MAX: u64 = 64 << 20;
 
 /// Loads the scenario at `path` with the assignments of `--set` on top: a file, or else the shipped scenario of that name.
 ///
@@ -118,4 +115,15 @@ pub fn parse(
         .map(|assignment| Layer::assignment(assignment))
         .collect();
     Sources::new(file, sets?, stem, directory)?.load()
+}
+
+impl Shipped {
+    /// The scenario, with the assignments of `--set` on top.
+    ///
+    /// # Errors
+    /// What an assignment says is wrong.
+    pub fn load(&self, sets: &[String]) -> Result<Scenario, ScenarioError> {
+        let source = format!("<built-in scenario {}>", self.name);
+        parse(&source, self.name, self.text.to_owned(), None, sets)
+    }
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::load::BYTES_MAX;
-use crate::files::read_text;
+use crate::files::{BYTES_MAX, read_text};
 
 /// Every profile that is shipped: its name and its text.
 pub const BUILTIN: &[(&str, &str)] = &[

@@ -4,7 +4,6 @@
 //! the later winning field by field: the device profile, the file, `--set` on the command line. With `[vary]` in the file there is
 //! a fourth below `--set`, drawn for each seed.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use kvsim_simdisk::{DeviceConfig, FaultConfig};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::Case;
-use crate::error::{ScenarioError, nearest};
+use crate::error::nearest;
 use crate::explore_config::ExploreConfig;
 use crate::run_config::{GuestConfig, HostConfig, RunConfig};
 use crate::sources::Sources;
@@ -160,34 +159,6 @@ impl<'de> Deserialize<'de> for Expect {
 }
 
 impl Scenario {
-    /// Whether each seed runs a scenario of its own, because of `[vary]`.
-    #[must_use]
-    pub fn varies(&self) -> bool {
-        self.sources.is_some()
-    }
-
-    /// Whether the guest is told this option, for any seed.
-    #[must_use]
-    pub fn may_set_option(&self, name: &str) -> bool {
-        let sources = self.sources.as_deref();
-        let reopened = self.guest.reopen_for.values().flatten();
-        let mut tables = self.guest.options_for.values().chain(reopened);
-        self.guest.options.contains_key(name)
-            || tables.any(|options| options.contains_key(name))
-            || sources.is_some_and(|sources| sources.may_set_option(name))
-    }
-
-    /// The scenario of one seed: itself unless it varies. What was drawn is added to the description.
-    ///
-    /// # Errors
-    /// Whatever is drawn contradicts itself.
-    pub fn of_seed(&self, seed: u64) -> Result<Cow<'_, Scenario>, ScenarioError> {
-        match &self.sources {
-            None => Ok(Cow::Borrowed(self)),
-            Some(sources) => sources.of_seed(seed).map(Cow::Owned),
-        }
-    }
-
     /// The name of the profile, for people: that of the failing case's origin if it is one.
     #[must_use]
     pub fn profile_name(&self) -> Option<&str> {
@@ -198,55 +169,4 @@ impl Scenario {
             .filter(|name| !name.is_empty());
         self.profile.as_deref().or(saved)
     }
-}
-
-/// The paths that `--set` takes, and what each field means. The options of a guest are its own, so their paths end with a dot.
-#[must_use]
-pub fn set_paths() -> Vec<(String, &'static str)> {
-    let known = known_fields();
-    let is_table = |path: &str| {
-        let inner = format!("{path}.");
-        known.iter().any(|known| known.starts_with(&inner))
-    };
-    const OPEN: [&str; 5] = [
-        "guest.options",
-        "guest.options_for",
-        "guest.reopen_for",
-        "guest.policies",
-        "host.options",
-    ];
-    let leaves = known.iter().filter(|path| !is_table(path));
-    leaves
-        .map(|path| {
-            let meaning = crate::explain::describe(path).unwrap_or_default();
-            let open = OPEN.contains(&path.as_str());
-            (format!("{path}{}", if open { "." } else { "=" }), meaning)
-        })
-        .collect()
-}
-
-/// The dotted paths of all fields that a scenario with nothing in it has.
-pub(crate) fn known_fields() -> Vec<String> {
-    fn walk(prefix: &str, table: &toml::Table, fields: &mut Vec<String>) {
-        for (key, value) in table {
-            let path = if prefix.is_empty() {
-                key.clone()
-            } else {
-                format!("{prefix}.{key}")
-            };
-            if let toml::Value::Table(inner) = value {
-                walk(&path, inner, fields);
-            }
-            fields.push(path);
-        }
-    }
-    let mut fields = vec!["profile".to_owned()];
-    let all = Scenario {
-        files: Some(FileConfig::default()),
-        ..Scenario::default()
-    };
-    if let Ok(table) = toml::Table::try_from(all) {
-        walk("", &table, &mut fields);
-    }
-    fields
 }

@@ -1,8 +1,6 @@
 //! The scenarios that ship, as copies in this binary: `kvsim run powercut` works in any folder.
 
-use crate::error::{ScenarioError, nearest};
-use crate::load::parse;
-use crate::scenario::Scenario;
+use crate::error::nearest;
 
 /// What a shipped scenario is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +20,7 @@ pub struct Shipped {
     pub name: &'static str,
     /// What it is for.
     pub purpose: Purpose,
-    text: &'static str,
+    pub(super) text: &'static str,
 }
 
 macro_rules! shipped {
@@ -57,15 +55,6 @@ impl Shipped {
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Shipped> {
         SHIPPED.iter().find(|shipped| shipped.name == name)
-    }
-
-    /// The scenario, with the assignments of `--set` on top.
-    ///
-    /// # Errors
-    /// What an assignment says is wrong.
-    pub fn load(&self, sets: &[String]) -> Result<Scenario, ScenarioError> {
-        let source = format!("<built-in scenario {}>", self.name);
-        parse(&source, self.name, self.text.to_owned(), None, sets)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::scenario::known_fields;
+use crate::paths::known_fields;
 
 fn scenario(text: &str, sets: &[&str]) -> Result<Scenario, String> {
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
@@ -193,6 +193,7 @@ fn every_field_is_described_in_explain_and_in_the_book() {
         "check.relaxed_window_ns",
         "faults.left_out",
         "files.left_out",
+        "files.stale_blocks",
         "files.left_out.place",
         "files.left_out.nth",
         "faults.script.op",

@@ -1,4 +1,4 @@
-//! The guest's stack at a trap, from the names that its module keeps.
+//! What an error of Wasmtime says: its first line, and the guest's stack at a trap, from the names that its module keeps.
 //!
 //! The stack depends on the module and its inputs alone: function names stand in the module, and the host adds none.
 
@@ -27,6 +27,16 @@ pub fn readable(name: &str) -> String {
     let name = format!("{:#}", rustc_demangle::demangle(name));
     let plain = |c: char| if c.is_control() { '?' } else { c };
     name.chars().take(NAME_CHARS_MAX).map(plain).collect()
+}
+
+/// The first line of an error with all its causes.
+#[must_use]
+pub fn first_line(error: &wasmtime::Error) -> String {
+    format!("{error:#}")
+        .lines()
+        .next()
+        .unwrap_or("unknown")
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub(super) fn verdict(error: &Error, state: &HostState, limits: &GuestLimits) ->
             stack: backtrace::stack(error),
         }),
         (None, None) if state.limiter.refused => GuestError::Trap(Trapped {
-            what: super::first_line(error),
+            what: backtrace::first_line(error),
             stack: backtrace::stack(error),
         }),
         (None, None) => return GuestError::Host(format!("{error:#}")),

@@ -2,8 +2,9 @@
 
 use wasmtime::{ExternType, FuncType, Module, ValType};
 
-use super::{ABI_VERSION, WasmProgram};
+use super::instance::WasmGuest;
 use crate::GuestError;
+use crate::codec::ABI_VERSION;
 use crate::guest::GuestLimits;
 use crate::policies::GuestPolicies;
 
@@ -42,8 +43,8 @@ const COVERAGE_POINTS_MAX: usize = 4_096;
 /// Nor longer names.
 const COVERAGE_NAME_BYTES_MAX: usize = 100;
 
-/// Enough to ask for the version; what a scenario allows comes later.
-const PROBE: GuestLimits = GuestLimits {
+/// Enough for an instance that is asked for its version; what a scenario allows comes later.
+pub(super) const PROBE: GuestLimits = GuestLimits {
     memory_bytes_max: 4 << 30,
     fuel_per_call: 1_000_000_000,
     events_per_answer: 1,
@@ -154,12 +155,11 @@ pub(super) fn problems(module: &Module) -> Vec<GuestError> {
         .collect()
 }
 
-/// Asks the module for its version of the ABI, and for the names of its coverage points and its policies if it states any.
+/// Asks an instance for its version of the ABI, and for the names of its coverage points and its policies if it states any.
 pub(super) fn probe(
-    program: &WasmProgram,
+    mut guest: WasmGuest,
     module: &Module,
 ) -> Result<(Vec<String>, GuestPolicies), GuestError> {
-    let mut guest = program.instantiate(&PROBE)?;
     let found = guest.abi_version()?;
     if found != ABI_VERSION {
         return Err(GuestError::AbiVersion {

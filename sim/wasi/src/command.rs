@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use kvsim_fs::FileSystem;
@@ -14,71 +13,44 @@ use kvsim_sim::{GuestError, Stack, TracedCall};
 use wasmtime::{Caller, Error, InstancePre, Store};
 
 use crate::clock::Told;
-use crate::guest::{Ended, When};
+use crate::exchange::{Ended, Line, When};
 use crate::host::{Ending, Host};
-use crate::reactor::finish;
-use crate::stdin::Mailbox;
 use crate::verdict::verdict;
 
 /// The export of a command.
 pub(crate) const START: &str = "_start";
 
-/// What the fiber and the host say to each other beside the messages.
-#[derive(Default)]
-pub(crate) struct Exchange {
-    /// When the message was handed in that came last.
-    when: When,
-    /// What the message before the wait came to, without its answer.
-    ended: Option<Ended>,
-    told: Told,
-    traced: BTreeMap<u64, TracedCall>,
-    files: Option<FileSystem>,
+/// Says what there is to know between two messages.
+fn report(line: &Line, host: &Host) {
+    let traced = host.trace.traced.clone();
+    line.with(|it| {
+        it.told = host.told;
+        it.traced = traced;
+        it.files = Some(host.files.clone());
+    });
 }
 
-/// The fiber's side and the host's side of one command.
-#[derive(Clone, Default)]
-pub(crate) struct Line {
-    pub(crate) mailbox: Mailbox,
-    exchange: Arc<Mutex<Exchange>>,
-}
-
-impl Line {
-    fn with<R>(&self, does: impl FnOnce(&mut Exchange) -> R) -> R {
-        does(&mut self.exchange.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Says what there is to know between two messages.
-    fn report(&self, host: &Host) {
-        let traced = host.trace.traced.clone();
-        self.with(|it| {
-            it.told = host.told;
-            it.traced = traced;
-            it.files = Some(host.files.clone());
-        });
-    }
-
-    /// Called on the fiber when it needs input that is not there: ends the call, waits, and begins the next.
-    pub(crate) async fn wait(&self, caller: &mut Caller<'_, Host>) -> Result<(), Error> {
-        let left = caller.get_fuel()?;
-        let host = caller.data_mut();
-        let ended = finish(host, left, Ok(Vec::new()));
-        self.report(host);
-        self.with(|it| it.ended = Some(ended));
-        poll_fn(|_| {
-            if self.mailbox.is_ready() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
-        let when = self.with(|it| it.when);
-        let host = caller.data_mut();
-        host.begin_call();
-        host.clock.begin_call(when.now, when.is_idle);
-        let fuel = host.limits.fuel_per_call;
-        caller.set_fuel(fuel)
-    }
+/// Called on the fiber when it needs input that is not there: ends the call, waits, and begins the next.
+pub(crate) async fn wait(line: &Line, caller: &mut Caller<'_, Host>) -> Result<(), Error> {
+    let left = caller.get_fuel()?;
+    let host = caller.data_mut();
+    let ended = host.finish(left, Ok(Vec::new()));
+    report(line, host);
+    line.with(|it| it.ended = Some(ended));
+    poll_fn(|_| {
+        if line.mailbox.is_ready() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    let when = line.with(|it| it.when);
+    let host = caller.data_mut();
+    host.begin_call();
+    host.clock.begin_call(when.now, when.is_idle);
+    let fuel = host.limits.fuel_per_call;
+    caller.set_fuel(fuel)
 }
 
 type Run = Pin<Box<dyn Future<Output = (Result<(), Error>, Box<Store<Host>>)> + Send>>;
@@ -150,8 +122,8 @@ impl Command {
                 self.run = None;
                 let answer = Err(after_end(&result, store.data()));
                 let left = store.get_fuel().unwrap_or(0);
-                let ended = finish(store.data_mut(), left, answer);
-                self.line.report(store.data());
+                let ended = store.data_mut().finish(left, answer);
+                report(&self.line, store.data());
                 ended
             }
         };

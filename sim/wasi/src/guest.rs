@@ -9,30 +9,12 @@ use kvsim_sim::{Call, CallEnd, Guest, GuestError, OutItem, Outbox, TracedCall};
 
 use crate::clock::Told;
 use crate::command::Command;
+use crate::exchange::{Ended, When};
 use crate::message;
 use crate::reactor::Reactor;
 
 /// How long after its last call an engine is given time for background work, in virtual nanoseconds.
 pub const IDLE_AFTER_NS: Nanos = 1_000_000;
-
-/// What one message came to.
-pub(crate) struct Ended {
-    /// The answer, or why there is none.
-    pub(crate) answer: Result<Vec<u8>, GuestError>,
-    /// Steps and log lines, in order.
-    pub(crate) out: Outbox,
-    pub(crate) fuel: u64,
-    pub(crate) elapsed_ns: Nanos,
-}
-
-/// When a message is handed in.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct When {
-    /// The world's time.
-    pub(crate) now: Nanos,
-    /// Nothing is asked: the engine is given time.
-    pub(crate) is_idle: bool,
-}
 
 /// How messages travel.
 pub(crate) enum Transport {

@@ -11,7 +11,7 @@ use wasmtime::Memory;
 
 use crate::calls::CallTrace;
 use crate::clock::{Clock, Random, Told};
-use crate::command::Line;
+use crate::exchange::{Ended, Line};
 use crate::mapping::Mapping;
 use crate::table::Table;
 
@@ -199,6 +199,20 @@ impl Host {
         }
         if let Some(line) = self.stderr.end() {
             self.log(LogLevel::Warn, line);
+        }
+    }
+
+    /// Finishes the call under way: what it let out, how much fuel it used.
+    pub(crate) fn finish(&mut self, fuel_left: u64, answer: Result<Vec<u8>, GuestError>) -> Ended {
+        self.end_lines();
+        self.take_steps();
+        let fuel = self.limits.fuel_per_call.saturating_sub(fuel_left);
+        self.clock.set_fuel(fuel);
+        Ended {
+            answer,
+            out: std::mem::take(&mut self.out),
+            fuel,
+            elapsed_ns: self.clock.elapsed(),
         }
     }
 

@@ -12,6 +12,7 @@ mod clock;
 mod command;
 mod compact;
 mod engines;
+mod exchange;
 mod guest;
 mod host;
 mod image;

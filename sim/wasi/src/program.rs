@@ -11,10 +11,11 @@ use wasmtime::{Instance, InstancePre, Module, Store};
 
 use crate::calls::CallTrace;
 use crate::clock::{Clock, ClockId, EPOCH_NS};
-use crate::command::{Command, Line};
+use crate::command::Command;
 use crate::compact::compact;
 use crate::engines::{Purpose, engine};
-use crate::guest::{Transport, WasiGuest, When};
+use crate::exchange::{Line, When};
+use crate::guest::{Transport, WasiGuest};
 use crate::host::{Begin, Host};
 use crate::image::{self, INITIALIZE, Instrumented};
 use crate::imports::{self, Form};

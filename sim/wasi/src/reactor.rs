@@ -7,7 +7,7 @@ use kvsim_sim::{GuestError, Stack, TracedCall};
 use wasmtime::{Instance, Memory, Store, TypedFunc};
 
 use crate::clock::Told;
-use crate::guest::{Ended, When};
+use crate::exchange::{Ended, When};
 use crate::host::Host;
 use crate::verdict::verdict;
 
@@ -21,24 +21,6 @@ pub(crate) struct Reactor {
     memory: Memory,
     buffer: TypedFunc<i32, i32>,
     message: TypedFunc<i32, i64>,
-}
-
-/// Finishes the call under way: what it let out, how much fuel it used.
-pub(crate) fn finish(
-    host: &mut Host,
-    fuel_left: u64,
-    answer: Result<Vec<u8>, GuestError>,
-) -> Ended {
-    host.end_lines();
-    host.take_steps();
-    let fuel = host.limits.fuel_per_call.saturating_sub(fuel_left);
-    host.clock.set_fuel(fuel);
-    Ended {
-        answer,
-        out: std::mem::take(&mut host.out),
-        fuel,
-        elapsed_ns: host.clock.elapsed(),
-    }
 }
 
 impl Reactor {
@@ -82,7 +64,7 @@ impl Reactor {
             Err(error) => Err(GuestError::Host(error.to_string())),
         };
         let left = self.store.get_fuel().unwrap_or(0);
-        finish(self.store.data_mut(), left, answer)
+        self.store.data_mut().finish(left, answer)
     }
 
     fn converse(&mut self, message: &[u8]) -> Result<Vec<u8>, GuestError> {

@@ -211,6 +211,7 @@ impl FileSystem {
             for ino in unnamed {
                 self.release(ino);
             }
+            self.show_steps();
             return Ok(CrashReport {
                 kind,
                 pending,
@@ -235,6 +236,7 @@ impl FileSystem {
         self.barrier = None;
         self.power_cuts += 1;
         self.changes += 1;
+        self.within_change = false;
         self.end_run(now);
         let is_torn = |persisted_write: &&Persisted| persisted_write.sectors != Sectors::All;
         Ok(CrashReport {
@@ -247,13 +249,31 @@ impl FileSystem {
         })
     }
 
+    /// After a kill between two steps of a call: callers see what has become a step, and nothing else. Otherwise they would see what is on no way to the
+    /// disk. What a failed sync has given up is seen although no step brings it, so beside that all stays as it is.
+    fn show_steps(&mut self) {
+        if !std::mem::take(&mut self.within_change) || self.pending.iter().any(|it| it.dropped) {
+            return;
+        }
+        let all = self.pending.iter().map(|step| Persisted::whole(step.id));
+        let all = CrashState {
+            persisted: all.collect(),
+        };
+        let mut tree = self.tree_after(&all);
+        tree.finish_names();
+        if self.tree_hash(&tree) != self.tree_hash(&self.live) {
+            self.live = tree;
+            self.used_pages = self.live.used_pages();
+            self.changes += 1;
+        }
+    }
+
     fn end_run(&mut self, now: Nanos) {
         self.set_now(now);
         self.runs_ended += 1;
         self.elapsed = 0;
         self.descriptors = Descriptors::new();
         self.syncing = false;
-        self.ignored_sync = None;
     }
 
     fn count_crash(&mut self, state: &CrashState) {

@@ -123,7 +123,6 @@ impl FileSystem {
     pub fn is_faultless(&self) -> bool {
         self.inject.is_idle(self.ops)
             && !self.descriptors.has_errors()
-            && self.ignored_sync.is_none()
             && !self.mistake.as_ref().is_some_and(Mistake::counts)
     }
 

@@ -13,8 +13,7 @@ use kvsim_crash::{ConfigError, Excerpt, Nanos};
 use crate::config::{FileConfig, Rules};
 use crate::descriptors::{Descriptors, Fd};
 use crate::inject::Injector;
-use crate::moments::{CallKind, Moment, OpNote, StepNote};
-use crate::observe::Observation;
+use crate::notes::{CallKind, Observation, OpNote, StepNote};
 use crate::path::{Follow, Found, resolve};
 use crate::pending::Steps;
 use crate::plant::{Intervention, Mistake};
@@ -59,14 +58,26 @@ pub struct FileSystem {
     /// Steps that all later ones need.
     pub(crate) barrier: Option<Arc<[u64]>>,
     pub(crate) syncing: bool,
+    /// Whether this is a copy from the middle of a call that changes something: more steps of the call may come.
+    pub(crate) within_change: bool,
     pub(crate) inject: Injector,
     pub(crate) stats: FileStats,
-    pub(crate) ignored_sync: Option<u64>,
     pub(crate) mistake: Option<Mistake>,
     pub(crate) interventions: Arc<Vec<Intervention>>,
     moments: Option<Vec<Moment>>,
     op_notes: Option<Arc<Vec<OpNote>>>,
     pub(crate) reads: Option<Arc<Vec<Observation>>>,
+}
+
+/// The file system as it was at one moment of a call.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    /// Time since the elapsed time was last taken.
+    pub after_ns: Nanos,
+    /// The copy. It notes nothing itself.
+    pub files: FileSystem,
+    /// What has just happened.
+    pub step: StepNote,
 }
 
 /// A call, for its note.
@@ -134,9 +145,9 @@ impl FileSystem {
             gate: Vec::new(),
             barrier: None,
             syncing: false,
+            within_change: false,
             inject: Injector::new(&config.faults, seed),
             stats: FileStats::default(),
-            ignored_sync: None,
             mistake: Mistake::of(config),
             interventions: Arc::default(),
             moments: None,
@@ -279,7 +290,8 @@ impl FileSystem {
             return;
         };
         // The copy is taken while the list is away: moments hold no moments.
-        let files = self.clone();
+        let mut files = self.clone();
+        files.within_change = matches!(step, StepNote::Pending { .. });
         let moments = self.moments.insert(moments);
         moments.push(Moment {
             after_ns: files.elapsed,

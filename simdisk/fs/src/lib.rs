@@ -25,7 +25,8 @@ mod errno;
 mod file_system;
 mod host;
 mod inject;
-mod moments;
+mod intervene;
+mod notes;
 mod observe;
 mod path;
 mod pending;
@@ -40,17 +41,16 @@ pub use calls::{DirectoryEntry, Stat};
 pub use config::{
     AfterFailedSync, CallOrder, DurableAt, FailedContent, FailedMetadata, FailedPages, FileConfig,
     FileFaults, LeftOutSyncs, Profile, Reach, Reported, Rules, ScriptedFileFault, StaleBlocks,
-    SyncCommits,
+    StaleContents, SyncCommits,
 };
 pub use counts::{FileFault, FileFaultCount, FileFaultCounts, FileStats};
 pub use descriptors::{Fd, OpenHow, ROOT_FD};
 pub use errno::Errno;
-pub use file_system::FileSystem;
+pub use file_system::{FileSystem, Moment};
 pub use kvsim_crash::{
     ConfigError, CrashError, CrashKind, CrashReport, CrashState, Nanos, Persisted, Sectors, Tears,
 };
-pub use moments::{CallKind, Moment, OpNote, StepNote};
-pub use observe::Observation;
+pub use notes::{CallKind, Observation, OpNote, StepNote};
 pub use plant::{Intervention, LeftOut, Target};
 pub use sink::{Listed, Sink};
 pub use step::{EntryChange, PendingStep, StepKind};

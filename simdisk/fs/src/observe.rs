@@ -5,40 +5,8 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
 use crate::FileSystem;
-use crate::tree::directory::Name;
+use crate::notes::Observation;
 use crate::tree::node::{Body, Ino};
-
-/// Something that a call has told of the files as they were.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Observation {
-    /// What a name refers to, or that it refers to nothing.
-    Name {
-        /// The directory.
-        directory: Ino,
-        /// The name.
-        name: Name,
-    },
-    /// All names of a directory and what they refer to.
-    Listing {
-        /// The directory.
-        directory: Ino,
-    },
-    /// Kind, size, links, times and target of an inode.
-    Attributes {
-        /// The inode.
-        ino: Ino,
-    },
-    /// The bytes of pages.
-    Content {
-        /// The file.
-        ino: Ino,
-        /// The first page.
-        start: u64,
-        /// The page after the last.
-        end: u64,
-    },
-}
 
 impl FileSystem {
     /// From now on, keeps what calls tell of the files.

@@ -6,8 +6,8 @@ use kvsim_crash::rng::{Purpose, draw, scale};
 use kvsim_crash::{Excerpt, Sectors};
 
 use crate::FileSystem;
-use crate::config::{CallOrder, DurableAt, StaleBlocks, SyncCommits};
-use crate::moments::StepNote;
+use crate::config::{CallOrder, DurableAt, StaleBlocks, StaleContents, SyncCommits};
+use crate::notes::StepNote;
 use crate::pending::{close, last_size};
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::Tree;
@@ -163,7 +163,7 @@ impl FileSystem {
             return;
         }
         let page = write.page;
-        if write.first && self.rules.stale_contents {
+        if write.first && self.rules.stale_contents != StaleContents::None {
             // The first data of a block are a whole page, with zeros around what was written.
             write.sectors = ALL_SECTORS;
             let bytes = self.stale_block(ino, page);
@@ -358,7 +358,13 @@ impl FileSystem {
 
     /// Remembers what the first of the pages held that a file gives up.
     pub(crate) fn remember_stale(&mut self, ino: Ino, from_page: u64) {
-        if !self.rules.stale_contents || self.config.stale_blocks == StaleBlocks::Noise {
+        let shown = match (self.rules.stale_contents, self.config.stale_blocks) {
+            (StaleContents::None, _) => return,
+            (_, Some(asked)) => asked,
+            (StaleContents::Noise, None) => StaleBlocks::Noise,
+            (StaleContents::GivenUp, None) => StaleBlocks::GivenUp,
+        };
+        if shown == StaleBlocks::Noise {
             return;
         }
         let Some(content) = self.live.node_mut(ino).file_mut() else {

@@ -8,7 +8,7 @@ use kvsim_crash::rng::{Purpose, draw, scale};
 
 use crate::config::{FailedContent, FailedMetadata, FailedPages, Reach, Reported, SyncCommits};
 use crate::file_system::Call;
-use crate::moments::{CallKind, StepNote};
+use crate::notes::{CallKind, StepNote};
 use crate::pending::close;
 use crate::step::{PendingStep, StepKind};
 use crate::tree::node::{Ino, PAGE_BYTES, ROOT};
@@ -80,7 +80,7 @@ impl FileSystem {
             late.is_some() && self.rules.after_failed_fsync.reported == Reported::NextSync;
         let result = match nothing {
             true => Ok(()),
-            false => self.sync_steps(op, sync, fd, ino, kind, &set),
+            false => self.sync_steps(op, fd, ino, kind, &set),
         };
         self.syncing = false;
         let left = self.pending.iter().filter(|step| !step.dropped).count() as u64;
@@ -98,13 +98,12 @@ impl FileSystem {
     fn sync_steps(
         &mut self,
         op: u64,
-        sync: u64,
         fd: Fd,
         ino: Ino,
         kind: SyncKind,
         set: &[bool],
     ) -> Result<(), Errno> {
-        if self.leaves_out(op, ino, set) || self.ignored_sync == Some(sync) {
+        if self.leaves_out(op, ino, set) {
             return Ok(());
         }
         let any = set.contains(&true);

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use common::{outcomes, with_rules};
 use kvsim_crash::rng::{Purpose, Rng};
 use kvsim_fs::{
-    CallOrder, Fd, FileSystem, OpenHow, Profile, ROOT_FD, Rules, SyncCommits, SyncKind,
+    CallOrder, Fd, FileSystem, OpenHow, Profile, ROOT_FD, Rules, StaleContents, SyncCommits,
+    SyncKind,
 };
 use reading::{Act, Reading, Seen};
 
@@ -256,7 +257,10 @@ fn any_mix_of_rules_means_what_it_says() {
             close_after_truncate_flushes: coin(),
             delayed_allocation: coin(),
             data_before_size: coin(),
-            stale_contents: coin(),
+            stale_contents: match coin() {
+                true => StaleContents::Noise,
+                false => StaleContents::None,
+            },
             unwritten_extents: coin(),
             zero_tail: coin(),
             torn_page: coin(),

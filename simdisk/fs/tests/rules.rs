@@ -4,7 +4,8 @@ mod common;
 
 use common::{create, durable, make_durable, outcomes, put, read, rules, sync, with_rules};
 use kvsim_fs::{
-    CallOrder, DurableAt, FileSystem, OpenHow, Profile, ROOT_FD, Reach, Rules, SyncCommits,
+    CallOrder, DurableAt, FileConfig, FileSystem, OpenHow, Profile, ROOT_FD, Reach, Rules,
+    StaleBlocks, StaleContents, SyncCommits,
 };
 
 const A: [u8; 4096] = [1; 4096];
@@ -261,7 +262,7 @@ fn each_rule_bites() {
         }),
         ("a size without its data", |it| it.data_before_size = false),
         ("a block shows what it held before", |it| {
-            it.stale_contents = true
+            it.stale_contents = StaleContents::Noise;
         }),
         ("the first data of a block are torn", |it| {
             it.unwritten_extents = false;
@@ -407,4 +408,39 @@ fn profiles_are_told_apart() {
             assert_ne!(column(one), column(two), "{one} and {two}");
         }
     }
+}
+
+/// Goal: the block of a new file shows what a removed file left in it where the rules say so, and noise where they say that; a scenario can ask for either.
+/// Method: a file is removed for good, and a crash comes while another is written.
+#[test]
+fn a_block_that_was_given_up_is_shown() {
+    let shows_the_old = |profile: &str, stale_blocks| {
+        let config = FileConfig {
+            stale_blocks,
+            ..FileConfig::with_profile(profile)
+        };
+        let mut files = FileSystem::new(&config, 1).expect("a configuration");
+        let old = durable(&mut files, "old", &A);
+        files.close(old).expect("it is open");
+        files.unlink(ROOT_FD, b"old").expect("it is there");
+        make_durable(&mut files);
+        let fd = durable(&mut files, "new", b"");
+        files.set_size(fd, 4096).expect("it is open");
+        make_durable(&mut files);
+        put(&mut files, fd, 0, &B);
+        let found = outcomes(&files, 8, |files| content(files, "new"));
+        found.contains(&Some(A.to_vec()))
+    };
+    for (profile, by_itself) in [("posix", false), ("ext4_writeback", true)] {
+        assert_eq!(shows_the_old(profile, None), by_itself, "{profile}");
+        assert!(
+            shows_the_old(profile, Some(StaleBlocks::GivenUp)),
+            "{profile}"
+        );
+        assert!(
+            !shows_the_old(profile, Some(StaleBlocks::Noise)),
+            "{profile}"
+        );
+    }
+    assert!(!shows_the_old("ext4_ordered", Some(StaleBlocks::GivenUp)));
 }

@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
+use super::Device;
+use super::effect::{Dropped, Effect, Taken};
 use super::fail::Done;
-use super::{Device, Dropped, Effect, Taken};
 use crate::inject::Strike;
 use crate::op::{DiskError, Op, OpId, SubmitError};
 use crate::persistence::{Cutoff, PendingKind};

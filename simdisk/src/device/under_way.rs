@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use slab::Slab;
 
-use super::InFlight;
+use super::effect::InFlight;
 use crate::Nanos;
 use crate::op::OpId;
 

@@ -48,6 +48,7 @@ pub const TRIALS: &[Trial] = trials! {
         "extents" Explore 0;
         "relaxed" Explore 0;
         "reuse" Explore 0;
+        "changes" Explore 0;
         "republished" Explore 0;
         "recovery" Explore 0;
         "errors" Seeds 0;
@@ -142,23 +143,28 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 /// What is tried first.
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, CloseDoesNotFlush,
+        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached,
+        ChangesMeanwhileForgotten, CloseDoesNotFlush, DeletesLeftOutOfCheckpoint,
         DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce, ExtentsNotChecked,
         FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored,
         FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
         HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven, MoveOverwritesNewer,
-        NoFallbackToOlderRoot, OldNeighbourTaken, OthersFailureIgnored, PointerBeforeValue,
-        PointerBoundsNotChecked, ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        ReleasedVersionsStayLive, RepublishedTooEarly, SingleRootCopy, SyncDoesNotWait,
-        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted,
-        VictimFreedAtOnce,
+        MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken, OlderRunsFreed,
+        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
+        RelaxedWindowForgotten, ReleasedVersionsStayLive, RepublishedTooEarly, SingleRootCopy,
+        SyncDoesNotWait, TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid,
+        UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
         FreedBeforeSuperblock | VictimFreedAtOnce | LogFreedUnproven | MoveOverwritesNewer => {
             &["reuse"]
         }
+        DeletesLeftOutOfCheckpoint
+        | MovesLeftOutOfCheckpoint
+        | ChangesMeanwhileForgotten
+        | OlderRunsFreed => &["changes"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused

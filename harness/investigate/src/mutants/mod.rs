@@ -28,13 +28,13 @@ use crate::mutants::fix::Fix;
 use kvsim_drive::control::Control;
 use kvsim_drive::run::{SeedEnd, SeedResult, Tracing, run_seed};
 use kvsim_drive::tally::Tally;
+use kvsim_explore::parallel::map;
 use kvsim_findings::error::CampaignError;
 use kvsim_findings::failure;
 use kvsim_findings::summary::{FailureReport, Verdict};
 use kvsim_scenario::{Scenario, ScenarioError, SeedRange};
 use kvsim_search::exploration::{Exploration, cpu};
 use kvsim_search::minimise::minimise_and_blame;
-use kvsim_search::parallel::map;
 
 /// What hunts.
 #[derive(Clone)]

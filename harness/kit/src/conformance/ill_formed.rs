@@ -2,8 +2,10 @@
 
 use kvsim_sim::api::{Durability, Request, Scan, Status};
 
-use super::session::{Subject, answer, batch, delete, get, put, relaxed, scan, snapshot, words};
-use super::{Breach, Look, Outcome, Result, Rule, holds, policies};
+use super::rule::{Breach, Outcome, Result, Rule, holds};
+use super::session::{
+    Look, Subject, answer, batch, delete, get, put, relaxed, scan, snapshot, words,
+};
 
 /// No guest has given this number.
 const NO_SNAPSHOT: u64 = 1 << 40;
@@ -101,7 +103,7 @@ fn empty_key(subject: &Subject) -> Result<Outcome> {
 /// The limit that the guest states under this name, if one can be tried.
 fn stated(subject: &Subject, name: &str) -> std::result::Result<usize, Outcome> {
     let option = subject.options.get(name).map(String::as_str);
-    match policies(subject).number(name, option) {
+    match subject.policies().number(name, option) {
         None => Err(Outcome::NotAsked(format!("the guest states no {name}"))),
         Some(bytes) if bytes > LONG_BYTES_MAX => Err(Outcome::NotAsked(format!(
             "{name} is {bytes}: too long to be tried"

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Checked, Conformance, Outcome};
+use super::rule::{Checked, Conformance, Outcome};
 
 /// The name and version of the form.
 pub const SCHEMA: &str = "kvsim.conformance/1";

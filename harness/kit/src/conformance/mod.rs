@@ -1,6 +1,7 @@
 //! Whether a guest keeps the rules of the ABI, one after the other, before anything is crashed at random.
 //!
 //! - `module`: what is seen before anything runs: imports, exports, version, coverage points, policies
+//! - `rule`: a rule as a value, and what can come of it
 //! - `session`: one instance and one device, driven call by call, with completions in any order
 //! - `requests`, `ill_formed`, `process_run`, `order`: the rules about a guest that runs
 //! - [`text`], [`json`]: what came of them
@@ -14,103 +15,17 @@ mod module;
 mod order;
 mod process_run;
 mod requests;
+mod rule;
 mod session;
 pub mod text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kvsim_sim::{GuestHash, GuestPolicies, Program};
+use kvsim_sim::{GuestHash, Program};
 
-use session::Subject;
-
-/// A rule of the ABI page.
-#[derive(Debug, Clone, Copy)]
-pub struct Rule {
-    /// Its name, for scripts.
-    pub name: &'static str,
-    /// What has to hold.
-    pub about: &'static str,
-    /// What to do about a guest that breaks it.
-    pub help: &'static str,
-}
-
-/// How a guest broke a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Breach {
-    /// What the ABI page asks for.
-    pub expected: String,
-    /// What came.
-    pub came: String,
-}
-
-impl Breach {
-    fn new(expected: impl Into<String>, came: impl Into<String>) -> Breach {
-        Breach {
-            expected: expected.into(),
-            came: came.into(),
-        }
-    }
-}
-
-/// What came of a rule.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It holds; what was seen.
-    Holds(String),
-    /// It is broken.
-    Broken(Breach),
-    /// It does not apply to this guest; why.
-    NotAsked(String),
-    /// A rule that it needs is broken: this one.
-    NotReached(&'static str),
-}
-
-/// A rule and what came of it.
-#[derive(Debug, Clone)]
-pub struct Checked {
-    /// The rule.
-    pub rule: Rule,
-    /// What came of it.
-    pub outcome: Outcome,
-}
-
-/// What came of all rules.
-#[derive(Debug, Clone)]
-pub struct Conformance {
-    /// The guest's name.
-    pub guest: String,
-    /// The hash of its module.
-    pub hash: String,
-    /// Whether the module may be run at all.
-    pub is_guest: bool,
-    /// The rules, in the order of the ABI page.
-    pub rules: Vec<Checked>,
-}
-
-impl Conformance {
-    /// How many rules are broken.
-    #[must_use]
-    pub fn broken(&self) -> usize {
-        let broken = |checked: &&Checked| matches!(checked.outcome, Outcome::Broken(_));
-        self.rules.iter().filter(broken).count()
-    }
-
-    /// How many rules hold.
-    #[must_use]
-    pub fn hold(&self) -> usize {
-        let holds = |checked: &&Checked| matches!(checked.outcome, Outcome::Holds(_));
-        self.rules.iter().filter(holds).count()
-    }
-}
-
-type Result<T> = std::result::Result<T, Breach>;
-/// Looks at a guest; what it saw, or that it does not apply.
-type Look = fn(&Subject) -> Result<Outcome>;
-
-fn holds(what: impl Into<String>) -> Result<Outcome> {
-    Ok(Outcome::Holds(what.into()))
-}
+pub use rule::{Breach, Checked, Conformance, Outcome, Rule};
+use session::{Look, Subject};
 
 /// Checks a module against every rule.
 #[must_use]
@@ -176,9 +91,4 @@ fn running_rules() -> impl Iterator<Item = (Rule, Look)> {
         .chain(requests)
         .chain(order::RULES)
         .chain(process_run::RULES)
-}
-
-/// What the guest states, for the rules that depend on it.
-fn policies(subject: &Subject) -> GuestPolicies {
-    subject.program.policies()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kvsim_sim::{GuestError, Program, WasmProgram};
 
-use super::{Breach, Checked, Outcome, Rule};
+use super::rule::{Breach, Checked, Outcome, Rule};
 
 /// What a guest may import.
 const IMPORTS: [&str; 5] = ["disk_submit", "reply", "log", "panic", "mark"];

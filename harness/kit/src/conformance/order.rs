@@ -4,10 +4,10 @@ use kvsim_sim::api::{Request, RequestId, Status};
 use kvsim_sim::{CommitOrder, ReadsSee};
 use kvsim_simdisk::{Device, DeviceConfig, FaultConfig};
 
+use super::rule::{Breach, Outcome, Result, Rule, holds};
 use super::session::{
-    Order, Session, Subject, batch, delete, expected, get, put, relaxed, scan, snapshot,
+    Look, Order, Session, Subject, batch, delete, expected, get, put, relaxed, scan, snapshot,
 };
-use super::{Breach, Look, Outcome, Result, Rule, holds, policies};
 
 pub(super) const RULES: [(Rule, Look); 7] = [
     (
@@ -125,7 +125,7 @@ fn at_once(subject: &Subject) -> Result<Outcome> {
 }
 
 fn arrival_order(subject: &Subject) -> Result<Outcome> {
-    if policies(subject).commit_order != CommitOrder::Arrival {
+    if subject.policies().commit_order != CommitOrder::Arrival {
         return Ok(Outcome::NotAsked(
             "the guest states commit_order=any".to_owned(),
         ));
@@ -156,7 +156,7 @@ fn arrival_order(subject: &Subject) -> Result<Outcome> {
 }
 
 fn reads_accepted(subject: &Subject) -> Result<Outcome> {
-    if policies(subject).reads == ReadsSee::Committed {
+    if subject.policies().reads == ReadsSee::Committed {
         return Ok(Outcome::NotAsked(
             "the guest states reads=committed".to_owned(),
         ));

@@ -3,10 +3,11 @@
 use kvsim_sim::api::{Durability, Request, Scan, Status};
 use kvsim_simdisk::{CrashKind, DiskError};
 
+use super::rule::{Breach, Outcome, Result, Rule, holds};
 use super::session::{
-    CAPACITY_BYTES, Session, Subject, answer, delete, get, put, relaxed, scan, snapshot, words,
+    CAPACITY_BYTES, Look, Session, Subject, answer, delete, get, put, relaxed, scan, snapshot,
+    words,
 };
-use super::{Breach, Look, Outcome, Result, Rule, holds, policies};
 
 /// A name that no guest has for an option.
 const NO_OPTION: &str = "no_such_option_of_any_guest";
@@ -201,7 +202,7 @@ fn durable_close(subject: &Subject) -> Result<Outcome> {
 }
 
 fn empty_commit_covers(subject: &Subject) -> Result<Outcome> {
-    if !policies(subject).empty_commit_covers {
+    if !subject.policies().empty_commit_covers {
         return Ok(Outcome::NotAsked(
             "the guest states empty_commit_covers=false".to_owned(),
         ));
@@ -226,7 +227,7 @@ fn empty_commit_covers(subject: &Subject) -> Result<Outcome> {
 }
 
 fn relaxed_survives_kill(subject: &Subject) -> Result<Outcome> {
-    if !policies(subject).relaxed_survives_kill {
+    if !subject.policies().relaxed_survives_kill {
         return Ok(Outcome::NotAsked(
             "the guest states relaxed_survives_kill=false".to_owned(),
         ));

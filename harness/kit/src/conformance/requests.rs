@@ -2,8 +2,8 @@
 
 use kvsim_sim::api::{Direction, Request, Scan, Status};
 
-use super::session::{Subject, batch, delete, get, put, relaxed, scan, snapshot};
-use super::{Look, Outcome, Result, Rule, holds};
+use super::rule::{Outcome, Result, Rule, holds};
+use super::session::{Look, Subject, batch, delete, get, put, relaxed, scan, snapshot};
 
 pub(super) const RULES: [(Rule, Look); 14] = [
     (
@@ -406,7 +406,7 @@ fn syncs(subject: &Subject) -> Result<Outcome> {
 }
 
 fn limits(subject: &Subject) -> Result<Outcome> {
-    let policies = super::policies(subject);
+    let policies = subject.policies();
     let option = |name: &str| subject.options.get(name).map(String::as_str);
     let bound = |name, sure| {
         policies

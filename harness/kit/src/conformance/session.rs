@@ -6,13 +6,13 @@ use std::sync::Arc;
 use kvsim_sim::api::{
     Body, Direction, Durability, Mutation, Reply, Request, RequestId, Scan, Status,
 };
-use kvsim_sim::{Call, Guest, GuestLimits, OpenConfig, OutItem, Outbox, Program};
+use kvsim_sim::{Call, Guest, GuestLimits, GuestPolicies, OpenConfig, OutItem, Outbox, Program};
 use kvsim_simdisk::{
     CrashKind, CrashState, Device, DeviceConfig, DiskError, FaultConfig, Nanos, Op, OpId,
 };
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Breach, Result};
+use super::rule::{Breach, Outcome, Result};
 
 /// What a guest may use up: as in a scenario that says nothing.
 const LIMITS: GuestLimits = GuestLimits {
@@ -27,6 +27,9 @@ const CALLS_MAX: u64 = 100_000;
 /// What a call takes.
 const CALL_NS: Nanos = 1_000;
 
+/// Looks at a guest; what it saw, or that it does not apply.
+pub(super) type Look = fn(&Subject) -> Result<Outcome>;
+
 /// The guest that is checked.
 pub(super) struct Subject {
     pub(super) program: Arc<dyn Program>,
@@ -36,6 +39,11 @@ pub(super) struct Subject {
 impl Subject {
     pub(super) fn new(program: Arc<dyn Program>, options: BTreeMap<String, String>) -> Subject {
         Subject { program, options }
+    }
+
+    /// What the guest states, for the rules that depend on it.
+    pub(super) fn policies(&self) -> GuestPolicies {
+        self.program.policies()
     }
 
     /// The usual device: no write-through, no discard, no barrier.

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Conformance, Outcome};
+use super::rule::{Conformance, Outcome};
 use kvsim_findings::summary::text::Colour;
 
 /// The whole table, and how many rules hold.

@@ -5,6 +5,7 @@ mod barrier;
 mod classify;
 mod excuses;
 mod fingerprint;
+mod misfit;
 mod must_survive;
 pub(crate) mod observation;
 pub(crate) mod opening;

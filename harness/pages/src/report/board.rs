@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::whole;
 use kvsim_api::units::thousands;
 use kvsim_board::board::{Board, Row};
-use kvsim_board::cell::{Cell, Finding, Native};
+use kvsim_board::cell::{Cell, Finding};
 use kvsim_board::class::VerdictClass;
 
 /// The page of a board.
@@ -129,13 +129,14 @@ fn figures(row: &Row) -> Markup {
         div.wide { table {
             thead { tr {
                 th { "profile" } th { "crash points" } th { "states possible" } th { "distinct" } th { "checked" } th { "recoveries" }
-                th { "states of a crash point" } th { "violations" } th { "left out by bounds, in crash points" } th { "hash" }
+                th { "states of a crash point" } th { "recoveries cut once more" } th { "violations" } th { "left out by bounds, in crash points" } th { "hash" }
             } }
             tbody { @for cell in &row.cells { tr {
                 td { (cell.key.profile) }
                 td { (thousands(cell.recorded.seen)) " of " (thousands(cell.recorded.crash_points)) }
                 @for count in [cell.total.possible, cell.total.distinct, cell.total.checked, cell.total.recoveries] { td { (thousands(count)) } }
                 td { (thousands(cell.bounds.states_per_point)) }
+                td { @match cell.bounds.deeper_every { 1 => "all", every => { "1 in " (thousands(every)) } } }
                 td { (cell.violations) }
                 td.how { @for (at, (points, what)) in cell.left_out().iter().enumerate() {
                     @if at > 0 { "; " }
@@ -173,9 +174,8 @@ fn section(cell: &Cell, finding: &Finding) -> Markup {
             @for confirmed in &finding.confirmed {
                 tr { th { "on " (confirmed.profile) } td { (confirmed.sentence) br; code { (confirmed.replay) } } }
             }
-            tr { th { "reproduced natively" } td {
-                @match finding.native { Native::Yes => "yes", Native::No => "no", Native::NotTried => "not tried" }
-                ": " code { (finding.native_line) }
+            tr { th { "to reproduce it natively" } td {
+                code { (finding.native_line) }
             } }
         } }
     }

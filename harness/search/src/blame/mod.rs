@@ -1,5 +1,6 @@
 //! Looks for what is to blame for a failing case; [`kvsim_findings::blame`] says what can come of that.
 
+mod around;
 mod conditions;
 mod faults;
 mod files;

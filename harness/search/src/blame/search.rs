@@ -8,24 +8,25 @@ use kvsim_simdisk::{OpId, Sectors};
 use super::timeline::Timeline;
 use super::{conditions, faults};
 use crate::explore::cost::{event_limit, work};
-use crate::explore::open::{OpenRun, Plan, Reach, Setting, WorkBudget};
+use crate::explore::level::Wanted;
+use crate::explore::open::{Setting, WorkBudget};
 use kvsim_drive::case::{Course, Stop, drive_on, drive_with_interventions};
 use kvsim_findings::blame::{Blame, Fix, Missing};
 use kvsim_oracle::Class;
 use kvsim_scenario::Scenario;
-use kvsim_scenario::case::{Case, CaseRun};
+use kvsim_scenario::case::Case;
 
 /// Operations after an answer whose end it is held back for, one after the other, at most.
 const AWAITED_MAX: usize = 12;
 
 /// What a cut may lose at each point of a process run: the event of the point, and the numbers of what is pending.
-type Pending = Vec<(u64, Vec<u64>)>;
+pub(super) type Pending = Vec<(u64, Vec<u64>)>;
 
 /// A case under suspicion.
 pub(super) struct Suspect<'a> {
-    setting: Setting<'a>,
+    pub(super) setting: Setting<'a>,
     pub(super) case: &'a Case,
-    class: Class,
+    pub(super) class: Class,
     pub(super) timeline: Timeline,
     /// The same with the last cut left out: what the guest would have done.
     uncut: Timeline,
@@ -33,12 +34,14 @@ pub(super) struct Suspect<'a> {
     pub(super) whole: Trace,
     /// The process run that ends with the last cut.
     pub(super) last: usize,
-    budget: WorkBudget,
+    pub(super) budget: WorkBudget,
     pub(super) tried: u64,
     /// From which process run on, and whether operations wait too: whether all that can be done of the kind helps.
     all_help: BTreeMap<(usize, bool), bool>,
     /// Of an engine on files, by process run: what a cut may lose at each of its points, with nothing done for the guest.
-    pending: BTreeMap<usize, Option<Pending>>,
+    pub(super) pending: BTreeMap<usize, Option<Pending>>,
+    /// Of an engine on files, by process run and class: whether it fails so with nothing done for it.
+    pub(super) fails_anyway: BTreeMap<(usize, Class), bool>,
     /// What could be saved is missed only where it is torn.
     pub(super) only_torn: bool,
 }
@@ -106,6 +109,7 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         tried: 0,
         all_help: BTreeMap::new(),
         pending: BTreeMap::new(),
+        fails_anyway: BTreeMap::new(),
         only_torn: false,
     };
     if setting.scenario.files.is_some() {
@@ -201,12 +205,12 @@ impl<'a> Suspect<'a> {
             }
         }
         self.tried += 1;
-        let class = Some(self.class);
+        let wanted = Wanted::Only(self.class);
         // A case that does not lead there any more says nothing.
         let cut = self.case.process_runs[self.last].crash.as_ref();
         let event = cut.map_or(u64::MAX, |crash| crash.after_event);
         let helps = self.around(self.last, &interventions).is_none_or(|around| {
-            let first = around.first(around.neighbours(event), class, &mut self.budget);
+            let first = around.first(around.neighbours(event), wanted, &mut self.budget);
             first.is_none()
         });
         self.all_help.insert((from, ordered), helps);
@@ -519,84 +523,6 @@ impl<'a> Suspect<'a> {
         self.budget.charge(work(&driven.world));
         Some(driven.end)
     }
-
-    /// Whether no state of this process run leads to the failure; of the last one that is cut, to no failure at all.
-    ///
-    /// Of an engine on files only states count that a cut leaves where what is done for the guest changes what a cut can lose. Elsewhere it neither
-    /// helps nor hinders: a failure there is another one, such as that of a crash while the engine makes its files.
-    fn is_well(&mut self, process_run: usize, interventions: &[Intervention]) -> bool {
-        let class = (process_run != self.last).then_some(self.class);
-        let cut = self.case.process_runs[process_run].crash.as_ref();
-        let event = cut.map_or(u64::MAX, |crash| crash.after_event);
-        let Some(around) = self.around(process_run, interventions) else {
-            return false;
-        };
-        let points = around.neighbours(event);
-        let before = interventions
-            .iter()
-            .any(|it| it.process_run <= process_run as u64);
-        let first = match self.pending_at(process_run) {
-            Some(pending) if !before => {
-                let all = points.len();
-                let points = around.changed(points, pending);
-                tracing::debug!(process_run, points = points.len(), all, "judged around");
-                around.first(points, class, &mut self.budget)
-            }
-            _ => around.first(points, class, &mut self.budget),
-        };
-        tracing::debug!(?first, "found around");
-        first.is_none()
-    }
-
-    /// What a cut may lose at each point of this process run of an engine on files, with nothing done for the guest.
-    fn pending_at(&mut self, process_run: usize) -> Option<&Pending> {
-        self.setting.scenario.files.as_ref()?;
-        if !self.pending.contains_key(&process_run) {
-            let plain = self.around(process_run, &[]);
-            let pending = plain.map(|plain| plain.pending());
-            self.pending.insert(process_run, pending);
-        }
-        self.pending.get(&process_run)?.as_ref()
-    }
-
-    fn around(
-        &mut self,
-        process_run: usize,
-        interventions: &[Intervention],
-    ) -> Option<OpenRun<'a>> {
-        let next = self.case.process_runs.get(process_run + 1);
-        let works = next.is_some_and(|next: &CaseRun| !next.requests.is_empty());
-        let reach = match works {
-            true => Reach::Again,
-            false if process_run < self.last && !self.case.faults.is_empty() => Reach::Errors,
-            false if process_run < self.last => Reach::Deeper,
-            false => Reach::Recovery,
-        };
-        let around = open_run(self.setting, self.case, process_run, reach, interventions)?;
-        self.budget.charge(around.work);
-        Some(around)
-    }
-}
-
-/// A process run of a case once more, uncut, with this done for the guest.
-fn open_run<'a>(
-    setting: Setting<'a>,
-    case: &Case,
-    process_run: usize,
-    reach: Reach,
-    interventions: &[Intervention],
-) -> Option<OpenRun<'a>> {
-    let before = Case {
-        process_runs: case.process_runs.get(..process_run)?.to_vec(),
-        faults: case.faults.clone(),
-    };
-    let plan = Plan {
-        before: &before,
-        requests: &case.process_runs.get(process_run)?.requests,
-        after: None,
-        reach,
-    };
-    OpenRun::new(setting, plan, interventions)
 }
 
 /// The operations that have completed at these places.

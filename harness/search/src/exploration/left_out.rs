@@ -137,7 +137,7 @@ impl Exploration {
         let found = walk.found.into_iter().next();
         let end = match (walked, found) {
             (Err((_, Ended::Failed(failed))), _) => return Err(self.error(failed)),
-            (_, Some(found)) => SiteEnd::Caught(Box::new(mutated.confirm(&found, control)?)),
+            (_, Some(found)) => SiteEnd::Caught(Box::new(mutated.confirm(&found, 0, control)?)),
             (Err(_), None) => SiteEnd::Missed("interrupted".to_owned()),
             (Ok(_), None) if window.is_empty() => {
                 SiteEnd::Equivalent("nothing was pending".to_owned())

@@ -124,7 +124,7 @@ impl Exploration {
             reasons.extend(report.coverage.shortfall());
         }
         for found in walk.found {
-            let failure = self.confirm(&found, control)?;
+            let failure = self.confirm(&found, report.failures.len(), control)?;
             report.failures.push(failure);
             report.failure_points.push(found.origin);
         }
@@ -205,7 +205,7 @@ impl Exploration {
                 return Ok(report);
             }
         };
-        report.failures.push(self.confirm(&found, control)?);
+        report.failures.push(self.confirm(&found, 0, control)?);
         report.failure_points.push(found.origin);
         report.verdict = self.verdict(&report.failures, Vec::new());
         Ok(report)
@@ -232,9 +232,18 @@ impl Exploration {
         }
     }
 
-    /// Runs the steps to a violation as a case of their own, twice, and saves them: what is reported is what the file replays.
-    fn confirm(&self, found: &Found, control: &Control) -> Result<FailureReport, CampaignError> {
+    /// Runs the steps to a violation as a case of their own, twice, and saves them: what is reported is what the file replays. After the first of an exploration
+    /// the name says the how many it is, so that none replaces another.
+    fn confirm(
+        &self,
+        found: &Found,
+        earlier: usize,
+        control: &Control,
+    ) -> Result<FailureReport, CampaignError> {
         let mut scenario = Scenario::clone(&self.scenario);
+        if earlier > 0 {
+            scenario.name = format!("{}-{}", scenario.name, earlier + 1);
+        }
         scenario.case = Some((*found.case).clone());
         scenario.run.seeds = SeedRange::one(self.seed);
         let run = |tracing| {

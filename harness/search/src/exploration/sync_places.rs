@@ -272,7 +272,7 @@ impl Exploration {
                     minimise: false,
                     ..mutated.clone()
                 };
-                PlaceEnd::Caught(Box::new(kept.confirm(&found, control)?))
+                PlaceEnd::Caught(Box::new(kept.confirm(&found, 0, control)?))
             }
             (Err((_, Ended::Stopped)), None) => PlaceEnd::Undecided("interrupted".to_owned()),
             (Err((_, Ended::Enough)), None) => {

@@ -14,7 +14,7 @@ use crate::explore::judge;
 use crate::explore::level::{Ended, Walk};
 use crate::explore::point::Point;
 use crate::explore::record::{Recording, Stopped, record_failing};
-use crate::parallel::map;
+use kvsim_explore::parallel::map;
 use kvsim_findings::explore::WorkErrorCounts;
 
 /// Runs that are recorded before their points are walked.

@@ -13,8 +13,8 @@ use super::site::Site;
 use crate::explore::cost::work;
 use crate::explore::meaning::Meaning;
 use crate::explore::open::{Extent, Reach, Setting, WorkBudget};
-use crate::parallel::map;
 use kvsim_drive::case::{Stop, drive};
+use kvsim_explore::parallel::map;
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::Case;
 

@@ -4,10 +4,10 @@ use std::io::SeekFrom;
 
 use kvsim_fs::{FileKind, SyncKind};
 
-use super::Answer;
 use super::abi::{self, Code, fdflags, rights};
+use super::answer::{Answer, told};
+use super::map;
 use super::memory::View;
-use crate::mapping;
 use crate::table::Target;
 
 /// The open file behind a descriptor; standard input and outputs have none.
@@ -41,7 +41,7 @@ pub(super) fn fd_allocate(view: &mut View<'_>, fd: i32, offset: i64, len: i64) -
     let file = view.host.table.get(fd)?.file().ok_or(Code::SEEK_PIPE)?;
     let (offset, len) = (unsigned(offset)?, unsigned(len)?);
     let allocated = view.host.files.allocate(file, offset, len);
-    super::streams::told(view, "fd_allocate", allocated)
+    told(view, "fd_allocate", allocated)
 }
 
 pub(super) fn fd_close(view: &mut View<'_>, fd: i32) -> Answer {
@@ -57,7 +57,7 @@ pub(super) fn sync(view: &mut View<'_>, fd: i32, kind: SyncKind) -> Answer {
     let file = file(view, fd)?;
     view.host.clock.count_sync();
     let synced = view.host.files.sync(file, kind);
-    super::streams::told(view, "fd_sync", synced)
+    told(view, "fd_sync", synced)
 }
 
 pub(super) fn fd_datasync(view: &mut View<'_>, fd: i32) -> Answer {
@@ -136,8 +136,8 @@ pub(super) fn fd_filestat_set_size(view: &mut View<'_>, fd: i32, size: i64) -> A
     let size = unsigned(size)?;
     let file = file(view, fd)?;
     let set = view.host.files.set_size(file, size);
-    let refreshed = mapping::refresh_resized(view, file);
-    super::streams::told(view, "fd_filestat_set_size", set)?;
+    let refreshed = map::refresh_resized(view, file);
+    told(view, "fd_filestat_set_size", set)?;
     refreshed
 }
 

@@ -4,7 +4,9 @@
 //! anything is done, so that no effect is without its answer.
 
 pub(crate) mod abi;
+mod answer;
 mod descriptors;
+mod map;
 mod paths;
 mod poll;
 mod process;
@@ -19,13 +21,11 @@ use wasmtime::{Caller, Error, Linker, WasmBacktrace};
 use kvsim_sim::TracedCall;
 
 use crate::calls;
+use crate::command;
 use crate::host::{Ending, Host};
-use crate::mapping;
 use abi::Code;
+use answer::Answer;
 use memory::View;
-
-/// What a host function gives: nothing, or the number of an error.
-pub(crate) type Answer = Result<(), Code>;
 
 /// The module of what the host offers beside preview 1.
 pub(crate) const KVSIM: &str = "kvsim";
@@ -90,17 +90,11 @@ fn enter(
 
 /// From where the guest makes this call, if it may be a sync and somebody asks. A write is a sync where its descriptor was opened for that.
 fn place_of_sync(caller: &Caller<'_, Host>, name: &str, kind: Kind) -> Option<u64> {
-    let may_sync = matches!(name, "fd_sync" | "fd_datasync" | "fd_write" | "fd_pwrite");
-    if kind != Kind::Stamps || !may_sync || !caller.data().files.asks_for_places() {
+    if kind != Kind::Stamps || !caller.data().files.asks_for_places() {
         return None;
     }
-    Some(calls::place(&WasmBacktrace::force_capture(caller)))
-}
-
-/// Ends the call under way.
-pub(crate) fn end(view: &mut View<'_>, ending: Ending) -> Answer {
-    view.host.ending = Some(ending);
-    Err(Code::NOT_SUPPORTED)
+    let may_sync = matches!(name, "fd_sync" | "fd_datasync" | "fd_write" | "fd_pwrite");
+    may_sync.then(|| calls::place(&WasmBacktrace::force_capture(caller)))
 }
 
 macro_rules! define {
@@ -166,8 +160,8 @@ pub(crate) fn link(linker: &mut Linker<Host>) -> Result<(), Error> {
         paths::path_unlink_file(fd: i32, path: i32, path_len: i32);
     }
     define! { linker, KVSIM, Other,
-        mapping::map(fd: i32, offset: i64, address: i32, len: i32);
-        mapping::unmap(address: i32, len: i32);
+        map::map(fd: i32, offset: i64, address: i32, len: i32);
+        map::unmap(address: i32, len: i32);
     }
     linker.func_wrap(
         MODULE,
@@ -193,7 +187,7 @@ pub(crate) fn link_reading(linker: &mut Linker<Host>) -> Result<(), Error> {
 /// Leaves the fiber of a command until there is input.
 async fn wait(caller: &mut Caller<'_, Host>) -> Result<(), Error> {
     match caller.data().line.clone() {
-        Some(line) => line.wait(caller).await,
+        Some(line) => command::wait(&line, caller).await,
         None => Ok(()),
     }
 }

@@ -2,11 +2,10 @@
 
 use kvsim_fs::{Errno, OpenHow, Stat};
 
-use super::Answer;
 use super::abi::{self, Code, FOLLOW, fdflags, fstflags, oflags, rights};
+use super::answer::{Answer, told};
+use super::map;
 use super::memory::View;
-use super::streams::told;
-use crate::mapping;
 use crate::table::{DESCRIPTORS_MAX, Descriptor, Target};
 
 /// The directory that a path begins at.
@@ -214,7 +213,7 @@ pub(super) fn path_open(
     let opened = view.host.files.open(at, &path, &how);
     let file = told_of(view, "path_open", &path, opened)?;
     if how.truncate {
-        mapping::refresh_resized(view, file)?;
+        map::refresh_resized(view, file)?;
     }
     let mut descriptor = Descriptor::new(Target::Opened(file), asked & rights::ALL);
     descriptor.flags = flags;

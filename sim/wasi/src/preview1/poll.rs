@@ -1,7 +1,7 @@
 //! `poll_oneoff`: sleeping moves virtual time, descriptors are always ready.
 
-use super::Answer;
 use super::abi::Code;
+use super::answer::Answer;
 use super::memory::View;
 use super::streams;
 use crate::clock::ClockId;

@@ -3,8 +3,8 @@
 use kvsim_sim::{GuestError, Stack, Trapped};
 
 use super::abi::Code;
+use super::answer::{Answer, end};
 use super::memory::View;
-use super::{Answer, end};
 use crate::clock::ClockId;
 use crate::host::Ending;
 

@@ -1,36 +1,13 @@
 //! Reading and writing.
 
-use kvsim_fs::{Errno, SyncKind};
+use kvsim_fs::SyncKind;
 
 use super::abi::{Code, fdflags, rights};
+use super::answer::{Answer, end, told};
 use super::memory::View;
-use super::{Answer, descriptors, end};
+use super::{descriptors, map};
 use crate::host::{Ending, Host};
-use crate::mapping;
 use crate::table::Target;
-
-/// The answer of a call of the file system. What a guest meets rarely is told to people too, once.
-pub(super) fn told<T>(
-    view: &mut View<'_>,
-    name: &'static str,
-    result: Result<T, Errno>,
-) -> Result<T, Code> {
-    result.map_err(|error| {
-        match error {
-            Errno::NoSpace => view.host.note("no space", || {
-                format!("{name}: no space is left on the file system")
-            }),
-            Errno::TooManyFiles => view.host.note("too many files", || {
-                format!("{name}: too many files are open")
-            }),
-            Errno::Io => view.host.note("input/output error", || {
-                format!("{name}: an input/output error")
-            }),
-            _ => {}
-        }
-        Code::from(error)
-    })
-}
 
 fn readable(view: &View<'_>, fd: i32) -> Result<kvsim_fs::Fd, Code> {
     let descriptor = view.host.table.get(fd)?;
@@ -159,7 +136,7 @@ pub(super) fn fd_write(
     let written = told(view, "fd_write", written)?;
     if !view.host.mappings.is_empty() {
         let end = view.host.files.tell(file)?;
-        mapping::refresh_written(view, file, end - written as u64, &bytes[..written])?;
+        map::refresh_written(view, file, end - written as u64, &bytes[..written])?;
     }
     sync_if_asked(view, fd)?;
     view.write_u32(result, written)
@@ -182,7 +159,7 @@ pub(super) fn fd_pwrite(
     let file = descriptors::writable(view, fd)?;
     let written = view.host.files.write_at(file, offset, &bytes);
     let written = told(view, "fd_pwrite", written)?;
-    mapping::refresh_written(view, file, offset, &bytes[..written])?;
+    map::refresh_written(view, file, offset, &bytes[..written])?;
     sync_if_asked(view, fd)?;
     view.write_u32(result, written)
 }

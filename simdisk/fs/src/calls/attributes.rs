@@ -5,8 +5,7 @@ use std::sync::Arc;
 use kvsim_crash::Nanos;
 
 use crate::file_system::Call;
-use crate::moments::CallKind;
-use crate::observe::Observation;
+use crate::notes::{CallKind, Observation};
 use crate::path::Follow;
 use crate::step::StepKind;
 use crate::tree::node::{ALL_SECTORS, Body, FileKind, Ino, PAGE_BYTES, SECTOR_BYTES};

@@ -4,8 +4,7 @@ use std::io::SeekFrom;
 use std::sync::Arc;
 
 use crate::file_system::Call;
-use crate::moments::CallKind;
-use crate::observe::Observation;
+use crate::notes::{CallKind, Observation};
 use crate::persist::PageWrite;
 use crate::tree::node::{FileKind, Ino, PAGE_BYTES};
 use crate::{Errno, Fd, FileFault, FileSystem};

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::file_system::Call;
-use crate::moments::CallKind;
-use crate::observe::Observation;
+use crate::notes::{CallKind, Observation};
 use crate::path::{Follow, Found, Last, PATH_BYTES_END};
 use crate::step::{EntryChange, StepKind};
 use crate::tree::directory::{Directory, Name};

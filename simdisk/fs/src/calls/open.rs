@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::descriptors::{Open, ROOT_FD};
 use crate::file_system::Call;
-use crate::moments::CallKind;
-use crate::observe::Observation;
+use crate::notes::{CallKind, Observation};
 use crate::path::{Follow, Found, Last};
 use crate::step::EntryChange;
 use crate::tree::directory::{Directory, Name};

@@ -10,7 +10,7 @@ pub use faults::{FileFaults, ScriptedFileFault};
 pub use profile::Profile;
 pub use rules::{
     AfterFailedSync, CallOrder, DurableAt, FailedContent, FailedMetadata, FailedPages, Reach,
-    Reported, Rules, SyncCommits,
+    Reported, Rules, StaleContents, SyncCommits,
 };
 
 use kvsim_crash::config::wrong;
@@ -23,11 +23,10 @@ use crate::tree::node::PAGE_BYTES;
 const FILE_BYTES_LIMIT: u64 = 1 << 40;
 
 /// What an allocated block shows before its data are there, where the profile allows that it shows anything.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StaleBlocks {
     /// What one of the blocks held that files have given up since the last power cut; noise if there are none.
-    #[default]
     GivenUp,
     /// Noise.
     Noise,
@@ -69,8 +68,9 @@ pub struct FileConfig {
     pub open_files_max: u32,
     /// Background write-back: when more steps are pending, the oldest become durable, with what they need.
     pub pending_steps_max: u32,
-    /// What an allocated block shows before its data are there.
-    pub stale_blocks: StaleBlocks,
+    /// What an allocated block shows before its data are there, where the profile allows that it shows anything; as the profile says if absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale_blocks: Option<StaleBlocks>,
     /// What each call takes, beside the device.
     pub call_ns: Nanos,
     /// Syncs that the host leaves out; none if absent.
@@ -90,7 +90,7 @@ impl Default for FileConfig {
             file_bytes_max: 1 << 36,
             open_files_max: 1024,
             pending_steps_max: 1 << 12,
-            stale_blocks: StaleBlocks::default(),
+            stale_blocks: None,
             call_ns: 1_000,
             left_out: None,
             faults: FileFaults::default(),

@@ -86,6 +86,18 @@ pub enum FailedMetadata {
     Pending,
 }
 
+/// What a block shows that was allocated and whose data are not written yet. The names in a file of rules are `none`, `noise` and `given_up`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StaleContents {
+    /// What one of the blocks held that files have given up since the last power cut; noise if there are none.
+    GivenUp,
+    /// Noise.
+    Noise,
+    /// Nothing but zeros: it is allocated when its data are written.
+    None,
+}
+
 /// `after_failed_fsync`: what a failed sync leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -126,8 +138,8 @@ pub struct Rules {
     pub delayed_allocation: bool,
     /// A size that a write has made is durable only after the data up to there.
     pub data_before_size: bool,
-    /// A block may be allocated before its data are written, and then shows what it held before.
-    pub stale_contents: bool,
+    /// What a block shows that was allocated and whose data are not written yet.
+    pub stale_contents: StaleContents,
     /// A block shows its first data all at once, or zeros: it is marked as written when all of its data are.
     pub unwritten_extents: bool,
     /// After a truncation, the bytes behind the new end are zeroed before the file grows again.

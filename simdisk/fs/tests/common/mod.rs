@@ -17,7 +17,7 @@ pub(crate) fn files(profile: &str) -> FileSystem {
 pub(crate) fn with_rules(rules: &Rules) -> FileSystem {
     let config = FileConfig {
         profile: Profile::Table(Box::new(rules.clone())),
-        stale_blocks: StaleBlocks::Noise,
+        stale_blocks: Some(StaleBlocks::Noise),
         ..FileConfig::default()
     };
     FileSystem::new(&config, 1).expect("a configuration")

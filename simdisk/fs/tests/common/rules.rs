@@ -8,7 +8,7 @@ mod outcomes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kvsim_fs::{CallOrder, DurableAt, Reach, Rules, SyncCommits};
+use kvsim_fs::{CallOrder, DurableAt, Reach, Rules, StaleContents, SyncCommits};
 
 /// Sectors of a page.
 const SECTORS: usize = 8;
@@ -254,7 +254,7 @@ impl<'a> Reading<'a> {
             state.size = state.size.max(stop);
             let to = state.size;
             let mut touched: Vec<usize> = (at % SECTORS..=(stop - 1) % SECTORS).collect();
-            if first && self.rules.stale_contents {
+            if first && self.rules.stale_contents != StaleContents::None {
                 self.add(act, Some(file), What::Mapped { page });
                 touched = (0..SECTORS).collect();
             }

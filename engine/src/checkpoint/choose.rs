@@ -1,0 +1,377 @@
+//! What a checkpoint writes anew, and where its changes are enough.
+//!
+//! A partition is written anew when the runs behind its base have come to half of its size: then each change costs three entries, one in a run and two in
+//! the next base, whatever the size of the index. Few are written anew at a time, those first that gain the most. Two small neighbours become one.
+//!
+//! What the index takes of the device is bounded: by what it would take if all of it was written anew, and a quarter (`Core::index_segments`). Where the runs would
+//! go beyond that, the partitions in the emptiest segments are written anew, down to all of them.
+//!
+//! Invariant: whatever is chosen, the segments of pages that stay and those that the checkpoint may take are together no more than that bound, unless
+//! everything is written anew.
+
+use std::cmp::Reverse;
+
+use crate::checkpoint::runs::{FIRST_KEY, Partition, RUNS_MAX, segments_of};
+use crate::core::Core;
+use crate::format::page::PAGE_REF_BYTES;
+
+/// What a checkpoint does with a part of the keys.
+#[derive(Debug)]
+pub(super) enum Part {
+    /// Writes all keys from this one on, as bases. Whatever runs they had are not needed any more.
+    Anew { from: Box<[u8]> },
+    /// Adds a run of what has changed to those of the partition.
+    Changes(Partition),
+}
+
+impl Part {
+    /// The lower bound of its keys.
+    pub(super) fn from(&self) -> &[u8] {
+        match self {
+            Part::Anew { from } => from,
+            Part::Changes(partition) => &partition.from,
+        }
+    }
+}
+
+/// What is written, and where.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// One behind the other, all keys together.
+    pub(super) parts: Vec<Part>,
+    /// Segments whose pages are still referred to.
+    pub(super) kept: Vec<u32>,
+    /// Where the first page may be placed.
+    pub(super) end: Option<(u32, u64)>,
+    /// How many free segments may be taken.
+    pub(super) segments_max: u64,
+}
+
+impl Choice {
+    /// Everything is written anew.
+    pub(super) fn everything() -> Choice {
+        Choice {
+            parts: vec![Part::Anew {
+                from: FIRST_KEY.into(),
+            }],
+            kept: Vec::new(),
+            end: None,
+            segments_max: u64::MAX,
+        }
+    }
+
+    /// Whether everything is written anew.
+    pub(super) fn is_everything(&self) -> bool {
+        matches!(&self.parts[..], [Part::Anew { .. }])
+    }
+
+    /// Chooses for the index as it is now.
+    pub(super) fn new(core: &Core) -> Choice {
+        let partitions = &core.runs.partitions;
+        let estimate = Estimate::new(core);
+        let anew = estimate.choose(core);
+        if anew.iter().all(|it| *it) {
+            return Choice::everything();
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        for (partition, anew) in partitions.iter().zip(&anew) {
+            match (anew, parts.last()) {
+                (true, Some(Part::Anew { .. })) => {}
+                (true, _) => parts.push(Part::Anew {
+                    from: partition.from.clone(),
+                }),
+                (false, _) => parts.push(Part::Changes(partition.clone())),
+            }
+        }
+        let staying = partitions.iter().zip(&anew).filter(|(_, anew)| !**anew);
+        let kept = segments_of(staying.map(|(partition, _)| partition));
+        let bound = core.index_segments(core.index.pages_bytes());
+        Choice {
+            parts,
+            end: core.runs.end.filter(|(end, _)| kept.contains_key(end)),
+            segments_max: bound.saturating_sub(kept.len() as u64),
+            kept: kept.into_keys().collect(),
+        }
+    }
+}
+
+/// What is known of a partition's runs, and what is to come.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    base: u64,
+    /// Behind the base.
+    changes: u64,
+    /// That the next run would add, on average.
+    coming: u64,
+    runs: usize,
+}
+
+impl Size {
+    fn grown(self) -> u64 {
+        self.changes + self.coming
+    }
+
+    /// Of its base, if it was written anew.
+    fn anew(self) -> u64 {
+        self.base + self.grown()
+    }
+}
+
+#[derive(Debug)]
+struct Estimate {
+    sizes: Vec<Size>,
+    coming: u64,
+}
+
+impl Estimate {
+    fn new(core: &Core) -> Estimate {
+        let keys = u128::from(core.index.len().max(1));
+        let changes = u128::from(core.index.changes_count());
+        let block = core.geometry.block_bytes;
+        // Twice its size is as good as any more.
+        let share = |base: u64| {
+            let share = (u128::from(base) * changes / keys).min(2 * u128::from(base));
+            u64::try_from(share).expect("it is no more than twice the base")
+        };
+        let sizes = core.runs.partitions.iter().map(|it| Size {
+            base: it.base_bytes(),
+            changes: it.changes_bytes(),
+            // Half a block is left over at the end of a run, or a whole one where it has two levels.
+            coming: share(it.base_bytes()) + block,
+            runs: it.runs.len(),
+        });
+        Estimate {
+            sizes: sizes.collect(),
+            coming: share(core.runs.base_bytes()),
+        }
+    }
+
+    /// Which partitions are written anew.
+    fn choose(&self, core: &Core) -> Vec<bool> {
+        let mut anew = vec![false; self.sizes.len()];
+        self.choose_grown(core, &mut anew);
+        self.choose_small(core, &mut anew);
+        self.choose_for_space(core, &mut anew);
+        anew
+    }
+
+    /// Those whose changes have grown, up to twice what the changes to come are worth on average.
+    fn choose_grown(&self, core: &Core, anew: &mut [bool]) {
+        let is_due = |at: &usize| 2 * self.sizes[*at].grown() >= self.sizes[*at].base;
+        let mut due: Vec<usize> = (0..self.sizes.len()).filter(is_due).collect();
+        due.sort_by_key(|at| {
+            let size = self.sizes[*at];
+            let gain = u128::from(size.grown()) * 1024 / u128::from(size.base.max(1));
+            (Reverse(gain), *at)
+        });
+        let enough = (4 * self.coming).max(core.partition_bytes(core.index.pages_bytes()));
+        let mut taken = 0;
+        for at in due {
+            let size = self.sizes[at];
+            if taken == 0 || taken + size.anew() <= enough {
+                taken += size.anew();
+                anew[at] = true;
+            }
+        }
+        for (anew, size) in anew.iter_mut().zip(&self.sizes) {
+            *anew |= size.runs >= RUNS_MAX;
+        }
+    }
+
+    /// Neighbours that are together far smaller than a partition is to be.
+    fn choose_small(&self, core: &Core, anew: &mut [bool]) {
+        let small = core.partition_bytes(core.index.pages_bytes()) / 2;
+        for at in 1..self.sizes.len() {
+            if self.sizes[at - 1].anew() + self.sizes[at].anew() < small {
+                anew[at - 1] = true;
+                anew[at] = true;
+            }
+        }
+    }
+
+    /// Those in the emptiest segments, until the index takes no more segments than it may.
+    fn choose_for_space(&self, core: &Core, anew: &mut [bool]) {
+        let partitions = &core.runs.partitions;
+        let bound = core.index_segments(core.index.pages_bytes());
+        while anew.iter().any(|it| !it) {
+            let staying = partitions.iter().zip(&*anew).filter(|(_, anew)| !**anew);
+            let kept = segments_of(staying.map(|(partition, _)| partition));
+            if kept.len() as u64 + self.new_segments(core, anew, &|it| kept.contains_key(&it))
+                <= bound
+            {
+                return;
+            }
+            let emptiest = kept
+                .iter()
+                .min_by_key(|(physical, bytes)| (**bytes, **physical));
+            let (emptiest, _) = emptiest.expect("what stays has pages");
+            let lies_there = |partition: &Partition| {
+                let mut pieces = partition.runs.iter().flat_map(|run| &run.pieces);
+                pieces.any(|piece| piece.physical == *emptiest)
+            };
+            for (anew, partition) in anew.iter_mut().zip(partitions) {
+                *anew |= lies_there(partition);
+            }
+        }
+    }
+
+    /// How many free segments it takes, on average.
+    fn new_segments(&self, core: &Core, anew: &[bool], is_kept: &dyn Fn(u32) -> bool) -> u64 {
+        let block = core.geometry.block_bytes;
+        let written = self.sizes.iter().zip(anew).map(|(size, anew)| match anew {
+            true => size.anew(),
+            false => size.coming,
+        });
+        let entry = |it: &Partition| it.from.len() + (it.runs.len() + 1) * PAGE_REF_BYTES;
+        let list: usize = core.runs.partitions.iter().map(entry).sum();
+        let table = u64::from(core.segments.count()) * 20;
+        let all = written.sum::<u64>() + list as u64 + table + 2 * block;
+        let room = core.runs.end.filter(|(end, _)| is_kept(*end));
+        let room = room.map_or(0, |(_, used)| core.geometry.segment_bytes - used);
+        all.saturating_sub(room)
+            .div_ceil(core.geometry.segment_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::config::{Config, DeviceInfo, Settings};
+    use crate::checkpoint::runs::{Piece, Run};
+    use crate::format::page::PageRef;
+    use crate::index::place::{Place, Version};
+    use crate::segments::usage::Segments;
+
+    const SEGMENT: u64 = 65_536;
+    const BLOCK: u64 = 512;
+    /// The size at which a base is cut.
+    const CUT: u64 = 128 * BLOCK;
+
+    /// An index of so many keys, and partitions: of each what base and changes take, and in which segment they lie.
+    fn core(keys: u64, partitions: &[(u64, u64, u32)]) -> Core {
+        let config = Config {
+            device: DeviceInfo {
+                sector_bytes: 512,
+                physical_block_bytes: 512,
+                volatile_cache: true,
+                write_through: false,
+                capacity_bytes: 1 << 26,
+                max_capacity_bytes: 1 << 26,
+            },
+            memory_bytes_max: 0,
+            db_id: [1; 16],
+            options: format!("segment_bytes={SEGMENT}"),
+        };
+        let mut core = Core::new(0, Settings::new(&config).expect("is right"));
+        core.segments = Segments::new(core.geometry, 1000);
+        for n in 0..keys {
+            let place = Place::Inline([7; 100].into());
+            core.index
+                .set(&n.to_be_bytes(), Version { sequence: 1, place });
+        }
+        core.index.forget_changes();
+        for (at, (base, changes, physical)) in partitions.iter().enumerate() {
+            let run = |bytes: &u64| Run {
+                root: PageRef::NONE,
+                pieces: vec![Piece {
+                    physical: *physical,
+                    bytes: *bytes,
+                }],
+            };
+            let runs = [base, changes].into_iter().filter(|bytes| **bytes > 0);
+            let from = match at {
+                0 => FIRST_KEY.to_vec(),
+                _ => vec![0, crate::format::len32(at).to_le_bytes()[0]],
+            };
+            core.runs.partitions.push(Partition {
+                from: from.into(),
+                runs: runs.map(run).collect(),
+            });
+        }
+        core
+    }
+
+    fn anew(core: &Core) -> Vec<usize> {
+        let all = Estimate::new(core).choose(core);
+        (0..all.len()).filter(|at| all[*at]).collect()
+    }
+
+    /// Goal: what has grown most is written anew, little at a time, and nothing else. Method: partitions that have grown by much, by enough, and by too little.
+    #[test]
+    fn what_has_grown_is_written_anew() {
+        let partitions = [
+            (CUT, CUT / 4, 1),
+            (CUT, CUT * 3 / 4, 2),
+            (CUT, CUT * 5 / 8, 3),
+            (CUT, 0, 4),
+        ];
+        assert_eq!(anew(&core(4_000, &partitions)), [1]);
+        // Where more is to come, more is written.
+        let mut core = core(4_000, &partitions);
+        for slot in 0..1_000_u64 {
+            let place = Place::Inline([8; 100].into());
+            core.index
+                .set(&slot.to_be_bytes(), Version { sequence: 2, place });
+        }
+        assert_eq!(anew(&core), [1, 2]);
+    }
+
+    /// Goal: small neighbours become one, and a small partition beside a large one stays. Method: both.
+    #[test]
+    fn small_neighbours_become_one() {
+        let partitions = [
+            (CUT, 0, 1),
+            (CUT / 8, 0, 1),
+            (CUT, 0, 2),
+            (CUT / 8, 0, 1),
+            (CUT / 8, 0, 1),
+        ];
+        let core = core(4_000, &partitions);
+        assert_eq!(anew(&core), [3, 4]);
+        let choice = Choice::new(&core);
+        let parts = choice
+            .parts
+            .iter()
+            .map(|part| matches!(part, Part::Anew { .. }));
+        assert_eq!(parts.collect::<Vec<_>>(), [false, false, false, true]);
+        assert_eq!(choice.kept, [1, 2]);
+        assert!(!choice.is_everything());
+    }
+
+    /// Goal: what stays and what may be taken is no more than the index may have. Method: every partition in a segment of its own that it hardly uses, more and more
+    /// of them.
+    #[test]
+    fn the_emptiest_segments_are_emptied() {
+        let mut some = 0;
+        for count in 1..40 {
+            let partitions: Vec<(u64, u64, u32)> = (0..count)
+                .map(|at| (CUT / 2 + u64::from(at), 0, at))
+                .collect();
+            let core = core(2_000, &partitions);
+            let bound = core.index_segments(core.index.pages_bytes());
+            let choice = Choice::new(&core);
+            if choice.is_everything() {
+                continue;
+            }
+            assert!(choice.kept.len() as u64 + choice.segments_max <= bound);
+            let anew = anew(&core);
+            // They are sorted by how empty they are.
+            assert!(anew.iter().copied().eq(0..anew.len()), "{anew:?}");
+            some += u64::from(!anew.is_empty());
+        }
+        assert!(some > 0, "some were emptied and others not");
+    }
+
+    /// Goal: an index that is not there yet, or hardly there any more, is written as a whole. Method: no partition, and one whose keys were all removed.
+    #[test]
+    fn everything_is_written_where_nothing_is() {
+        assert!(Choice::new(&core(100, &[])).is_everything());
+        let mut core = core(100, &[(CUT, 0, 1)]);
+        for n in 0..100_u64 {
+            let place = Place::Tombstone;
+            core.index
+                .set(&n.to_be_bytes(), Version { sequence: 2, place });
+        }
+        assert!(Choice::new(&core).is_everything());
+    }
+}

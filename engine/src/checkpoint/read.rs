@@ -1,0 +1,218 @@
+//! Reading a checkpoint's trees of pages, several reads in flight, each page checked against the reference to it.
+//!
+//! Invariants: the entries of a tree come in ascending order. Of several trees all entries of one come before those of the next.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::api::coverage::CoveragePoint;
+use crate::api::error::Error;
+use crate::checkpoint::runs::Piece;
+use crate::core::Core;
+use crate::format::Geometry;
+use crate::format::damage::Mismatch;
+use crate::format::page::{LEVELS_MAX, PAGE_REF_BYTES, Page, PageRef, Tree};
+use crate::runtime::handle::{Handle, Io};
+use crate::segments::usage::Use;
+
+const READS_IN_FLIGHT_MAX: usize = 8;
+
+/// The pages of a checkpoint that were read: where each ends, by its offset.
+#[derive(Debug, Default)]
+pub(crate) struct Claimed(BTreeMap<u64, u64>);
+
+impl Claimed {
+    /// No two pages overlap: so no page is read twice, and all of them are no more than the device holds.
+    fn claim(&mut self, reference: &PageRef) -> Result<(), Mismatch> {
+        let end = reference.offset + u64::from(reference.len);
+        let last = self.0.range(..end).next_back();
+        match last {
+            Some((_, until)) if *until > reference.offset => Err(Mismatch {
+                what: "page where another page of the checkpoint is",
+                expected: *until,
+                found: reference.offset,
+            }),
+            _ => {
+                self.0.insert(reference.offset, end);
+                Ok(())
+            }
+        }
+    }
+
+    /// The segment with the most room behind its last page, and where that page ends.
+    pub(crate) fn most_room(&self, geometry: &Geometry) -> Option<(u32, u64)> {
+        let mut used = BTreeMap::new();
+        for (offset, end) in &self.0 {
+            let (physical, within) = geometry.locate(*offset);
+            used.insert(physical, within + (end - offset));
+        }
+        used.into_iter().min_by_key(|(_, used)| *used)
+    }
+}
+
+/// Checks that the keys of a tree's leaves ascend.
+#[derive(Debug, Default)]
+struct Ascending(Vec<u8>);
+
+impl Ascending {
+    fn check(&mut self, key: &[u8]) -> Result<(), Mismatch> {
+        // No key is empty.
+        if key <= &self.0[..] {
+            return Err(Mismatch {
+                what: "order of keys in a page",
+                expected: self.0.len() as u64,
+                found: key.len() as u64,
+            });
+        }
+        self.0.clear();
+        self.0.extend_from_slice(key);
+        Ok(())
+    }
+}
+
+/// A page that is still to be read.
+struct Next {
+    reference: PageRef,
+    /// Number of the tree that it belongs to.
+    tree: usize,
+    /// The level that it must have, if it is no root.
+    level: Option<u8>,
+    read: Option<Io>,
+}
+
+impl Next {
+    fn new(reference: PageRef, tree: usize, level: Option<u8>) -> Next {
+        Next {
+            reference,
+            tree,
+            level,
+            read: None,
+        }
+    }
+
+    /// Begins to read it. Its segment is in use from now on.
+    fn begin(&mut self, handle: &Handle, claimed: &mut Claimed) -> Result<(), Error> {
+        if self.read.is_none() {
+            let PageRef { offset, len, .. } = self.reference;
+            handle
+                .with(|core| claim_page(core, claimed, &self.reference))
+                .map_err(|mismatch| mismatch.at(offset))?;
+            self.read = Some(handle.read(offset, len.into()));
+        }
+        Ok(())
+    }
+
+    fn check_level(&self, page: &Page<'_>) -> Result<(), Mismatch> {
+        let (expected, is_right) = match self.level {
+            Some(level) => (level, page.level == level),
+            None => (LEVELS_MAX, page.level < LEVELS_MAX),
+        };
+        match is_right {
+            true => Ok(()),
+            false => Err(Mismatch {
+                what: "page level",
+                expected: expected.into(),
+                found: page.level.into(),
+            }),
+        }
+    }
+}
+
+/// Reads whole trees of a kind. Leaf entries go to `entry`, with the number of their tree. Returns the pages' bytes by segment, for each tree.
+pub(crate) async fn read_trees(
+    handle: &Handle,
+    claimed: &mut Claimed,
+    kind: Tree,
+    roots: &[PageRef],
+    mut entry: impl FnMut(&mut Core, usize, &[u8], &[u8]) -> Result<(), Mismatch>,
+) -> Result<Vec<Vec<Piece>>, Error> {
+    let mut queue: VecDeque<Next> = roots
+        .iter()
+        .enumerate()
+        .map(|(tree, root)| Next::new(*root, tree, None))
+        .collect();
+    let mut bytes_in = vec![BTreeMap::new(); roots.len()];
+    let mut ascending = Ascending::default();
+    loop {
+        // Those behind the first are read ahead of their turn.
+        for next in queue.iter_mut().take(READS_IN_FLIGHT_MAX) {
+            next.begin(handle, claimed)?;
+        }
+        let Some(mut next) = queue.pop_front() else {
+            break;
+        };
+        let reference = next.reference;
+        let read = next.read.take().expect("it was just begun");
+        let bytes = match read.await {
+            Ok(bytes) => bytes.expect("a read brings its buffer"),
+            Err(_) => {
+                let len = reference.len.into();
+                handle.read_retry(reference.offset, len).await?
+            }
+        };
+        if next.level.is_none() {
+            ascending = Ascending::default();
+        }
+        let below = handle.with(|core| {
+            let (physical, _) = core.geometry.locate(reference.offset);
+            *bytes_in[next.tree].entry(physical).or_insert(0) += u64::from(reference.len);
+            let id = core.id;
+            let page = Page::decode(&id, kind, &reference, &bytes)?;
+            next.check_level(&page)?;
+            if page.level > 0 {
+                core.reached(CoveragePoint::CheckpointInnerPage);
+                return references(&page, next.tree);
+            }
+            page.each(|key, payload| {
+                ascending.check(key)?;
+                entry(core, next.tree, key, payload)
+            })?;
+            Ok(Vec::new())
+        });
+        handle.give(bytes);
+        let below = below.map_err(|mismatch: Mismatch| mismatch.at(reference.offset))?;
+        for next in below.into_iter().rev() {
+            queue.push_front(next);
+        }
+    }
+    let pieces = |bytes_in: BTreeMap<u32, u64>| {
+        let pieces = bytes_in.into_iter();
+        pieces
+            .map(|(physical, bytes)| Piece { physical, bytes })
+            .collect()
+    };
+    Ok(bytes_in.into_iter().map(pieces).collect())
+}
+
+/// What an inner page leads to.
+fn references(page: &Page<'_>, tree: usize) -> Result<Vec<Next>, Mismatch> {
+    let mut below = Vec::new();
+    page.each(|_, payload| {
+        Mismatch::check(
+            "page reference length",
+            PAGE_REF_BYTES as u64,
+            payload.len() as u64,
+        )?;
+        let level = Some(page.level - 1);
+        below.push(Next::new(PageRef::decode(payload), tree, level));
+        Ok(())
+    })?;
+    Ok(below)
+}
+
+fn claim_page(core: &mut Core, claimed: &mut Claimed, reference: &PageRef) -> Result<(), Mismatch> {
+    reference.check(&core.geometry, core.segments.count())?;
+    claimed.claim(reference)?;
+    let (physical, within) = core.geometry.locate(reference.offset);
+    if !core.segments.claim(physical, Use::Page) {
+        return Err(Mismatch {
+            what: "page in a segment of another use",
+            expected: Use::Page as u64,
+            found: physical.into(),
+        });
+    }
+    let end =
+        u32::try_from(within + u64::from(reference.len)).expect("checked to lie in its segment");
+    let segment = core.segments.get_mut(physical);
+    segment.end = segment.end.max(end);
+    Ok(())
+}
