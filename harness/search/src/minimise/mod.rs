@@ -21,6 +21,7 @@
 mod aim;
 mod attempts;
 mod condense;
+mod draws;
 mod edits;
 mod few;
 mod find;
