@@ -327,22 +327,11 @@ impl Pages<'_> {
             from: from.into(),
             tree: TreeWriter::new(Tree::Run),
         };
-        let mut after: Option<Box<[u8]>> = None;
-        loop {
-            let sink = &mut *self.sink;
-            let start = bound(from, after.as_deref());
-            let step = handle.with(|core| {
-                let mut step = Step::default();
-                let last = step.take(core, start, end, true);
-                step.each(|key, payload| bases.push(core, sink, key, payload))?;
-                Some(last)
-            });
-            match step {
-                None => return Ok(None),
-                Some(None) => break,
-                Some(last) => after = last,
-            }
-            self.go_on().await?;
+        let push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
+            bases.push(core, sink, key, payload)
+        };
+        if self.each_entry(from, end, true, push).await?.is_none() {
+            return Ok(None);
         }
         let sink = &mut *self.sink;
         Ok(handle.with(|core| bases.finish(core, sink)))
@@ -356,22 +345,15 @@ impl Pages<'_> {
     ) -> Result<Option<Vec<Partition>>, Error> {
         let handle = self.handle;
         let mut tree = TreeWriter::new(Tree::Run);
-        let mut after: Option<Box<[u8]>> = None;
-        loop {
-            let sink = &mut *self.sink;
-            let start = bound(&partition.from, after.as_deref());
-            let step = handle.with(|core| {
-                let mut step = Step::default();
-                let last = step.take(core, start, end, false);
-                step.each(|key, payload| tree.push(core, sink, key, payload))?;
-                Some(last)
-            });
-            match step {
-                None => return Ok(None),
-                Some(None) => break,
-                Some(last) => after = last,
-            }
-            self.go_on().await?;
+        let push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
+            tree.push(core, sink, key, payload)
+        };
+        if self
+            .each_entry(&partition.from, end, false, push)
+            .await?
+            .is_none()
+        {
+            return Ok(None);
         }
         let sink = &mut *self.sink;
         let mut partition = partition.clone();
@@ -382,6 +364,38 @@ impl Pages<'_> {
             }
             vec![partition]
         }))
+    }
+
+    /// Hands out, a few at a time, the entries to be written of the keys from `from` on and before `end`: all of them, or what has changed. `None` as soon as
+    /// one finds no room.
+    async fn each_entry(
+        &mut self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        all: bool,
+        mut push: impl FnMut(&mut Core, &mut PageSink, &[u8], &[u8]) -> Option<()>,
+    ) -> Result<Option<()>, Error> {
+        let handle = self.handle;
+        let mut after: Option<Box<[u8]>> = None;
+        loop {
+            let sink = &mut *self.sink;
+            // Behind the last key, or with the first.
+            let start = after
+                .as_deref()
+                .map_or(Bound::Included(from), Bound::Excluded);
+            let step = handle.with(|core| {
+                let mut step = Step::default();
+                let last = step.take(core, start, end, all);
+                step.each(|key, payload| push(core, sink, key, payload))?;
+                Some(last)
+            });
+            match step {
+                None => return Ok(None),
+                Some(None) => return Ok(Some(())),
+                Some(last) => after = last,
+            }
+            self.go_on().await?;
+        }
     }
 
     /// Gives way to clients, and sends what is finished to the device.
@@ -395,11 +409,6 @@ impl Pages<'_> {
         let first = self.in_flight.drain(..beyond).collect();
         self.handle.await_writes(first).await
     }
-}
-
-/// Where to go on: behind the last key, or with the first.
-fn bound<'a>(from: &'a [u8], after: Option<&'a [u8]>) -> Bound<&'a [u8]> {
-    after.map_or(Bound::Included(from), Bound::Excluded)
 }
 
 /// Entries on their way from the index to a page: one piece of memory for all of them, since the index holds many.
