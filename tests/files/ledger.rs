@@ -338,10 +338,13 @@ impl Ledger {
             Flaw::RenamesOver => "data".to_owned(),
             _ => format!("data-{next}"),
         };
+        // Which snapshot a crash leaves is not known until the directory is synced. Where that fails it writes to neither log.
+        let old = self.log.take();
         self.files
             .rename(ROOT_FD, b"data.new", ROOT_FD, name.as_bytes())?;
         self.sync_directory(SyncedIn::Renamed)?;
-        if let Some(old) = self.log.replace(log) {
+        self.log = Some(log);
+        if let Some(old) = old {
             self.files.close(old)?;
         }
         self.remove_older(next)?;
