@@ -185,6 +185,58 @@ fn a_new_engine_on_files_works(language: &str, line: &str, opens: &str, required
         .join("files_explore-1-acknowledged_durable.toml");
     let failure = failure.to_string_lossy();
     ends(&["replay", &failure, "--minimise"], 1, &[&place]);
+    board_is_kept(&guest, mistake, &directory.path().join("board"));
+}
+
+/// A board of an engine that never syncs its directory: lost under `posix`, clean where processes are killed. Run again it is the same, from what was kept; a
+/// cell that is taken away is run again, to the same.
+fn board_is_kept(guest: &str, mistake: &str, out: &Path) {
+    let folder = out.to_string_lossy();
+    let few = "explore.operations=6";
+    let arguments = [
+        "board",
+        "--engines",
+        guest,
+        "--profiles",
+        "posix,process_kill",
+        "--set",
+        mistake,
+        "--set",
+        few,
+        "--out",
+        &folder,
+    ];
+    let parts = [
+        "loses acknowledged writes",
+        "clean within bounds",
+        "natively: engines/reproduce",
+    ];
+    let document = || {
+        ends(&arguments, 1, &parts);
+        std::fs::read(out.join("board.json")).expect("it is written")
+    };
+    let first = document();
+    let cells = || {
+        std::fs::read_dir(out.join("cells"))
+            .expect("cells")
+            .map(|it| it.expect("a cell").path())
+    };
+    let written = |file: &Path| {
+        std::fs::metadata(file)
+            .and_then(|it| it.modified())
+            .expect("a time")
+    };
+    let times: Vec<_> = cells().map(|it| (written(&it), it)).collect();
+    assert_eq!(times.len(), 2);
+    assert!(document() == first, "what was kept gives the same board");
+    assert!(
+        times.iter().all(|(at, file)| written(file) == *at),
+        "no cell was run again"
+    );
+    std::fs::remove_file(&times[0].1).expect("it is there");
+    let again: serde_json::Value = serde_json::from_slice(&document()).expect("JSON");
+    let first: serde_json::Value = serde_json::from_slice(&first).expect("JSON");
+    assert_eq!(again["hash"], first["hash"]);
 }
 
 /// Goal: the template in Rust for files builds by its documented command and works. Method: as a user.
