@@ -76,6 +76,28 @@ fn slate_scenario(sets: &[&str]) -> Scenario {
     parse("slate", "slate", text.to_owned(), None, &sets).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Goal: many violations of one kind do not end an exploration before it meets those of another kind. Method: a guest that acknowledges early and shows
+/// records behind a missing one, with room for four violations: all are of the kind met first, unless only one of a kind counts. No violation goes uncounted.
+#[test]
+fn violations_alike_leave_room_for_other_kinds() {
+    let kinds = |sets: &[&str]| {
+        let all = [&["explore.operations=8", "explore.violations_max=4"], sets].concat();
+        let report = explore(&exploration(slate_scenario(&all), &slate(Flaw::Unordered)));
+        let mut symptoms: Vec<String> = Vec::new();
+        for failure in &report.failures {
+            let symptom = failure.property.clone();
+            if !symptoms.contains(&symptom) {
+                symptoms.push(symptom);
+            }
+        }
+        (report.failures.len(), symptoms.len(), report.total().alike)
+    };
+    assert_eq!(kinds(&[]), (4, 1, 0));
+    let (kept, kinds, alike) = kinds(&["explore.alike_max=1"]);
+    assert_eq!((kept, kinds), (2, 2));
+    assert!(alike > 4, "{alike}");
+}
+
 /// Goal: each crash point is there and each count is right. Method: two puts of a guest that writes two sectors and flushes them,
 /// counted by hand.
 ///

@@ -59,6 +59,8 @@ pub struct Bounds {
     pub deeper_every: u64,
     /// Violations after which the exploration ends.
     pub violations_max: u64,
+    /// Violations of one kind that count; of the others it is only said how many were met.
+    pub alike_max: u64,
 }
 
 impl From<&ExploreConfig> for Bounds {
@@ -73,6 +75,7 @@ impl From<&ExploreConfig> for Bounds {
             states_per_point: explore.states_per_point,
             deeper_every: explore.deeper_every,
             violations_max: explore.violations_max,
+            alike_max: explore.alike_max,
         }
     }
 }
@@ -120,7 +123,7 @@ pub struct Finding {
     pub facts: Facts,
     /// The crash falls before any request was sent: while the database is created.
     pub at_creation: bool,
-    /// Violations of this kind that the exploration met before it ended.
+    /// Violations of this kind that counted before the exploration ended.
     pub times: u64,
     /// Requests of the small case.
     pub requests: u64,

@@ -148,7 +148,7 @@ impl Job {
             },
             total: report.total(),
             depths: report.levels.clone(),
-            violations: report.failures.len() as u64,
+            violations: report.failures.len() as u64 + report.total().alike,
             verdict,
             why,
             findings,

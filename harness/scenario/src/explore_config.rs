@@ -47,6 +47,8 @@ pub struct ExploreConfig {
     pub work_errors_drops: u64,
     /// The exploration ends after so many violations.
     pub violations_max: u64,
+    /// Of violations alike so many count, and the others are met only: the same property and symptom, both before the first request or both after it.
+    pub alike_max: u64,
 }
 
 /// What fails in a recovery, once.
@@ -95,6 +97,7 @@ impl Default for ExploreConfig {
             work_errors_max: 100,
             work_errors_drops: 64,
             violations_max: 1,
+            alike_max: 1_000,
         }
     }
 }
@@ -126,6 +129,7 @@ impl ExploreConfig {
         range("recovery_errors_max", self.recovery_errors_max, 1, 1_000)?;
         range("work_errors_max", self.work_errors_max, 1, 1_000_000)?;
         range("work_errors_drops", self.work_errors_drops, 1, 65_536)?;
-        range("violations_max", self.violations_max, 1, 1_000)
+        range("violations_max", self.violations_max, 1, 1_000)?;
+        range("alike_max", self.alike_max, 1, 1_000)
     }
 }

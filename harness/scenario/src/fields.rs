@@ -308,6 +308,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "subsets that a failed flush drops, at most; of more, the simple ones",
     ),
     ("explore.violations_max", "it ends after so many"),
+    (
+        "explore.alike_max",
+        "of violations of one kind, so many count; the others are met only",
+    ),
     // [files]
     (
         "files",

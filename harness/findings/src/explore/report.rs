@@ -82,6 +82,9 @@ pub struct Level {
     /// Recoveries that are neither legal nor a violation, since the search for an explanation was given up.
     #[serde(default)]
     pub undecided: u64,
+    /// Violations that are like so many others that they did not count.
+    #[serde(default)]
+    pub alike: u64,
     /// Recoveries in which the device failed.
     #[serde(default)]
     pub errors: ErrorCounts,
@@ -112,6 +115,7 @@ impl Level {
         self.reported += other.reported;
         self.recoveries += other.recoveries;
         self.undecided += other.undecided;
+        self.alike += other.alike;
         self.errors.add(&other.errors);
         self.left_out.add(&other.left_out);
     }

@@ -89,7 +89,7 @@ fn bounds(board: &Board) -> Markup {
             @if bounds.work > 0 { " or in the " (bounds.work) " requests after it" }
             ". Of the pending steps each set is taken that at most " (bounds.subset_writes) " steps make up, or in which at most so many are missing; at most "
             (bounds.torn_writes) " step is torn at once. Of one crash point only a bounded number of states is taken, drawn from the seed: it stands at each engine, since "
-            "an engine that takes long to open gets fewer. An exploration ends after " (bounds.violations_max) " violations. \
+            "an engine that takes long to open gets fewer. Of one kind of violation " (bounds.alike_max) " count, and an exploration ends after " (bounds.violations_max) " that do. \
             All bounds are counts and none is a time. What a bound left out may hold a failure."
         }
     }
