@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Disk, FAST, World, device, world};
-use kvsim_engine::Status;
+use kvsim_engine::{Reply, Status};
 
 /// Goal: nothing that is not blank is formatted over. Method: garbage in many places.
 #[test]
@@ -77,6 +77,56 @@ fn a_wrong_configuration_is_invalid() {
         world(300_000, "").open().expect_err("too small").0,
         Status::NoSpace
     );
+}
+
+/// Goal: a device on which no write would ever be accepted is refused when a database is to be created on it, and the message says how many segments are
+/// needed; with so many, writes are accepted for ever. Method: devices that grow by one segment, with several options; overwrites of the longest key and of
+/// usual ones, and an opening after a power cut.
+#[test]
+fn a_device_is_refused_at_creation_or_takes_writes() {
+    for (block_bytes, segment_bytes, options) in [
+        (4_096, 65_536, ""),
+        (512, 16_384, ""),
+        (4_096, 16_384, ""),
+        (4_096, 16_384, "\ninline_bytes=0"),
+        (4_096, 65_536, "\nwrite_buffer_bytes=1048576"),
+        (32_768, 131_072, ""),
+    ] {
+        let options = format!("segment_bytes={segment_bytes}{options}");
+        let world = |segments: u64| {
+            let mut info = device((256 << 10) + segments * segment_bytes);
+            info.physical_block_bytes = block_bytes;
+            World::new(Disk::new(info, FAST, 1), &options)
+        };
+        let mut refused = String::new();
+        let smallest = (1..100).find(|segments| match world(*segments).open() {
+            Ok(()) => true,
+            Err((status, message)) => {
+                assert_eq!(status, Status::NoSpace, "{segments} segments");
+                refused = message;
+                false
+            }
+        });
+        let smallest = smallest.expect("some size is accepted");
+        let says = format!("takes {smallest}");
+        assert!(refused.ends_with(&says), "{options}: {refused}");
+        let mut world = world(smallest);
+        world.open().expect("opens");
+        let long = [7; 1_024];
+        for turn in 0..300_u64 {
+            let value = [turn as u8; 100];
+            for key in [&long[..], b"a", b"b"] {
+                let reply = world.put(key, &value);
+                assert!(matches!(reply, Reply::Done), "{options}, {turn}: {reply:?}");
+            }
+            if turn % 100 == 50 {
+                world.kill();
+                world.disk.power_cut();
+                world.open().expect("opens again");
+            }
+            assert_eq!(world.get(&long).as_deref(), Some(&value[..]));
+        }
+    }
 }
 
 /// Goal: a device that ends among the superblocks or before the first segment is refused, and nothing is asked of it beyond its end: a blank one for want of

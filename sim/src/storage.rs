@@ -3,7 +3,7 @@
 use kvsim_fs::{FileFault, FileFaultCount, FileSystem, PAGE_BYTES, SECTOR_BYTES};
 use kvsim_simdisk::{
     Capabilities, Completion, CrashError, CrashKind, CrashReport, CrashState, CrashStates, Device,
-    Effects, Failures, FaultCount, FaultKind, Nanos, Op, OpId, Role,
+    Effects, Failures, FaultCount, FaultKind, Nanos, Op, OpId, Role, Slowest,
 };
 
 use crate::fault::{StorageFault, file_failure};
@@ -177,12 +177,12 @@ impl Storage {
         }
     }
 
-    /// The longest time that an operation has taken so far.
+    /// How long operations of the device took; a file system takes its time within the guest's calls.
     #[must_use]
-    pub fn slowest_ns(&self) -> Nanos {
+    pub fn slowest(&self) -> Slowest {
         match self {
-            Storage::Device(device) => device.slowest_ns(),
-            Storage::Files(_) => 0,
+            Storage::Device(device) => device.slowest().clone(),
+            Storage::Files(_) => Slowest::default(),
         }
     }
 

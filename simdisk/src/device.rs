@@ -19,6 +19,7 @@ use crate::medium::Medium;
 use crate::met::Met;
 use crate::op::{Capabilities, Op, OpId, OpNote, SubmitError};
 use crate::persistence::{PendingWrite, Persistence};
+use crate::slowest::Slowest;
 use crate::timing::Timing;
 use crate::{
     Cache, ConfigError, DeviceConfig, DeviceStats, Failures, FaultConfig, FaultCounts, FaultKind,
@@ -46,7 +47,7 @@ pub struct Device {
     failures: Failures,
     made_durable_at: Option<Nanos>,
     power_cuts: u64,
-    slowest_ns: Nanos,
+    slowest: Slowest,
     changes: u64,
     contents: u64,
     /// The flush or write-through that does nothing, as long as the power was never cut.
@@ -108,7 +109,7 @@ impl Device {
             crashes_drawn: 0,
             made_durable_at: None,
             power_cuts: 0,
-            slowest_ns: 0,
+            slowest: Slowest::default(),
             changes: 0,
             contents: 0,
             left_out: faults.left_out,
@@ -215,10 +216,10 @@ impl Device {
         self.config.flush == FlushKind::Barrier
     }
 
-    /// The longest time that an operation takes from its submission to its completion, of all that were submitted so far.
+    /// How long operations take from their submission to their completion, of all that were submitted so far.
     #[must_use]
-    pub fn slowest_ns(&self) -> Nanos {
-        self.slowest_ns
+    pub fn slowest(&self) -> &Slowest {
+        &self.slowest
     }
 
     /// When those of the last 256 writes were submitted whose data a lie has lost, overwritten or spoilt, in the order in which that happened.
@@ -434,7 +435,7 @@ impl Device {
         let at = self
             .timing
             .schedule(now, id, taken.kind, taken.len_bytes, stall_ns);
-        self.slowest_ns = self.slowest_ns.max(at.saturating_sub(now));
+        self.slowest.note(now, at);
         let Taken { effect, result, .. } = taken;
         let op = InFlight {
             tag,

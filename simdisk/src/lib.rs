@@ -24,6 +24,7 @@ mod met;
 mod op;
 mod order;
 mod persistence;
+mod slowest;
 mod timing;
 
 pub use config::{
@@ -38,3 +39,4 @@ pub use kvsim_crash::{
 };
 pub use op::{Capabilities, Completion, DiskError, Op, OpId, OpNote, SubmitError};
 pub use persistence::{PendingKind, PendingWrite, Persistence};
+pub use slowest::Slowest;

@@ -6,6 +6,24 @@ use kvsim_tests::{naive_guest, toml_files};
 
 use crate::ends;
 
+/// Goal: a window that is shorter than the engine's own is not kept, and the engine is held to it. Method: seeds of a scenario that draws engines with windows of
+/// 2 and 50 ms, checked for 1 ms; and as it ships.
+#[test]
+fn a_window_shorter_than_the_engines_is_not_kept() {
+    let run = ["run", "small_swarm", "--seeds", "1..40"];
+    ends(&run, 0, &["PASS"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let failures = directory.path().to_string_lossy();
+    let mut checked = run.to_vec();
+    checked.extend(["--set", "check.relaxed_window_ns=1000000"]);
+    checked.extend(["--failures", &failures]);
+    let said = [
+        "acknowledged_durable does not hold",
+        "did not survive crash",
+    ];
+    ends(&checked, 1, &said);
+}
+
 /// Goal: every scenario that ships can be run with an engine that knows none of our engine's options. Method: all of them with the naive
 /// guest, briefly. Its findings are its own; none of the scenarios is refused.
 #[test]

@@ -17,8 +17,6 @@ use crate::format::{HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
 use crate::log::tail::first_tail;
 use crate::runtime::handle::Handle;
 
-/// Fewer do not leave room for data beside log, garbage collection and checkpoints.
-const SEGMENTS_MIN: u32 = 12;
 /// So many segments are looked at before a device counts as blank.
 const SEGMENTS_PROBED: u32 = 16;
 const _: () = assert!(HEADER_AREA_BYTES == COPIES as u64 * (64 << 10));
@@ -29,12 +27,14 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
     let (geometry, id, settings) =
         handle.with(|core| (core.geometry, core.id, core.settings.clone()));
     let count = geometry.segments_in(settings.device.capacity_bytes);
-    let max = geometry
-        .segments_in(settings.device.max_capacity_bytes)
-        .max(count);
-    if max < SEGMENTS_MIN || count == 0 {
+    // A database that takes no write is none: it needs room for data beside log, garbage collection and checkpoints.
+    let (max, needed) = handle.with(|core: &mut Core| {
+        core.segments.extend(count);
+        (core.segments_max(), core.segments_min())
+    });
+    if max < needed || count == 0 {
         return Err(Error::NoSpace(format!(
-            "the device has room for {max} segments of {} bytes, and a database takes {SEGMENTS_MIN}",
+            "the device has room for {max} segments of {} bytes, and a database with these options takes {needed}",
             geometry.segment_bytes
         )));
     }
@@ -65,7 +65,6 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
         }
     }
     let tail = first_tail(&geometry, &id);
-    handle.with(|core: &mut Core| core.segments.extend(count));
     Ok(Superblock {
         db_id: settings.db_id,
         generation: 0,

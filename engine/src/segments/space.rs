@@ -15,7 +15,8 @@ use crate::core::Core;
 use crate::format::KEY_BYTES_MAX;
 use crate::format::page::{PAGE_ENTRY_HEADER_BYTES_MAX, PAGE_REF_BYTES};
 use crate::format::record::record_bytes;
-use crate::index::entry::pages_of;
+use crate::format::to_usize;
+use crate::index::entry::{pages_of, pages_of_new};
 use crate::index::place::{Place, Version};
 use crate::segments::unproven::RecoveryReserve;
 use crate::segments::usage::{Segment, Use};
@@ -24,6 +25,8 @@ use crate::segments::usage::{Segment, Use};
 const PARTITIONS: u64 = 128;
 /// None is cut that is smaller than this: what its pages leave unused has to be little.
 const PARTITION_BLOCKS_MIN: u64 = 128;
+/// With fewer segments for live data there is none.
+const DATA_SEGMENTS_MIN: u64 = 2;
 /// What a partition with one run takes in the list of partitions.
 const LIST_ENTRY_BYTES_MAX: u64 =
     (PAGE_ENTRY_HEADER_BYTES_MAX + KEY_BYTES_MAX + PAGE_REF_BYTES) as u64;
@@ -124,6 +127,15 @@ impl Core {
         pages_bytes: u64,
         reserve: RecoveryReserve,
     ) -> Option<u64> {
+        let aside = self.set_aside(pages_bytes, reserve);
+        let left = segments
+            .checked_sub(aside)
+            .filter(|left| *left >= DATA_SEGMENTS_MIN)?;
+        Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
+    }
+
+    /// Segments that no live data may take, with so many bytes of the index's pages, when so much is written at once.
+    fn set_aside(&self, pages_bytes: u64, reserve: RecoveryReserve) -> u64 {
         let usual = RecoveryReserve {
             log_bytes: self.settings.options.write_buffer_bytes,
             extent_bytes: 0,
@@ -132,9 +144,18 @@ impl Core {
             .tail_rewrite_segments(usual)
             .max(self.tail_rewrite_segments(reserve));
         let index = self.index_segments(pages_bytes) + self.checkpoint_segments(pages_bytes);
-        let aside = 2 + self.gc_reserve() + index + tail_rewrite;
-        let left = segments.checked_sub(aside).filter(|left| *left >= 2)?;
-        Some(left * self.geometry.payload_bytes() / 100 * self.settings.options.usable_percent)
+        2 + self.gc_reserve() + index + tail_rewrite
+    }
+
+    /// Segments that a blank device needs so that a database on it takes a write: one of the longest key, whose value is in the index.
+    pub(crate) fn segments_min(&self) -> u64 {
+        let value = to_usize(self.settings.options.inline_bytes);
+        let pages_bytes = pages_of_new(KEY_BYTES_MAX, u64::MAX, value);
+        let reserve = RecoveryReserve {
+            log_bytes: record_bytes(KEY_BYTES_MAX, value) as u64,
+            extent_bytes: 0,
+        };
+        self.set_aside(pages_bytes, reserve) + DATA_SEGMENTS_MIN
     }
 
     /// Live bytes of a version, and what it takes of a checkpoint's pages.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use kvsim_sim::{Moment, StorageFault};
-use kvsim_simdisk::{CrashKind, CrashState};
+use kvsim_simdisk::{CrashKind, CrashState, Slowest};
 use xxhash_rust::xxh3::Xxh3;
 
 use kvsim_drive::case::{Phase, Seen, Watch};
@@ -203,7 +203,7 @@ impl Recorder {
 fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
     let counts = |truth: &DeviceTruth| DeviceTruth {
         last_flush_completed_ns: None,
-        slowest_ns: 0,
+        slowest: Slowest::default(),
         damaged_ns: Vec::new(),
         ..truth.clone()
     };

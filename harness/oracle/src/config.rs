@@ -20,7 +20,7 @@ pub struct CheckConfig {
     /// Relaxed writes acknowledged longer than this before a crash must survive it. Absent: what the guest states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relaxed_window_ns: Option<u64>,
-    /// Slack granted on top of that window, beside four times the longest operation of the device.
+    /// Slack granted on top of that window, beside four times the longest operation of the device since the write.
     pub relaxed_slack_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Default for CheckConfig {
             page_entries: 1_024,
             page_bytes: 4 << 20,
             relaxed_window_ns: None,
-            relaxed_slack_ns: 50_000_000,
+            relaxed_slack_ns: 0,
         }
     }
 }

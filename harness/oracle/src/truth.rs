@@ -1,7 +1,7 @@
 //! What the device really did, as far as it changes what may be asked of a guest.
 
 use kvsim_sim::Storage;
-use kvsim_simdisk::{FaultKind, Nanos};
+use kvsim_simdisk::{FaultKind, Nanos, Slowest};
 use serde::{Deserialize, Serialize};
 
 /// What has affected the device since the guest was started on it: what excuses a guest that fails in this process run.
@@ -101,8 +101,9 @@ pub struct DeviceTruth {
     pub cut_short: bool,
     /// The present size of the device; 0 where nobody knows.
     pub capacity_bytes: u64,
-    /// The longest that an operation has taken, queueing included: what is granted on top of a window of time.
-    pub slowest_ns: Nanos,
+    /// How long operations took, queueing included: what is granted on top of a window of time.
+    #[serde(skip)]
+    pub slowest: Slowest,
     /// When those of the last writes were submitted that damage has struck. For the ambiguity of the tail.
     pub damaged_ns: Vec<Nanos>,
 }
@@ -133,7 +134,7 @@ impl DeviceTruth {
             cut_short: storage.is_cut_short(),
             capacity_bytes: storage.capacity_bytes(),
             last_flush_completed_ns: storage.made_durable_at(),
-            slowest_ns: storage.slowest_ns(),
+            slowest: storage.slowest(),
             damaged_ns: storage.damaged().to_vec(),
         }
     }

@@ -39,8 +39,12 @@ pub const FIELDS: &[(&str, &str)] = &[
         "probability that a recovery is itself crashed",
     ),
     (
+        "run.crash_in_creation",
+        "probability that the creation of a database is crashed while something of it is pending",
+    ),
+    (
         "run.recovery_crash_depth",
-        "how many recoveries in a row may be crashed",
+        "how many recoveries or creations in a row may be crashed",
     ),
     (
         "run.recover_twice",

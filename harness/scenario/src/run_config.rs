@@ -54,7 +54,9 @@ pub struct RunConfig {
     pub clean_close: f64,
     /// Probability that a recovery is itself crashed.
     pub crash_in_recovery: f64,
-    /// How many recoveries in a row may be crashed.
+    /// Probability that the creation of a database is crashed, at a moment at which something of it is pending.
+    pub crash_in_creation: f64,
+    /// How many recoveries or creations in a row may be crashed.
     pub recovery_crash_depth: u32,
     /// Probability that a crashed device is recovered twice, side by side, to see that the answers agree.
     pub recover_twice: f64,
@@ -80,6 +82,7 @@ impl Default for RunConfig {
             seek_pending: 0.5,
             clean_close: 0.02,
             crash_in_recovery: 0.1,
+            crash_in_creation: 0.0,
             recovery_crash_depth: 2,
             recover_twice: 0.05,
             work_before_reading: 0.0,

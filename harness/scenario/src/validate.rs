@@ -107,6 +107,7 @@ fn run(scenario: &Scenario) -> Checked {
     fraction("run.seek_pending", run.seek_pending)?;
     fraction("run.clean_close", run.clean_close)?;
     fraction("run.crash_in_recovery", run.crash_in_recovery)?;
+    fraction("run.crash_in_creation", run.crash_in_creation)?;
     fraction("run.recover_twice", run.recover_twice)?;
     fraction("run.work_before_reading", run.work_before_reading)?;
     at_least_one("run.events_per_crash", run.events_per_crash)?;
@@ -126,9 +127,14 @@ fn run(scenario: &Scenario) -> Checked {
             Some(help),
         );
     }
-    if run.crash_in_recovery > 0.0 && run.recovery_crash_depth == 0 {
-        let help = "set `run.recovery_crash_depth` to at least 1, or `run.crash_in_recovery = 0.0`";
-        let fields = ["run.recovery_crash_depth", "run.crash_in_recovery"];
+    if (run.crash_in_recovery > 0.0 || run.crash_in_creation > 0.0) && run.recovery_crash_depth == 0
+    {
+        let help = "set `run.recovery_crash_depth` to at least 1, or `run.crash_in_recovery = 0.0` and `run.crash_in_creation = 0.0`";
+        let fields = [
+            "run.recovery_crash_depth",
+            "run.crash_in_recovery",
+            "run.crash_in_creation",
+        ];
         return problem(
             &fields,
             "recoveries are to be crashed, to a depth of 0",

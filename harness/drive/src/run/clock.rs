@@ -57,6 +57,16 @@ impl Clock {
         if wanted { events } else { 0 }
     }
 
+    /// The same of a creation. It is drawn apart, and not at all where none is to be crashed, so that nothing else moves.
+    pub(super) fn events_until_crash_in_creation(&mut self, depth: u32, usual: u64) -> Option<u64> {
+        if self.config.crash_in_creation <= 0.0 {
+            return None;
+        }
+        let wanted = self.work.chance(self.config.crash_in_creation);
+        let events = 1 + self.work.below(usual.max(1));
+        (wanted && depth < self.config.recovery_crash_depth).then_some(events)
+    }
+
     /// Power or process.
     pub(super) fn kind(&mut self) -> CrashKind {
         let (power, process) = (
@@ -169,5 +179,24 @@ mod tests {
                 .is_some_and(|events| (1..=50).contains(&events))
         );
         assert_eq!(clock.events_until_crash_in_recovery(2, 40), None);
+    }
+
+    /// Goal: creations are crashed no deeper than asked, and where none is to be crashed nothing else moves. Method: draws at both depths, and what
+    /// is drawn from the same stream afterwards.
+    #[test]
+    fn creations_are_crashed_as_asked() {
+        let config = |crash_in_creation| RunConfig {
+            crash_in_creation,
+            recovery_crash_depth: 2,
+            work_before_reading: 1.0,
+            ..RunConfig::default()
+        };
+        let mut clock = Clock::new(1, &config(1.0));
+        let events = clock.events_until_crash_in_creation(1, 40);
+        assert!(events.is_some_and(|events| (1..=40).contains(&events)));
+        assert_eq!(clock.events_until_crash_in_creation(2, 40), None);
+        let (mut one, mut other) = (Clock::new(1, &config(0.0)), Clock::new(1, &config(0.0)));
+        assert_eq!(one.events_until_crash_in_creation(0, 40), None);
+        assert_eq!(one.work_before_reading(), other.work_before_reading());
     }
 }

@@ -44,11 +44,13 @@ impl SeedRun<'_> {
             None
         };
         loop {
-            let may_crash = after_crash && self.tally.crashes() < self.scenario.run.crashes;
-            let drawn = self
-                .clock
-                .events_until_crash_in_recovery(depth, self.recovery_events);
-            let attempt = self.attempt(drawn.filter(|_| may_crash));
+            let may_crash = self.tally.crashes() < self.scenario.run.crashes;
+            let (clock, usual) = (&mut self.clock, self.recovery_events);
+            let mut drawn = clock.events_until_crash_in_recovery(depth, usual);
+            if !after_crash {
+                drawn = clock.events_until_crash_in_creation(depth, usual);
+            }
+            let attempt = self.attempt(drawn.filter(|_| may_crash), after_crash);
             let reference_opened = depth > 0 && reference.is_some();
             match attempt.map_err(|halt| blame_the_crash(halt, reference_opened))? {
                 Attempt::Read(observation) => {
@@ -85,14 +87,16 @@ impl SeedRun<'_> {
         }
     }
 
-    /// Opens and reads everything back, or crashes after so many events.
-    fn attempt(&mut self, crash_after: Option<u64>) -> Result<Attempt, Halt> {
+    /// Opens and reads everything back, or crashes after so many events; a creation when something of it is pending then.
+    fn attempt(&mut self, crash_after: Option<u64>, after_crash: bool) -> Result<Attempt, Halt> {
         let began_events = self.device_run.pump.world.events();
         let began_ns = self.device_run.now();
         let crash_at = crash_after.map_or(u64::MAX, |events| began_events + events);
         self.device_run.open()?;
         let opening = loop {
-            if self.device_run.pump.world.events() >= crash_at {
+            let world = &self.device_run.pump.world;
+            let is_due = world.events() >= crash_at;
+            if is_due && (after_crash || !world.storage().nothing_pending()) {
                 return Ok(Attempt::Crashed(self.crash_in_recovery()));
             }
             if let Some(reply) = self.device_run.step("recovering")?

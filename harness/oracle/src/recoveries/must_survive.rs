@@ -93,7 +93,7 @@ impl Oracle {
                     later.next().map(|(_, ns, _)| acknowledged.max(*ns))
                 };
                 let aged = || {
-                    let aged = acknowledged.saturating_add(self.window_ns(truth)?);
+                    let aged = self.aged_ns(acknowledged, truth)?;
                     let here = pos > self.history.base_pos;
                     (here && aged <= self.cut_ns.unwrap_or(0)).then_some(aged)
                 };
@@ -103,13 +103,15 @@ impl Oracle {
         }
     }
 
-    /// How long a relaxed write may be lost after it was acknowledged: the guest's window, and what the device takes beside. Nothing is
-    /// promised once an operation has failed since the base.
-    fn window_ns(&self, truth: &DeviceTruth) -> Option<Nanos> {
+    /// Until when a relaxed write that was acknowledged then may be lost: for the guest's window, and for what the device takes beside, by
+    /// the longest of its operations since. Nothing is promised once an operation has failed since the base.
+    fn aged_ns(&self, acknowledged: Nanos, truth: &DeviceTruth) -> Option<Nanos> {
         let window = self.config.relaxed_window_ns?;
-        let device_ns = truth.slowest_ns.saturating_mul(OPERATIONS_IN_A_ROW);
+        let slowest_ns = truth.slowest.since(acknowledged);
+        let device_ns = slowest_ns.saturating_mul(OPERATIONS_IN_A_ROW);
         let slack = self.config.relaxed_slack_ns.saturating_add(device_ns);
-        (!self.failed(truth)).then_some(window.saturating_add(slack))
+        let aged = acknowledged.saturating_add(window).saturating_add(slack);
+        (!self.failed(truth)).then_some(aged)
     }
 
     /// The shortest prefix that must be there; with a later proof, only what was acknowledged before the proof.
@@ -145,9 +147,8 @@ impl Oracle {
             let covered = match write.status {
                 WriteStatus::Durable if counts(acknowledged) => self.covered_by(pos),
                 WriteStatus::Relaxed => {
-                    let aged = self
-                        .window_ns(truth)
-                        .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
+                    let aged = self.aged_ns(acknowledged, truth);
+                    let aged = aged.is_some_and(|aged| aged <= cut_ns);
                     let must = ((aged || survives_kill) && counts(acknowledged))
                         || write.synced_ns.is_some_and(counts);
                     if must { pos } else { 0 }
@@ -225,9 +226,8 @@ impl Oracle {
                     self.config.policies.empty_commit_covers || self.changes_certainly(*pos)
                 }
                 WriteStatus::Relaxed => {
-                    let aged = self
-                        .window_ns(truth)
-                        .is_some_and(|window| acknowledged.saturating_add(window) <= cut_ns);
+                    let aged = self.aged_ns(acknowledged, truth);
+                    let aged = aged.is_some_and(|aged| aged <= cut_ns);
                     let mut syncs = self.syncs.iter();
                     aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op)
                 }
