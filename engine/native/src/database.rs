@@ -1,9 +1,13 @@
 //! A database for many threads and tasks: clone the handle, use it anywhere.
 
+pub(crate) mod batch;
+pub(crate) mod cursor;
 #[cfg(test)]
 mod fail_stop;
 #[cfg(test)]
 mod pressure;
+pub(crate) mod range;
+pub(crate) mod snapshot;
 mod writing;
 
 use std::future::Future;
@@ -193,14 +197,6 @@ impl Database {
         )
     }
 
-    /// Reads a key as a snapshot has it.
-    ///
-    /// # Errors
-    /// As for [`Database::get`], or there is no such snapshot.
-    pub fn get_at(&self, snapshot: u64, key: &[u8]) -> Result<Option<Value>, Failure> {
-        value(self.call(Request::Get { snapshot, key }))
-    }
-
     /// Reads a range. What is in memory is borrowed, not copied, and stays there as long as what is returned is kept.
     ///
     /// # Errors
@@ -225,25 +221,6 @@ impl Database {
             Reply::Entries { entries, more } => Ok(Entries::read(entries, more)),
             other => Err(failed(other)),
         }
-    }
-
-    /// Takes a snapshot of everything accepted so far; it costs space until it is released.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn snapshot(&self) -> Result<u64, Failure> {
-        match self.call(Request::Snapshot) {
-            Reply::Snapshot(snapshot) => Ok(snapshot),
-            other => Err(failed(other)),
-        }
-    }
-
-    /// Lets a snapshot go.
-    ///
-    /// # Errors
-    /// There is no such snapshot.
-    pub fn release(&self, snapshot: u64) -> Result<(), Failure> {
-        done(self.call(Request::Release { snapshot }))
     }
 
     /// Returns once everything accepted so far is durable.
