@@ -10,6 +10,8 @@ use kvsim_native::{
     ScanRange, Status,
 };
 
+/// Two of a kind.
+type Pair<T> = (T, T);
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn opened() -> (tempfile::TempDir, Database) {
@@ -66,7 +68,7 @@ fn ranges_are_walked_from_both_ends() {
                     .expect("there is room");
             }
         });
-        let bounds: [(Bound<&[u8]>, Bound<&[u8]>); 6] = [
+        let bounds: [Pair<Bound<&[u8]>>; 6] = [
             (Bound::Unbounded, Bound::Unbounded),
             (Bound::Included(&[40]), Bound::Excluded(&[90, 1])),
             (Bound::Excluded(&[0, 200]), Bound::Included(&[1, 1, 1])),
