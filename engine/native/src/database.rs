@@ -1,13 +1,17 @@
 //! A database for many threads and tasks: clone the handle, use it anywhere.
 
 pub(crate) mod batch;
+pub(crate) mod conditional;
 pub(crate) mod cursor;
 #[cfg(test)]
 mod fail_stop;
+mod keys;
+mod many;
 #[cfg(test)]
 mod pressure;
 pub(crate) mod range;
 pub(crate) mod snapshot;
+pub(crate) mod transaction;
 mod writing;
 
 use std::future::Future;

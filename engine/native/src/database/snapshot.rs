@@ -79,6 +79,10 @@ impl Snapshot {
         &self.0.database
     }
 
+    pub(super) fn number(&self) -> u64 {
+        self.0.number
+    }
+
     /// Reads a key as it was.
     ///
     /// # Errors
