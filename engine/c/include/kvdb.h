@@ -40,7 +40,7 @@ typedef enum {
   KVDB_IO_ERROR = 3,
   // No space; nothing was written.
   KVDB_NO_SPACE = 4,
-  // A write or a flush has failed before. Nothing is written until the database is opened anew; nothing was.
+  // A write or a flush has failed before, or the database was opened to be read only. Nothing is written until it is opened anew; nothing was.
   KVDB_READ_ONLY = 5,
   // The call itself is wrong; nothing was done.
   KVDB_INVALID = 6,
@@ -211,6 +211,7 @@ kvdb_options *kvdb_options_new(void);
 // | `cache_bytes` | bound of the keys and values that are kept in memory | 268435456 |
 // | `kind` | what durable means: `full`, the drive's own cache included, or `os`, as `fsync` does it | full |
 // | `driver` | `auto`, `uring` or `threads` | auto |
+// | `read_only` | `true`: the file has to exist, and not a byte of it changes; any number of processes may read at once | false |
 // | `assume_power_loss_protection` | `true` if the drive's cache survives a power cut, so that no flush is needed | false |
 //
 // Every other name is one of the engine's own options, which the book lists.

@@ -21,7 +21,7 @@ pub enum KvdbStatus {
     KvdbIoError = 3,
     /// No space; nothing was written.
     KvdbNoSpace = 4,
-    /// A write or a flush has failed before. Nothing is written until the database is opened anew; nothing was.
+    /// A write or a flush has failed before, or the database was opened to be read only. Nothing is written until it is opened anew; nothing was.
     KvdbReadOnly = 5,
     /// The call itself is wrong; nothing was done.
     KvdbInvalid = 6,

@@ -31,6 +31,7 @@ pub extern "C" fn kvdb_options_new() -> *mut KvdbOptions {
 /// | `cache_bytes` | bound of the keys and values that are kept in memory | 268435456 |
 /// | `kind` | what durable means: `full`, the drive's own cache included, or `os`, as `fsync` does it | full |
 /// | `driver` | `auto`, `uring` or `threads` | auto |
+/// | `read_only` | `true`: the file has to exist, and not a byte of it changes; any number of processes may read at once | false |
 /// | `assume_power_loss_protection` | `true` if the drive's cache survives a power cut, so that no flush is needed | false |
 ///
 /// Every other name is one of the engine's own options, which the book lists.
@@ -114,6 +115,9 @@ fn set(options: &mut OpenOptions, name: &str, value: &str) -> Outcome<()> {
                 _ => return Err(wrong("one of auto, uring, threads")),
             };
         }
+        "read_only" => {
+            options.read_only = value.parse().map_err(|_| wrong("one of true, false"))?
+        }
         "assume_power_loss_protection" => {
             options.assume_power_loss_protection =
                 value.parse().map_err(|_| wrong("one of true, false"))?;
@@ -146,6 +150,7 @@ mod tests {
             ("cache_bytes", "3"),
             ("kind", "os"),
             ("driver", "threads"),
+            ("read_only", "true"),
             ("assume_power_loss_protection", "true"),
             ("commit_depth", "4"),
             ("commit", "flush"),
@@ -162,7 +167,7 @@ mod tests {
             (options.kind, options.driver),
             (Durable::Os, DriverChoice::Threads)
         );
-        assert!(options.assume_power_loss_protection);
+        assert!(options.assume_power_loss_protection && options.read_only);
         assert_eq!(options.engine, "commit_depth=4\ncommit=flush\n");
         let refused = set(&mut options, "colour", "red").expect_err("there is none");
         assert!(refused.message.contains("colour"), "{}", refused.message);

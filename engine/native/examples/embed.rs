@@ -2,18 +2,13 @@
 #![allow(clippy::print_stdout, reason = "an example")]
 
 use std::error::Error;
-use std::path::Path;
 
-use kvsim_native::{Database, Durability, OpenOptions, Prefix, WriteBatch};
+use kvsim_native::{Durability, OpenOptions, Prefix, WriteBatch};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1);
     let path = path.unwrap_or_else(|| "example.kvdb".to_owned());
-    let options = OpenOptions {
-        size_bytes: 16 << 20,
-        ..OpenOptions::default()
-    };
-    let db = Database::open(Path::new(&path), &options)?;
+    let db = OpenOptions::new().size_bytes(16 << 20).open(path)?;
 
     // A write that has returned survives a power cut; a relaxed one does a moment later.
     db.put(b"user/1", b"Ada", Durability::Durable)?;

@@ -10,6 +10,7 @@ mod many;
 #[cfg(test)]
 mod pressure;
 pub(crate) mod range;
+pub(crate) mod read_only;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;
 mod writing;
@@ -26,6 +27,7 @@ use crate::api::options::OpenOptions;
 use crate::cache::borrowed::Value;
 use crate::cache::entries::Entries;
 use crate::io::device::DeviceReport;
+use crate::io::driver::overlay::Overlay;
 use crate::io::driver::{self, Driver};
 use crate::io::file::DataFile;
 use crate::lock::lock;
@@ -46,6 +48,7 @@ struct Opened {
     device: DeviceReport,
     helper: Mutex<Option<JoinHandle<()>>>,
     file: Arc<DataFile>,
+    read_only: bool,
 }
 
 impl std::fmt::Debug for Database {
@@ -82,7 +85,7 @@ fn value(reply: Reply) -> Result<Option<Value>, Failure> {
 }
 
 impl Database {
-    /// Opens the database in a file or on a block device; creates it in a file that does not exist.
+    /// Opens the database in a file or on a block device; creates it in a file that does not exist. The same as [`OpenOptions::open`].
     ///
     /// # Errors
     /// [`OpenError`]: what is wrong, with which file.
@@ -98,11 +101,14 @@ impl Database {
     ) -> Result<Database, OpenError> {
         let file = Arc::new(DataFile::open(path, options)?);
         let (driver, note) = driver::choose(&file, options.driver).map_err(OpenError::Driver)?;
-        let driver = wrap(driver);
+        let driver = match options.read_only {
+            true => Box::new(Overlay::new(wrap(driver))),
+            false => wrap(driver),
+        };
         let mut device = DeviceReport::probe(&file, options);
         device.driver = driver.name();
         device.driver_note = note;
-        if !device.flush_needed {
+        if !device.flush_needed && !options.read_only {
             file.go_flush_free().map_err(|source| OpenError::Io {
                 path: path.to_owned(),
                 what: "cannot be written in full",
@@ -115,7 +121,7 @@ impl Database {
             db_id: identity(),
             options: engine_options(&device, options),
         };
-        let recorder = options.recorder();
+        let recorder = options.noting();
         if let Some(recorder) = &recorder {
             recorder.opening(&config);
         }
@@ -138,6 +144,7 @@ impl Database {
             device,
             helper: Mutex::new(Some(helper)),
             file,
+            read_only: options.read_only,
         }));
         match done(opened.0.shared.open(&config)) {
             Ok(()) => Ok(opened),
@@ -169,6 +176,7 @@ impl Database {
     /// # Errors
     /// As for [`Database::put`].
     pub fn write(&self, batch: &[Mutation<'_>], durability: Durability) -> Result<(), Failure> {
+        self.refuse_if_read_only()?;
         let request = Request::Write {
             mutations: batch,
             durability,
@@ -336,6 +344,16 @@ impl Database {
     }
 }
 
+impl OpenOptions {
+    /// Opens the database in a file or on a block device. Creates it in a file that does not exist, unless it is to be read only.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what is wrong, with which file.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Database, OpenError> {
+        Database::open(path.as_ref(), self)
+    }
+}
+
 impl Drop for Opened {
     fn drop(&mut self) {
         let helper = lock(&self.helper).take();
@@ -375,6 +393,10 @@ fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
         text.push_str("commit_depth=2\n");
     }
     text.push_str(&options.engine);
+    // What it writes, it writes into memory: as little as possible, then.
+    if options.read_only {
+        text.push_str("\ncheckpoint_bytes=1099511627776\ndurable_mark=off\n");
+    }
     text
 }
 

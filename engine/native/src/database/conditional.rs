@@ -129,6 +129,7 @@ impl Database {
         batch: &WriteBatch,
         durability: Durability,
     ) -> Result<Checked, Failure> {
+        self.refuse_if_read_only()?;
         let writes: Vec<Mutation<'_>> = batch.iter().collect();
         loop {
             let mut stamps = Vec::with_capacity(conditions.0.len());

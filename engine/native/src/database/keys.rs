@@ -139,6 +139,7 @@ impl Database {
         keys: &Keys,
         durability: Durability,
     ) -> Result<u64, Failure> {
+        self.refuse_if_read_only()?;
         if keys.len() == 0 && durability == Durability::Relaxed {
             return Ok(0);
         }
