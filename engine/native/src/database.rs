@@ -1,9 +1,18 @@
 //! A database for many threads and tasks: clone the handle, use it anywhere.
 
+pub(crate) mod batch;
+pub(crate) mod conditional;
+pub(crate) mod cursor;
 #[cfg(test)]
 mod fail_stop;
+mod keys;
+mod many;
 #[cfg(test)]
 mod pressure;
+pub(crate) mod range;
+pub(crate) mod read_only;
+pub(crate) mod snapshot;
+pub(crate) mod transaction;
 mod writing;
 
 use std::future::Future;
@@ -18,6 +27,7 @@ use crate::api::options::OpenOptions;
 use crate::cache::borrowed::Value;
 use crate::cache::entries::Entries;
 use crate::io::device::DeviceReport;
+use crate::io::driver::overlay::Overlay;
 use crate::io::driver::{self, Driver};
 use crate::io::file::DataFile;
 use crate::lock::lock;
@@ -38,6 +48,7 @@ struct Opened {
     device: DeviceReport,
     helper: Mutex<Option<JoinHandle<()>>>,
     file: Arc<DataFile>,
+    read_only: bool,
 }
 
 impl std::fmt::Debug for Database {
@@ -74,7 +85,7 @@ fn value(reply: Reply) -> Result<Option<Value>, Failure> {
 }
 
 impl Database {
-    /// Opens the database in a file or on a block device; creates it in a file that does not exist.
+    /// Opens the database in a file or on a block device; creates it in a file that does not exist. The same as [`OpenOptions::open`].
     ///
     /// # Errors
     /// [`OpenError`]: what is wrong, with which file.
@@ -90,11 +101,14 @@ impl Database {
     ) -> Result<Database, OpenError> {
         let file = Arc::new(DataFile::open(path, options)?);
         let (driver, note) = driver::choose(&file, options.driver).map_err(OpenError::Driver)?;
-        let driver = wrap(driver);
+        let driver = match options.read_only {
+            true => Box::new(Overlay::new(wrap(driver))),
+            false => wrap(driver),
+        };
         let mut device = DeviceReport::probe(&file, options);
         device.driver = driver.name();
         device.driver_note = note;
-        if !device.flush_needed {
+        if !device.flush_needed && !options.read_only {
             file.go_flush_free().map_err(|source| OpenError::Io {
                 path: path.to_owned(),
                 what: "cannot be written in full",
@@ -107,7 +121,7 @@ impl Database {
             db_id: identity(),
             options: engine_options(&device, options),
         };
-        let recorder = options.recorder();
+        let recorder = options.noting();
         if let Some(recorder) = &recorder {
             recorder.opening(&config);
         }
@@ -130,6 +144,7 @@ impl Database {
             device,
             helper: Mutex::new(Some(helper)),
             file,
+            read_only: options.read_only,
         }));
         match done(opened.0.shared.open(&config)) {
             Ok(()) => Ok(opened),
@@ -161,6 +176,7 @@ impl Database {
     /// # Errors
     /// As for [`Database::put`].
     pub fn write(&self, batch: &[Mutation<'_>], durability: Durability) -> Result<(), Failure> {
+        self.refuse_if_read_only()?;
         let request = Request::Write {
             mutations: batch,
             durability,
@@ -193,14 +209,6 @@ impl Database {
         )
     }
 
-    /// Reads a key as a snapshot has it.
-    ///
-    /// # Errors
-    /// As for [`Database::get`], or there is no such snapshot.
-    pub fn get_at(&self, snapshot: u64, key: &[u8]) -> Result<Option<Value>, Failure> {
-        value(self.call(Request::Get { snapshot, key }))
-    }
-
     /// Reads a range. What is in memory is borrowed, not copied, and stays there as long as what is returned is kept.
     ///
     /// # Errors
@@ -225,25 +233,6 @@ impl Database {
             Reply::Entries { entries, more } => Ok(Entries::read(entries, more)),
             other => Err(failed(other)),
         }
-    }
-
-    /// Takes a snapshot of everything accepted so far; it costs space until it is released.
-    ///
-    /// # Errors
-    /// [`Failure`].
-    pub fn snapshot(&self) -> Result<u64, Failure> {
-        match self.call(Request::Snapshot) {
-            Reply::Snapshot(snapshot) => Ok(snapshot),
-            other => Err(failed(other)),
-        }
-    }
-
-    /// Lets a snapshot go.
-    ///
-    /// # Errors
-    /// There is no such snapshot.
-    pub fn release(&self, snapshot: u64) -> Result<(), Failure> {
-        done(self.call(Request::Release { snapshot }))
     }
 
     /// Returns once everything accepted so far is durable.
@@ -355,6 +344,16 @@ impl Database {
     }
 }
 
+impl OpenOptions {
+    /// Opens the database in a file or on a block device. Creates it in a file that does not exist, unless it is to be read only.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what is wrong, with which file.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Database, OpenError> {
+        Database::open(path.as_ref(), self)
+    }
+}
+
 impl Drop for Opened {
     fn drop(&mut self) {
         let helper = lock(&self.helper).take();
@@ -394,6 +393,10 @@ fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
         text.push_str("commit_depth=2\n");
     }
     text.push_str(&options.engine);
+    // What it writes, it writes into memory: as little as possible, then.
+    if options.read_only {
+        text.push_str("\ncheckpoint_bytes=1099511627776\ndurable_mark=off\n");
+    }
     text
 }
 

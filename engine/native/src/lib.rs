@@ -11,7 +11,9 @@
 //!   acknowledged, for the engine;
 //! - `record`, a feature, notes everything that is asked of the kernel, for those who want to crash it afterwards;
 //! - `gauge`, a feature, measures a disk through all that, for the simulator;
-//! - `scan` answers scans, and `database` is what callers see. Both lie above all the others.
+//! - `scan` answers scans, and `database` is what callers see. Both lie above all the others. The folder `database` has a file for each thing that callers do with
+//!   one beyond single reads and writes: `snapshot`, `range` and `cursor`; `batch` and `many`;
+//!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`.
 //!
 //! Invariants:
 //!
@@ -44,11 +46,20 @@ mod scan;
 mod sync;
 
 pub use api::error::{Failure, OpenError};
+pub use api::key_range::{KeyRange, Prefix};
 pub use api::options::{DriverChoice, Kind, OpenOptions};
 pub use cache::borrowed::Value;
 pub use cache::entries::{Entries, Entry, Iter};
+pub use database::batch::WriteBatch;
+pub use database::conditional::{Checked, Conditions};
+pub use database::cursor::Cursor;
+pub use database::range::{OwnedEntry, Range};
+pub use database::read_only::ReadOnly;
+pub use database::snapshot::Snapshot;
+pub use database::transaction::Transaction;
 pub use database::{Database, ENGINE_MEMORY_BYTES};
 pub use io::device::DeviceReport;
-pub use kvsim_engine::{Direction, Durability, Mutation, ScanRange, Stats, Status};
+pub use io::failure::{DiskFailure, DiskOperation};
+pub use kvsim_engine::{CommitMode, Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use sync::effects::IoCounts;
 pub use sync::leader::Counts;

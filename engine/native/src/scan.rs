@@ -17,23 +17,27 @@ use crate::sync::leader::{CaughtUp, Shared};
 
 /// Keys in one piece of memory.
 #[derive(Default)]
-struct Keys {
+pub(crate) struct Keys {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Keys {
-    fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
     }
 
-    fn push(&mut self, key: &[u8]) {
+    pub(crate) fn push(&mut self, key: &[u8]) {
         self.bytes.extend_from_slice(key);
         self.ends.push(self.bytes.len());
     }
 
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts
             .zip(&self.ends)
@@ -92,7 +96,7 @@ impl Shared {
     }
 
     fn look_up(&self, keys: &Keys) -> Result<Vec<Arc<[u8]>>, Missing> {
-        let mut rows = Vec::with_capacity(keys.ends.len());
+        let mut rows = Vec::with_capacity(keys.len());
         let mut missing = Missing::default();
         for key in keys.iter() {
             match self.rows.get_row(key) {

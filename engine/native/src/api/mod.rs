@@ -1,4 +1,5 @@
 //! What callers choose, and why an opening fails.
 
 pub(crate) mod error;
+pub(crate) mod key_range;
 pub(crate) mod options;

@@ -1,5 +1,9 @@
 //! What a database is opened with.
 
+use std::time::Duration;
+
+use kvsim_engine::CommitMode;
+
 use crate::record::Recorder;
 
 /// What "durable" means for this database. Figures of different kinds do not compare.
@@ -33,7 +37,25 @@ pub enum DriverChoice {
     Threads,
 }
 
-/// How to open a database.
+/// How to open a database: a builder, whose fields can be set as well.
+///
+/// ```
+/// use std::time::Duration;
+/// use kvsim_native::{Kind, OpenOptions};
+///
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("database");
+/// let database = OpenOptions::new()
+///     .size_bytes(64 << 20)
+///     .cache_bytes(32 << 20)
+///     .kind(Kind::Full)
+///     .relaxed_window(Duration::from_millis(10))
+///     .open(&path)?;
+/// # drop(database);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// An option of the engine that is out of its range is refused when the database is opened, by its name.
 #[derive(Debug, Clone)]
 pub struct OpenOptions {
     /// What "durable" means.
@@ -48,7 +70,9 @@ pub struct OpenOptions {
     pub cache_bytes: u64,
     /// Take the caller's word that the drive's cache survives a power cut, so that no flush is needed.
     pub assume_power_loss_protection: bool,
-    /// The engine's own options as `name=value` lines.
+    /// Read only: see [`OpenOptions::read_only`].
+    pub read_only: bool,
+    /// The engine's own options as `name=value` lines. Of two lines with one name the later counts.
     pub engine: String,
     /// Notes everything that is asked of the kernel. For tests: it keeps a copy of every byte that is written.
     #[cfg(feature = "record")]
@@ -64,6 +88,7 @@ impl Default for OpenOptions {
             max_bytes: 0,
             cache_bytes: 256 << 20,
             assume_power_loss_protection: false,
+            read_only: false,
             engine: String::new(),
             #[cfg(feature = "record")]
             recorder: None,
@@ -72,11 +97,248 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
+    /// All options at their defaults.
+    #[must_use]
+    pub fn new() -> OpenOptions {
+        OpenOptions::default()
+    }
+
+    /// What "durable" means for this database; [`Kind::Full`] unless it is said.
+    #[must_use]
+    pub fn kind(mut self, kind: Kind) -> OpenOptions {
+        self.kind = kind;
+        self
+    }
+
+    /// How operations reach the disk; [`DriverChoice::Auto`] unless it is said.
+    #[must_use]
+    pub fn driver(mut self, driver: DriverChoice) -> OpenOptions {
+        self.driver = driver;
+        self
+    }
+
+    /// Size of a new file in bytes, 256 MiB unless it is said. It is written in full at once; later it grows by itself. Ignored for a block device.
+    #[must_use]
+    pub fn size_bytes(mut self, bytes: u64) -> OpenOptions {
+        self.size_bytes = bytes;
+        self
+    }
+
+    /// The file grows no further than this; 0, the default: as far as the file system has room.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> OpenOptions {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Bound of the keys and values that are kept in memory, 256 MiB unless it is said; 0: none are.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: u64) -> OpenOptions {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Whether you give your word that the drive's cache survives a power cut, so that no flush is needed.
+    #[must_use]
+    pub fn assume_power_loss_protection(mut self, assume: bool) -> OpenOptions {
+        self.assume_power_loss_protection = assume;
+        self
+    }
+
+    /// Whether the database is only read. Then its file has to exist, and is left as it is, every byte of it: what an opening has to repair after a crash is repaired in
+    /// memory. Any number of processes may read a database at once, and nobody can open it to write meanwhile. Writes are refused with
+    /// [`Status::ReadOnly`](crate::Status::ReadOnly).
+    #[must_use]
+    pub fn read_only(mut self, read_only: bool) -> OpenOptions {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Notes everything that is asked of the kernel. For tests: it keeps a copy of every byte that is written.
+    #[cfg(feature = "record")]
+    #[must_use]
+    pub fn recorder(mut self, recorder: Recorder) -> OpenOptions {
+        self.recorder = Some(recorder);
+        self
+    }
+
+    /// Size of a segment of a new database: a power of two from 16 KiB to 64 MiB; 1 MiB unless it is said.
+    #[must_use]
+    pub fn segment_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("segment_bytes", bytes)
+    }
+
+    /// Log written between two checkpoints, at least: 4 KiB to 1 TiB; 512 MiB unless it is said. The more, the longer an opening.
+    #[must_use]
+    pub fn checkpoint_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("checkpoint_bytes", bytes)
+    }
+
+    /// Bound of the bytes that are accepted and not durable yet: 4 KiB to 1 TiB; 8 MiB unless it is said.
+    #[must_use]
+    pub fn write_buffer_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("write_buffer_bytes", bytes)
+    }
+
+    /// A frame of the log is closed when it reaches this size: 4 KiB to 64 MiB; 1 MiB unless it is said.
+    #[must_use]
+    pub fn frame_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("frame_bytes", bytes)
+    }
+
+    /// Values up to this size are kept in the index: 0 to 1,024 bytes; 192 unless it is said.
+    #[must_use]
+    pub fn inline_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("inline_bytes", bytes)
+    }
+
+    /// Values above this size are kept in extents: 1 KiB to 16 MiB; 128 KiB unless it is said.
+    #[must_use]
+    pub fn large_value_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("large_value_bytes", bytes)
+    }
+
+    /// Larger values are refused: 1 byte to 64 MiB; 16 MiB unless it is said.
+    #[must_use]
+    pub fn max_value_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("max_value_bytes", bytes)
+    }
+
+    /// How commits become durable. Unless it is said, what suits the device.
+    #[must_use]
+    pub fn commit(self, mode: CommitMode) -> OpenOptions {
+        let name = match mode {
+            CommitMode::Auto => "auto",
+            CommitMode::Flush => "flush",
+            CommitMode::WriteThrough => "write_through",
+        };
+        self.engine_option("commit", name)
+    }
+
+    /// Frames in flight where commits are written through: 1 to 64. Unless it is said, what suits the device.
+    #[must_use]
+    pub fn commit_depth(self, frames: u64) -> OpenOptions {
+        self.engine_option("commit_depth", frames)
+    }
+
+    /// How long a group of commits waits for others: at most a second; `None`, the default: that adapts.
+    #[must_use]
+    pub fn group_wait(self, wait: Option<Duration>) -> OpenOptions {
+        match wait {
+            Some(wait) => self.engine_option("group_wait", wait.as_nanos()),
+            None => self.engine_option("group_wait", "auto"),
+        }
+    }
+
+    /// Relaxed writes are durable within this time: at most an hour; 50 ms unless it is said.
+    #[must_use]
+    pub fn relaxed_window(self, window: Duration) -> OpenOptions {
+        self.engine_option("relaxed_window_ns", window.as_nanos())
+    }
+
+    /// The share of the space that live data may fill, in percent: 10 to 90; 85 unless it is said. The more, the more is written again.
+    #[must_use]
+    pub fn usable_percent(self, percent: u64) -> OpenOptions {
+        self.engine_option("usable_percent", percent)
+    }
+
+    /// Live data beyond this share of the present size makes the file grow, in percent: 5 to 90; 80 unless it is said.
+    #[must_use]
+    pub fn grow_percent(self, percent: u64) -> OpenOptions {
+        self.engine_option("grow_percent", percent)
+    }
+
+    /// Whether an idle engine records what is durable, so that the next opening has less to prove; it does unless it is said.
+    #[must_use]
+    pub fn durable_mark(self, record: bool) -> OpenOptions {
+        self.engine_option("durable_mark", if record { "on" } else { "off" })
+    }
+
+    fn engine_option(mut self, name: &str, value: impl std::fmt::Display) -> OpenOptions {
+        if !self.engine.is_empty() && !self.engine.ends_with('\n') {
+            self.engine.push('\n');
+        }
+        self.engine.push_str(&format!("{name}={value}\n"));
+        self
+    }
+
     /// Who notes everything, if anybody does.
-    pub(crate) fn recorder(&self) -> Option<Recorder> {
+    pub(crate) fn noting(&self) -> Option<Recorder> {
         #[cfg(feature = "record")]
         return self.recorder.clone();
         #[cfg(not(feature = "record"))]
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kvsim_engine::{OPTIONS, Options};
+
+    /// Goal: every option of the engine can be set, and arrives as it was meant. Method: all are set to what is no default; the table of options has no other, but for the
+    /// engine's own cache, which is off here.
+    #[test]
+    fn options_of_the_engine_arrive() {
+        let mut options = OpenOptions::new();
+        options.engine = "commit_depth=1".to_owned();
+        let options = options
+            .segment_bytes(1 << 16)
+            .checkpoint_bytes(1 << 22)
+            .write_buffer_bytes(1 << 21)
+            .frame_bytes(1 << 15)
+            .inline_bytes(7)
+            .large_value_bytes(5000)
+            .max_value_bytes(6000)
+            .commit(CommitMode::WriteThrough)
+            .commit_depth(3)
+            .group_wait(Some(Duration::from_micros(5)))
+            .relaxed_window(Duration::from_millis(2))
+            .usable_percent(55)
+            .grow_percent(44)
+            .durable_mark(false);
+        let set = Options::parse(&options.engine).expect("all are in their ranges");
+        let seen = (
+            [
+                set.segment_bytes,
+                set.checkpoint_bytes,
+                set.write_buffer_bytes,
+                set.frame_bytes,
+            ],
+            [
+                set.inline_bytes,
+                set.large_value_bytes,
+                set.max_value_bytes,
+                set.commit_depth,
+            ],
+            (set.commit, set.group_wait_ns, set.relaxed_window_ns),
+            (set.usable_percent, set.grow_percent, set.durable_mark),
+        );
+        let expected = (
+            [1 << 16, 1 << 22, 1 << 21, 1 << 15],
+            [7, 5000, 6000, 3],
+            (CommitMode::WriteThrough, Some(5000), 2_000_000),
+            (55, 44, false),
+        );
+        assert_eq!(seen, expected);
+        for option in OPTIONS.iter().filter(|option| option.name != "cache_bytes") {
+            let line = format!("{}=", option.name);
+            assert!(options.engine.contains(&line), "{}", option.name);
+        }
+        let modes = [CommitMode::Auto, CommitMode::Flush].map(|mode| {
+            let options = OpenOptions::new()
+                .commit(mode)
+                .group_wait(None)
+                .durable_mark(true);
+            let set = Options::parse(&options.engine).expect("all are in their ranges");
+            (set.commit, set.group_wait_ns, set.durable_mark)
+        });
+        assert_eq!(
+            modes,
+            [
+                (CommitMode::Auto, None, true),
+                (CommitMode::Flush, None, true)
+            ]
+        );
     }
 }

@@ -29,6 +29,11 @@ impl Deref for Value {
 }
 
 impl Value {
+    /// A value that no cache holds.
+    pub(crate) fn copy(bytes: &[u8]) -> Value {
+        Value(Repr::Shared(Shared::copy(bytes)))
+    }
+
     /// The value of a row, which begins there.
     pub(crate) fn of_row(row: Arc<[u8]>, start: usize) -> Value {
         Value(Repr::Row(row, start))

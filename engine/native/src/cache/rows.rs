@@ -37,7 +37,7 @@ const PARTS: usize = 64;
 const SCAN_SHARE_MAX: usize = 4;
 
 /// How many writes a shard had seen when a read began.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp(u64);
 
 /// Keys that were looked for and not found, in the order of a scan.

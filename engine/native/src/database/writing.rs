@@ -20,6 +20,8 @@ pub(super) enum Writing {
     In(Answer),
     /// There was no room for it.
     Waiting(Box<Waiting>),
+    /// It is refused.
+    Refused(Option<Failure>),
 }
 
 /// A key and what it is to hold; nothing for a delete.
@@ -40,6 +42,9 @@ impl Writing {
         batch: &[Mutation<'_>],
         durability: Durability,
     ) -> Writing {
+        if let Err(failure) = database.refuse_if_read_only() {
+            return Writing::Refused(Some(failure));
+        }
         let bytes = batch.iter().map(Mutation::bytes).sum();
         if let Entry::In(next) = database.0.shared.gate.enter(bytes, None) {
             next.into_iter().for_each(wake);
@@ -112,6 +117,9 @@ impl Future for Writing {
         match this {
             Writing::In(answer) => Pin::new(answer).poll(context).map(done),
             Writing::Waiting(_) => Poll::Pending,
+            Writing::Refused(failure) => {
+                Poll::Ready(Err(failure.take().expect("it is polled once")))
+            }
         }
     }
 }

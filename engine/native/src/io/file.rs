@@ -1,8 +1,8 @@
 //! The one file of a database, or a raw block device: opening, locking, sizing and growing it.
 //!
 //! Invariants:
-//! - one opening at a time: an exclusive lock is held as long as the file is open, and ends with it, however the
-//!   process ends;
+//! - one opening at a time, or any number of them that only read: a lock is held as long as the file is open, and ends
+//!   with it, however the process ends;
 //! - every byte within [`DataFile::len_bytes`] is allocated. Where commits need no flush, every byte was written once
 //!   as well, so that its extents are marked as written. Then an overwrite changes no metadata, and a completed write
 //!   is durable. Where commits flush or write through, writing once saves the file system's metadata, so it is done too
@@ -26,6 +26,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::api::error::OpenError;
 use crate::api::options::{Kind, OpenOptions};
+use crate::io::failure::FirstFailure;
 use crate::record::{Call, Recorder, noted};
 
 /// Zeroes are written in pieces of this size.
@@ -35,6 +36,8 @@ const BLOCK_BYTES: u64 = 4096;
 /// How long the lock of a process that has just ended is waited for: so many pauses of this length.
 const LOCK_TRIES: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
+/// How a file is locked that is written.
+const ALONE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
 /// With more than one of so many writes waited for until it is durable, what the file grows by is written at once.
 const THROUGH_SHARE: u64 = 8;
 #[cfg(target_os = "linux")]
@@ -69,6 +72,8 @@ pub(crate) struct DataFile {
     /// A completed write has to be durable without a flush.
     flush_free: AtomicBool,
     max_bytes: u64,
+    /// The first write or flush that failed.
+    pub(crate) failure: FirstFailure,
     pub(crate) recorder: Option<Recorder>,
 }
 
@@ -78,9 +83,12 @@ fn error(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError
 }
 
 impl DataFile {
-    /// Opens and locks the file, or creates it.
+    /// Opens and locks the file, or creates it if it is not to be read only.
     pub(crate) fn open(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        DataFile::open_or_create(path, options, true)
+        match options.read_only {
+            true => DataFile::open_to_read(path, options),
+            false => DataFile::open_or_create(path, options, true),
+        }
     }
 
     /// The same through the page cache.
@@ -89,12 +97,11 @@ impl DataFile {
         DataFile::open_or_create(path, options, false)
     }
 
-    /// Opens and locks a file or a device that is there, to read it only.
-    #[cfg(feature = "gauge")]
+    /// Opens a file or a device that is there, to read it only. Others may read it at the same time, and nobody writes it.
     pub(crate) fn open_to_read(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
         let opened = open_file(path, OFlags::RDONLY, true);
         let (file, direct) = opened.map_err(error(path, "cannot be opened"))?;
-        lock(&file, path)?;
+        lock(&file, path, FlockOperation::NonBlockingLockShared)?;
         DataFile::found(file, direct, path, options)
     }
 
@@ -106,7 +113,7 @@ impl DataFile {
     ) -> Result<DataFile, OpenError> {
         match open_file(path, OFlags::RDWR, direct) {
             Ok((file, bypassed)) => {
-                lock(&file, path)?;
+                lock(&file, path, ALONE)?;
                 let opened = DataFile::found(file, bypassed, path, options)?;
                 if opened.is_block_device || opened.has_content() {
                     return Ok(opened);
@@ -127,7 +134,7 @@ impl DataFile {
         let unnamed = unnamed(path);
         let (file, bypassed) = open_file(&unnamed, OFlags::RDWR | OFlags::CREATE, direct)
             .map_err(error(path, "cannot be created"))?;
-        lock(&file, path)?;
+        lock(&file, path, ALONE)?;
         let named = std::fs::metadata(path).is_ok_and(|named| named.len() > 0);
         if named || !is_called(&file, &unnamed) {
             // Somebody else was quicker.
@@ -180,7 +187,7 @@ impl DataFile {
             // What a crash cut off within a block was never used.
             metadata.len() / BLOCK_BYTES * BLOCK_BYTES
         };
-        let max_bytes = match (is_block_device, options.max_bytes) {
+        let max_bytes = match (is_block_device || options.read_only, options.max_bytes) {
             (true, _) => len,
             (false, 0) => len
                 .max(options.size_bytes)
@@ -199,7 +206,8 @@ impl DataFile {
             through_writes: AtomicU64::new(0),
             flush_free: AtomicBool::new(false),
             max_bytes,
-            recorder: options.recorder(),
+            failure: FirstFailure::default(),
+            recorder: options.noting(),
         })
     }
 
@@ -491,9 +499,9 @@ fn is_called(file: &File, path: &Path) -> bool {
 
 /// Takes the lock. If the process that had it was killed, the kernel takes its ring down a little later, and the lock
 /// with it. So an opening right after a kill, as by a supervisor, waits for the lock.
-fn lock(file: &File, path: &Path) -> Result<(), OpenError> {
+fn lock(file: &File, path: &Path, how: FlockOperation) -> Result<(), OpenError> {
     for try_number in 0..=LOCK_TRIES {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(file, how) {
             Ok(()) => return Ok(()),
             Err(rustix::io::Errno::WOULDBLOCK) if try_number < LOCK_TRIES => {
                 std::thread::sleep(LOCK_PAUSE);

@@ -4,4 +4,5 @@
 pub(crate) mod apple;
 pub(crate) mod device;
 pub(crate) mod driver;
+pub(crate) mod failure;
 pub(crate) mod file;

@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use crate::api::options::Kind;
+use crate::io::failure::DiskOperation;
 use crate::io::file::DataFile;
 use crate::record::{Call, noted};
 
@@ -31,17 +32,32 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
             } else {
                 file.write_all(&data, offset)
             };
-            written.map(|()| None).map_err(|error| write_error(&error))
+            written.map(|()| None).map_err(|error| {
+                let len_bytes = data.len() as u64;
+                let operation = DiskOperation::Write { offset, len_bytes };
+                file.failure.note(operation, error.raw_os_error());
+                write_error(&error)
+            })
         }
-        DiskOp::Flush => flush(file).map(|()| None).map_err(|_| DiskError::Flush),
+        DiskOp::Flush => flush(file)
+            .map(|()| None)
+            .map_err(|error| flush_error(file, &error)),
         // Nothing is promised of what a discard leaves; a hole would have to be allocated anew.
         DiskOp::Discard { .. } => Ok(None),
         DiskOp::Grow { new_bytes } => {
             let grown = file.grow_unsynced(new_bytes, file.next_growth());
             let synced = grown.map_err(|error| write_error(&error))?;
-            synced.map(|()| None).map_err(|_| DiskError::Flush)
+            synced
+                .map(|()| None)
+                .map_err(|error| flush_error(file, &error))
         }
     }
+}
+
+fn flush_error(file: &DataFile, error: &io::Error) -> DiskError {
+    file.failure
+        .note(DiskOperation::Flush, error.raw_os_error());
+    DiskError::Flush
 }
 
 /// Only a lack of space is told apart: everything else may have left anything.

@@ -8,6 +8,7 @@
 pub(crate) mod blocking;
 #[cfg(target_os = "linux")]
 pub(crate) mod linux;
+pub(crate) mod overlay;
 mod pool;
 #[cfg(target_os = "linux")]
 mod uring;

@@ -26,6 +26,7 @@ use io_uring::{IoUring, opcode, squeue};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use super::{Completion, Driver, blocking};
+use crate::io::failure::DiskOperation;
 use crate::io::file::DataFile;
 use crate::lock::lock;
 use crate::record::{Call, CallId};
@@ -302,6 +303,19 @@ impl Ring {
         }
     }
 
+    fn note_failure(&self, slot: &Slot, result: i32) {
+        let operation = match &slot.work {
+            Work::Read { .. } => return,
+            Work::Write { offset, data, .. } => DiskOperation::Write {
+                offset: *offset,
+                len_bytes: data.len() as u64,
+            },
+            Work::Flush => DiskOperation::Flush,
+        };
+        let os_error = (result < 0).then_some(-result);
+        self.file.failure.note(operation, os_error);
+    }
+
     fn reap(&self, done: &mut Vec<Completion>) {
         let mut slots = lock(&self.slots);
         done.append(&mut slots.ended);
@@ -322,6 +336,9 @@ impl Ring {
                     again.push(self.begin(slots.slots[index].insert(slot), index));
                 }
                 Progress::Ended(result) => {
+                    if result.is_err() {
+                        self.note_failure(&slot, completion.result());
+                    }
                     slots.free.push(index);
                     let tag = slot.tag;
                     let result = result.map(|()| match slot.work {

@@ -1,16 +1,16 @@
 //! Accepted writes on their way into the engine: who accepts one, and who hands it in. See `intake` for what holds of them.
 
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
-use kvsim_engine::{Durability, Mutation, Promise, Request, ScanRange};
+use kvsim_engine::{Durability, Mutation, Promise, Reply, Request, ScanRange};
 
 use super::held::Held;
-use super::state::{Inside, Movable, Shared};
+use super::state::{Beside, Inside, Movable, Shared};
 use crate::cache::accepted::Accepted;
 use crate::cache::draft::Draft;
 use crate::lock::TURNS;
 use crate::sync::intake::{Outcome, Queue, ROOM};
-use crate::sync::waiter::Call;
+use crate::sync::waiter::{Call, Receiver, ThreadWaiter};
 
 /// Writes that the engine takes in one call. Beside each call it goes on with garbage collection.
 const WRITES_PER_CALL: usize = 8;
@@ -29,6 +29,22 @@ impl CaughtUp<'_> {
     /// See [`kvsim_engine::Engine::scan_keys`].
     pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
         self.inside.as_ref()?.scan_keys(range, take)
+    }
+
+    /// Makes a request while still nothing else was accepted, and waits for its reply.
+    pub(crate) fn call(mut self, request: Request<'_>, beside: &Beside<'_>) -> Reply {
+        let shared = self.shared;
+        let _outside = shared.outside();
+        let waiter = ThreadWaiter::mine();
+        waiter.reset();
+        let held = "both are there until it is dropped";
+        let (queue, inside) = (self.queue.take(), self.inside.take());
+        let (mut queue, mut inside) = (queue.expect(held), inside.expect(held));
+        let receiver = Receiver::Thread(Arc::clone(&waiter));
+        shared.hand_in_next(&mut inside, request, beside, receiver);
+        shared.renew_promise(&mut inside, &mut queue);
+        drop(queue);
+        shared.await_reply(inside, &waiter)
     }
 }
 

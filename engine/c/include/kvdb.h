@@ -1,0 +1,243 @@
+// The key/value engine of kvsim for C. Made by cbindgen of engine/c/src; do not edit.
+//
+// Errors. A function that can fail returns a status: KVDB_OK, KVDB_NOT_FOUND, or what went wrong. Its last argument takes the error as a sentence: either NULL, or
+// the address of a pointer, which is set to an error that you free with kvdb_error_free, or to NULL. If a function fails, its other results are NULL or 0.
+//
+// Ownership. What a function gives out through a `kvdb_… **` is yours, and is freed by the function named after it; freeing NULL does nothing. Keys and values that
+// you hand in are copied before the function returns. Bytes that you get belong to the handle that you asked, and are valid until the time that its function states.
+//
+// Threads. A database, a snapshot, a value and an error may be used by any number of threads at once. Options, a batch and a cursor may move from thread to thread,
+// but are used by one at a time. A handle is freed by one thread, once, and used by none from then on. Nothing depends on which thread calls.
+//
+// Every pointer is checked: NULL where there must be something, or a handle of another kind, is KVDB_INVALID, and nothing is done. Bytes of length 0 may be NULL.
+// A handle that was freed cannot be checked: do not use one.
+//
+// fork: a child process must not use what its parent opened.
+
+
+#ifndef KVDB_H
+#define KVDB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A write is acknowledged once it survives a power cut.
+#define KVDB_DURABLE 0
+
+// A write is acknowledged as soon as it is accepted. It is durable within 50 ms unless the option `relaxed_window_ns` says otherwise, or with a later durable write or sync.
+// What a crash leaves is a prefix of the order of writes.
+#define KVDB_RELAXED 1
+
+// What came of a call.
+typedef enum {
+  // It was done.
+  KVDB_OK = 0,
+  // There is no such key, or the cursor has left its range. No error.
+  KVDB_NOT_FOUND = 1,
+  // The medium holds something else than was written. It is never returned as a value.
+  KVDB_CORRUPTION = 2,
+  // The device failed. A write may or may not be found after the next opening.
+  KVDB_IO_ERROR = 3,
+  // No space; nothing was written.
+  KVDB_NO_SPACE = 4,
+  // A write or a flush has failed before, or the database was opened to be read only. Nothing is written until it is opened anew; nothing was.
+  KVDB_READ_ONLY = 5,
+  // The call itself is wrong; nothing was done.
+  KVDB_INVALID = 6,
+  // The database is closed; nothing was done.
+  KVDB_CLOSED = 7,
+  // The database is open already, in this process or another.
+  KVDB_LOCKED = 8,
+  // A bug of the library. The database may be given up: then every call is KVDB_CLOSED. What was acknowledged is there at the next opening.
+  KVDB_PANICKED = 9,
+} kvdb_status;
+
+// An open database.
+typedef struct kvdb kvdb;
+
+// Writes that take effect together or not at all, in their order.
+typedef struct kvdb_batch kvdb_batch;
+
+// A place in a range of keys as they were at one moment, which moves both ways.
+typedef struct kvdb_cursor kvdb_cursor;
+
+// What went wrong, in a sentence.
+typedef struct kvdb_error kvdb_error;
+
+// What a database is opened with.
+typedef struct kvdb_options kvdb_options;
+
+// One moment of a database, which later writes do not change.
+typedef struct kvdb_snapshot kvdb_snapshot;
+
+// A value that was read. It stays as it is, whatever is written, also after its database was closed.
+typedef struct kvdb_value kvdb_value;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// A batch without writes. Never NULL.
+kvdb_batch *kvdb_batch_new(void);
+
+// Adds a write that sets a key.
+kvdb_status kvdb_batch_put(kvdb_batch *batch,
+                           const uint8_t *key,
+                           size_t key_len,
+                           const uint8_t *value,
+                           size_t value_len,
+                           kvdb_error **error);
+
+// Adds a write that removes a key.
+kvdb_status kvdb_batch_delete(kvdb_batch *batch, const uint8_t *key, size_t key_len, kvdb_error **error);
+
+// How many writes a batch has; 0 if `batch` is none.
+size_t kvdb_batch_len(const kvdb_batch *batch);
+
+// Removes all writes of a batch.
+kvdb_status kvdb_batch_clear(kvdb_batch *batch, kvdb_error **error);
+
+// Writes all of a batch or nothing. The batch stays as it is, and is yours.
+//
+// KVDB_INVALID if a key or value is too large, or if the batch does not fit into one frame of the log, which holds nearly 1 MiB.
+kvdb_status kvdb_write(const kvdb *db, const kvdb_batch *batch, uint32_t durability, kvdb_error **error);
+
+// Frees a batch.
+void kvdb_batch_free(kvdb_batch *batch);
+
+// A cursor over the keys from `start`, included, up to `end`, excluded, as `snapshot` has them, or as they are now if that is NULL. It begins before the first.
+//
+// NULL for `start` is from the first key, NULL for `end` up to the last. Of one snapshot there can be any number of cursors.
+kvdb_status kvdb_cursor_new(const kvdb *db,
+                            const kvdb_snapshot *snapshot,
+                            const uint8_t *start,
+                            size_t start_len,
+                            const uint8_t *end,
+                            size_t end_len,
+                            kvdb_cursor **cursor,
+                            kvdb_error **error);
+
+// Moves to the first entry of the range; KVDB_NOT_FOUND if there is none.
+kvdb_status kvdb_cursor_first(kvdb_cursor *cursor, kvdb_error **error);
+
+// Moves to the last entry of the range; KVDB_NOT_FOUND if there is none.
+kvdb_status kvdb_cursor_last(kvdb_cursor *cursor, kvdb_error **error);
+
+// Moves to the next entry, or to the first if the cursor is before it; KVDB_NOT_FOUND if it is behind the last now.
+kvdb_status kvdb_cursor_next(kvdb_cursor *cursor, kvdb_error **error);
+
+// Moves to the entry before, or to the last if the cursor is behind it; KVDB_NOT_FOUND if it is before the first now.
+kvdb_status kvdb_cursor_previous(kvdb_cursor *cursor, kvdb_error **error);
+
+// Moves to the first entry whose key is this one or larger; KVDB_NOT_FOUND if it is behind the last now.
+kvdb_status kvdb_cursor_seek(kvdb_cursor *cursor, const uint8_t *key, size_t key_len, kvdb_error **error);
+
+// Moves to the last entry whose key is this one or smaller; KVDB_NOT_FOUND if it is before the first now.
+kvdb_status kvdb_cursor_seek_back(kvdb_cursor *cursor, const uint8_t *key, size_t key_len, kvdb_error **error);
+
+// The key that the cursor is at, valid until it moves or is freed; NULL, with 0 for `len`, if it is at none.
+const uint8_t *kvdb_cursor_key(const kvdb_cursor *cursor, size_t *len);
+
+// The value that the cursor is at, valid until it moves or is freed; NULL, with 0 for `len`, if it is at none.
+const uint8_t *kvdb_cursor_value(const kvdb_cursor *cursor, size_t *len);
+
+// Frees a cursor.
+void kvdb_cursor_free(kvdb_cursor *cursor);
+
+// The version of this library, such as "0.1.0". It ends with a zero and is never freed.
+const char *kvdb_version(void);
+
+// Opens the database in a file or on a block device; creates it in a file that does not exist.
+//
+// `options` may be NULL: then all are at their defaults. They can be used again, and freed.
+//
+// KVDB_LOCKED if it is open already; KVDB_CORRUPTION if acknowledged data is damaged; KVDB_IO_ERROR if the file cannot be opened or read; KVDB_NO_SPACE;
+// KVDB_INVALID if it is not a database, or a wrong option.
+kvdb_status kvdb_open(const char *path,
+                      const kvdb_options *options,
+                      kvdb **db,
+                      kvdb_error **error);
+
+// Makes everything durable, closes the database and frees it, whatever is returned. Snapshots and cursors of it stay to be freed; until then their calls are
+// KVDB_CLOSED. NULL is closed already.
+kvdb_status kvdb_close(kvdb *db,
+                       kvdb_error **error);
+
+// Sets a key of 1 to 1,024 bytes to a value of at most 16 MiB, unless the option `max_value_bytes` says otherwise.
+//
+// `durability` is KVDB_DURABLE or KVDB_RELAXED. The status says whether a write that failed may have an effect.
+kvdb_status kvdb_put(const kvdb *db,
+                     const uint8_t *key,
+                     size_t key_len,
+                     const uint8_t *value,
+                     size_t value_len,
+                     uint32_t durability,
+                     kvdb_error **error);
+
+// Removes a key. To remove what is not there is no error.
+kvdb_status kvdb_delete(const kvdb *db, const uint8_t *key, size_t key_len, uint32_t durability, kvdb_error **error);
+
+// Reads a key. KVDB_NOT_FOUND, with NULL for the value, if there is none.
+kvdb_status kvdb_get(const kvdb *db, const uint8_t *key, size_t key_len, kvdb_value **value, kvdb_error **error);
+
+// Returns once everything that was accepted so far is durable.
+kvdb_status kvdb_sync(const kvdb *db, kvdb_error **error);
+
+// The bytes of a value, valid until it is freed, and how many there are. Of an empty value the address is not NULL; of NULL it is, and `len` is 0.
+const uint8_t *kvdb_value_bytes(const kvdb_value *value,
+                                size_t *len);
+
+// Frees a value.
+void kvdb_value_free(kvdb_value *value);
+
+// The status that an error came with; KVDB_INVALID if `error` is none.
+kvdb_status kvdb_error_status(const kvdb_error *error);
+
+// What went wrong, in a sentence that ends with a zero, valid until the error is freed; an empty text if `error` is none.
+const char *kvdb_error_message(const kvdb_error *error);
+
+// Frees an error.
+void kvdb_error_free(kvdb_error *error);
+
+// Options that are all at their defaults. Never NULL.
+kvdb_options *kvdb_options_new(void);
+
+// Sets an option by its name to a value in words or decimal digits.
+//
+// | name | values | default |
+// | --- | --- | --- |
+// | `size_bytes` | size of a new file, written in full at once; later it grows by itself | 268435456 |
+// | `max_bytes` | the file grows no further; 0: as far as the file system has room | 0 |
+// | `cache_bytes` | bound of the keys and values that are kept in memory | 268435456 |
+// | `kind` | what durable means: `full`, the drive's own cache included, or `os`, as `fsync` does it | full |
+// | `driver` | `auto`, `uring` or `threads` | auto |
+// | `read_only` | `true`: the file has to exist, and not a byte of it changes; any number of processes may read at once | false |
+// | `assume_power_loss_protection` | `true` if the drive's cache survives a power cut, so that no flush is needed | false |
+//
+// Every other name is one of the engine's own options, which the book lists.
+//
+// KVDB_INVALID if there is no such option or it has no such value; then nothing has changed.
+kvdb_status kvdb_options_set(kvdb_options *options, const char *name, const char *value, kvdb_error **error);
+
+// Sets an option whose value is a number: see kvdb_options_set.
+kvdb_status kvdb_options_set_number(kvdb_options *options, const char *name, uint64_t value, kvdb_error **error);
+
+// Frees options. What was opened with them stays open.
+void kvdb_options_free(kvdb_options *options);
+
+// Takes a snapshot of everything that was accepted so far. What is overwritten or deleted later keeps its space until the snapshot and all cursors of it are freed.
+kvdb_status kvdb_snapshot_new(const kvdb *db,
+                              kvdb_snapshot **snapshot,
+                              kvdb_error **error);
+
+// Reads a key as it was. KVDB_NOT_FOUND, with NULL for the value, if there was none.
+kvdb_status kvdb_snapshot_get(const kvdb_snapshot *snapshot, const uint8_t *key, size_t key_len, kvdb_value **value, kvdb_error **error);
+
+// Frees a snapshot. Cursors of it go on.
+void kvdb_snapshot_free(kvdb_snapshot *snapshot);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* KVDB_H */

@@ -1,0 +1,45 @@
+//! The engine on a real disk for C, and for all that calls C: `include/kvdb.h`, which says what holds of errors, ownership and threads.
+//!
+//! - `border` is the only way between the two sides: it checks pointers, catches panics and hands out errors;
+//! - `error`, `options`, `database`, `batch`, `snapshot`, `cursor`: the functions of the header, by what they are about.
+//!
+//! Invariants:
+//! - **No panic crosses the border.** Every function runs within `border`, and a panic is the status `KVDB_PANICKED`.
+//! - **No pointer is used before it was checked** for being none, and a handle for its kind.
+//! - **No enumeration comes in.** C can put any number where it has one, so what comes in is a number.
+//! - **The header is made of these sources** (`tests/header.rs`), and what it shows is run (`tests/examples.rs`).
+#![expect(
+    unsafe_code,
+    reason = "a border to C: pointers come in, and go out. What is done with them is in `border`"
+)]
+#![expect(
+    clippy::missing_safety_doc,
+    reason = "what callers have to keep to is said once, at the top of the header"
+)]
+
+mod batch;
+mod border;
+mod cursor;
+mod database;
+mod error;
+mod options;
+mod snapshot;
+
+pub use batch::{
+    KvdbBatch, kvdb_batch_clear, kvdb_batch_delete, kvdb_batch_free, kvdb_batch_len,
+    kvdb_batch_new, kvdb_batch_put, kvdb_write,
+};
+pub use cursor::{
+    KvdbCursor, kvdb_cursor_first, kvdb_cursor_free, kvdb_cursor_key, kvdb_cursor_last,
+    kvdb_cursor_new, kvdb_cursor_next, kvdb_cursor_previous, kvdb_cursor_seek,
+    kvdb_cursor_seek_back, kvdb_cursor_value,
+};
+pub use database::{
+    KVDB_DURABLE, KVDB_RELAXED, Kvdb, KvdbValue, kvdb_close, kvdb_delete, kvdb_get, kvdb_open,
+    kvdb_put, kvdb_sync, kvdb_value_bytes, kvdb_value_free, kvdb_version,
+};
+pub use error::{KvdbError, KvdbStatus, kvdb_error_free, kvdb_error_message, kvdb_error_status};
+pub use options::{
+    KvdbOptions, kvdb_options_free, kvdb_options_new, kvdb_options_set, kvdb_options_set_number,
+};
+pub use snapshot::{KvdbSnapshot, kvdb_snapshot_free, kvdb_snapshot_get, kvdb_snapshot_new};
