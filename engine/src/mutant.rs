@@ -147,6 +147,8 @@ mutants! {
     DeletesLeftOutOfCheckpoint = "deletes_left_out_of_checkpoint" [];
     /// A checkpoint that writes what has changed leaves out the values that garbage collection has moved.
     MovesLeftOutOfCheckpoint = "moves_left_out_of_checkpoint" [];
+    /// A checkpoint takes a key that was deleted for deleted, though it was put again.
+    ReturnedKeysTakenForDeleted = "returned_keys_taken_for_deleted" [];
     /// What changes while a checkpoint is being written is not in the next one.
     ChangesMeanwhileForgotten = "changes_meanwhile_forgotten" [];
     /// A checkpoint frees all pages of the one before, though it refers to some of them.

@@ -196,14 +196,14 @@ fn gc_that_gains_nothing_stops() {
         let disk = Disk::new(device(4 << 20), FAST, seed);
         let mut world = World::new(disk, OPTIONS);
         world.open().expect("opens");
-        for n in 0..2880 {
+        for n in 0..2816 {
             keep(&mut world, n, &numbered(n));
             if n % 64 == 63 {
                 world.run_until_idle();
             }
         }
         assert!(world.engine().promise(ROOM).is_none(), "{seed}");
-        for n in 0..1440 {
+        for n in 0..1408 {
             assert!(matches!(world.delete(&key(n)), Reply::Done), "{seed}");
         }
         world.run_until_idle();

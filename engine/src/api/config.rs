@@ -42,8 +42,7 @@ pub struct Options {
     /// Size of a segment of a new database: a power of two from 16 KiB to 64 MiB. 0 means capacity/32, within 64
     /// KiB..=8 MiB, and less where the device has no room for 24 of them.
     pub segment_bytes: u64,
-    /// Log written between checkpoints, at least, since it is never below twice what the last one wrote, nor below 16 bytes for each key; 0: capacity/64
-    /// within 32 KiB..=64 MiB.
+    /// Log written between checkpoints, at least, since it is never below twice what the last one wrote; 0: capacity/64 within 32 KiB..=64 MiB.
     pub checkpoint_bytes: u64,
     /// Bound of the value cache; 0 bytes means no cache, `None`: an eighth of the memory within 256 KiB..=32 MiB.
     pub cache_bytes: Option<u64>,

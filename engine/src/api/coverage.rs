@@ -97,6 +97,8 @@ coverage_points! {
     CheckpointPublished = "checkpoint.published",
     /// A checkpoint wrote only what had changed, at least of some keys.
     CheckpointChanges = "checkpoint.changes",
+    /// A checkpoint sorted what had changed, and did not look at all keys.
+    CheckpointSorted = "checkpoint.changes_sorted",
     /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
     SuperblockRepublished = "superblock.republished",
     /// A sector failed all reads in an opening, on a device that otherwise reads.

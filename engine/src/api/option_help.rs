@@ -28,7 +28,7 @@ pub const OPTIONS: &[OptionHelp] = &[
         name: "checkpoint_bytes",
         values: "4096 to 1099511627776",
         default: "capacity / 64, within 32 KiB and 64 MiB",
-        meaning: "Log written between two checkpoints, at least. It is never below twice what the last checkpoint wrote, nor below 16 bytes for each key.",
+        meaning: "Log written between two checkpoints, at least. It is never below twice what the last checkpoint wrote.",
     },
     OptionHelp {
         name: "cache_bytes",

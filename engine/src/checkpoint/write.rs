@@ -135,6 +135,7 @@ async fn write_and_publish(
     if mutant(Mutant::LogReusedBeforePagesFlushed) {
         handle.with(|core| plan.free(core));
     }
+    sort_changes(handle, plan).await;
     let Some(written) = write_in_room(handle, plan).await? else {
         return Ok(false);
     };
@@ -229,6 +230,21 @@ fn begin(core: &mut Core) -> Plan {
     };
     plan.choose(core, choice);
     plan
+}
+
+/// Has what has changed in the order of the keys, where few have. Clients go on meanwhile.
+async fn sort_changes(handle: &Handle, plan: &Plan) {
+    if plan.choice.is_everything() {
+        return;
+    }
+    while handle.with(|core| core.index.sort_changes(CHANGES_PER_STEP)) {
+        handle.give_way().await;
+    }
+    handle.with(|core| {
+        if core.index.has_sorted() {
+            core.reached(CoveragePoint::CheckpointSorted);
+        }
+    });
 }
 
 /// Writes what was chosen, or everything anew where the runs would take more segments than they may. `None`: segments ran out.

@@ -14,9 +14,6 @@ use crate::segments::unproven::RecoveryReserve;
 /// Work that has given way goes on after this time if nobody has called.
 const RESUME_NS: Nanos = 50_000;
 
-/// So much log is worth a look at a key: the log takes some ten times as long to write.
-const LOG_BYTES_PER_KEY: u64 = 16;
-
 impl Core {
     /// Whether commits that go on are to be held up as little as can be by what makes space.
     pub(crate) fn commits_come_first(&self) -> bool {
@@ -73,9 +70,7 @@ impl Core {
             .settings
             .options
             .checkpoint_bytes
-            .max(2 * self.maintenance.checkpoint_size)
-            // It looks at every key, however few have changed.
-            .max(LOG_BYTES_PER_KEY * self.index.len());
+            .max(2 * self.maintenance.checkpoint_size);
         let stalled = self.maintenance.stalled;
         // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
         let log_frees = !self.maintenance.leaving.is_empty();

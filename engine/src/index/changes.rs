@@ -39,6 +39,24 @@ impl Changes {
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
+    /// The first noted entry of this number or a higher one.
+    pub(crate) fn next(&self, slot: Slot) -> Option<Slot> {
+        let (first, bit) = place(slot);
+        let words = self.words.get(first..)?.iter().enumerate();
+        let mut noted = words.map(|(at, word)| match at {
+            // Those before it do not count.
+            0 => (first, word & !(bit - 1)),
+            _ => (first + at, *word),
+        });
+        let (word, bits) = noted.find(|(_, bits)| *bits != 0)?;
+        Some(crate::format::len32(word * 64) + bits.trailing_zeros())
+    }
+
+    /// How many entries are noted.
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries
+    }
+
     /// How many there are at most.
     pub(crate) fn count(&self) -> u64 {
         self.entries + self.removed.len() as u64
@@ -87,6 +105,9 @@ mod tests {
         assert_eq!(newer.count(), 7);
         let noted = (0..2000).filter(|slot| newer.has(*slot));
         assert_eq!(noted.collect::<Vec<_>>(), [0, 63, 64, 65, 1000]);
+        let each = std::iter::successors(newer.next(0), |slot| newer.next(slot + 1));
+        assert_eq!(each.collect::<Vec<_>>(), [0, 63, 64, 65, 1000]);
+        assert_eq!((newer.next(66), newer.next(100_000)), (Some(1000), None));
         let removed = newer.removed.iter().map(|(key, at)| (key.bytes(), *at));
         assert_eq!(
             removed.collect::<Vec<_>>(),

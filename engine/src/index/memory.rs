@@ -1,6 +1,6 @@
 //! The ordered index: for every key its newest version, and older ones as long as a snapshot needs them.
 //!
-//! The index is kept in memory and written by checkpoints, which ask it for what has changed. All other code uses it through get, set, relocate
+//! The index is kept in memory and written by checkpoints, which ask it for what has changed (`writing.rs`). All other code uses it through get, set, relocate
 //! and ranges both ways.
 //!
 //! Invariants:
@@ -21,6 +21,7 @@ use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
 use crate::index::table::{Slot, Table};
+use crate::index::writing::Writing;
 use crate::mutant::{Mutant, mutant};
 
 /// What became of an entry whose newest version was set.
@@ -46,9 +47,9 @@ const _: () = assert!(size_of::<Version>() + size_of::<Key>() <= 64);
 
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    newest: Table<Version>,
+    pub(super) newest: Table<Version>,
     /// The same keys in order.
-    order: BTreeMap<Key, Slot>,
+    pub(super) order: BTreeMap<Key, Slot>,
     /// Older versions, oldest first. Almost no key has any, so they do not lie in the way of looking up.
     history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
@@ -56,9 +57,9 @@ pub(crate) struct Index {
     pages_bytes: u64,
     entries: u64,
     /// What has changed since the last checkpoint began.
-    changes: Changes,
+    pub(super) changes: Changes,
     /// What the checkpoint under way has to write.
-    writing: Option<Changes>,
+    pub(super) writing: Option<Writing>,
 }
 
 impl Index {
@@ -284,108 +285,12 @@ impl Index {
             Direction::Reverse => Box::new(self.order.range(bounds).rev().filter_map(visible)),
         }
     }
-
-    /// Entries and removed keys that have changed since the last checkpoint began, at most.
-    pub(crate) fn changes_count(&self) -> u64 {
-        self.changes.count()
-    }
-
-    /// What is there is what the last checkpoint has.
-    pub(crate) fn forget_changes(&mut self) {
-        self.changes = Changes::default();
-    }
-
-    /// A checkpoint begins: it writes what has changed until now.
-    pub(crate) fn begin_writing(&mut self) {
-        assert!(self.writing.is_none(), "one checkpoint at a time");
-        self.writing = Some(std::mem::take(&mut self.changes));
-    }
-
-    /// The checkpoint was published, or it was not: then the next one has to write all that.
-    pub(crate) fn end_writing(&mut self, published: bool) {
-        let written = self.writing.take();
-        if published && mutant(Mutant::ChangesMeanwhileForgotten) {
-            self.changes = Changes::default();
-        }
-        if let Some(written) = written.filter(|_| !published) {
-            self.changes.add_older(written);
-        }
-    }
-
-    /// Gives `take` what the checkpoint under way has to write of the keys from `start` on and before `end`: with `all` every live entry, else each that
-    /// has changed, and a deletion for each key that was removed. Looks at `limit` keys at most. Returns the last of these if there may be more.
-    pub(crate) fn to_write(
-        &self,
-        start: Bound<&[u8]>,
-        end: Option<&[u8]>,
-        all: bool,
-        limit: usize,
-        mut take: impl FnMut(&[u8], &Version),
-    ) -> Option<Box<[u8]>> {
-        let bounds = (
-            start.map(Key::new),
-            end.map_or(Bound::Unbounded, |end| Bound::Excluded(Key::new(end))),
-        );
-        let writing = self.writing.as_ref().filter(|_| !all);
-        let removed = writing.map(|changes| changes.removed.range(bounds.clone()));
-        let mut removed = removed.into_iter().flatten().peekable();
-        let mut order = self.order.range(bounds).peekable();
-        let mut chosen = Vec::new();
-        let mut last = None;
-        for _ in 0..limit {
-            let slot = order.peek();
-            let gone = removed.next_if(|(gone, _)| slot.is_none_or(|(key, _)| *gone <= *key));
-            last = match (
-                order.next_if(|(key, _)| gone.is_none_or(|(gone, _)| gone == *key)),
-                gone,
-            ) {
-                // It came back after its removal: what is there now counts.
-                (Some((key, slot)), gone) => {
-                    if all || gone.is_some() || writing.is_some_and(|it| it.has(*slot)) {
-                        chosen.push((key, Ok(*slot)));
-                    }
-                    Some(key)
-                }
-                (None, Some((key, sequence))) => {
-                    chosen.push((key, Err(*sequence)));
-                    Some(key)
-                }
-                (None, None) => {
-                    last = None;
-                    break;
-                }
-            };
-        }
-        // Entries lie anywhere in memory: to look at them first has what each waits for come at the same time.
-        let slots = chosen.iter().filter_map(|(_, slot)| slot.ok());
-        let deleted = slots.filter(|slot| self.newest.value(*slot).place == Place::Tombstone);
-        std::hint::black_box(deleted.count());
-        for (key, slot) in chosen {
-            match slot {
-                Ok(slot) => {
-                    let version = self.newest.value(slot);
-                    if !all || version.place != Place::Tombstone {
-                        take(key.bytes(), version);
-                    }
-                }
-                Err(_) if mutant(Mutant::DeletesLeftOutOfCheckpoint) => {}
-                Err(sequence) => take(
-                    key.bytes(),
-                    &Version {
-                        sequence,
-                        place: Place::Tombstone,
-                    },
-                ),
-            }
-        }
-        last.map(|key| key.bytes().into())
-    }
 }
 
 /// A key has lost its entry: for the next checkpoint, and for the one under way.
-fn note_removed(changes: &mut Changes, writing: &mut Option<Changes>, key: Key, sequence: u64) {
+fn note_removed(changes: &mut Changes, writing: &mut Option<Writing>, key: Key, sequence: u64) {
     if let Some(writing) = writing {
-        writing.note_removed(key.clone(), sequence);
+        writing.changes.note_removed(key.clone(), sequence);
     }
     changes.note_removed(key, sequence);
 }

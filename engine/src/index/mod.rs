@@ -6,3 +6,4 @@ pub(crate) mod key;
 pub(crate) mod memory;
 pub(crate) mod place;
 pub(crate) mod table;
+pub(crate) mod writing;

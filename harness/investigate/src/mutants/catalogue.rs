@@ -152,9 +152,9 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken, OlderRunsFreed,
         OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, ReleasedVersionsStayLive, RepublishedTooEarly, SingleRootCopy,
-        SyncDoesNotWait, TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid,
-        UnprovenTailTrusted, VictimFreedAtOnce,
+        RelaxedWindowForgotten, ReleasedVersionsStayLive, RepublishedTooEarly,
+        ReturnedKeysTakenForDeleted, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
+        TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -164,6 +164,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         DeletesLeftOutOfCheckpoint
         | MovesLeftOutOfCheckpoint
         | ChangesMeanwhileForgotten
+        | ReturnedKeysTakenForDeleted
         | OlderRunsFreed => &["changes"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
