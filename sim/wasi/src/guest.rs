@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use kvsim_crash::Nanos;
 use kvsim_fs::FileSystem;
+use kvsim_sim::api::Body;
 use kvsim_sim::sandbox::Expects;
-use kvsim_sim::{Call, CallEnd, Guest, GuestError, OutItem, Outbox, TracedCall};
+use kvsim_sim::{Call, CallEnd, Guest, GuestError, LogLevel, OutItem, Outbox, TracedCall};
 
 use crate::clock::Told;
 use crate::command::Command;
 use crate::exchange::{Ended, When};
+use crate::host::TOLD_BY_HOST;
 use crate::message;
 use crate::reactor::Reactor;
 
@@ -65,6 +67,17 @@ impl WasiGuest {
     }
 }
 
+/// What the host has told people of why it refused something. An engine passes on no more of it than the name of an error.
+fn told_by_host(out: &[OutItem]) -> impl Iterator<Item = &str> {
+    out.iter().filter_map(|item| match item {
+        OutItem::Log {
+            level: LogLevel::Warn,
+            text,
+        } => text.strip_prefix(TOLD_BY_HOST),
+        _ => None,
+    })
+}
+
 impl Guest for WasiGuest {
     fn files(&self) -> Option<&FileSystem> {
         match &self.transport {
@@ -107,8 +120,12 @@ impl Guest for WasiGuest {
             }
         };
         let mut ended = self.transport.exchange(When { now, is_idle }, &message);
+        let begin = out.len();
         out.append(&mut ended.out);
-        let reply = message::answer(id, expects, &ended.answer?).map_err(GuestError::Abi)?;
+        let mut reply = message::answer(id, expects, &ended.answer?).map_err(GuestError::Abi)?;
+        if let Body::Message(text) = &mut reply.body {
+            text.extend(told_by_host(&out[begin..]).map(|told| format!(" ({told})")));
+        }
         let mut wake_at = Some(
             now.saturating_add(ended.elapsed_ns)
                 .saturating_add(IDLE_AFTER_NS),

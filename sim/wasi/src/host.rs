@@ -37,6 +37,8 @@ pub(crate) struct Host {
     stderr: Lines,
     /// What the host has told people once.
     noted: BTreeSet<&'static str>,
+    /// The stretch of steps that the last step let out is of, where not all steps are let out.
+    stretch: Option<u64>,
     /// Calls of the host in the call under way.
     calls: u64,
     /// Bytes of log lines in the call under way.
@@ -58,6 +60,8 @@ const CALLS_MAX: u64 = 2_000_000;
 const LOGGED_BYTES_MAX: u64 = 16 << 20;
 /// A longer line is cut into several.
 const LINE_BYTES_MAX: usize = 4_096;
+/// How a line begins that is the host's own and not the guest's.
+pub(crate) const TOLD_BY_HOST: &str = "kvsim: ";
 /// Of what a guest has written before it failed, so many lines are told.
 const LAST_LINES: usize = 20;
 
@@ -132,6 +136,7 @@ impl Host {
             stdout: Lines::default(),
             stderr: Lines::default(),
             noted: BTreeSet::new(),
+            stretch: None,
             calls: 0,
             logged_bytes: 0,
         }
@@ -141,6 +146,8 @@ impl Host {
     pub(crate) fn begin_call(&mut self) {
         self.limiter.refused = false;
         self.calls = 0;
+        self.stretch = None;
+        self.files.begin_moments();
         self.logged_bytes = 0;
         self.stdout.first.clear();
         self.stderr.first.clear();
@@ -162,7 +169,14 @@ impl Host {
         for mut moment in self.files.take_moments() {
             // The file system counts from when its time was last taken, a step is told by its time within the call.
             moment.after_ns = moment.after_ns.saturating_add(self.clock.elapsed());
-            self.out.push(OutItem::Step(Box::new(moment)));
+            let stretch = self.files.stretch();
+            let is_same = stretch.is_some() && stretch == self.stretch;
+            self.stretch = stretch;
+            let step = OutItem::Step(Box::new(moment));
+            match self.out.last_mut() {
+                Some(last @ OutItem::Step(_)) if is_same => *last = step,
+                _ => self.out.push(step),
+            }
         }
         let took = self.files.take_elapsed_ns();
         self.clock.pass(took);
@@ -232,7 +246,7 @@ impl Host {
     /// Tells people something about a refusal, once in a process run for each kind.
     pub(crate) fn note(&mut self, kind: &'static str, text: impl FnOnce() -> String) {
         if self.noted.insert(kind) {
-            self.log(LogLevel::Warn, format!("kvsim: {}", text()));
+            self.log(LogLevel::Warn, format!("{TOLD_BY_HOST}{}", text()));
         }
     }
 

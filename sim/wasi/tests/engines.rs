@@ -291,7 +291,15 @@ fn what_an_engine_may_cope_with_comes_as_an_error_and_a_line() {
         return;
     };
     let (ended, logs) = misbehaves(&bytes, "out", &files());
-    assert!(matches!(ended, Ok((Status::IoError, _))), "{ended:?}");
+    let Ok((Status::IoError, Body::Message(text))) = ended else {
+        panic!("{ended:?}");
+    };
+    assert!(
+        text.ends_with(
+            "(path_open: `../etc/passwd` leads out of /db, the only directory there is)"
+        ),
+        "{text}"
+    );
     assert_eq!(
         logs,
         ["kvsim: path_open: `../etc/passwd` leads out of /db, the only directory there is"]

@@ -64,10 +64,28 @@ pub struct FileSystem {
     pub(crate) stats: FileStats,
     pub(crate) mistake: Option<Mistake>,
     pub(crate) interventions: Arc<Vec<Intervention>>,
-    moments: Option<Vec<Moment>>,
+    moments: Option<Moments>,
     op_notes: Option<Arc<Vec<OpNote>>>,
     pub(crate) reads: Option<Arc<Vec<Observation>>>,
 }
+
+/// The moments of the calls since [`FileSystem::begin_moments`].
+#[derive(Debug, Clone, Default)]
+struct Moments {
+    kept: Vec<Moment>,
+    /// How many there were, those that were not kept included.
+    count: u64,
+    /// The last one, if it was not kept.
+    passed_over: Option<StepNote>,
+}
+
+/// Pages that files take at most where the configuration has no limit, 1 GiB: they are in memory.
+const UNBOUNDED_PAGES: u64 = (1 << 30) / PAGE_BYTES;
+
+/// Moments that are all kept. Behind these one in [`MOMENTS_STRIDE`] is: a copy of each would take more memory than a machine has.
+const MOMENTS_ALL: u64 = 4_096;
+/// Of the moments behind [`MOMENTS_ALL`], one in so many is kept, and the last of each call.
+const MOMENTS_STRIDE: u64 = 256;
 
 /// The file system as it was at one moment of a call.
 #[derive(Debug, Clone)]
@@ -274,30 +292,64 @@ impl FileSystem {
 
     /// With noting on, a copy is kept after each step. Off forgets them.
     pub fn note_moments(&mut self, on: bool) {
-        self.moments = on.then(Vec::new);
+        self.moments = on.then(Moments::default);
     }
 
-    /// The copies since the last take, in order.
+    /// Begins to count moments anew: the first 4,096 are kept, and of all behind them one in 256 and the last of each call.
+    pub fn begin_moments(&mut self) {
+        if let Some(moments) = &mut self.moments {
+            moments.count = 0;
+        }
+    }
+
+    /// Whether of the moments behind those so far one in many is kept only. What they stand for then is a stretch: see [`stretch`](Self::stretch).
+    fn are_moments_sparse(count: u64) -> bool {
+        count > MOMENTS_ALL
+    }
+
+    /// The number of the stretch of moments of which one is kept; nothing while all are.
+    #[must_use]
+    pub fn stretch(&self) -> Option<u64> {
+        let count = self.moments.as_ref()?.count;
+        Self::are_moments_sparse(count).then_some(count / MOMENTS_STRIDE)
+    }
+
+    /// The copies since the last take, in order. The last is as the file system is now.
     pub fn take_moments(&mut self) -> Vec<Moment> {
-        self.moments
-            .as_mut()
-            .map(std::mem::take)
-            .unwrap_or_default()
+        let Some(moments) = &mut self.moments else {
+            return Vec::new();
+        };
+        let last = moments.passed_over.take();
+        let mut kept = std::mem::take(&mut moments.kept);
+        kept.extend(last.map(|step| self.copy(step)));
+        kept
     }
 
     pub(crate) fn moment(&mut self, step: StepNote) {
-        let Some(moments) = self.moments.take() else {
+        let Some(moments) = &mut self.moments else {
             return;
         };
-        // The copy is taken while the list is away: moments hold no moments.
+        moments.count += 1;
+        let is_kept = !Self::are_moments_sparse(moments.count)
+            || moments.count.is_multiple_of(MOMENTS_STRIDE);
+        moments.passed_over = (!is_kept).then(|| step.clone());
+        if is_kept {
+            let moment = self.copy(step);
+            self.moments.get_or_insert_default().kept.push(moment);
+        }
+    }
+
+    /// The file system as it is now. Moments hold no moments, so the list is away while the copy is made.
+    fn copy(&mut self, step: StepNote) -> Moment {
+        let moments = self.moments.take();
         let mut files = self.clone();
+        self.moments = moments;
         files.within_change = matches!(step, StepNote::Pending { .. });
-        let moments = self.moments.insert(moments);
-        moments.push(Moment {
+        Moment {
             after_ns: files.elapsed,
             files,
             step,
-        });
+        }
     }
 
     /// With noting on, each call is kept with its arguments. Off forgets them.
@@ -424,7 +476,7 @@ impl FileSystem {
     /// How many pages are free.
     pub(crate) fn free_pages(&self) -> u64 {
         match self.config.capacity_bytes {
-            0 => u64::MAX,
+            0 => UNBOUNDED_PAGES.saturating_sub(self.used_pages),
             capacity => (capacity / PAGE_BYTES).saturating_sub(self.used_pages),
         }
     }

@@ -277,3 +277,41 @@ fn a_barrier_orders_what_is_on_both_sides() {
         assert_eq!(run(true), [all[0], all[2], all[3]].into());
     }
 }
+
+/// Goal: moments take bounded memory, however much is written between two takes, and the last one is as the file system is. Method: 4,000 small writes are all
+/// kept; of 40,000 pages more, few are.
+#[test]
+fn moments_are_sparse_behind_the_first() {
+    let mut files = files("posix");
+    let fd = durable(&mut files, "f", b"");
+    files.note_moments(true);
+    files.begin_moments();
+    let page = [7; 4096];
+    for _ in 0..1_000 {
+        assert_eq!(files.write(fd, &page), Ok(4096));
+    }
+    let first = files.take_moments();
+    assert!(first.len() >= 2_000, "{}", first.len());
+    assert_eq!(files.stretch(), None);
+    assert_eq!(files.write(fd, &vec![8; 40_000 * 4096]), Ok(40_000 * 4096));
+    let rest = files.take_moments();
+    assert!((256..4_500).contains(&rest.len()), "{}", rest.len());
+    let last = &rest.last().expect("there are some").files;
+    assert_eq!(last.image_hash(), files.image_hash());
+    assert!(files.stretch().is_some());
+    files.begin_moments();
+    assert_eq!(files.stretch(), None);
+}
+
+/// Goal: files without a limit of their own do not take all memory. Method: space for 2 GiB is asked for.
+#[test]
+fn no_limit_is_a_gibibyte() {
+    let mut files = files("posix");
+    let fd = durable(&mut files, "f", b"");
+    assert_eq!(files.free_bytes(), None);
+    assert_eq!(
+        files.allocate(fd, 0, 2 << 30),
+        Err(kvsim_fs::Errno::NoSpace)
+    );
+    assert_eq!(files.allocate(fd, 0, 1 << 30), Ok(()));
+}

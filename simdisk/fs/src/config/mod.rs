@@ -60,7 +60,7 @@ impl LeftOutSyncs {
 pub struct FileConfig {
     /// The persistence profile: a name, or a table of rules.
     pub profile: Profile,
-    /// Space for the data of all files, in whole pages of 4,096 bytes; 0 for no limit.
+    /// Space for the data of all files, in whole pages of 4,096 bytes. 0 for no limit but that of memory, 1 GiB; what is free is then no part of a state.
     pub capacity_bytes: u64,
     /// The largest size of a file.
     pub file_bytes_max: u64,
