@@ -32,7 +32,7 @@
 typedef enum {
   // It was done.
   KVDB_OK = 0,
-  // There is no such key, or the cursor has left its range. No error.
+  // There is no such key, or it has another value, or the cursor has left its range. No error.
   KVDB_NOT_FOUND = 1,
   // The medium holds something else than was written. It is never returned as a value.
   KVDB_CORRUPTION = 2,
@@ -179,6 +179,41 @@ kvdb_status kvdb_delete(const kvdb *db, const uint8_t *key, size_t key_len, uint
 
 // Reads a key. KVDB_NOT_FOUND, with NULL for the value, if there is none.
 kvdb_status kvdb_get(const kvdb *db, const uint8_t *key, size_t key_len, kvdb_value **value, kvdb_error **error);
+
+// Whether there is such a key: KVDB_OK or KVDB_NOT_FOUND. Its value is not read.
+kvdb_status kvdb_contains(const kvdb *db, const uint8_t *key, size_t key_len, kvdb_error **error);
+
+// Sets a key to `value`, or removes it if that is NULL, if it has the value `old`, or if there is no such key where `old` is NULL. No other write comes between the two.
+//
+// KVDB_OK if it was written; KVDB_NOT_FOUND if the key has another value, and then nothing was written. An empty value is one that is not NULL and has length 0.
+kvdb_status kvdb_replace(const kvdb *db,
+                         const uint8_t *key,
+                         size_t key_len,
+                         const uint8_t *old,
+                         size_t old_len,
+                         const uint8_t *value,
+                         size_t value_len,
+                         uint32_t durability,
+                         kvdb_error **error);
+
+// Removes all keys from `start`, included, up to `end`, excluded, together or not at all; NULL is no bound. `count`, if it is not NULL, gets how many there were.
+//
+// KVDB_INVALID if there are more keys than one frame of the log has deletes for: some 10,000.
+kvdb_status kvdb_delete_range(const kvdb *db,
+                              const uint8_t *start,
+                              size_t start_len,
+                              const uint8_t *end,
+                              size_t end_len,
+                              uint32_t durability,
+                              uint64_t *count,
+                              kvdb_error **error);
+
+// Makes a copy of everything as it is now, in a new file, while others read and write. The copy is a database, and is durable when this returns.
+//
+// KVDB_INVALID if there is something of this name already.
+kvdb_status kvdb_backup(const kvdb *db,
+                        const char *path,
+                        kvdb_error **error);
 
 // Returns once everything that was accepted so far is durable.
 kvdb_status kvdb_sync(const kvdb *db, kvdb_error **error);

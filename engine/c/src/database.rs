@@ -1,13 +1,15 @@
 //! A database: opening and closing, single reads and writes.
 
 use std::ffi::{OsStr, c_char};
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use kvsim_native::{Database, Durability, OpenOptions, Value};
+use kvsim_native::{Checked, Database, Durability, OpenOptions, Value};
 
 use crate::border::{
-    Kind, Outcome, border, border_or, bytes, free, give, place, shared, shared_or_null, take, text,
+    Kind, Outcome, border, border_or, bytes, bytes_or_null, free, give, place, shared,
+    shared_or_null, take, text,
 };
 use crate::error::{Failed, KvdbError, KvdbStatus};
 use crate::options::KvdbOptions;
@@ -170,6 +172,124 @@ pub unsafe extern "C" fn kvdb_get(
         // SAFETY: the same.
         let key = unsafe { bytes(key, key_len, "key") }?;
         Ok(found(db.get(key)?, value))
+    };
+    // SAFETY: as the header demands.
+    unsafe { border(error, work) }
+}
+
+/// Whether there is such a key: KVDB_OK or KVDB_NOT_FOUND. Its value is not read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kvdb_contains(
+    db: *const Kvdb,
+    key: *const u8,
+    key_len: usize,
+    error: *mut *mut KvdbError,
+) -> KvdbStatus {
+    let work = || {
+        // SAFETY: as the header demands.
+        let db = unsafe { shared(db, "db") }?;
+        // SAFETY: the same.
+        let key = unsafe { bytes(key, key_len, "key") }?;
+        Ok(match db.contains(key)? {
+            true => KvdbStatus::KvdbOk,
+            false => KvdbStatus::KvdbNotFound,
+        })
+    };
+    // SAFETY: as the header demands.
+    unsafe { border(error, work) }
+}
+
+/// Sets a key to `value`, or removes it if that is NULL, if it has the value `old`, or if there is no such key where `old` is NULL. No other write comes between the two.
+///
+/// KVDB_OK if it was written; KVDB_NOT_FOUND if the key has another value, and then nothing was written. An empty value is one that is not NULL and has length 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kvdb_replace(
+    db: *const Kvdb,
+    key: *const u8,
+    key_len: usize,
+    old: *const u8,
+    old_len: usize,
+    value: *const u8,
+    value_len: usize,
+    durability: u32,
+    error: *mut *mut KvdbError,
+) -> KvdbStatus {
+    let work = || {
+        // SAFETY: as the header demands.
+        let db = unsafe { shared(db, "db") }?;
+        // SAFETY: the same.
+        let key = unsafe { bytes(key, key_len, "key") }?;
+        // SAFETY: the same.
+        let old = unsafe { bytes_or_null(old, old_len, "old") }?;
+        // SAFETY: the same.
+        let value = unsafe { bytes_or_null(value, value_len, "value") }?;
+        Ok(
+            match db.replace(key, old, value, self::durability(durability)?)? {
+                Checked::Written => KvdbStatus::KvdbOk,
+                Checked::Changed { .. } => KvdbStatus::KvdbNotFound,
+            },
+        )
+    };
+    // SAFETY: as the header demands.
+    unsafe { border(error, work) }
+}
+
+/// Removes all keys from `start`, included, up to `end`, excluded, together or not at all; NULL is no bound. `count`, if it is not NULL, gets how many there were.
+///
+/// KVDB_INVALID if there are more keys than one frame of the log has deletes for: some 10,000.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kvdb_delete_range(
+    db: *const Kvdb,
+    start: *const u8,
+    start_len: usize,
+    end: *const u8,
+    end_len: usize,
+    durability: u32,
+    count: *mut u64,
+    error: *mut *mut KvdbError,
+) -> KvdbStatus {
+    let work = || {
+        let mut nowhere = 0;
+        let count = if count.is_null() {
+            &raw mut nowhere
+        } else {
+            count
+        };
+        // SAFETY: as the header demands.
+        let count = unsafe { place(count, 0, "count") }?;
+        // SAFETY: the same.
+        let db = unsafe { shared(db, "db") }?;
+        // SAFETY: the same.
+        let start = unsafe { bytes_or_null(start, start_len, "start") }?;
+        // SAFETY: the same.
+        let end = unsafe { bytes_or_null(end, end_len, "end") }?;
+        let range = (
+            start.map_or(Bound::Unbounded, Bound::Included),
+            end.map_or(Bound::Unbounded, Bound::Excluded),
+        );
+        *count = db.delete_range(range, self::durability(durability)?)?;
+        Ok(KvdbStatus::KvdbOk)
+    };
+    // SAFETY: as the header demands.
+    unsafe { border(error, work) }
+}
+
+/// Makes a copy of everything as it is now, in a new file, while others read and write. The copy is a database, and is durable when this returns.
+///
+/// KVDB_INVALID if there is something of this name already.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kvdb_backup(
+    db: *const Kvdb,
+    path: *const c_char,
+    error: *mut *mut KvdbError,
+) -> KvdbStatus {
+    let work = || {
+        // SAFETY: as the header demands.
+        let db = unsafe { shared(db, "db") }?;
+        // SAFETY: the same.
+        let path = unsafe { text(path, "path") }?;
+        db.backup(Path::new(OsStr::from_bytes(path.to_bytes())))?;
+        Ok(KvdbStatus::KvdbOk)
     };
     // SAFETY: as the header demands.
     unsafe { border(error, work) }

@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::ffi::{CString, c_char};
+use std::io::ErrorKind;
 
-use kvsim_native::{Failure, OpenError, Status};
+use kvsim_native::{BackupError, Failure, OpenError, Status};
 
 use crate::border::{Kind, border_or, free, shared};
 
@@ -13,7 +14,7 @@ use crate::border::{Kind, border_or, free, shared};
 pub enum KvdbStatus {
     /// It was done.
     KvdbOk = 0,
-    /// There is no such key, or the cursor has left its range. No error.
+    /// There is no such key, or it has another value, or the cursor has left its range. No error.
     KvdbNotFound = 1,
     /// The medium holds something else than was written. It is never returned as a value.
     KvdbCorruption = 2,
@@ -99,6 +100,23 @@ impl From<Failure> for Failed {
             status,
             message: failure.message,
         }
+    }
+}
+
+impl From<BackupError> for Failed {
+    fn from(error: BackupError) -> Failed {
+        let message = error.to_string();
+        let status = match error {
+            BackupError::Read(failure) | BackupError::Write { failure, .. } => {
+                Failed::from(failure).status
+            }
+            BackupError::Create(error) => Failed::from(error).status,
+            BackupError::Name { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
+                KvdbStatus::KvdbInvalid
+            }
+            _ => KvdbStatus::KvdbIoError,
+        };
+        Failed { status, message }
     }
 }
 

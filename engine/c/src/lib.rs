@@ -35,8 +35,9 @@ pub use cursor::{
     kvdb_cursor_seek_back, kvdb_cursor_value,
 };
 pub use database::{
-    KVDB_DURABLE, KVDB_RELAXED, Kvdb, KvdbValue, kvdb_close, kvdb_delete, kvdb_get, kvdb_open,
-    kvdb_put, kvdb_sync, kvdb_value_bytes, kvdb_value_free, kvdb_version,
+    KVDB_DURABLE, KVDB_RELAXED, Kvdb, KvdbValue, kvdb_backup, kvdb_close, kvdb_contains,
+    kvdb_delete, kvdb_delete_range, kvdb_get, kvdb_open, kvdb_put, kvdb_replace, kvdb_sync,
+    kvdb_value_bytes, kvdb_value_free, kvdb_version,
 };
 pub use error::{KvdbError, KvdbStatus, kvdb_error_free, kvdb_error_message, kvdb_error_status};
 pub use options::{

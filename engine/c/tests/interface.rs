@@ -95,6 +95,14 @@ fn wrong_arguments_are_refused() {
             refused("db", &|e| kvdb_delete(db, key, len, KVDB_DURABLE, e));
             refused("db", &|e| kvdb_write(db, batch, KVDB_DURABLE, e));
             refused("db", &|e| kvdb_sync(db, e));
+            refused("db", &|e| kvdb_contains(db, key, len, e));
+            refused("db", &|e| kvdb_backup(db, c"copy".as_ptr(), e));
+            refused("db", &|e| {
+                kvdb_replace(db, key, len, null(), 0, key, len, KVDB_DURABLE, e)
+            });
+            refused("db", &|e| {
+                kvdb_delete_range(db, null(), 0, null(), 0, KVDB_DURABLE, null_mut(), e)
+            });
             let mut out = null_mut();
             let out = &raw mut out;
             refused("db", &|e| kvdb_get(db, key, len, out, e));
@@ -115,6 +123,20 @@ fn wrong_arguments_are_refused() {
         });
         refused("durability", &|e| kvdb_put(db, key, len, key, len, 2, e));
         refused("value", &|e| kvdb_get(db, key, len, null_mut(), e));
+        refused("key", &|e| kvdb_contains(db, null(), 1, e));
+        refused("path", &|e| kvdb_backup(db, null(), e));
+        refused("old", &|e| {
+            kvdb_replace(db, key, len, null(), 1, key, len, KVDB_DURABLE, e)
+        });
+        refused("value", &|e| {
+            kvdb_replace(db, key, len, key, len, null(), 1, KVDB_DURABLE, e)
+        });
+        refused("durability", &|e| {
+            kvdb_replace(db, key, len, key, len, key, len, 9, e)
+        });
+        refused("end", &|e| {
+            kvdb_delete_range(db, null(), 0, null(), 1, KVDB_DURABLE, null_mut(), e)
+        });
         refused("batch", &|e| {
             kvdb_batch_put(null_mut(), key, len, key, len, e)
         });
@@ -333,5 +355,72 @@ fn many_threads_use_one_database() {
     unsafe {
         kvdb_snapshot_free(snapshot.get());
         assert_eq!(kvdb_close(db.get(), none), KvdbOk);
+    }
+}
+
+/// Goal: a key is replaced only where it has the value that it should have; ranges are removed and counted; a copy is a database, and replaces nothing. Method: each of
+/// these with and without what it needs.
+#[test]
+fn writes_have_conditions_and_copies_are_made() {
+    let place = place();
+    let db = opened(&place);
+    let none: *mut *mut KvdbError = null_mut();
+    let mut name = place.path.to_bytes().to_vec();
+    name.extend(b".copy");
+    let name = CString::new(name).expect("a name");
+    // SAFETY: all addresses are there, and handles are freed once.
+    unsafe {
+        let (key, one, two) = (b"key".as_ptr(), b"1".as_ptr(), b"2".as_ptr());
+        let replace = |old, old_len, value, value_len| {
+            kvdb_replace(
+                db,
+                key,
+                3,
+                old,
+                old_len,
+                value,
+                value_len,
+                KVDB_RELAXED,
+                none,
+            )
+        };
+        assert_eq!(replace(one, 1, two, 1), KvdbNotFound, "it is not there");
+        assert_eq!(kvdb_contains(db, key, 3, none), KvdbNotFound);
+        assert_eq!(replace(null(), 0, one, 1), KvdbOk);
+        assert_eq!(replace(null(), 0, two, 1), KvdbNotFound, "it is there");
+        assert_eq!(replace(one, 1, one, 0), KvdbOk, "to an empty value");
+        assert_eq!(
+            replace(null(), 0, two, 1),
+            KvdbNotFound,
+            "it is there, and empty"
+        );
+        assert_eq!(kvdb_contains(db, key, 3, none), KvdbOk);
+        assert_eq!(kvdb_backup(db, name.as_ptr(), none), KvdbOk);
+        let (status, message) = said(|e| kvdb_backup(db, name.as_ptr(), e));
+        assert_eq!(status, KvdbInvalid, "{message}");
+        assert_eq!(replace(one, 0, null(), 0), KvdbOk, "to nothing");
+        assert_eq!(kvdb_contains(db, key, 3, none), KvdbNotFound);
+        for key in [b"a", b"b", b"c"] {
+            let put = kvdb_put(db, key.as_ptr(), 1, null(), 0, KVDB_RELAXED, none);
+            assert_eq!(put, KvdbOk);
+        }
+        let mut count = 9;
+        let (from, to) = (b"b".as_ptr(), null());
+        let delete = kvdb_delete_range(db, from, 1, to, 0, KVDB_RELAXED, &raw mut count, none);
+        assert_eq!((delete, count), (KvdbOk, 2));
+        let delete = kvdb_delete_range(db, to, 0, from, 1, KVDB_DURABLE, null_mut(), none);
+        assert_eq!(
+            (delete, kvdb_contains(db, b"a".as_ptr(), 1, none)),
+            (KvdbOk, KvdbNotFound)
+        );
+        assert_eq!(kvdb_close(db, none), KvdbOk);
+
+        let mut copy = null_mut();
+        assert_eq!(
+            kvdb_open(name.as_ptr(), null(), &raw mut copy, none),
+            KvdbOk
+        );
+        assert_eq!(kvdb_contains(copy, key, 3, none), KvdbOk);
+        assert_eq!(kvdb_close(copy, none), KvdbOk);
     }
 }

@@ -1,17 +1,22 @@
 //! A database for many threads and tasks: clone the handle, use it anywhere.
 
+pub(crate) mod backup;
 pub(crate) mod batch;
+pub(crate) mod check;
 pub(crate) mod conditional;
 pub(crate) mod cursor;
+pub(crate) mod dump;
 #[cfg(test)]
 mod fail_stop;
 mod keys;
 mod many;
+pub(crate) mod metrics;
 #[cfg(test)]
 mod pressure;
 pub(crate) mod range;
 pub(crate) mod read_only;
 pub(crate) mod snapshot;
+mod tasks;
 pub(crate) mod transaction;
 mod writing;
 

@@ -13,7 +13,8 @@
 //! - `gauge`, a feature, measures a disk through all that, for the simulator;
 //! - `scan` answers scans, and `database` is what callers see. Both lie above all the others. The folder `database` has a file for each thing that callers do with
 //!   one beyond single reads and writes: `snapshot`, `range` and `cursor`; `batch` and `many`;
-//!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`.
+//!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `dump`; `metrics`;
+//!   `tasks` and `writing` for those who do not block.
 //!
 //! Invariants:
 //!
@@ -50,9 +51,13 @@ pub use api::key_range::{KeyRange, Prefix};
 pub use api::options::{DriverChoice, Kind, OpenOptions};
 pub use cache::borrowed::Value;
 pub use cache::entries::{Entries, Entry, Iter};
+pub use database::backup::{BackupError, Progress};
 pub use database::batch::WriteBatch;
+pub use database::check::CheckReport;
 pub use database::conditional::{Checked, Conditions};
 pub use database::cursor::Cursor;
+pub use database::dump::DumpError;
+pub use database::metrics::{Metric, Metrics};
 pub use database::range::{OwnedEntry, Range};
 pub use database::read_only::ReadOnly;
 pub use database::snapshot::Snapshot;

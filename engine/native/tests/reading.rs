@@ -218,6 +218,7 @@ fn snapshots_free_themselves() {
         let snapshot = database.snapshot().expect("it is open");
         let mut range = snapshot.iter();
         drop(snapshot);
+        drop(database.snapshot_async());
         assert_eq!(
             pair(range.next().expect("an entry")).1[..4],
             n.to_le_bytes()

@@ -113,7 +113,7 @@ impl Database {
     }
 
     /// Goes through the keys of a range in pieces, each with the engine's lock held.
-    fn in_pieces(
+    pub(super) fn in_pieces(
         &self,
         range: &impl KeyRange,
         mut act: impl FnMut(CaughtUp<'_>, &Keys) -> Result<(), Failure>,

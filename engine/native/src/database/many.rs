@@ -83,7 +83,7 @@ impl Database {
     }
 
     /// Asks for each, and waits for all that have to be waited for.
-    fn get_all(
+    pub(super) fn get_all(
         &self,
         keys: &[impl AsRef<[u8]>],
         ask: impl Fn(&[u8]) -> Result<Value, Answer>,

@@ -63,16 +63,19 @@ impl Database {
     /// [`Failure`]: the database is closed.
     pub fn snapshot(&self) -> Result<Snapshot, Failure> {
         match self.call(Request::Snapshot) {
-            Reply::Snapshot(number) => Ok(Snapshot(Arc::new(Taken {
-                database: self.clone(),
-                number,
-            }))),
+            Reply::Snapshot(number) => Ok(Snapshot::new(self, number)),
             other => Err(failed(other)),
         }
     }
 }
 
 impl Snapshot {
+    /// That of this number, which was just taken.
+    pub(super) fn new(database: &Database, number: u64) -> Snapshot {
+        let database = database.clone();
+        Snapshot(Arc::new(Taken { database, number }))
+    }
+
     /// The database that this is a moment of.
     #[must_use]
     pub fn database(&self) -> &Database {
