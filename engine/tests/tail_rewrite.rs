@@ -275,7 +275,7 @@ fn a_full_device_opens_with_other_options() {
     each_seed(pairs, |seed| {
         let (one, other) = (seed % 8, seed / 8 % 8);
         let (one, other) = (OPTIONS[one as usize], OPTIONS[other as usize]);
-        let mut info = device([1 << 20, 3 << 20][(seed / 5) as usize % 2]);
+        let mut info = device([3 << 19, 3 << 20][(seed / 5) as usize % 2]);
         info.physical_block_bytes = [4096, 16_384][(seed / 3) as usize % 2];
         let disk = Disk::new(info, FAST, seed);
         let mut case = Case::new(seed, disk, one, 1 << 40, false);

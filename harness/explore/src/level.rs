@@ -16,6 +16,7 @@ use hashbrown::{HashMap, HashSet};
 use kvsim_simdisk::{CrashKind, CrashState, CrashStates as _};
 use xxhash_rust::xxh3::{Xxh3DefaultBuilder, xxh3_64, xxh3_128};
 
+use super::alike::Alike;
 use super::cost::{Cost, PER_POINT, PER_STATE};
 use super::found::Found;
 use super::judge::{Failed, Judged, Task, Then, judge_alike};
@@ -26,7 +27,7 @@ use crate::parallel::{STRIDE, map};
 use kvsim_api::coverage::CoverageCounts;
 use kvsim_drive::control::Control;
 use kvsim_findings::explore::{LeftOutCounts, Level, PointCount};
-use kvsim_oracle::{Class, Property, Symptom, Violation};
+use kvsim_oracle::{Class, Violation};
 use kvsim_scenario::Scenario;
 
 /// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
@@ -74,8 +75,8 @@ pub struct Walk<'a> {
     pub counts: Option<&'a (dyn Fn(&Found) -> bool + Sync)>,
     /// Violations that did not count.
     pub passed_over: u64,
-    /// How many violations were met of each kind: property, symptom, and whether a request had been sent.
-    pub met: Vec<((Property, Symptom, bool), u64)>,
+    /// How many violations were met of each kind.
+    pub alike: Alike,
 }
 
 /// Why a walk ended before its end.
@@ -205,7 +206,7 @@ impl<'a> Walk<'a> {
             judged_max: u64::MAX,
             counts: None,
             passed_over: 0,
-            met: Vec::new(),
+            alike: Alike::default(),
         }
     }
 
@@ -422,7 +423,7 @@ impl<'a> Walk<'a> {
                             self.passed_over += 1;
                             continue;
                         }
-                        if self.has_enough_alike(&found) {
+                        if !self.alike.counts(&found, self.scenario.explore.alike_max) {
                             self.level(depth).alike += 1;
                             continue;
                         }
@@ -445,20 +446,6 @@ impl<'a> Walk<'a> {
             self.deeper(&process_runs, depth + 1)?;
         }
         Ok(())
-    }
-
-    /// Counts a violation. Says whether as many of its kind are kept as should be.
-    fn has_enough_alike(&mut self, found: &Found) -> bool {
-        let violation = &found.violation;
-        let has_requests = found.case.requests() > 0;
-        let kind = (violation.property, violation.symptom, has_requests);
-        let at = self.met.iter().position(|(other, _)| *other == kind);
-        let at = at.unwrap_or_else(|| {
-            self.met.push((kind, 0));
-            self.met.len() - 1
-        });
-        self.met[at].1 += 1;
-        self.met[at].1 > self.scenario.explore.alike_max
     }
 
     fn wants(&self, violation: &Violation) -> bool {

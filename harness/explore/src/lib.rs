@@ -9,6 +9,7 @@
 //! What holds here: **one recovery serves for another state only where the guest cannot tell them apart** (`known`): the same bytes in every
 //! block that it read, the same size and number of operations, and no faults. What must survive is judged for each state by itself.
 
+pub mod alike;
 pub mod cost;
 mod errors;
 pub mod found;
