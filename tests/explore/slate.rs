@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use kvsim_harness::guest::Program;
 use kvsim_sim::api::{Body, Direction, Reply, Request, RequestId, Scan, Status};
-use kvsim_sim::{Call, CallEnd, Guest, GuestError, GuestHash, GuestLimits, OutItem, Outbox};
+use kvsim_sim::{
+    Call, CallEnd, Guest, GuestError, GuestHash, GuestLimits, OutItem, Outbox, Stack, Trapped,
+};
 use kvsim_simdisk::{Nanos, Op};
 
 const SECTOR_BYTES: usize = 512;
@@ -34,6 +36,8 @@ pub(crate) enum Flaw {
     HardensAgain,
     /// It forgets the last record when it opens, however durable that is.
     ForgetsLast,
+    /// It traps at the third write of a process run that has found records and in which nothing was read.
+    TrapsUnread,
     /// It writes a seal after each record, and flushes both at once. When it opens, a missing record counts as none,
     /// sealed or not. But it accepts a sealed record that is torn.
     TrustsSeal,
@@ -73,6 +77,8 @@ impl Program for SlateProgram {
             flaw: self.flaw,
             reached: Vec::new(),
             records: 0,
+            writes: 0,
+            is_unread: false,
             rows: BTreeMap::new(),
             doing: Doing::Opening,
         }))
@@ -83,6 +89,9 @@ struct Slate {
     flaw: Flaw,
     reached: Vec<u32>,
     records: usize,
+    /// Writes of a process run that has found records, until something is read.
+    writes: u64,
+    is_unread: bool,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     doing: Doing,
 }
@@ -177,6 +186,7 @@ impl Guest for Slate {
                     self.records += 1;
                 }
                 self.reached.push(u32::from(self.records > 0));
+                self.is_unread = self.records > 0;
                 if matches!(
                     self.flaw,
                     Flaw::HardensFirst | Flaw::HardensBlindly | Flaw::HardensAgain
@@ -230,7 +240,17 @@ impl Guest for Slate {
                 self.doing = Doing::Flushing(id);
             }
             (Call::Complete { .. }, Doing::Flushing(id)) => self.answer(id, Body::Empty, out),
-            (Call::Request { id, request }, _) => self.request(id, request, out),
+            (Call::Request { id, request }, _) => {
+                self.is_unread &= matches!(request, Request::Put { .. });
+                self.writes += u64::from(self.is_unread);
+                if self.flaw == Flaw::TrapsUnread && self.writes == 3 {
+                    return Err(GuestError::Trap(Trapped {
+                        what: "the third write".to_owned(),
+                        stack: Stack::default(),
+                    }));
+                }
+                self.request(id, request, out);
+            }
             (Call::Complete { .. }, Doing::Nothing | Doing::Refusing) | (Call::Tick, _) => {}
         }
         Ok(CallEnd {

@@ -4,11 +4,13 @@ use std::num::NonZeroUsize;
 
 use kvsim_harness::case::Case;
 use kvsim_harness::control::{Control, Stop};
-use kvsim_harness::minimise::{Budget, Progress, minimise, minimise_watched};
-use kvsim_harness::scenario::load;
+use kvsim_harness::minimise::{Budget, Progress, minimise, minimise_watched, with_steps};
+use kvsim_harness::run::{Tracing, run_seed};
+use kvsim_harness::scenario::{SeedRange, load};
 use kvsim_tests::{all_cores, run_saving, scenario};
 
-use super::{naive, replays_exactly};
+use super::slate::{Flaw, slate};
+use super::{naive, replays_exactly, slate_scenario};
 
 /// Properties that the loss of a write breaks, by what was asked before and after.
 const LOSSES: [&str; 6] = [
@@ -92,6 +94,37 @@ fn a_minimisation_that_is_stopped_leaves_what_it_has() {
     assert!(last < first, "{last} of {first}");
     let (first, last) = stopped_when(&|_, _| true);
     assert_eq!(last, first);
+}
+
+/// Goal: a guest that goes wrong while clients work before the reading back does so again when the failure is written down step by step. Method: one that goes
+/// wrong only where nothing was read.
+#[test]
+fn a_failure_before_the_reading_back_can_be_written_down() {
+    let sets = [
+        "run.seeds=1..20",
+        "run.crashes=3",
+        "run.events_per_crash=40",
+        "run.work_before_reading=1.0",
+    ];
+    let (program, control) = (slate(Flaw::TrapsUnread), Control::default());
+    let scenario = slate_scenario(&sets);
+    let seeds = scenario.run.seeds.start..scenario.run.seeds.end;
+    let mut failed = 0;
+    for seed in seeds {
+        let mut scenario = scenario.clone();
+        scenario.run.seeds = SeedRange::one(seed);
+        let result = run_seed(&scenario, &program, seed, &control, Tracing::HashOnly);
+        if !result.end.is_violation() {
+            continue;
+        }
+        failed += 1;
+        let (noted, _) =
+            with_steps(&scenario, &program).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        let case = noted.case.expect("its steps");
+        let last = case.process_runs.last().expect("the one that fails");
+        assert_eq!(last.read_after_requests, Some(last.requests.len() as u64));
+    }
+    assert!(failed > 0);
 }
 
 macro_rules! small {

@@ -35,20 +35,23 @@ macro_rules! steps {
 
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
-    "powercut" Run 3;
-    "kitchen_sink" Run 5;
-    "limits" Run 6;
-    "swarm" Run 8;
+    "small_swarm" Run 6;
+    "small_faults" Run 4;
+    "powercut" Run 2;
+    "kitchen_sink" Run 4;
+    "limits" Run 4;
+    "swarm" Run 6;
     "reopened" Run 2;
-    "short_runs" Run 3;
-    "explore_small" Explore 3;
+    "short_runs" Run 2;
+    "few_changes" Run 2;
+    "explore_small" Explore 2;
     "disk_full" Run 3;
-    "space_returns" Run 3;
+    "space_returns" Run 2;
     "space" Run 2;
     "little_memory" Run 2;
-    "large_values" Run 3;
-    "write_error" Run 3;
-    "flush_error" Run 2;
+    "large_values" Run 2;
+    "write_error" Run 2;
+    "flush_error" Run 1;
     "crash_in_recovery" Run 1;
     "process_crash" Run 1;
     "growing_errors" Run 1;

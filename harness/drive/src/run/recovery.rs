@@ -147,8 +147,10 @@ impl SeedRun<'_> {
     fn work_unread(&mut self, events: u64) -> Result<(), Halt> {
         let now = self.device_run.now();
         self.device_run.pump.oracle_mut().defer(now);
-        self.work_until_idle(events)?;
+        let worked = self.work_until_idle(events);
+        // Whoever replays a failure of this work must not read back before it.
         self.device_run.note_read();
+        worked?;
         let known = self.device_run.pump.oracle.for_late_reading();
         let check = &self.scenario.check;
         let (seen, _) = self.device_run.read_back(&known, check, u64::MAX)?;

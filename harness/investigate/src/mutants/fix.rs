@@ -17,6 +17,9 @@ pub enum Fix {
     LaterAnswer,
     /// Space that is used again later, when what no longer needs it is durable.
     LaterReuse,
+    /// Space that is not used again as long as it is referred to, which may be for ever. From outside nobody can tell whether it is used too early or should not be
+    /// used at all, so blame may say either.
+    StillNeeded,
     /// A recovery that checks what it finds, or else what it trusts durable before what refers to it. From outside nobody can tell which of the two the guest meant
     /// to do, so blame may say either.
     Checked,
@@ -43,6 +46,7 @@ impl Fix {
             Fix::Wait => "a write or an answer held back, a flush or a write-through",
             Fix::LaterAnswer => "a later answer, or a flush before it",
             Fix::LaterReuse => "space used again too early",
+            Fix::StillNeeded => "no ordering bug, or space used again too early",
             Fix::Checked => "no ordering bug, or a write or flush before what refers to it",
             Fix::NoOrder => "no ordering bug",
         }
@@ -73,6 +77,7 @@ impl Fix {
                 Missing::WriteThrough,
                 Missing::Flush,
             ]),
+            Fix::StillNeeded => Fix::NoOrder.is_named_by(blame) || names(&[Missing::LaterReuse]),
             Fix::Checked => {
                 let decided = !blame.exhausted || !blame.fixes.is_empty();
                 decided && !names(&[Missing::LaterAnswer, Missing::LaterReuse])
@@ -90,7 +95,7 @@ pub const fn fix(mutant: Mutant) -> Fix {
         CheckpointPagesNotFlushed, CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait,
         ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer,
         FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven,
-        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder,
+        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder, OlderRunsFreed,
         PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
         RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
         RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait, TailRewriteNotFlushed,
@@ -115,6 +120,8 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | SuperblockBeforePages => Fix::Wait,
         // A frame does not wait until its large values are durable, which is why recovery checks them. An engine that waited would do without the check.
         ExtentsNotChecked => Fix::Checked,
+        // The superblock in force refers to these runs, and so does the next one.
+        OlderRunsFreed => Fix::StillNeeded,
         // The first answers a write of which only memory knows: nothing is ever written for it.
         AbsorbedIntoSealedFrame
         | CloseDoesNotFlush
@@ -132,5 +139,37 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | LogFreedUnproven
         | VictimFreedAtOnce => Fix::LaterReuse,
         _ => Fix::NoOrder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blame(missing: Option<Missing>, exhausted: bool) -> Blame {
+        let fix = |missing| kvsim_findings::blame::Fix {
+            missing,
+            process_run: 1,
+            sentence: "operation 1".to_owned(),
+            after_call: None,
+            file: None,
+        };
+        Blame {
+            fixes: missing.map(fix).into_iter().collect(),
+            exhausted,
+            ..Blame::default()
+        }
+    }
+
+    /// Goal: of space that is still needed, blame may say that it is used too early or that nothing is of order, and nothing else. Method: each thing that it can
+    /// say.
+    #[test]
+    fn space_that_is_still_needed_is_named_in_two_ways() {
+        let named = |missing, exhausted| Fix::StillNeeded.is_named_by(&blame(missing, exhausted));
+        assert!(named(Some(Missing::LaterReuse), false));
+        assert!(named(None, false));
+        assert!(!named(None, true), "undecided");
+        assert!(!named(Some(Missing::Flush), false));
+        assert!(!named(Some(Missing::LaterAnswer), false));
     }
 }

@@ -121,7 +121,8 @@ fn shrunk(report: &Report, colour: Colour) -> String {
         |is: &dyn Fn(&Small) -> bool| report.shrunk().filter(|(_, small)| is(small)).count();
     let is_order = |small: &Small| matches!(small.fix, Fix::Durable | Fix::Wait | Fix::LaterAnswer);
     let is_reuse = |small: &Small| small.fix == Fix::LaterReuse;
-    let is_none = |small: &Small| matches!(small.fix, Fix::NoOrder | Fix::Checked);
+    let is_none =
+        |small: &Small| matches!(small.fix, Fix::NoOrder | Fix::Checked | Fix::StillNeeded);
     let mut text = format!(
         "{} shrunk, {} of them to at most 5 requests and 3 persisted writes; median {}, worst {}\n\
          blame is right for {} of them: {} of {} in which a flush or an answer is misplaced, {} of {} that use space again too early, and {} of \
