@@ -128,12 +128,34 @@ fn entries_stay_within_their_memory() {
                 panic!("{reply:?}");
             };
             assert!(more);
+            // What a scan has read answers a driver that asks for the same keys.
+            let mut keys = Vec::new();
+            let range = ScanRange {
+                snapshot: 0,
+                direction,
+                start: Some(&from),
+                end: Some(&end),
+                limit: 150,
+                max_bytes: u32::MAX,
+            };
+            let known = world
+                .engine()
+                .scan_keys(&range, |key| keys.push(key.to_vec()));
+            assert_eq!(known, Some(true));
+            let all = ScanRange {
+                end: None,
+                start: None,
+                limit: u32::MAX,
+                ..range
+            };
+            assert_eq!(world.engine().scan_keys(&all, |_| {}), None);
             let mut expected: Vec<Vec<u8>> = (start..start + 200).map(key).collect();
             if direction == Direction::Reverse {
                 expected.reverse();
             }
             let found: Vec<Vec<u8>> = entries.iter().map(|entry| entry.key.to_vec()).collect();
             assert_eq!(found, expected[..150]);
+            assert_eq!(keys, found);
         }
         assert!(world.engine().stats().index_memory_bytes < 2 * BOUND);
         world.kill();

@@ -31,6 +31,8 @@ use crate::runtime::request::Verdict;
 const LOOKUPS_MAX: usize = 64;
 /// Entries that one call looks at to find some that can be forgotten.
 const FORGET_LOOKS: usize = 512;
+/// The same where there are far too many, as after a scan.
+const FORGET_LOOKS_MAX: usize = 4096;
 
 /// Whether memory knows of all that a request asks for.
 #[derive(Debug)]
@@ -353,9 +355,17 @@ impl Core {
     /// Has entries leave memory as long as there are too many, and as far as one call goes. Returns whether some left and there are still too many.
     pub(crate) fn forget_some(&mut self) -> bool {
         let bound = self.settings.options.index_bytes;
-        let (mut looks, mut forgot) = (0, false);
-        while bound > 0 && self.index.memory_bytes() > bound && looks < FORGET_LOOKS {
-            looks += 1;
+        let far_beyond = self.index.memory_bytes() > bound + bound / 4;
+        let (mut looks, mut forgot) = (
+            if far_beyond {
+                FORGET_LOOKS_MAX
+            } else {
+                FORGET_LOOKS
+            },
+            false,
+        );
+        while bound > 0 && self.index.memory_bytes() > bound && looks > 0 {
+            looks -= 1;
             let Some(slot) = self.index.next_to_forget() else {
                 continue;
             };

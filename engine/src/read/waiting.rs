@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::api::error::Error;
-use crate::api::port::{Direction, RequestId};
+use crate::api::port::{Direction, RequestId, ScanRange};
+use crate::checkpoint::runs::FIRST_KEY;
 use crate::format::page::PageRef;
 use crate::index::key::Key;
 
@@ -51,6 +52,8 @@ pub(crate) struct Lookups {
     pub(super) awaited: Vec<Key>,
     /// What a scan that waits first has to know.
     pub(super) window: Option<Window>,
+    /// What the last scan that waited has come to know, until another one has waited.
+    pub(super) served: Option<Window>,
     /// Keys that stay in memory until they are written: from the first on, and before the second.
     pub(crate) kept: Option<(Key, Option<Key>)>,
 }
@@ -96,6 +99,7 @@ impl Lookups {
         self.pinned.contains_key(key)
             || self.kept.as_ref().is_some_and(in_range)
             || self.window.as_ref().is_some_and(|window| window.has(key))
+            || self.served.as_ref().is_some_and(|window| window.has(key))
     }
 }
 
@@ -126,23 +130,69 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(super) fn has(&self, key: &Key) -> bool {
-        let mut parts = self.known.iter().chain(&self.reading);
-        parts.any(|(from, end)| from <= key && end.as_ref().is_none_or(|end| key < end))
+    /// A scan of this range knows nothing yet.
+    pub(super) fn new(range: &ScanRange<'_>) -> Window {
+        Window {
+            direction: range.direction,
+            edge: match (range.direction, range.end) {
+                (Direction::Forward, _) => Edge::At(start_of(range)),
+                (Direction::Reverse, Some(end)) => Edge::At(Key::new(end)),
+                (Direction::Reverse, None) => Edge::Top,
+            },
+            known: Vec::new(),
+            reading: None,
+            begun: false,
+            failed: None,
+        }
     }
 
-    pub(super) fn end_reading(&mut self, result: Result<(), Error>) {
-        let Some((from, end)) = self.reading.take() else {
-            return;
-        };
-        if let Err(error) = result {
-            self.failed = Some(error);
-            return;
+    /// What is known here of the keys beyond the edge of another.
+    pub(super) fn beyond(&self, other: &Window) -> Option<Part> {
+        let mut known = self.known.iter();
+        match (other.direction, &other.edge) {
+            (Direction::Forward, Edge::At(edge)) => {
+                let is_beyond =
+                    |(from, end): &&Part| from <= edge && end.as_ref().is_none_or(|end| edge < end);
+                let (_, end) = known.find(is_beyond)?;
+                Some((edge.clone(), end.clone()))
+            }
+            (Direction::Reverse, Edge::At(edge)) => {
+                let is_beyond =
+                    |(from, end): &&Part| from < edge && end.as_ref().is_none_or(|end| edge <= end);
+                let (from, _) = known.find(is_beyond)?;
+                Some((from.clone(), Some(edge.clone())))
+            }
+            (Direction::Reverse, Edge::Top) => known.find(|(_, end)| end.is_none()).cloned(),
+            _ => None,
         }
+    }
+
+    /// The keys of this part are known, beside what was known before.
+    pub(super) fn add(&mut self, (from, end): Part) {
         self.known.push((from.clone(), end.clone()));
         self.edge = match self.direction {
             Direction::Forward => end.map_or(Edge::Beyond, Edge::At),
             Direction::Reverse => Edge::At(from),
         };
     }
+
+    pub(super) fn has(&self, key: &Key) -> bool {
+        let mut parts = self.known.iter().chain(&self.reading);
+        parts.any(|(from, end)| from <= key && end.as_ref().is_none_or(|end| key < end))
+    }
+
+    pub(super) fn end_reading(&mut self, result: Result<(), Error>) {
+        let Some(part) = self.reading.take() else {
+            return;
+        };
+        match result {
+            Ok(()) => self.add(part),
+            Err(error) => self.failed = Some(error),
+        }
+    }
+}
+
+/// The lower bound of a scan. No key is smaller than the first.
+pub(super) fn start_of(range: &ScanRange<'_>) -> Key {
+    Key::new(range.start.map_or(FIRST_KEY, |start| start.max(FIRST_KEY)))
 }

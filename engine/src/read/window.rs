@@ -2,14 +2,15 @@
 //!
 //! A scan that meets a partition that is not whole waits until as much of it is in memory as the scan returns, and whatever was handed in behind it waits too.
 //!
-//! Invariant: what was read stays in memory until the scan has seen it, or until it was written.
+//! Invariant: what was read stays in memory until the scan has seen it and another one has waited, or until it was written. So a driver that asks for the same keys
+//! next is answered ([`Engine::scan_keys`](crate::Engine::scan_keys)).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Direction, ScanRange};
-use crate::checkpoint::runs::{FIRST_KEY, Partition};
+use crate::checkpoint::runs::Partition;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::page::{Page, PageRef, Tree};
@@ -18,7 +19,7 @@ use crate::index::key::Key;
 use crate::index::place::Version;
 use crate::index::resident::memory_of_entries;
 use crate::read::lookup::Known;
-use crate::read::waiting::{Edge, Part, Window};
+use crate::read::waiting::{Edge, Part, Window, start_of};
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::{Handle, Io};
 
@@ -36,34 +37,35 @@ impl Core {
             self.forget_request();
             return Known::All;
         }
-        let mut window = self.lookups.window.take().unwrap_or_else(|| Window {
-            direction: range.direction,
-            edge: match (range.direction, range.end) {
-                (Direction::Forward, _) => Edge::At(start_of(range)),
-                (Direction::Reverse, Some(end)) => Edge::At(Key::new(end)),
-                (Direction::Reverse, None) => Edge::Top,
-            },
-            known: Vec::new(),
-            reading: None,
-            begun: false,
-            failed: None,
-        });
+        let window = self.lookups.window.take();
+        let mut window = window.unwrap_or_else(|| Window::new(range));
         if let Some(error) = window.failed.take() {
             return Known::Failed(error);
         }
         if window.reading.is_none() {
-            let Some(number) = self.go_to_unknown(&mut window, range) else {
+            let number = self.go_to_unknown(&mut window, range);
+            let Some(number) = number.filter(|_| !self.returns_known_only(&window, range, at))
+            else {
+                self.lookups.served = Some(window);
                 return Known::All;
             };
-            if self.returns_known_only(&window, range, at) {
-                return Known::All;
-            }
             window.reading = Some(self.next_part(&window, range, number));
             window.begun = false;
             self.activity += 1;
         }
+        // What it had of this range is in the window by now.
+        self.lookups.served = None;
         self.lookups.window = Some(window);
         Known::NotYet
+    }
+
+    /// Whether memory knows of all that a scan would return now.
+    pub(crate) fn knows_range(&self, range: &ScanRange<'_>) -> bool {
+        self.runs.are_whole() || {
+            let mut window = Window::new(range);
+            let unknown = self.go_to_unknown(&mut window, range).is_some();
+            !unknown || self.returns_known_only(&window, range, u64::MAX)
+        }
     }
 
     /// Goes on to the first partition of the range that is not whole, and returns its number.
@@ -88,13 +90,14 @@ impl Core {
                     partitions.partition_point(below).checked_sub(1)?
                 }
             };
-            if !partitions[number].whole {
-                return Some(number);
-            }
+            let served = self.lookups.served.as_ref();
+            let part = match served.and_then(|served| served.beyond(window)) {
+                Some(part) => part,
+                None if partitions[number].whole => self.part_beside(window, number),
+                None => return Some(number),
+            };
             // It has to stay so.
-            let part = self.part_beside(window, number);
-            window.reading = Some(part);
-            window.end_reading(Ok(()));
+            window.add(part);
         }
     }
 
@@ -194,11 +197,6 @@ async fn read_for_scan(handle: Handle, from: Key, end: Option<Key>) {
             window.end_reading(result);
         }
     });
-}
-
-/// The lower bound of a scan. No key is smaller than the first.
-fn start_of(range: &ScanRange<'_>) -> Key {
-    Key::new(range.start.map_or(FIRST_KEY, |start| start.max(FIRST_KEY)))
 }
 
 /// Keeps entries in memory until they are written, from `from` on and before `end`, which lie in one partition. Returns where those end that are kept: of a partition
