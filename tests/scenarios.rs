@@ -65,6 +65,7 @@ shipped! {
     kitchen_sink: ["run.seeds=1..9", "run.crashes=20"];
     large_values: ["run.seeds=1..2", "run.crashes=4"];
     limits: ["run.seeds=1..21", "run.crashes=6"];
+    little_index: ["run.seeds=1..3", "run.crashes=20"];
     little_memory: ["run.seeds=1..3", "run.crashes=2"];
     misdirected: ["run.seeds=1..7", "run.crashes=40"];
     mixed: ["run.seeds=1..2", "run.crashes=4", "run.events_per_crash=1000", "workload.preload=500", "workload.keys=500"];

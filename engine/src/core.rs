@@ -28,7 +28,10 @@ use crate::log::append::Log;
 use crate::log::tail::first_tail;
 use crate::mutant::{Mutant, mutant};
 use crate::read::cache::Cache;
+
 use crate::read::state::Reads;
+use crate::read::waiting::Lookups;
+use crate::recovery::forgotten_live::Forgotten;
 use crate::runtime::flight::{InFlight, Owner};
 use crate::runtime::request::OwnedRequest;
 use crate::segments::extent_state::Extents;
@@ -79,6 +82,10 @@ pub(crate) struct Core {
     pub(crate) group: Group,
     pub(crate) waiters: VecDeque<Waiter>,
     pub(crate) reads: Reads,
+    /// Entries of the index that are being read.
+    pub(crate) lookups: Lookups,
+    /// During an opening: what is live of entries that are not in memory.
+    pub(crate) forgotten: Option<Forgotten>,
     pub(crate) snapshots: BTreeMap<SnapshotId, u64>,
     pub(crate) next_snapshot: SnapshotId,
     /// Requests that wait for space or buffer, and all that came after them.
@@ -133,6 +140,8 @@ impl Core {
             group: Group::default(),
             waiters: VecDeque::new(),
             reads: Reads::default(),
+            lookups: Lookups::default(),
+            forgotten: None,
             snapshots: BTreeMap::new(),
             next_snapshot: 1,
             queue: VecDeque::new(),
@@ -343,6 +352,6 @@ impl Core {
 }
 
 /// What a record of the log weighs as long as it is live.
-fn live_bytes(key: &[u8], value_bytes: u32) -> u64 {
+pub(crate) fn live_bytes(key: &[u8], value_bytes: u32) -> u64 {
     crate::format::record::record_bytes(key.len(), value_bytes as usize) as u64
 }

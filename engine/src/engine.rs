@@ -111,11 +111,11 @@ impl Engine {
 
     /// Calls `take` with the keys that a scan of the newest versions would return now, for a driver that has the values
     /// itself. Says whether there are more. `None` where only a request can be answered: with a refusal, or later,
-    /// behind a write that waits for room. Such a write may be acknowledged already, see [`Engine::keep`].
+    /// behind a write that waits for room, or since a part of the index is not in memory, as it is after a scan of the same range. Such a write may be acknowledged already, see [`Engine::keep`].
     pub fn scan_keys(&self, range: &ScanRange<'_>, mut take: impl FnMut(&[u8])) -> Option<bool> {
         let core = self.core.borrow();
         let newest = core.phase == Phase::Running && range.snapshot == 0;
-        let now = newest && core.queue.is_empty();
+        let now = newest && core.queue.is_empty() && core.knows_range(range);
         now.then(|| core.walk(range, u64::MAX, |key, _| take(key)))
     }
 
@@ -158,6 +158,7 @@ impl Engine {
         let core = self.core.borrow();
         Stats {
             keys: core.index.len(),
+            index_memory_bytes: core.index.memory_bytes(),
             free_segments: core.segments.free_count(),
             segments: core.segments.count().into(),
             ..core.stats
@@ -183,6 +184,7 @@ impl Engine {
                 core.serve_queue();
             }
             core.maintain(&mut self.executor, &handle);
+            core.read_for_scan(&mut self.executor, &handle);
             core.mark_if_idle();
             core.hurry_log_free();
             core.pump();
@@ -198,6 +200,7 @@ impl Engine {
         if !core.is_serving() || core.phase == Phase::Closing {
             core.serve_queue();
         }
+        core.forget_some();
         core.drain(port);
         core.group_wake_at()
     }

@@ -149,6 +149,16 @@ mutants! {
     MovesLeftOutOfCheckpoint = "moves_left_out_of_checkpoint" [];
     /// A checkpoint takes a key that was deleted for deleted, though it was put again.
     ReturnedKeysTakenForDeleted = "returned_keys_taken_for_deleted" [];
+    /// An entry leaves memory though it has changed since the last checkpoint.
+    ChangedEntriesForgotten = "changed_entries_forgotten" [];
+    /// A key that was removed since the last checkpoint is looked up in the runs.
+    RemovedKeysLookedUp = "removed_keys_looked_up" [];
+    /// A key is looked up in the oldest of its runs first.
+    OldestRunFirst = "oldest_run_first" [];
+    /// An entry that was read from a run counts, though a checkpoint has been published meanwhile.
+    OlderRunsBelieved = "older_runs_believed" [];
+    /// An opening does not count what is live of entries that leave memory meanwhile.
+    ForgottenNotCounted = "forgotten_not_counted" [];
     /// What changes while a checkpoint is being written is not in the next one.
     ChangesMeanwhileForgotten = "changes_meanwhile_forgotten" [];
     /// A checkpoint frees all pages of the one before, though it refers to some of them.

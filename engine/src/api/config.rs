@@ -70,6 +70,8 @@ pub struct Options {
     /// Live data beyond this share of the present size makes a device grow that can; below, garbage collection has to find the room. The
     /// smaller, the more space and the less garbage collection.
     pub grow_percent: u64,
+    /// Bound of what entries of the index take in memory; 0: all of them are in memory. What has changed since the last checkpoint is in memory in any case.
+    pub index_bytes: u64,
     /// Whether an idle engine records the durable position of its last group.
     pub durable_mark: bool,
     /// The mutant that is on.
@@ -94,6 +96,7 @@ impl Default for Options {
             relaxed_window_ns: 50_000_000,
             usable_percent: 75,
             grow_percent: 65,
+            index_bytes: 0,
             durable_mark: true,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -143,6 +146,7 @@ impl Options {
             "commit_depth" => self.commit_depth = number(1, 64)?,
             "relaxed_window_ns" => self.relaxed_window_ns = number(0, 3_600_000_000_000)?,
             "grow_percent" => self.grow_percent = number(5, 90)?,
+            "index_bytes" => self.index_bytes = number(0, 1 << 40)?,
             "usable_percent" => self.usable_percent = number(10, 90)?,
             "group_wait" if value == "auto" => self.group_wait_ns = None,
             "group_wait" => self.group_wait_ns = Some(number(0, 1_000_000_000)?),

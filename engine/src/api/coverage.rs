@@ -99,6 +99,24 @@ coverage_points! {
     CheckpointChanges = "checkpoint.changes",
     /// A checkpoint sorted what had changed, and did not look at all keys.
     CheckpointSorted = "checkpoint.changes_sorted",
+    /// Entries of the index left memory.
+    EntriesForgotten = "index.entries_forgotten",
+    /// An entry of the index was read from a run, since it was not in memory.
+    EntryRead = "index.entry_read",
+    /// The page of a run was read for a key that the run does not have.
+    EntryNotInRun = "index.entry_not_in_run",
+    /// A checkpoint was published while an entry was read, which was then looked up in the new runs.
+    EntryReadAgain = "index.entry_read_again",
+    /// A client's write waited for an entry of the index.
+    WriteAwaitedEntry = "index.write_awaited_entry",
+    /// A part of the index was read for a scan.
+    RangeRead = "index.range_read",
+    /// A part of the index was read to be written anew.
+    PartitionRead = "index.partition_read",
+    /// Garbage collection waited for entries of the index.
+    CollectionAwaitedEntries = "index.collection_awaited_entries",
+    /// Replay waited for entries of the index.
+    ReplayAwaitedEntries = "index.replay_awaited_entries",
     /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
     SuperblockRepublished = "superblock.republished",
     /// A sector failed all reads in an opening, on a device that otherwise reads.

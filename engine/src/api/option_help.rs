@@ -103,6 +103,12 @@ pub const OPTIONS: &[OptionHelp] = &[
         meaning: "Live data beyond this share of the present size makes a device grow that can. Below it, garbage collection has to find the room.",
     },
     OptionHelp {
+        name: "index_bytes",
+        values: "0 to 1099511627776",
+        default: "0",
+        meaning: "Memory for the entries of the index. Those that do not fit are read from the device when they are asked for. What has changed since the last checkpoint is in memory in any case. 0: all entries are in memory.",
+    },
+    OptionHelp {
         name: "durable_mark",
         values: "on, off",
         default: "on",

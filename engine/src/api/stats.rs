@@ -32,6 +32,8 @@ pub struct Stats {
     pub republications: u64,
     /// Reads of values from the device.
     pub value_reads: u64,
+    /// Reads of pages of the index, for entries that are not in memory.
+    pub index_reads: u64,
     /// Values found in the cache.
     pub cache_hits: u64,
     /// Frames replayed at the opening.
@@ -48,6 +50,8 @@ pub struct Stats {
     pub stalled_ns: u64,
     /// Live keys now.
     pub keys: u64,
+    /// What the entries of the index take in memory now, as far as can be told.
+    pub index_memory_bytes: u64,
     /// Segments free now.
     pub free_segments: u64,
     /// Segments of the device.

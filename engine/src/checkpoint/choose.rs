@@ -277,6 +277,7 @@ mod tests {
                     physical: *physical,
                     bytes: *bytes,
                 }],
+                leaves: None,
             };
             let runs = [base, changes].into_iter().filter(|bytes| **bytes > 0);
             let from = match at {
@@ -286,6 +287,7 @@ mod tests {
             core.runs.partitions.push(Partition {
                 from: from.into(),
                 runs: runs.map(run).collect(),
+                whole: true,
             });
         }
         core

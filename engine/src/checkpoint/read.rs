@@ -117,13 +117,13 @@ impl Next {
     }
 }
 
-/// Reads whole trees of a kind. Leaf entries go to `entry`, with the number of their tree. Returns the pages' bytes by segment, for each tree.
+/// Reads whole trees of a kind. Leaf entries go to `entry`, with the number of their tree and the leaf. Returns the pages' bytes by segment, for each tree.
 pub(crate) async fn read_trees(
     handle: &Handle,
     claimed: &mut Claimed,
     kind: Tree,
     roots: &[PageRef],
-    mut entry: impl FnMut(&mut Core, usize, &[u8], &[u8]) -> Result<(), Mismatch>,
+    mut entry: impl FnMut(&mut Core, (usize, &PageRef), &[u8], &[u8]) -> Result<(), Mismatch>,
 ) -> Result<Vec<Vec<Piece>>, Error> {
     let mut queue: VecDeque<Next> = roots
         .iter()
@@ -164,7 +164,7 @@ pub(crate) async fn read_trees(
             }
             page.each(|key, payload| {
                 ascending.check(key)?;
-                entry(core, next.tree, key, payload)
+                entry(core, (next.tree, &reference), key, payload)
             })?;
             Ok(Vec::new())
         });

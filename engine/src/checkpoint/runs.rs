@@ -4,12 +4,18 @@
 //! first. The first is the base: it stands for the whole partition as it was when that was written. Each of the others has what changed
 //! since the one before, deletions included. So the newest run that has a key decides.
 //!
+//! Where entries may leave memory, a partition is *whole* as long as all of its entries are in memory. Of any other, what has changed since the last checkpoint is
+//! in memory, and as many of the others as there is room for.
+//!
 //! Invariants: the first partition begins before all keys. Lower bounds ascend. A partition has at least one run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::checkpoint::leaves::Leaves;
 use crate::format::damage::Mismatch;
 use crate::format::page::{PAGE_REF_BYTES, PageRef};
+use crate::index::key::Key;
 
 /// A partition with more runs is written anew.
 pub(crate) const RUNS_MAX: usize = 24;
@@ -27,6 +33,8 @@ pub(crate) struct Piece {
 pub(crate) struct Run {
     pub(crate) root: PageRef,
     pub(crate) pieces: Vec<Piece>,
+    /// Where entries may leave memory.
+    pub(crate) leaves: Option<Arc<Leaves>>,
 }
 
 impl Run {
@@ -40,9 +48,30 @@ pub(crate) struct Partition {
     /// The lower bound of its keys.
     pub(crate) from: Box<[u8]>,
     pub(crate) runs: Vec<Run>,
+    /// Whether all of its entries are in memory.
+    pub(crate) whole: bool,
 }
 
 impl Partition {
+    /// How many keys its runs have at most.
+    pub(crate) fn keys_max(&self) -> u64 {
+        let leaves = self.runs.iter().filter_map(|run| run.leaves.as_ref());
+        leaves.map(|leaves| leaves.keys()).sum()
+    }
+
+    /// The leaves that may have a key, those of the newest run first.
+    pub(crate) fn leaves_of(&self, key: &Key) -> impl DoubleEndedIterator<Item = PageRef> {
+        let leaves = self.runs.iter().rev().filter_map(|run| run.leaves.as_ref());
+        leaves.filter_map(|leaves| leaves.leaf_of(key))
+    }
+
+    /// The leaves that may have keys from `from` on and before `end`, those of the oldest run first.
+    pub(crate) fn leaves_between(&self, from: &Key, end: Option<&Key>) -> Vec<PageRef> {
+        let runs = self.runs.iter().filter_map(|run| run.leaves.as_ref());
+        let leaves = runs.flat_map(|leaves| leaves.between(from, end));
+        leaves.map(|(_, leaf)| *leaf).collect()
+    }
+
     pub(crate) fn base_bytes(&self) -> u64 {
         self.runs.first().map_or(0, Run::bytes)
     }
@@ -76,15 +105,76 @@ impl Partition {
     }
 }
 
+/// Keys from the first on, and before the second.
+type Bounds = (Box<[u8]>, Option<Box<[u8]>>);
+
 /// What the superblock refers to, but for the table of log segments.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     pub(crate) partitions: Vec<Partition>,
     /// A segment of pages that has room behind its last page, and where that page ends.
     pub(crate) end: Option<(u32, u64)>,
+    /// Partitions that are not whole.
+    partial: usize,
 }
 
 impl Runs {
+    pub(crate) fn new(partitions: Vec<Partition>, end: Option<(u32, u64)>) -> Runs {
+        let partial = partitions.iter().filter(|it| !it.whole).count();
+        Runs {
+            partitions,
+            end,
+            partial,
+        }
+    }
+
+    /// Whether all entries are in memory.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.partial == 0
+    }
+
+    /// The number of the partition that a key belongs to; `None` if there is no partition.
+    pub(crate) fn number_of(&self, key: &[u8]) -> Option<usize> {
+        let behind = self.partitions.partition_point(|it| &it.from[..] <= key);
+        behind.checked_sub(1)
+    }
+
+    /// The upper bound of a partition's keys.
+    pub(crate) fn end_of(&self, number: usize) -> Option<&[u8]> {
+        self.partitions.get(number + 1).map(|it| &it.from[..])
+    }
+
+    /// All entries of the partition are in memory, or they are not any more.
+    pub(crate) fn set_whole(&mut self, number: usize, whole: bool) {
+        let partition = &mut self.partitions[number];
+        if partition.whole != whole {
+            partition.whole = whole;
+            match whole {
+                true => self.partial -= 1,
+                false => self.partial += 1,
+            }
+        }
+    }
+
+    /// The keys from `from` on and before `end`, cut where partitions end.
+    pub(crate) fn parts_between(&self, from: &[u8], end: Option<&[u8]>) -> Vec<Bounds> {
+        let is_within =
+            |it: &&Partition| &it.from[..] > from && end.is_none_or(|end| &it.from[..] < end);
+        let cuts = self.partitions.iter().filter(is_within);
+        let cuts: Vec<Box<[u8]>> = cuts.map(|it| it.from.clone()).collect();
+        let starts = std::iter::once(from.into()).chain(cuts.iter().cloned());
+        let ends = cuts.iter().cloned().map(Some).chain([end.map(Into::into)]);
+        starts.zip(ends).collect()
+    }
+
+    /// Whether all entries of the keys from `from` on and before `end` are in memory.
+    pub(crate) fn are_whole_between(&self, from: &[u8], end: Option<&[u8]>) -> bool {
+        let first = self.number_of(from).unwrap_or(0);
+        let some = self.partitions[first..].iter();
+        let mut some = some.take_while(|it| end.is_none_or(|end| &it.from[..] < end));
+        self.are_whole() || some.all(|it| it.whole)
+    }
+
     /// Bytes of the bases: what all of it would take if it was written anew.
     pub(crate) fn base_bytes(&self) -> u64 {
         self.partitions.iter().map(Partition::base_bytes).sum()
@@ -120,10 +210,12 @@ mod tests {
                     checksum: u64::MAX - n as u64,
                 },
                 pieces: Vec::new(),
+                leaves: None,
             };
             let partition = Partition {
                 from: FIRST_KEY.into(),
                 runs: (0..runs).map(run).collect(),
+                whole: true,
             };
             let roots: Vec<PageRef> = partition.runs.iter().map(|run| run.root).collect();
             let payload = partition.encode();

@@ -4,6 +4,7 @@
 //! their references become the entries of the level above. Only the page being filled on each level is in memory, and a
 //! batch of finished pages on its way to the device (`pages.rs`).
 
+use crate::checkpoint::leaves::{Leaves, LeavesDraft};
 use crate::checkpoint::pages::PageSink;
 use crate::core::Core;
 use crate::format::page::{self, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, PageRef, Tree};
@@ -21,6 +22,8 @@ struct Level {
 pub(crate) struct TreeWriter {
     tree: Tree,
     levels: Vec<Level>,
+    /// Of a run whose entries may leave memory.
+    leaves: Option<LeavesDraft>,
 }
 
 impl TreeWriter {
@@ -28,6 +31,15 @@ impl TreeWriter {
         TreeWriter {
             tree,
             levels: Vec::new(),
+            leaves: None,
+        }
+    }
+
+    /// The tree of a run. Its leaves are noted where entries may leave memory.
+    pub(crate) fn of_run(core: &Core) -> TreeWriter {
+        TreeWriter {
+            leaves: core.forgets().then(LeavesDraft::default),
+            ..TreeWriter::new(Tree::Run)
         }
     }
 
@@ -39,6 +51,9 @@ impl TreeWriter {
         key: &[u8],
         payload: &[u8],
     ) -> Option<()> {
+        if let Some(leaves) = &mut self.leaves {
+            leaves.note_key(key);
+        }
         self.push_at(core, sink, 0, key, payload)
     }
 
@@ -102,11 +117,28 @@ impl TreeWriter {
         );
         sink.put(&current.page);
         current.entries = 0;
+        if let Some(leaves) = self.leaves.as_mut().filter(|_| level == 0) {
+            leaves.note_leaf(&current.first_key, reference);
+        }
         Some(reference)
     }
 
     /// Finishes all levels and returns the root.
     pub(crate) fn finish(mut self, core: &mut Core, sink: &mut PageSink) -> Option<PageRef> {
+        self.finish_levels(core, sink)
+    }
+
+    /// The same for a run, with its leaves where they were noted.
+    pub(crate) fn finish_run(
+        mut self,
+        core: &mut Core,
+        sink: &mut PageSink,
+    ) -> Option<(PageRef, Option<Leaves>)> {
+        let root = self.finish_levels(core, sink)?;
+        Some((root, self.leaves.map(LeavesDraft::finish)))
+    }
+
+    fn finish_levels(&mut self, core: &mut Core, sink: &mut PageSink) -> Option<PageRef> {
         if self.levels.is_empty() {
             return Some(PageRef::NONE);
         }

@@ -32,7 +32,9 @@ use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
 use crate::index::entry::encode;
+use crate::index::key::Key;
 use crate::mutant::{Mutant, mutant};
+use crate::read::window::keep_in_memory;
 use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
 
@@ -90,6 +92,7 @@ pub(crate) async fn checkpoint(handle: Handle) {
     let result = run(&handle, before, Vec::new()).await;
     handle.with(|core| {
         core.maintenance.checkpointing = false;
+        core.maintenance.checkpoint_failed = !matches!(result, Ok(true));
         core.maintenance.freeing = 0;
         if !matches!(result, Ok(true)) {
             core.segments.cancel_pending_frees();
@@ -122,7 +125,10 @@ pub(crate) async fn run(
     let mut plan = handle.with(begin);
     let result = write_and_publish(handle, &mut plan, before, writes).await;
     let published = matches!(result, Ok(true));
-    handle.with(|core| core.index.end_writing(published));
+    handle.with(|core| {
+        core.index.end_writing(published);
+        core.lookups.kept = None;
+    });
     result
 }
 
@@ -173,7 +179,7 @@ async fn write_and_publish(
             core.reached(CoveragePoint::CheckpointChanges);
         }
         plan.free(core);
-        core.runs = written.runs;
+        core.adopt(written.runs);
         core.maintenance.freeing = 0;
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = written.bytes;
@@ -319,10 +325,7 @@ impl Pages<'_> {
         let sink = &mut *self.sink;
         let root = handle.with(|core| write_list(core, sink, &partitions));
         Ok(root.map(|partitions_root| Written {
-            runs: Runs {
-                partitions,
-                end: self.sink.end(),
-            },
+            runs: Runs::new(partitions, self.sink.end()),
             partitions_root,
             table_root,
             bytes: self.sink.written_bytes,
@@ -336,18 +339,31 @@ impl Pages<'_> {
         end: Option<&[u8]>,
     ) -> Result<Option<Vec<Partition>>, Error> {
         let handle = self.handle;
-        let target = handle.with(|core| core.partition_bytes(core.index.pages_bytes()));
-        let mut bases = Bases {
-            target,
+        let mut bases = handle.with(|core| Bases {
+            target: core.partition_bytes(core.index.pages_bytes()),
             done: Vec::new(),
             from: from.into(),
-            tree: TreeWriter::new(Tree::Run),
-        };
-        let push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
-            bases.push(core, sink, key, payload)
-        };
-        if self.each_entry(from, end, true, push).await?.is_none() {
-            return Ok(None);
+            tree: TreeWriter::of_run(core),
+        });
+        for (from, end) in handle.with(|core| core.runs.parts_between(from, end)) {
+            let end = end.as_deref().map(Key::new);
+            let mut next = Some(Key::new(&from));
+            while let Some(from) = next {
+                let part_end = keep_in_memory(handle, &from, end.as_ref()).await?;
+                let push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
+                    bases.push(core, sink, key, payload)
+                };
+                let bound = part_end.as_ref().map(Key::bytes);
+                let written = self.each_entry(from.bytes(), bound, true, push).await?;
+                handle.with(|core| core.lookups.kept = None);
+                if written.is_none() {
+                    return Ok(None);
+                }
+                while handle.with(|core| core.forget_some()) {
+                    handle.give_way().await;
+                }
+                next = part_end.filter(|part_end| Some(part_end) != end.as_ref());
+            }
         }
         let sink = &mut *self.sink;
         Ok(handle.with(|core| bases.finish(core, sink)))
@@ -360,7 +376,7 @@ impl Pages<'_> {
         end: Option<&[u8]>,
     ) -> Result<Option<Vec<Partition>>, Error> {
         let handle = self.handle;
-        let mut tree = TreeWriter::new(Tree::Run);
+        let mut tree = handle.with(|core| TreeWriter::of_run(core));
         let push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
             tree.push(core, sink, key, payload)
         };
@@ -373,10 +389,10 @@ impl Pages<'_> {
         }
         let sink = &mut *self.sink;
         let mut partition = partition.clone();
-        let root = handle.with(|core| tree.finish(core, sink));
-        Ok(root.map(|root| {
+        let root = handle.with(|core| tree.finish_run(core, sink));
+        Ok(root.map(|(root, leaves)| {
             if root != PageRef::NONE {
-                partition.runs.push(sink.end_run(root));
+                partition.runs.push(sink.end_run(root, leaves));
             }
             vec![partition]
         }))
@@ -424,6 +440,26 @@ impl Pages<'_> {
         let beyond = self.in_flight.len().saturating_sub(WRITES_IN_FLIGHT_MAX);
         let first = self.in_flight.drain(..beyond).collect();
         self.handle.await_writes(first).await
+    }
+}
+
+impl Core {
+    /// The runs are these from now on. A partition is whole if all those were that its keys belonged to.
+    fn adopt(&mut self, runs: Runs) {
+        let before = std::mem::take(&mut self.runs);
+        let Runs {
+            mut partitions,
+            end,
+            ..
+        } = runs;
+        for at in 0..partitions.len() {
+            let to = partitions.get(at + 1).map(|it| it.from.clone());
+            let from = &partitions[at].from;
+            partitions[at].whole = before.are_whole_between(from, to.as_deref());
+        }
+        self.runs = Runs::new(partitions, end);
+        self.lookups.generation += 1;
+        self.answer_known_lookups();
     }
 }
 
@@ -484,7 +520,7 @@ impl Bases {
         payload: &[u8],
     ) -> Option<()> {
         if sink.run_bytes() >= self.target {
-            let tree = std::mem::replace(&mut self.tree, TreeWriter::new(Tree::Run));
+            let tree = std::mem::replace(&mut self.tree, TreeWriter::of_run(core));
             let from = std::mem::replace(&mut self.from, key.into());
             self.done.extend(close_base(core, sink, from, tree)?);
         }
@@ -505,10 +541,12 @@ fn close_base(
     from: Box<[u8]>,
     tree: TreeWriter,
 ) -> Option<Option<Partition>> {
-    let root = tree.finish(core, sink)?;
+    let (root, leaves) = tree.finish_run(core, sink)?;
     Some((root != PageRef::NONE).then(|| Partition {
         from,
-        runs: vec![sink.end_run(root)],
+        runs: vec![sink.end_run(root, leaves)],
+        // See `Core::adopt`.
+        whole: false,
     }))
 }
 
@@ -525,7 +563,7 @@ fn write_table(
         table.push(core, sink, &logical.to_be_bytes(), &payload)?;
     }
     let root = table.finish(core, sink)?;
-    Some(sink.end_run(root).root)
+    Some(sink.end_run(root, None).root)
 }
 
 fn write_list(core: &mut Core, sink: &mut PageSink, partitions: &[Partition]) -> Option<PageRef> {
@@ -534,7 +572,7 @@ fn write_list(core: &mut Core, sink: &mut PageSink, partitions: &[Partition]) ->
         list.push(core, sink, &partition.from, &partition.encode())?;
     }
     let root = list.finish(core, sink)?;
-    Some(sink.end_run(root).root)
+    Some(sink.end_run(root, None).root)
 }
 
 /// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.

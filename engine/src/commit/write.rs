@@ -13,6 +13,7 @@ use crate::index::entry::INLINE_BYTES_ALWAYS;
 use crate::index::place::{Place, Version};
 use crate::log::append::Log;
 use crate::mutant::{Mutant, mutant};
+use crate::read::lookup::{Known, unread};
 use crate::runtime::request::Verdict;
 use crate::segments::unproven::RecoveryReserve;
 
@@ -62,6 +63,11 @@ impl Core {
         if mutations.is_empty() {
             self.sync_empty_batch(id, durability);
             return Verdict::Taken;
+        }
+        match self.know_for_write(mutations) {
+            Known::All => {}
+            Known::NotYet => return Verdict::Awaits,
+            Known::Failed(error) => return unread(&error),
         }
         if let [mutation] = mutations
             && self.absorb(mutation)

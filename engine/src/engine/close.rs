@@ -21,7 +21,7 @@ impl Core {
 pub(crate) async fn close(handle: Handle, id: RequestId) {
     let result = finish(&handle).await;
     handle
-        .until(|core| core.reads.is_idle().then_some(()))
+        .until(|core| (core.reads.is_idle() && core.lookups.are_idle()).then_some(()))
         .await;
     handle.with(|core| {
         core.phase = Phase::Closed;

@@ -21,6 +21,7 @@ impl Core {
             (Owner::CommitFlush, Err(_)) if mutant(Mutant::FlushErrorIgnored) => {
                 self.commit_flushed();
             }
+            (Owner::Leaf { number }, result) => self.leaf_read(number, result),
             (Owner::Values { joined }, result) => self.values_read(joined, result),
             (_, Err(error)) => self.poison(error),
             (Owner::Frame { lsn, submitted_at }, Ok(_)) => self.frame_written(lsn, submitted_at),

@@ -24,11 +24,18 @@ impl Core {
     /// delayed or clients wait for space.
     pub(crate) fn may_go_on(&mut self, gave_way_in: u64) -> bool {
         let running = self.phase == Phase::Running && self.poisoned.is_none();
-        let on = self.calls != gave_way_in || !running || !self.commits_come_first();
+        let bound = self.settings.options.index_bytes;
+        let wanted = !running || !self.commits_come_first() || self.is_crowded(bound);
+        let on = self.calls != gave_way_in || wanted;
         if !on {
             self.resume_at = Some(self.now + RESUME_NS);
         }
         on
+    }
+
+    /// Whether what has changed takes more of memory than this. It cannot leave memory before a checkpoint has written it.
+    pub(crate) fn is_crowded(&self, bytes: u64) -> bool {
+        self.forgets() && !self.maintenance.checkpoint_failed && self.index.changed_bytes() > bytes
     }
 
     /// Growing is for live data that comes near to what the present size can hold, and for when rounds of garbage collection gained nothing. Everything
@@ -74,7 +81,8 @@ impl Core {
         let stalled = self.maintenance.stalled;
         // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
         let log_frees = !self.maintenance.leaving.is_empty();
-        let mut due = !checkpointing && since >= threshold;
+        let crowded = self.is_crowded(self.settings.options.index_bytes / 2);
+        let mut due = !checkpointing && (since >= threshold || crowded);
         if !due && shortage > 0 && !self.maintenance.growing {
             let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
             due = reclaimable >= worth

@@ -12,6 +12,7 @@ impl Core {
             return self.fail(id, Status::Closed, "the database is not open");
         }
         if !self.queue.is_empty() {
+            self.look_ahead(request);
             return self.queue.push_back((id, OwnedRequest::new(request)));
         }
         match self.serve(id, request) {
@@ -19,6 +20,10 @@ impl Core {
             Verdict::Refused(status, message) => self.fail(id, status, message),
             Verdict::Stall => {
                 self.stats.stalls += 1;
+                self.stalled_since = self.now;
+                self.queue.push_back((id, OwnedRequest::new(request)));
+            }
+            Verdict::Awaits => {
                 self.stalled_since = self.now;
                 self.queue.push_back((id, OwnedRequest::new(request)));
             }
@@ -46,6 +51,7 @@ impl Core {
         }
         while let Some((id, request)) = self.queue.pop_front() {
             if self.phase != Phase::Running {
+                self.forget_request();
                 self.fail(id, Status::Closed, "the database is closed");
                 continue;
             }
@@ -106,7 +112,7 @@ impl Core {
                     self.maintenance.note_progress();
                     self.fail(id, Status::NoSpace, "no space could be reclaimed");
                 }
-                Verdict::Stall => return self.queue.push_front((id, request)),
+                Verdict::Stall | Verdict::Awaits => return self.queue.push_front((id, request)),
             }
         }
         self.stats.stalled_ns += self.now - self.stalled_since;

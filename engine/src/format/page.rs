@@ -268,30 +268,69 @@ impl<'a> Page<'a> {
         &self,
         mut entry: impl FnMut(&[u8], &[u8]) -> Result<(), Mismatch>,
     ) -> Result<(), Mismatch> {
-        let (mut key, mut rest, mut entries) = (Vec::new(), self.body, 0);
-        while !rest.is_empty() {
-            let odd = Mismatch {
-                what: "page entry length",
-                expected: self.body.len() as u64,
-                found: (self.body.len() - rest.len()) as u64,
-            };
-            let mut length = || {
-                let length = take_varint(&mut rest)?;
-                usize::try_from(length).ok()
-            };
-            let lengths = (|| Some((length()?, length()?, length()?)))();
-            let (shared, suffix, payload) = lengths.ok_or(odd)?;
-            if shared > key.len() || shared.saturating_add(suffix) > KEY_BYTES_MAX {
-                return Err(odd);
-            }
-            let (suffix, beyond) = rest.split_at_checked(suffix).ok_or(odd)?;
-            let (payload, beyond) = beyond.split_at_checked(payload).ok_or(odd)?;
-            key.truncate(shared);
-            key.extend_from_slice(suffix);
-            entry(&key, payload)?;
-            rest = beyond;
-            entries += 1;
+        let mut all = Entries::new(self.body);
+        while let Some(payload) = all.next()? {
+            entry(&all.key, payload)?;
         }
-        Mismatch::check("page entries", self.entries.into(), entries)
+        Mismatch::check("page entries", self.entries.into(), all.count)
+    }
+
+    /// The payload of a key, if the page has the key.
+    pub(crate) fn find(&self, key: &[u8]) -> Result<Option<&'a [u8]>, Mismatch> {
+        let mut all = Entries::new(self.body);
+        while let Some(payload) = all.next()? {
+            if &all.key[..] >= key {
+                return Ok((&all.key[..] == key).then_some(payload));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The entries of a page, one after the other.
+struct Entries<'a> {
+    body: &'a [u8],
+    rest: &'a [u8],
+    /// The key of the last one.
+    key: Vec<u8>,
+    count: u64,
+}
+
+impl<'a> Entries<'a> {
+    fn new(body: &'a [u8]) -> Entries<'a> {
+        Entries {
+            body,
+            rest: body,
+            key: Vec::new(),
+            count: 0,
+        }
+    }
+
+    /// Goes on to the next entry. Returns its payload; `None` behind the last one.
+    fn next(&mut self) -> Result<Option<&'a [u8]>, Mismatch> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let odd = Mismatch {
+            what: "page entry length",
+            expected: self.body.len() as u64,
+            found: (self.body.len() - self.rest.len()) as u64,
+        };
+        let mut length = || {
+            let length = take_varint(&mut self.rest)?;
+            usize::try_from(length).ok()
+        };
+        let lengths = (|| Some((length()?, length()?, length()?)))();
+        let (shared, suffix, payload) = lengths.ok_or(odd)?;
+        if shared > self.key.len() || shared.saturating_add(suffix) > KEY_BYTES_MAX {
+            return Err(odd);
+        }
+        let (suffix, beyond) = self.rest.split_at_checked(suffix).ok_or(odd)?;
+        let (payload, beyond) = beyond.split_at_checked(payload).ok_or(odd)?;
+        self.key.truncate(shared);
+        self.key.extend_from_slice(suffix);
+        self.rest = beyond;
+        self.count += 1;
+        Ok(Some(payload))
     }
 }

@@ -187,6 +187,7 @@ pub(crate) fn reseal(id: &Identity, lsn: u64, record: &mut [u8]) {
 }
 
 /// The records of a frame's body. Ends after the first error.
+#[derive(Clone)]
 pub(crate) struct Records<'a> {
     body: &'a [u8],
     at: usize,

@@ -2,7 +2,7 @@
 //! extents. Then the next checkpoint can free these segments.
 //!
 //! How live records are found and moved is in `live_records.rs`, what becomes of large values in `move_chunks.rs`. Here frames are walked for what is left: versions that
-//! only snapshots hold.
+//! only snapshots hold, and those whose entries are not in memory.
 //!
 //! Invariants:
 //! - a live record moves only after its bytes were verified against the reference in the index, so damage never gets a
@@ -13,6 +13,7 @@
 
 use std::iter::Peekable;
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::port::Level;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
@@ -24,6 +25,7 @@ use crate::gc::stop::{RECORDS_PER_STEP, Stop, nothing_left};
 use crate::gc::window::Window;
 use crate::index::place::Place;
 use crate::mutant::{Mutant, mutant};
+use crate::read::lookup::know;
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
@@ -218,7 +220,7 @@ impl Core {
 
     /// Whether the index points to this very record.
     pub(crate) fn is_alive(&self, record: &Record<'_>) -> Result<bool, Mismatch> {
-        if !matches!(record.kind, RecordKind::Put | RecordKind::MoveValue) {
+        if !is_value(record.kind) {
             return Ok(false);
         }
         match self
@@ -260,6 +262,11 @@ impl Core {
     }
 }
 
+/// Whether such a record holds a value.
+fn is_value(kind: RecordKind) -> bool {
+    matches!(kind, RecordKind::Put | RecordKind::MoveValue)
+}
+
 /// Moves what is live in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
 async fn collect_log(handle: &Handle, victim: u32) -> Result<(), Stop> {
     // What that mutant moves is dead, and only a walk meets it.
@@ -298,7 +305,12 @@ async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), S
         let body = header.check_body(&id, window.from(at)).map_err(damaged)?;
         let mut records = Records::new(base + at + FRAME_HEADER_BYTES as u64, body).peekable();
         loop {
-            match handle.with(|core| core.move_alive(&mut records, damaged))? {
+            let next: Vec<Record<'_>> = records.clone().take(RECORDS_PER_STEP).flatten().collect();
+            let next = next.iter().filter(|it| is_value(it.kind)).map(|it| it.key);
+            let known = know(handle, next, CoveragePoint::CollectionAwaitedEntries).await?;
+            let moved = handle.with(|core| core.move_alive(&mut records, damaged));
+            drop(known);
+            match moved? {
                 Moved::All => break,
                 Moved::Some => handle.give_way().await,
                 Moved::UpTo { bytes } => handle.until(|core| core.may_move(bytes, 0)).await?,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
 use crate::api::port::DiskOp;
 use crate::core::Core;
 use crate::format::checksum::Kind;
@@ -13,6 +14,7 @@ use crate::format::record::{RecordKind, record_bytes};
 use crate::format::{KEY_BYTES_MAX, round_up};
 use crate::gc::stop::{Stop, nothing_left};
 use crate::index::place::Place;
+use crate::read::lookup::know;
 use crate::runtime::handle::Handle;
 
 /// More than a record with a moved pointer can take.
@@ -101,6 +103,8 @@ impl Core {
 
 /// Moves one chunk: verified, written elsewhere, and only then pointed to.
 async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop> {
+    let awaited = CoveragePoint::CollectionAwaitedEntries;
+    let _known = know(handle, [key].into_iter(), awaited).await?;
     let Some((sequence, chunk)) = handle.with(|core| core.chunk_owner(key, offset)) else {
         return Ok(());
     };

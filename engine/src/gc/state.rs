@@ -13,6 +13,8 @@ pub(crate) const FUTILE_ROUNDS_MAX: u32 = 4;
 pub(crate) struct Maintenance {
     /// A checkpoint is being written, or what the superblock states as durable.
     pub(crate) checkpointing: bool,
+    /// The last checkpoint was not published: nobody waits for the next one.
+    pub(crate) checkpoint_failed: bool,
     /// Segments that hold nothing live, and of what state that was counted.
     pub(crate) dead: Cell<((u64, u64, u64), u64)>,
     /// Segments that the checkpoint under way will free, beside the pages of the one before.

@@ -20,6 +20,7 @@ use crate::index::changes::Changes;
 use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
+use crate::index::resident::{memory_of, memory_of_place};
 use crate::index::table::{Slot, Table};
 use crate::index::writing::Writing;
 use crate::mutant::{Mutant, mutant};
@@ -51,11 +52,16 @@ pub(crate) struct Index {
     /// The same keys in order.
     pub(super) order: BTreeMap<Key, Slot>,
     /// Older versions, oldest first. Almost no key has any, so they do not lie in the way of looking up.
-    history: BTreeMap<Key, Vec<Version>>,
+    pub(super) history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
     snapshots: BTreeMap<u64, u32>,
     pages_bytes: u64,
+    /// Live keys, those that were forgotten included. The same holds for the bytes of pages.
     entries: u64,
+    /// What the entries in memory take.
+    pub(super) memory_bytes: u64,
+    /// The number that is looked at next when entries are forgotten.
+    pub(super) hand: Slot,
     /// What has changed since the last checkpoint began.
     pub(super) changes: Changes,
     /// What the checkpoint under way has to write.
@@ -115,6 +121,7 @@ impl Index {
         let Some(slot) = self.newest.find(key) else {
             let slot = (!deleted).then(|| {
                 self.entries += 1;
+                self.memory_bytes += memory_of(key, &version);
                 let key = Key::new(key);
                 let slot = self.newest.insert(key.clone(), version);
                 self.order.insert(key, slot);
@@ -125,6 +132,8 @@ impl Index {
         };
         self.changes.note(slot);
         let newest = self.newest.value_mut(slot);
+        self.memory_bytes += memory_of_place(&version.place);
+        self.memory_bytes -= memory_of_place(&newest.place);
         self.pages_bytes -= pages_of(key, newest);
         self.entries += u64::from(!deleted);
         self.entries -= u64::from(newest.place != Place::Tombstone);
@@ -141,6 +150,7 @@ impl Index {
         }
         let has_history = !self.history.is_empty() && self.history.contains_key(&Key::new(key));
         if deleted && !has_history {
+            self.memory_bytes -= memory_of(key, self.newest.value(slot));
             self.newest.remove(slot);
             let key = Key::new(key);
             self.order.remove(&key);
@@ -177,6 +187,8 @@ impl Index {
             self.changes.note(slot);
         }
         let newest = self.newest.value_mut(slot);
+        self.memory_bytes += memory_of_place(&place);
+        self.memory_bytes -= memory_of_place(&newest.place);
         self.pages_bytes -= pages_of(key, newest);
         let from = std::mem::replace(&mut newest.place, place);
         self.pages_bytes += pages_of(key, newest);
@@ -237,6 +249,7 @@ impl Index {
         self.snapshots.remove(&sequence);
         let (snapshots, newest, order) = (&self.snapshots, &mut self.newest, &mut self.order);
         let (changes, writing) = (&mut self.changes, &mut self.writing);
+        let memory_bytes = &mut self.memory_bytes;
         self.history.retain(|key, history| {
             let slot = newest.find(key.bytes());
             let slot = slot.expect("what has a history has a newest");
@@ -251,6 +264,7 @@ impl Index {
                 until = from;
             }
             if history.is_empty() && deleted {
+                *memory_bytes -= memory_of(key.bytes(), now);
                 newest.remove(slot);
                 order.remove(key);
                 note_removed(changes, writing, key.clone(), sequence);

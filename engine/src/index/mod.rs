@@ -5,5 +5,6 @@ pub(crate) mod entry;
 pub(crate) mod key;
 pub(crate) mod memory;
 pub(crate) mod place;
+pub(crate) mod resident;
 pub(crate) mod table;
 pub(crate) mod writing;

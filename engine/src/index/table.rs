@@ -123,6 +123,13 @@ impl<V> Table<V> {
             .expect("the entry is there")
     }
 
+    /// All numbers are below this.
+    pub(crate) fn numbers(&self) -> Slot {
+        let last = self.chunks.last().map_or(0, Vec::len);
+        let full = self.chunks.len().saturating_sub(1);
+        crate::format::len32(full * CHUNK + last)
+    }
+
     /// The entry of this number, if there is one.
     pub(crate) fn entry(&self, slot: Slot) -> Option<(&Key, &V)> {
         let chunk = self.chunks.get(slot as usize / CHUNK)?;

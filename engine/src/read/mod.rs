@@ -1,6 +1,9 @@
 //! Reads: single values and scans, from memory, the cache or the device.
 
 pub(crate) mod cache;
+pub(crate) mod lookup;
 pub(crate) mod scan;
 pub(crate) mod state;
 pub(crate) mod value;
+pub(crate) mod waiting;
+pub(crate) mod window;

@@ -7,6 +7,7 @@
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::Version;
+use crate::read::lookup::{Known, unread};
 use crate::read::state::{Scan, Sink, Slot, ValueResult};
 use crate::runtime::request::Verdict;
 
@@ -21,6 +22,11 @@ impl Core {
             Ok(at) => at,
             Err(refused) => return refused,
         };
+        match self.know_for_scan(range, at) {
+            Known::All => {}
+            Known::NotYet => return Verdict::Awaits,
+            Known::Failed(error) => return unread(&error),
+        }
         let (chosen, more) = self.choose(range, at);
         let mut slots = Vec::with_capacity(chosen.len());
         for (key, version) in chosen {

@@ -48,6 +48,16 @@ impl Core {
             Ok(at) => at,
             Err(refused) => return refused,
         };
+        if self.knows(key) {
+            self.answer_get(id, at, key);
+        } else {
+            self.look_up_for(id, at, key);
+        }
+        Verdict::Taken
+    }
+
+    /// Answers a get of a key that memory knows of.
+    pub(super) fn answer_get(&mut self, id: RequestId, at: u64, key: &[u8]) {
         match self.index.get(key, at).cloned() {
             None => self.reply(id, Reply::NotFound),
             Some(version) => match self.in_memory(&version.place) {
@@ -59,7 +69,6 @@ impl Core {
                 }
             },
         }
-        Verdict::Taken
     }
 
     /// A value that needs no read.

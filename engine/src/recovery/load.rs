@@ -3,18 +3,24 @@
 //! Invariants:
 //! - of a key the newest run that has it decides. Only then is its place looked at, for what an older run has of it may lie where something else is by now;
 //! - every key of a run lies in its partition;
+//! - where entries may leave memory, those of a partition leave it together, as soon as all of its runs are read and there are too many;
 //! - afterwards no key counts as changed: the index is what the checkpoint has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
+use crate::checkpoint::leaves::LeavesDraft;
 use crate::checkpoint::read::{Claimed, read_trees};
-use crate::checkpoint::runs::{FIRST_KEY, Partition, Piece, Run};
+use crate::checkpoint::runs::{FIRST_KEY, Partition, Run, Runs};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::get_u32;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::Superblock;
 use crate::index::entry::decode;
+use crate::index::key::Key;
 use crate::index::place::Place;
 use crate::runtime::handle::Handle;
 use crate::segments::extent::claim_extents;
@@ -29,28 +35,22 @@ pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) ->
     load_table(handle, &mut claimed, superblock).await?;
     let listed = load_list(handle, &mut claimed, superblock.partitions_root).await?;
     let roots: Vec<PageRef> = listed.iter().flat_map(|(_, roots)| roots.clone()).collect();
-    let pieces = load_runs(handle, &mut claimed, &listed, &roots).await?;
-    let runs = roots.into_iter().zip(pieces);
-    let mut runs = runs.map(|(root, pieces)| Run { root, pieces });
-    let partitions = listed.into_iter().map(|(from, roots)| Partition {
-        from,
-        runs: runs.by_ref().take(roots.len()).collect(),
-    });
-    let partitions: Vec<Partition> = partitions.collect();
+    let loaded = load_runs(handle, &mut claimed, &listed, &roots).await?;
     handle
         .with(|core| {
-            if !partitions.is_empty() {
+            if !listed.is_empty() {
                 core.reached(CoveragePoint::CheckpointRead);
             }
-            if partitions.iter().any(|partition| partition.runs.len() > 1) {
+            if listed.iter().any(|(_, roots)| roots.len() > 1) {
                 core.reached(CoveragePoint::CheckpointChangesRead);
             }
-            core.runs.partitions = partitions;
-            core.runs.end = claimed.most_room(&core.geometry);
             core.index.forget_changes();
-            claim_all_extents(core)
+            claim_all_extents(core)?;
+            let partitions = loaded.partitions(core, listed);
+            core.runs = Runs::new(partitions, claimed.most_room(&core.geometry));
+            Ok(())
         })
-        .map_err(|mismatch| mismatch.at(superblock.partitions_root.offset).into())
+        .map_err(|mismatch: Mismatch| mismatch.at(superblock.partitions_root.offset).into())
 }
 
 async fn load_table(
@@ -61,7 +61,7 @@ async fn load_table(
     let first = handle.with(|core| core.geometry.logical(superblock.replay.lsn));
     let root = superblock.table_root;
     let roots = Some(root).filter(|root| *root != PageRef::NONE);
-    let entry = |core: &mut Core, _, key: &[u8], payload: &[u8]| {
+    let entry = |core: &mut Core, _: (usize, &PageRef), key: &[u8], payload: &[u8]| {
         Mismatch::check("table entry length", 16, (key.len() + payload.len()) as u64)?;
         let logical = u64::from_be_bytes(key.try_into().map_err(|_| bad_table(key.len() as u64))?);
         let (physical, end) = (get_u32(payload, 0), get_u32(payload, 4));
@@ -90,7 +90,7 @@ async fn load_list(
 ) -> Result<Vec<Listed>, Error> {
     let mut listed: Vec<Listed> = Vec::new();
     let roots = Some(root).filter(|root| *root != PageRef::NONE);
-    let entry = |_: &mut Core, _, key: &[u8], payload: &[u8]| {
+    let entry = |_: &mut Core, _: (usize, &PageRef), key: &[u8], payload: &[u8]| {
         if listed.is_empty() && key != FIRST_KEY {
             return Err(outside(key));
         }
@@ -101,28 +101,116 @@ async fn load_list(
     Ok(listed)
 }
 
-/// Brings all runs into the index, those of a partition in the order of their age. Returns what each has where.
+/// Brings all runs into the index, those of a partition in the order of their age.
 async fn load_runs(
     handle: &Handle,
     claimed: &mut Claimed,
     listed: &[Listed],
     roots: &[PageRef],
-) -> Result<Vec<Vec<Piece>>, Error> {
-    let ends = listed.iter().skip(1).map(|(from, _)| Some(&from[..]));
-    let ranges = listed.iter().zip(ends.chain([None]));
-    let range_of_each: Vec<(&[u8], Option<&[u8]>)> = ranges
-        .flat_map(|((from, roots), end)| vec![(&from[..], end); roots.len()])
+) -> Result<LoadedRuns, Error> {
+    let partition_of_each: Vec<usize> = (0..)
+        .zip(listed)
+        .flat_map(|(number, (_, roots))| vec![number; roots.len()])
         .collect();
-    let entry = |core: &mut Core, run: usize, key: &[u8], payload: &[u8]| {
-        let (from, end) = range_of_each[run];
+    let mut loaded = LoadedRuns::default();
+    let entry = |core: &mut Core, (run, leaf): (usize, &PageRef), key: &[u8], payload: &[u8]| {
+        let number = partition_of_each[run];
+        let (from, end) = range_of(listed, number);
         if key < from || end.is_some_and(|end| key >= end) {
             return Err(outside(key));
+        }
+        loaded.finish_before(core, listed, number);
+        if core.forgets() {
+            loaded.note(run, leaf, key);
         }
         let version = decode(&core.geometry, core.segments.count(), payload)?;
         core.index.set(key, version);
         Ok(())
     };
-    read_trees(handle, claimed, Tree::Run, roots, entry).await
+    let pieces = read_trees(handle, claimed, Tree::Run, roots, entry).await?;
+    let runs = roots.iter().zip(pieces);
+    let runs = runs.map(|(root, pieces)| Run {
+        root: *root,
+        pieces,
+        leaves: None,
+    });
+    loaded.runs = runs.collect();
+    Ok(loaded)
+}
+
+/// The keys of a partition: from the first on, and before the second.
+fn range_of(listed: &[Listed], number: usize) -> (&[u8], Option<&[u8]>) {
+    let end = listed.get(number + 1).map(|(from, _)| &from[..]);
+    (&listed[number].0, end)
+}
+
+/// Runs that were read.
+#[derive(Default)]
+struct LoadedRuns {
+    runs: Vec<Run>,
+    /// Of each run, where entries may leave memory.
+    leaves: BTreeMap<usize, LeavesDraft>,
+    /// The last leaf that was met.
+    leaf: Option<PageRef>,
+    /// Partitions that were read as a whole.
+    finished: usize,
+    /// Those of them whose entries have left memory.
+    forgotten: BTreeSet<usize>,
+}
+
+impl LoadedRuns {
+    fn note(&mut self, run: usize, leaf: &PageRef, key: &[u8]) {
+        let leaves = self.leaves.entry(run).or_default();
+        if self.leaf.replace(*leaf) != Some(*leaf) {
+            leaves.note_leaf(key, *leaf);
+        }
+        leaves.note_key(key);
+    }
+
+    /// All partitions before this one were read. Their entries leave memory if there are too many.
+    fn finish_before(&mut self, core: &mut Core, listed: &[Listed], number: usize) {
+        while self.finished < number {
+            let (from, end) = range_of(listed, self.finished);
+            if core.forget_partition(&Key::new(from), end.map(Key::new).as_ref()) {
+                self.forgotten.insert(self.finished);
+            }
+            self.finished += 1;
+        }
+    }
+
+    /// The partitions with these runs.
+    fn partitions(mut self, core: &mut Core, listed: Vec<Listed>) -> Vec<Partition> {
+        self.finish_before(core, &listed, listed.len());
+        let mut leaves = self.leaves;
+        let runs = self.runs.into_iter().enumerate().map(|(number, run)| Run {
+            leaves: leaves.remove(&number).map(|it| Arc::new(it.finish())),
+            ..run
+        });
+        let mut runs = runs.collect::<Vec<Run>>().into_iter();
+        let partitions = listed.into_iter().enumerate();
+        let partitions = partitions.map(|(number, (from, roots))| Partition {
+            from,
+            runs: runs.by_ref().take(roots.len()).collect(),
+            whole: !self.forgotten.contains(&number),
+        });
+        partitions.collect()
+    }
+}
+
+impl Core {
+    /// All entries of these keys leave memory if entries take more than half of what they may: the rest is for what replay brings. Returns whether they did.
+    fn forget_partition(&mut self, from: &Key, end: Option<&Key>) -> bool {
+        let bound = self.settings.options.index_bytes;
+        if bound == 0 || self.index.memory_bytes() <= bound / 2 {
+            return false;
+        }
+        self.reached(CoveragePoint::EntriesForgotten);
+        for slot in self.index.slots_between(from, end) {
+            self.count_forgotten(slot);
+            self.index.forget(slot);
+        }
+        true
+    }
 }
 
 /// The segments that extents lie in are in use.

@@ -2,6 +2,8 @@
 
 pub(crate) mod create;
 pub(crate) mod durability_record;
+pub(crate) mod forgotten;
+pub(crate) mod forgotten_live;
 pub(crate) mod held;
 pub(crate) mod load;
 pub(crate) mod loaded;

@@ -28,6 +28,7 @@ use crate::log::append::Log;
 use crate::log::tail::{Tail, first_tail};
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::create::create;
+use crate::recovery::forgotten_live::Forgotten;
 use crate::recovery::load::load_checkpoint;
 use crate::recovery::replay::{Recovered, replay};
 use crate::recovery::rewrite_tail::rewrite_tail;
@@ -179,6 +180,8 @@ async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, 
 fn start_anew(core: &mut Core, superblock: &Superblock) {
     core.index = Index::default();
     core.runs = Runs::default();
+    core.lookups.start_anew();
+    core.forgotten = core.forgets().then(Forgotten::default);
     core.extents = Extents::default();
     let count = core
         .geometry
@@ -240,6 +243,8 @@ fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
         check_version(core, tail, &key, &version)?;
         core.add_live(&key, &version.place);
     }
+    core.count_all_forgotten(tail)
+        .map_err(|mismatch| mismatch.at(0))?;
     check_overlaps(core)?;
     for (slot, version) in core.index.entries() {
         if let Some(lsn) = version.place.lsn() {

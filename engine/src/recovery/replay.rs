@@ -379,7 +379,7 @@ impl Replay<'_> {
         if mutant(Mutant::RecycledSegmentReplays) {
             (header.lsn, header.first_sequence) = (self.tail.lsn, self.tail.next_sequence);
         }
-        self.accept(header, body)?;
+        self.accept(header, body).await?;
         Ok(None)
     }
 
@@ -447,7 +447,7 @@ impl Replay<'_> {
     }
 
     /// The frame is the next of the chain.
-    fn accept(&mut self, header: FrameHeader, body: Vec<u8>) -> Result<(), Error> {
+    async fn accept(&mut self, header: FrameHeader, body: Vec<u8>) -> Result<(), Error> {
         let offset = self
             .damage_at(
                 header.lsn,
@@ -502,7 +502,7 @@ impl Replay<'_> {
         };
         self.held.push_back(held);
         while let Some(proven) = self.held.pop_front_if(|held| held.end <= self.durable) {
-            self.apply(&proven, true)?;
+            self.apply(&proven, true).await?;
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
+use crate::read::lookup::know;
 use crate::recovery::held::Held;
 use crate::recovery::replay::Replay;
 use crate::recovery::salvage::{Salvaged, salvage};
@@ -29,7 +30,7 @@ impl Replay<'_> {
     pub(crate) async fn resolve_tail(&mut self) -> Result<(Vec<Held>, bool), Error> {
         let trusted = mutant(Mutant::UnprovenTailTrusted);
         while let Some(held) = self.held.pop_front_if(|held| held.end <= self.durable) {
-            self.apply(&held, true)?;
+            self.apply(&held, true).await?;
         }
         let mut unproven = Vec::from(std::mem::take(&mut self.held));
         let mut cut = false;
@@ -56,7 +57,7 @@ impl Replay<'_> {
             return Ok((Vec::new(), cut));
         }
         for held in &unproven {
-            self.apply(held, trusted)?;
+            self.apply(held, trusted).await?;
         }
         if trusted {
             unproven.clear();
@@ -69,7 +70,12 @@ impl Replay<'_> {
     }
 
     /// Brings the frame's effects into the index: all of them, or only those of commits.
-    pub(crate) fn apply(&self, held: &Held, moves: bool) -> Result<(), Error> {
+    pub(crate) async fn apply(&self, held: &Held, moves: bool) -> Result<(), Error> {
+        let keys = held.records().flatten();
+        let keys = keys.filter(|record| record.kind != RecordKind::FreeSegment);
+        let keys = keys.map(|record| record.key);
+        let awaited = CoveragePoint::ReplayAwaitedEntries;
+        let _known = know(self.handle, keys, awaited).await?;
         let offset = self.geometry.segment_offset(held.physical);
         let within = match self.geometry.within(held.end) {
             0 => self.geometry.segment_bytes,

@@ -16,6 +16,7 @@ pub(crate) enum Owner {
     CommitFlush,
     Value { read: u64, part: u32 },
     Values { joined: u64 },
+    Leaf { number: u64 },
 }
 
 #[derive(Debug)]

@@ -9,6 +9,8 @@ pub(crate) enum Verdict {
     Taken,
     /// There is no room at the moment.
     Stall,
+    /// Entries of the index have to be read first, which is under way.
+    Awaits,
     /// Refused, with nothing changed.
     Refused(Status, String),
 }

@@ -6,7 +6,7 @@
 //!   proven to say so;
 //! - a segment with readers is not handed out: it waits until the last of them is done;
 //! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
-//! - residents are a superset of the entries whose newest version lies in a segment of the log. Code that goes through
+//! - residents are a superset of the entries whose newest version lies in a segment of the log, but for entries that were not in memory meanwhile. Code that goes through
 //!   them has to ask the index whether they still do.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! What is done with keys alone: their values are not read.
 
-use kvsim_engine::{Direction, Durability, Mutation, Request, ScanRange, Status};
+use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, ScanRange, Status};
 
-use super::{Database, done};
+use super::{Database, done, failed};
 use crate::api::error::Failure;
 use crate::api::key_range::{Bounds, KeyRange, successor};
 use crate::scan::Keys;
@@ -103,11 +103,10 @@ impl Database {
                 return Ok((caught_up, more));
             }
             drop(caught_up);
-            // Writes wait for room. Whatever is asked for now is answered after them, also that there is no such snapshot.
-            let snapshot = u64::MAX;
-            match done(self.call(Request::Release { snapshot })) {
-                Err(closed) if closed.status != Status::Invalid => return Err(closed),
-                _ => {}
+            // Writes wait for room, and whatever is asked for now is answered after them. Or these keys are not in memory, and a scan has them read.
+            match self.call(Request::Scan(*range)) {
+                Reply::Entries { .. } => {}
+                other => return Err(failed(other)),
             }
         }
     }

@@ -59,6 +59,7 @@ pub const TRIALS: &[Trial] = trials! {
         "roots" Seeds 0;
         "closes" Seeds 0;
         "parallel" Seeds 0;
+        "forgotten" Seeds 0;
     }
     in "scenarios/" {
         "explore_deep" Explore 0;
@@ -144,15 +145,16 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
         AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached,
-        ChangesMeanwhileForgotten, CloseDoesNotFlush, DeletesLeftOutOfCheckpoint,
-        DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce, ExtentsNotChecked,
-        FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored,
-        FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
-        HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven, MoveOverwritesNewer,
-        MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken, OlderRunsFreed,
-        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        ChangedEntriesForgotten, ChangesMeanwhileForgotten, CloseDoesNotFlush,
+        DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
+        ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
+        FlushErrorIgnored, ForgottenNotCounted, FreedBeforeSuperblock, GapIsTheEnd,
+        GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart,
+        LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot,
+        OldNeighbourTaken, OlderRunsBelieved, OlderRunsFreed, OldestRunFirst, OthersFailureIgnored,
+        PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, ReleasedVersionsStayLive, RepublishedTooEarly,
+        RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RepublishedTooEarly,
         ReturnedKeysTakenForDeleted, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
         TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
     };
@@ -166,6 +168,11 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | ChangesMeanwhileForgotten
         | ReturnedKeysTakenForDeleted
         | OlderRunsFreed => &["changes"],
+        ChangedEntriesForgotten
+        | RemovedKeysLookedUp
+        | OldestRunFirst
+        | OlderRunsBelieved
+        | ForgottenNotCounted => &["forgotten"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused

@@ -1,0 +1,162 @@
+//! What memory keeps of a run whose entries it does not keep: where each leaf begins, and a filter that says for most keys that the run does not have them. So a
+//! key is looked up with one read, and a key that is not there mostly with none.
+//!
+//! Both are made as the run is written, or as it is read by an opening, and only where entries may leave memory.
+//!
+//! Invariant: a key that the run has is never denied.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::format::page::PageRef;
+use crate::format::to_usize;
+use crate::index::key::Key;
+
+/// A key is noted in one block of so many words, which is one cache line.
+const BLOCK_WORDS: usize = 8;
+/// Bits for every two keys: one key in 400 passes that is not there.
+const BITS_PER_TWO_KEYS: usize = 25;
+/// Bits that are set for a key.
+const PROBES: u64 = 7;
+
+/// The leaves of a run.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Leaves {
+    /// The first key of each, ascending.
+    first_keys: Vec<(Key, PageRef)>,
+    keys: u64,
+    filter: Box<[u64]>,
+}
+
+impl Leaves {
+    /// How many keys the run has.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// The leaf that has the key, if the run may have it.
+    pub(crate) fn leaf_of(&self, key: &Key) -> Option<PageRef> {
+        let behind = self.first_keys.partition_point(|(first, _)| first <= key);
+        let (_, leaf) = self.first_keys.get(behind.checked_sub(1)?)?;
+        self.may_have(key).then_some(*leaf)
+    }
+
+    /// Whether the run may have the key.
+    pub(crate) fn may_have(&self, key: &Key) -> bool {
+        let hash = xxh3_64(key.bytes());
+        let block = block_of(hash, &self.filter);
+        probes(hash).all(|(word, bit)| self.filter[block + word] & bit != 0)
+    }
+
+    /// Leaves that may have keys from `from` on and before `end`.
+    pub(crate) fn between(&self, from: &Key, end: Option<&Key>) -> &[(Key, PageRef)] {
+        let start = self.first_keys.partition_point(|(first, _)| first <= from);
+        let start = start.saturating_sub(1);
+        let beyond = end.map_or(self.first_keys.len(), |end| {
+            self.first_keys.partition_point(|(first, _)| first < end)
+        });
+        &self.first_keys[start..beyond.max(start)]
+    }
+}
+
+/// Leaves of a run that is being written or read.
+#[derive(Debug, Default)]
+pub(crate) struct LeavesDraft {
+    first_keys: Vec<(Key, PageRef)>,
+    hashes: Vec<u64>,
+}
+
+impl LeavesDraft {
+    /// The run has this key.
+    pub(crate) fn note_key(&mut self, key: &[u8]) {
+        self.hashes.push(xxh3_64(key));
+    }
+
+    /// The next leaf of the run begins with this key.
+    pub(crate) fn note_leaf(&mut self, first: &[u8], leaf: PageRef) {
+        self.first_keys.push((Key::new(first), leaf));
+    }
+
+    pub(crate) fn finish(self) -> Leaves {
+        let keys = self.hashes.len() as u64;
+        let bits = self.hashes.len() * BITS_PER_TWO_KEYS / 2;
+        let blocks = bits.div_ceil(BLOCK_WORDS * 64).max(1);
+        let mut filter = vec![0; blocks * BLOCK_WORDS];
+        for hash in self.hashes {
+            let block = block_of(hash, &filter);
+            for (word, bit) in probes(hash) {
+                filter[block + word] |= bit;
+            }
+        }
+        Leaves {
+            first_keys: self.first_keys,
+            keys,
+            filter: filter.into(),
+        }
+    }
+}
+
+/// The first word of a key's block.
+fn block_of(hash: u64, filter: &[u64]) -> usize {
+    let blocks = (filter.len() / BLOCK_WORDS) as u64;
+    to_usize(((hash >> 32) * blocks) >> 32) * BLOCK_WORDS
+}
+
+/// Words within the block, and a bit of each.
+fn probes(hash: u64) -> impl Iterator<Item = (usize, u64)> {
+    let (first, step) = (hash & 0xffff, (hash >> 16 & 0xffff) | 1);
+    (0..PROBES).map(move |n| {
+        let bit = (first + n * step) % (BLOCK_WORDS as u64 * 64);
+        (to_usize(bit / 64), 1 << (bit % 64))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(n: u32) -> PageRef {
+        PageRef {
+            offset: u64::from(n) * 4096,
+            len: 4096,
+            checksum: 0,
+        }
+    }
+
+    /// Goal: a key is found in its leaf, hardly any other key passes, and a range has its leaves. Method: ten thousand keys, a hundred to a leaf.
+    #[test]
+    fn keys_are_found_in_their_leaves() {
+        let key = |n: u32| (2 * n).to_be_bytes();
+        let mut draft = LeavesDraft::default();
+        for n in 1..=10_000 {
+            if n % 100 == 1 {
+                draft.note_leaf(&key(n), leaf(n / 100));
+            }
+            draft.note_key(&key(n));
+        }
+        let leaves = draft.finish();
+        for n in 1..=10_000 {
+            let found = leaves.leaf_of(&Key::new(&key(n)));
+            assert_eq!(found, Some(leaf((n - 1) / 100)));
+        }
+        let passed = (1..=40_000_u32).filter(|n| {
+            let other = (2 * n + 1).to_be_bytes();
+            leaves.leaf_of(&Key::new(&other)).is_some()
+        });
+        assert!((1..400).contains(&passed.count()));
+        assert_eq!(leaves.leaf_of(&Key::new(&[0])), None);
+        let between = |from: u32, end: u32| {
+            let end = Key::new(&key(end));
+            let some = leaves.between(&Key::new(&key(from)), Some(&end));
+            some.iter()
+                .map(|(_, leaf)| leaf.offset / 4096)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(between(0, 1), []);
+        assert_eq!(between(0, 2), [0]);
+        assert_eq!(between(100, 101), [0]);
+        assert_eq!(between(100, 102), [0, 1]);
+        assert_eq!(between(9_950, 20_000), [99]);
+        let all = leaves.between(&Key::new(&[0]), None);
+        assert_eq!(all.len(), 100);
+    }
+}

@@ -1,0 +1,180 @@
+//! Which entries of the index are in memory. Where there is a bound, an entry that is as it is in a run may be *forgotten*; whoever asks for it reads it from the run,
+//! and it is *learnt* again.
+//!
+//! Invariants:
+//! - an entry that has changed since the last checkpoint began, or whose key has older versions, stays. So do removed keys, until a checkpoint has written that;
+//! - forgetting and learning change neither what is counted nor what a checkpoint writes.
+
+use crate::index::key::Key;
+use crate::index::memory::Index;
+use crate::index::place::{Place, Version};
+use crate::index::table::Slot;
+use crate::mutant::{Mutant, mutant};
+
+/// What an entry takes in the hash table and in the order, with the unused parts of both.
+const ENTRY_BYTES: u64 = 144;
+/// Keys up to this length lie in place.
+const SHORT_KEY_BYTES: usize = 16;
+
+/// What an entry takes of memory.
+pub(super) fn memory_of(key: &[u8], version: &Version) -> u64 {
+    let key_bytes = match key.len() {
+        0..=SHORT_KEY_BYTES => 0,
+        longer => longer as u64,
+    };
+    ENTRY_BYTES + key_bytes + memory_of_place(&version.place)
+}
+
+/// What of it depends on the place.
+pub(super) fn memory_of_place(place: &Place) -> u64 {
+    let bytes = match place {
+        Place::Tombstone | Place::Log { .. } => 0,
+        Place::Inline(value) => value.len(),
+        Place::Extent(pointer) => pointer.encoded_bytes(),
+    };
+    bytes as u64
+}
+
+/// What so many entries take of memory, with short keys and nothing in them.
+pub(crate) fn memory_of_entries(entries: u64) -> u64 {
+    entries * ENTRY_BYTES
+}
+
+impl Index {
+    /// What the entries in memory take, in bytes, as far as can be told.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// The same of those that cannot be forgotten before a checkpoint has written them, at least.
+    pub(crate) fn changed_bytes(&self) -> u64 {
+        let writing = self.writing.as_ref();
+        let writing = writing.map_or(0, |writing| writing.changes.count());
+        memory_of_entries(self.changes_count() + writing)
+    }
+
+    /// Whether memory says what there is of a key: it has an entry, or it was removed since the last checkpoint.
+    pub(crate) fn is_known(&self, key: &[u8]) -> bool {
+        self.newest.find(key).is_some() || self.is_removed(key)
+    }
+
+    fn is_removed(&self, key: &[u8]) -> bool {
+        let writing = self.writing.iter().map(|writing| &writing.changes);
+        let mut all = writing.chain([&self.changes]);
+        let some = all.any(|changes| !changes.removed.is_empty());
+        some && !mutant(Mutant::RemovedKeysLookedUp) && {
+            let key = Key::new(key);
+            let writing = self.writing.iter().map(|writing| &writing.changes);
+            let mut all = writing.chain([&self.changes]);
+            all.any(|changes| changes.removed.contains_key(&key))
+        }
+    }
+
+    /// Takes back an entry that was forgotten. The key is not known.
+    pub(crate) fn learn(&mut self, key: &Key, version: Version) {
+        self.memory_bytes += memory_of(key.bytes(), &version);
+        let slot = self.newest.insert(key.clone(), version);
+        self.order.insert(key.clone(), slot);
+    }
+
+    /// Looks at the next number. The entry, if it is there and may be forgotten.
+    pub(crate) fn next_to_forget(&mut self) -> Option<Slot> {
+        if self.hand >= self.newest.numbers() {
+            self.hand = 0;
+        }
+        let slot = self.hand;
+        self.hand += 1;
+        self.may_forget(slot).then_some(slot)
+    }
+
+    /// Whether there is an entry of this number that may be forgotten.
+    fn may_forget(&self, slot: Slot) -> bool {
+        let Some((key, version)) = self.newest.entry(slot) else {
+            return false;
+        };
+        let writing = self.writing.as_ref();
+        let changed = self.changes.has(slot) || writing.is_some_and(|it| it.changes.has(slot));
+        let is_read = !self.history.is_empty() && self.history.contains_key(key);
+        let changed = changed && !mutant(Mutant::ChangedEntriesForgotten);
+        !changed && !is_read && version.place != Place::Tombstone
+    }
+
+    /// Forgets an entry.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        let (key, version) = self.newest.entry(slot).expect("it was just found");
+        self.memory_bytes -= memory_of(key.bytes(), version);
+        let key = key.clone();
+        self.newest.remove(slot);
+        self.order.remove(&key);
+    }
+
+    /// The numbers of the entries from one key on and before another.
+    pub(crate) fn slots_between(&self, from: &Key, end: Option<&Key>) -> Vec<Slot> {
+        let end = end.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let range = (std::ops::Bound::Included(from), end);
+        let slots = self.order.range::<Key, _>(range);
+        slots.map(|(_, slot)| *slot).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(index: &mut Index, key: u8, sequence: u64) {
+        let place = Place::Inline([1; 10].into());
+        index.set(&[key], Version { sequence, place });
+    }
+
+    fn forget_all(index: &mut Index) {
+        for _ in 0..1000 {
+            if let Some(slot) = index.next_to_forget() {
+                index.forget(slot);
+            }
+        }
+    }
+
+    /// Goal: what has changed, or was removed, or is read by a snapshot stays; all else may go and come back, and nothing that is counted changes. Method: an entry of each
+    /// kind, before, during and after a checkpoint.
+    #[test]
+    fn what_no_run_has_stays() {
+        let mut index = Index::default();
+        (1..=8).for_each(|key| put(&mut index, key, key.into()));
+        index.forget_changes();
+        let before = (index.len(), index.pages_bytes(), index.memory_bytes());
+        put(&mut index, 2, 12);
+        index.hold(12);
+        put(&mut index, 3, 13);
+        let place = Place::Tombstone;
+        let sequence = 14;
+        index.let_go(12, &mut Vec::new());
+        index.set(&[4], Version { sequence, place });
+        index.begin_writing();
+        put(&mut index, 5, 15);
+        forget_all(&mut index);
+        let known = |index: &Index| {
+            (1..=8)
+                .filter(|key| index.is_known(&[*key]))
+                .collect::<Vec<u8>>()
+        };
+        assert_eq!(known(&index), [2, 3, 4, 5]);
+        assert_eq!(index.len(), before.0 - 1);
+        index.end_writing(false);
+        forget_all(&mut index);
+        assert_eq!(known(&index), [2, 3, 4, 5]);
+        index.begin_writing();
+        put(&mut index, 5, 16);
+        index.end_writing(true);
+        forget_all(&mut index);
+        assert_eq!(known(&index), [5]);
+        for key in [1, 2, 3, 6, 7, 8] {
+            let place = Place::Inline([1; 10].into());
+            index.learn(&Key::new(&[key]), Version { sequence: 9, place });
+        }
+        put(&mut index, 4, 17);
+        assert_eq!(
+            (index.len(), index.pages_bytes(), index.memory_bytes()),
+            before
+        );
+    }
+}

@@ -1,0 +1,446 @@
+//! Looking up entries of the index that are not in memory: which keys memory knows of, and reads of runs for those that it does not.
+//!
+//! A lookup reads, of each run of the key's partition that may have the key, the one leaf that does, the newest run first. What it finds goes into memory, and then those who
+//! wait for it are answered. A get waits for its own lookup only. A write waits until all its keys are known, and whatever was handed in behind it waits too. So a write
+//! always knows what it replaces, and all that is counted is exact.
+//!
+//! Invariants:
+//! - memory knows of a key if its partition is whole, if it has an entry or was removed since the last checkpoint, if the filters deny it, or if a lookup has just
+//!   found that no run has it;
+//! - whenever a key becomes known, the gets that wait for it are answered before anything else happens to the key. So each takes effect in the order in which it was handed in;
+//! - what was read from a run counts only if no checkpoint was published since the lookup began. Until then whatever has changed is in memory, and may not be forgotten;
+//! - a key that somebody waits for stays in memory until they have seen it.
+
+use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
+use crate::api::error::Error;
+use crate::api::port::{DiskOp, IoResult, Mutation, Request, RequestId};
+use crate::core::Core;
+use crate::format::damage::Mismatch;
+use crate::format::page::{Page, PageRef, Tree};
+use crate::index::entry::decode;
+use crate::index::key::Key;
+use crate::index::place::{Place, Version};
+use crate::mutant::{Mutant, mutant};
+use crate::read::waiting::{Found, Lookup};
+use crate::runtime::flight::Owner;
+use crate::runtime::handle::Handle;
+use crate::runtime::request::Verdict;
+
+/// Lookups on behalf of writes and tasks. Each has a page in memory.
+const LOOKUPS_MAX: usize = 64;
+/// Entries that one call looks at to find some that can be forgotten.
+const FORGET_LOOKS: usize = 512;
+/// The same where there are far too many, as after a scan.
+const FORGET_LOOKS_MAX: usize = 4096;
+
+/// Whether memory knows of all that a request asks for.
+#[derive(Debug)]
+pub(crate) enum Known {
+    All,
+    /// Lookups are under way.
+    NotYet,
+    Failed(Error),
+}
+
+impl Core {
+    /// Whether entries may leave memory.
+    pub(crate) fn forgets(&self) -> bool {
+        self.settings.options.index_bytes > 0
+    }
+
+    /// Whether memory knows what there is of a key.
+    pub(crate) fn knows(&self, key: &[u8]) -> bool {
+        if self.runs.are_whole() || self.index.is_known(key) {
+            return true;
+        }
+        let Some(number) = self.runs.number_of(key) else {
+            return true;
+        };
+        let partition = &self.runs.partitions[number];
+        let key = Key::new(key);
+        partition.whole || partition.leaves_of(&key).next().is_none() || {
+            let pin = self.lookups.pinned.get(&key);
+            matches!(pin.and_then(|pin| pin.found.as_ref()),
+                Some(Found::Absent { generation }) if *generation == self.lookups.generation)
+        }
+    }
+
+    /// Looks up a key for a get.
+    pub(crate) fn look_up_for(&mut self, id: RequestId, at: u64, key: &[u8]) {
+        self.look_up(&Key::new(key), Some((id, at)));
+    }
+
+    /// Looks up a key that memory does not know of.
+    fn look_up(&mut self, key: &Key, get: Option<(RequestId, u64)>) {
+        if let Some(lookup) = self.lookups.under_way.get_mut(key) {
+            lookup.gets.extend(get);
+            return;
+        }
+        if get.is_none() && self.lookups.under_way.len() >= LOOKUPS_MAX {
+            return;
+        }
+        let lookup = Lookup {
+            number: 0,
+            generation: self.lookups.generation,
+            leaves: self.leaves_of(key),
+            leaf: PageRef::NONE,
+            retried: false,
+            gets: get.into_iter().collect(),
+        };
+        self.lookups.under_way.insert(key.clone(), lookup);
+        self.read_next_leaf(key);
+    }
+
+    /// The leaves to read for a key, the first one last.
+    fn leaves_of(&self, key: &Key) -> Vec<PageRef> {
+        let Some(number) = self.runs.number_of(key.bytes()) else {
+            return Vec::new();
+        };
+        let leaves = self.runs.partitions[number].leaves_of(key);
+        match mutant(Mutant::OldestRunFirst) {
+            true => leaves.collect(),
+            false => leaves.rev().collect(),
+        }
+    }
+
+    fn read_next_leaf(&mut self, key: &Key) {
+        let lookup = self
+            .lookups
+            .under_way
+            .get_mut(key)
+            .expect("it is under way");
+        match lookup.leaves.pop() {
+            Some(leaf) => {
+                lookup.leaf = leaf;
+                lookup.retried = false;
+                self.read_leaf(key, leaf);
+            }
+            None => {
+                let generation = lookup.generation;
+                if let Some(pin) = self.lookups.pinned.get_mut(key) {
+                    pin.found = Some(Found::Absent { generation });
+                }
+                self.answer_lookup(key);
+            }
+        }
+    }
+
+    fn read_leaf(&mut self, key: &Key, leaf: PageRef) {
+        let number = self.lookups.next;
+        self.lookups.next += 1;
+        self.lookups.reading.insert(number, key.clone());
+        let lookup = self
+            .lookups
+            .under_way
+            .get_mut(key)
+            .expect("it is under way");
+        lookup.number = number;
+        self.stats.index_reads += 1;
+        let op = DiskOp::Read {
+            offset: leaf.offset,
+            buffer: IoBuf::zeroed(leaf.len as usize),
+        };
+        self.submit(Owner::Leaf { number }, op);
+    }
+
+    /// A leaf was read, or not.
+    pub(crate) fn leaf_read(&mut self, number: u64, result: IoResult) {
+        // Else memory knew of the key before the read has ended.
+        let Some(key) = self.lookups.reading.remove(&number) else {
+            return;
+        };
+        let (generation, now) = {
+            let lookup = &self.lookups.under_way[&key];
+            (lookup.generation, self.lookups.generation)
+        };
+        if generation != now && !mutant(Mutant::OlderRunsBelieved) {
+            self.reached(CoveragePoint::EntryReadAgain);
+            let leaves = self.leaves_of(&key);
+            let lookup = self
+                .lookups
+                .under_way
+                .get_mut(&key)
+                .expect("it is under way");
+            lookup.generation = now;
+            lookup.leaves = leaves;
+            return self.read_next_leaf(&key);
+        }
+        let leaf = self.lookups.under_way[&key].leaf;
+        let found = match result {
+            Ok(bytes) => {
+                let bytes = bytes.expect("a read brings its buffer");
+                self.find_in(&leaf, &key, &bytes)
+                    .map_err(|mismatch| Error::from(mismatch.at(leaf.offset)))
+            }
+            Err(error) => Err(error.into()),
+        };
+        match found {
+            Ok(None) => {
+                self.reached(CoveragePoint::EntryNotInRun);
+                self.read_next_leaf(&key);
+            }
+            Ok(Some(version)) if version.place == Place::Tombstone => {
+                let lookup = self
+                    .lookups
+                    .under_way
+                    .get_mut(&key)
+                    .expect("it is under way");
+                lookup.leaves.clear();
+                self.read_next_leaf(&key);
+            }
+            Ok(Some(version)) => {
+                self.reached(CoveragePoint::EntryRead);
+                if let Err(mismatch) = self.learn(&key, version) {
+                    self.fail_lookup(&key, &mismatch.at(leaf.offset).into());
+                }
+            }
+            Err(error) => {
+                let lookup = self
+                    .lookups
+                    .under_way
+                    .get_mut(&key)
+                    .expect("it is under way");
+                if std::mem::replace(&mut lookup.retried, true) {
+                    return self.fail_lookup(&key, &error);
+                }
+                self.reached(CoveragePoint::ReadRetried);
+                self.read_leaf(&key, leaf);
+            }
+        }
+    }
+
+    /// What the leaf has of a key.
+    fn find_in(
+        &self,
+        leaf: &PageRef,
+        key: &Key,
+        bytes: &[u8],
+    ) -> Result<Option<Version>, Mismatch> {
+        let page = Page::decode(&self.id, Tree::Run, leaf, bytes)?;
+        let payload = page.find(key.bytes())?;
+        let decode = |payload| decode(&self.geometry, self.segments.count(), payload);
+        payload.map(decode).transpose()
+    }
+
+    /// Takes an entry of a run into memory, if memory does not know of the key.
+    pub(crate) fn learn(&mut self, key: &Key, version: Version) -> Result<(), Mismatch> {
+        if version.place == Place::Tombstone || self.index.is_known(key.bytes()) {
+            return Ok(());
+        }
+        match self.forgotten {
+            Some(_) => self.recall(key, &version),
+            None => self.check_learnt(&version.place)?,
+        }
+        self.index.learn(key, version);
+        self.answer_lookup(key);
+        Ok(())
+    }
+
+    /// What an entry refers to is there: the opening has counted it.
+    fn check_learnt(&self, place: &Place) -> Result<(), Mismatch> {
+        let odd = |what, found| Mismatch {
+            what,
+            expected: 0,
+            found,
+        };
+        match place {
+            Place::Tombstone | Place::Inline(_) => Ok(()),
+            Place::Log { lsn, .. } => match self.segments.of_lsn(*lsn) {
+                Some(_) => Ok(()),
+                None => Err(odd("value in a segment that the log does not have", *lsn)),
+            },
+            Place::Extent(pointer) => {
+                let mut chunks = pointer.chunks.iter();
+                match chunks.find(|chunk| !self.extents.is_owned(chunk.offset)) {
+                    Some(chunk) => Err(odd("chunk of no value", chunk.offset)),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Memory knows of the key: answers those who wait.
+    fn answer_lookup(&mut self, key: &Key) {
+        if let Some(lookup) = self.lookups.under_way.remove(key) {
+            self.lookups.reading.remove(&lookup.number);
+            self.activity += 1;
+            for (id, at) in lookup.gets {
+                self.answer_get(id, at, key.bytes());
+            }
+        }
+    }
+
+    fn fail_lookup(&mut self, key: &Key, error: &Error) {
+        let lookup = self.lookups.under_way.remove(key).expect("it is under way");
+        self.activity += 1;
+        if let Some(pin) = self.lookups.pinned.get_mut(key) {
+            pin.found = Some(Found::Failed(error.clone()));
+        }
+        for (id, _) in lookup.gets {
+            self.fail(id, error.status(), message_of(error));
+        }
+    }
+
+    /// The runs are others, or a partition is whole: of some keys memory may know now.
+    pub(crate) fn answer_known_lookups(&mut self) {
+        let keys = self.lookups.under_way.keys();
+        let known = keys.filter(|key| self.knows(key.bytes()));
+        for key in known.cloned().collect::<Vec<_>>() {
+            self.answer_lookup(&key);
+        }
+    }
+
+    /// Whether a write can be taken now: memory knows of all its keys. Else they are looked up.
+    pub(crate) fn know_for_write(&mut self, mutations: &[Mutation<'_>]) -> Known {
+        if !self.forgets() {
+            return Known::All;
+        }
+        // A checkpoint that ends makes room for more.
+        let bound = self.settings.options.index_bytes;
+        if self.maintenance.checkpointing && self.is_crowded(bound) {
+            return Known::NotYet;
+        }
+        let keys = mutations.iter().map(Mutation::key);
+        let unknown = keys.clone().filter(|key| !self.knows(key)).map(Key::new);
+        let unknown: Vec<Key> = unknown.collect();
+        if !unknown.is_empty() && self.lookups.awaited.is_empty() {
+            self.reached(CoveragePoint::WriteAwaitedEntry);
+            for key in keys.map(Key::new) {
+                self.lookups.pin(&key);
+                self.lookups.awaited.push(key);
+            }
+        }
+        for key in &unknown {
+            if let Some(error) = self.lookups.failure_of(key) {
+                self.forget_request();
+                return Known::Failed(error);
+            }
+            self.look_up(key, None);
+        }
+        if unknown.iter().all(|key| self.knows(key.bytes())) {
+            self.forget_request();
+            return Known::All;
+        }
+        Known::NotYet
+    }
+
+    /// The request that waited first does not wait for the index any more.
+    pub(crate) fn forget_request(&mut self) {
+        for key in std::mem::take(&mut self.lookups.awaited) {
+            self.lookups.unpin(&key);
+        }
+        self.lookups.window = None;
+    }
+
+    /// Begins to look up what a request will ask for that waits behind another.
+    pub(crate) fn look_ahead(&mut self, request: &Request<'_>) {
+        if self.runs.are_whole() {
+            return;
+        }
+        let mut ahead = |key: &[u8]| {
+            if !self.knows(key) {
+                self.look_up(&Key::new(key), None);
+            }
+        };
+        match request {
+            Request::Get { key, .. } => ahead(key),
+            Request::Write { mutations, .. } => {
+                mutations.iter().for_each(|mutation| ahead(mutation.key()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Has entries leave memory as long as there are too many, and as far as one call goes. Returns whether some left and there are still too many.
+    pub(crate) fn forget_some(&mut self) -> bool {
+        let bound = self.settings.options.index_bytes;
+        let far_beyond = self.index.memory_bytes() > bound + bound / 4;
+        let (mut looks, mut forgot) = (
+            if far_beyond {
+                FORGET_LOOKS_MAX
+            } else {
+                FORGET_LOOKS
+            },
+            false,
+        );
+        while bound > 0 && self.index.memory_bytes() > bound && looks > 0 {
+            looks -= 1;
+            let Some(slot) = self.index.next_to_forget() else {
+                continue;
+            };
+            let (key, _) = self.index.entry(slot).expect("it was just found");
+            // Without a partition no run has it.
+            let number = self.runs.number_of(key.bytes());
+            let Some(number) = number.filter(|_| !self.lookups.needs(key)) else {
+                continue;
+            };
+            self.runs.set_whole(number, false);
+            self.count_forgotten(slot);
+            self.index.forget(slot);
+            forgot = true;
+        }
+        if forgot {
+            self.reached(CoveragePoint::EntriesForgotten);
+        }
+        forgot && self.index.memory_bytes() > bound
+    }
+}
+
+/// A request that needs an entry which cannot be read.
+pub(crate) fn unread(error: &Error) -> Verdict {
+    Verdict::Refused(error.status(), message_of(error))
+}
+
+fn message_of(error: &Error) -> String {
+    format!("an entry of the index could not be read: {error}")
+}
+
+/// Keys that stay in memory for a task until they are let go.
+pub(crate) struct Pinned<'a> {
+    handle: &'a Handle,
+    keys: Vec<Key>,
+}
+
+impl Drop for Pinned<'_> {
+    fn drop(&mut self) {
+        self.handle.with(|core| {
+            self.keys.iter().for_each(|key| core.lookups.unpin(key));
+        });
+    }
+}
+
+/// Waits until memory knows of all these keys, and keeps it so. `waited` is the point that is reached if there is anything to wait for.
+pub(crate) async fn know<'a>(
+    handle: &'a Handle,
+    keys: impl Iterator<Item = &[u8]>,
+    waited: CoveragePoint,
+) -> Result<Pinned<'a>, Error> {
+    let whole = handle.with(|core| core.runs.are_whole());
+    let keys: Vec<Key> = match whole {
+        true => Vec::new(),
+        false => keys.map(Key::new).collect(),
+    };
+    handle.with(|core| keys.iter().for_each(|key| core.lookups.pin(key)));
+    let pinned = Pinned { handle, keys };
+    for some in pinned.keys.chunks(LOOKUPS_MAX / 2) {
+        let mut waits = false;
+        let known = handle.until(|core| {
+            for key in some {
+                if let Some(error) = core.lookups.failure_of(key) {
+                    return Some(Err(error));
+                }
+                if !core.knows(key.bytes()) {
+                    core.look_up(key, None);
+                }
+            }
+            let all = some.iter().all(|key| core.knows(key.bytes()));
+            if !all && !std::mem::replace(&mut waits, true) {
+                core.reached(waited);
+            }
+            all.then_some(Ok(()))
+        });
+        known.await?;
+    }
+    Ok(pinned)
+}

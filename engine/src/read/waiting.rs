@@ -1,0 +1,198 @@
+//! What is being read of the index, and who waits for it. How it goes on is in `lookup.rs`, for single keys, and in `window.rs`, for scans.
+
+use std::collections::BTreeMap;
+
+use crate::api::error::Error;
+use crate::api::port::{Direction, RequestId, ScanRange};
+use crate::checkpoint::runs::FIRST_KEY;
+use crate::format::page::PageRef;
+use crate::index::key::Key;
+
+/// A read of the runs for one key.
+#[derive(Debug)]
+pub(super) struct Lookup {
+    /// The operation that is under way for it.
+    pub(super) number: u64,
+    pub(super) generation: u64,
+    /// Leaves that are still to be read, the next one last.
+    pub(super) leaves: Vec<PageRef>,
+    pub(super) leaf: PageRef,
+    pub(super) retried: bool,
+    /// Gets that wait for it, and what they read at.
+    pub(super) gets: Vec<(RequestId, u64)>,
+}
+
+/// A key that somebody waits for.
+#[derive(Debug, Default)]
+pub(super) struct Pin {
+    count: u32,
+    pub(super) found: Option<Found>,
+}
+
+/// What a lookup has found that leaves no entry in memory.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// No run has the key, as long as the runs are these.
+    Absent {
+        generation: u64,
+    },
+    Failed(Error),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Lookups {
+    /// Grows whenever the runs become others.
+    pub(crate) generation: u64,
+    pub(super) under_way: BTreeMap<Key, Lookup>,
+    /// Keys by the numbers of the operations that read for them.
+    pub(super) reading: BTreeMap<u64, Key>,
+    pub(super) next: u64,
+    pub(super) pinned: BTreeMap<Key, Pin>,
+    /// The keys of the request that waits first.
+    pub(super) awaited: Vec<Key>,
+    /// What a scan that waits first has to know.
+    pub(super) window: Option<Window>,
+    /// What the last scan that waited has come to know, until another one has waited.
+    pub(super) served: Option<Window>,
+    /// Keys that stay in memory until they are written: from the first on, and before the second.
+    pub(crate) kept: Option<(Key, Option<Key>)>,
+}
+
+impl Lookups {
+    /// Nothing is known any more. What is still being read is of no use.
+    pub(crate) fn start_anew(&mut self) {
+        *self = Lookups {
+            generation: self.generation + 1,
+            next: self.next,
+            ..Lookups::default()
+        };
+    }
+
+    pub(crate) fn are_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    pub(super) fn pin(&mut self, key: &Key) {
+        self.pinned.entry(key.clone()).or_default().count += 1;
+    }
+
+    pub(super) fn unpin(&mut self, key: &Key) {
+        let pin = self.pinned.get_mut(key).expect("it was pinned");
+        pin.count -= 1;
+        if pin.count == 0 {
+            self.pinned.remove(key);
+        }
+    }
+
+    pub(super) fn failure_of(&self, key: &Key) -> Option<Error> {
+        match &self.pinned.get(key)?.found {
+            Some(Found::Failed(error)) => Some(error.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether somebody needs it in memory.
+    pub(super) fn needs(&self, key: &Key) -> bool {
+        let in_range = |(from, end): &(Key, Option<Key>)| {
+            from <= key && end.as_ref().is_none_or(|end| key < end)
+        };
+        self.pinned.contains_key(key)
+            || self.kept.as_ref().is_some_and(in_range)
+            || self.window.as_ref().is_some_and(|window| window.has(key))
+            || self.served.as_ref().is_some_and(|window| window.has(key))
+    }
+}
+
+/// Up to where a scan knows its range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Edge {
+    /// A scan backwards knows nothing yet, and has no upper bound.
+    Top,
+    /// The next key of a scan forward; all keys from this one on are known to a scan backwards.
+    At(Key),
+    /// A scan forward knows all keys.
+    Beyond,
+}
+
+/// Keys from the first on, and before the second.
+pub(super) type Part = (Key, Option<Key>);
+
+/// What a waiting scan knows, and what is being read for it.
+#[derive(Debug)]
+pub(crate) struct Window {
+    pub(super) direction: Direction,
+    pub(super) edge: Edge,
+    /// These stay in memory.
+    pub(super) known: Vec<Part>,
+    pub(super) reading: Option<Part>,
+    pub(super) begun: bool,
+    pub(super) failed: Option<Error>,
+}
+
+impl Window {
+    /// A scan of this range knows nothing yet.
+    pub(super) fn new(range: &ScanRange<'_>) -> Window {
+        Window {
+            direction: range.direction,
+            edge: match (range.direction, range.end) {
+                (Direction::Forward, _) => Edge::At(start_of(range)),
+                (Direction::Reverse, Some(end)) => Edge::At(Key::new(end)),
+                (Direction::Reverse, None) => Edge::Top,
+            },
+            known: Vec::new(),
+            reading: None,
+            begun: false,
+            failed: None,
+        }
+    }
+
+    /// What is known here of the keys beyond the edge of another.
+    pub(super) fn beyond(&self, other: &Window) -> Option<Part> {
+        let mut known = self.known.iter();
+        match (other.direction, &other.edge) {
+            (Direction::Forward, Edge::At(edge)) => {
+                let is_beyond =
+                    |(from, end): &&Part| from <= edge && end.as_ref().is_none_or(|end| edge < end);
+                let (_, end) = known.find(is_beyond)?;
+                Some((edge.clone(), end.clone()))
+            }
+            (Direction::Reverse, Edge::At(edge)) => {
+                let is_beyond =
+                    |(from, end): &&Part| from < edge && end.as_ref().is_none_or(|end| edge <= end);
+                let (from, _) = known.find(is_beyond)?;
+                Some((from.clone(), Some(edge.clone())))
+            }
+            (Direction::Reverse, Edge::Top) => known.find(|(_, end)| end.is_none()).cloned(),
+            _ => None,
+        }
+    }
+
+    /// The keys of this part are known, beside what was known before.
+    pub(super) fn add(&mut self, (from, end): Part) {
+        self.known.push((from.clone(), end.clone()));
+        self.edge = match self.direction {
+            Direction::Forward => end.map_or(Edge::Beyond, Edge::At),
+            Direction::Reverse => Edge::At(from),
+        };
+    }
+
+    pub(super) fn has(&self, key: &Key) -> bool {
+        let mut parts = self.known.iter().chain(&self.reading);
+        parts.any(|(from, end)| from <= key && end.as_ref().is_none_or(|end| key < end))
+    }
+
+    pub(super) fn end_reading(&mut self, result: Result<(), Error>) {
+        let Some(part) = self.reading.take() else {
+            return;
+        };
+        match result {
+            Ok(()) => self.add(part),
+            Err(error) => self.failed = Some(error),
+        }
+    }
+}
+
+/// The lower bound of a scan. No key is smaller than the first.
+pub(super) fn start_of(range: &ScanRange<'_>) -> Key {
+    Key::new(range.start.map_or(FIRST_KEY, |start| start.max(FIRST_KEY)))
+}

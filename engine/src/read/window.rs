@@ -1,0 +1,306 @@
+//! Reading parts of the index into memory: what a scan is about to return, and what is written anew.
+//!
+//! A scan that meets a partition that is not whole waits until as much of it is in memory as the scan returns, and whatever was handed in behind it waits too.
+//!
+//! Invariant: what was read stays in memory until the scan has seen it and another one has waited, or until it was written. So a driver that asks for the same keys
+//! next is answered ([`Engine::scan_keys`](crate::Engine::scan_keys)).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::api::coverage::CoveragePoint;
+use crate::api::error::Error;
+use crate::api::port::{Direction, ScanRange};
+use crate::checkpoint::runs::Partition;
+use crate::core::Core;
+use crate::format::damage::Mismatch;
+use crate::format::page::{Page, PageRef, Tree};
+use crate::index::entry::decode;
+use crate::index::key::Key;
+use crate::index::place::Version;
+use crate::index::resident::memory_of_entries;
+use crate::read::lookup::Known;
+use crate::read::waiting::{Edge, Part, Window, start_of};
+use crate::runtime::executor::Executor;
+use crate::runtime::handle::{Handle, Io};
+
+const READS_IN_FLIGHT_MAX: usize = 8;
+/// Leaves of a base that are read in one go, with what newer runs have of their keys.
+const LEAVES_AT_ONCE: usize = 2;
+/// So many entries of a scan are thought to be in a leaf, which is fewer than there are.
+const ENTRIES_PER_LEAF: u32 = 64;
+const LEAVES_PER_SCAN_MAX: usize = 32;
+
+impl Core {
+    /// Whether memory knows of all that a scan returns. Else it is read.
+    pub(crate) fn know_for_scan(&mut self, range: &ScanRange<'_>, at: u64) -> Known {
+        if self.runs.are_whole() {
+            self.forget_request();
+            return Known::All;
+        }
+        let window = self.lookups.window.take();
+        let mut window = window.unwrap_or_else(|| Window::new(range));
+        if let Some(error) = window.failed.take() {
+            return Known::Failed(error);
+        }
+        if window.reading.is_none() {
+            let number = self.go_to_unknown(&mut window, range);
+            let Some(number) = number.filter(|_| !self.returns_known_only(&window, range, at))
+            else {
+                self.lookups.served = Some(window);
+                return Known::All;
+            };
+            window.reading = Some(self.next_part(&window, range, number));
+            window.begun = false;
+            self.activity += 1;
+        }
+        // What it had of this range is in the window by now.
+        self.lookups.served = None;
+        self.lookups.window = Some(window);
+        Known::NotYet
+    }
+
+    /// Whether memory knows of all that a scan would return now.
+    pub(crate) fn knows_range(&self, range: &ScanRange<'_>) -> bool {
+        self.runs.are_whole() || {
+            let mut window = Window::new(range);
+            let unknown = self.go_to_unknown(&mut window, range).is_some();
+            !unknown || self.returns_known_only(&window, range, u64::MAX)
+        }
+    }
+
+    /// Goes on to the first partition of the range that is not whole, and returns its number.
+    fn go_to_unknown(&self, window: &mut Window, range: &ScanRange<'_>) -> Option<usize> {
+        let (start, partitions) = (start_of(range), &self.runs.partitions);
+        loop {
+            let number = match (window.direction, &window.edge) {
+                (_, Edge::Beyond) => return None,
+                (Direction::Forward, Edge::Top) => unreachable!("it begins with a key"),
+                (Direction::Forward, Edge::At(edge)) => {
+                    if range.end.is_some_and(|end| end <= edge.bytes()) {
+                        return None;
+                    }
+                    self.runs.number_of(edge.bytes())?
+                }
+                (Direction::Reverse, Edge::Top) => partitions.len().checked_sub(1)?,
+                (Direction::Reverse, Edge::At(edge)) => {
+                    if *edge <= start {
+                        return None;
+                    }
+                    let below = |it: &Partition| &it.from[..] < edge.bytes();
+                    partitions.partition_point(below).checked_sub(1)?
+                }
+            };
+            let served = self.lookups.served.as_ref();
+            let part = match served.and_then(|served| served.beyond(window)) {
+                Some(part) => part,
+                None if partitions[number].whole => self.part_beside(window, number),
+                None => return Some(number),
+            };
+            // It has to stay so.
+            window.add(part);
+        }
+    }
+
+    /// The keys of a partition that lie beyond the edge.
+    fn part_beside(&self, window: &Window, number: usize) -> Part {
+        let from = Key::new(&self.runs.partitions[number].from);
+        let end = self.runs.end_of(number).map(Key::new);
+        match (window.direction, &window.edge) {
+            (Direction::Forward, Edge::At(edge)) => (edge.clone(), end),
+            (Direction::Reverse, Edge::At(edge)) => (from, Some(edge.clone())),
+            _ => (from, end),
+        }
+    }
+
+    /// Whether the scan returns nothing beyond its edge.
+    fn returns_known_only(&self, window: &Window, range: &ScanRange<'_>, at: u64) -> bool {
+        let Edge::At(edge) = &window.edge else {
+            return false;
+        };
+        let mut known = *range;
+        match window.direction {
+            Direction::Forward => known.end = Some(edge.bytes()),
+            Direction::Reverse => known.start = Some(edge.bytes()),
+        }
+        self.walk(&known, at, |_, _| {})
+    }
+
+    /// The keys of a partition that are read next for a scan.
+    fn next_part(&self, window: &Window, range: &ScanRange<'_>, number: usize) -> Part {
+        let leaves = crate::format::to_usize((range.limit / ENTRIES_PER_LEAF).into());
+        let leaves = 1 + leaves.min(LEAVES_PER_SCAN_MAX);
+        let (from, end) = self.part_beside(window, number);
+        match window.direction {
+            Direction::Forward => {
+                let end = self.leaves_behind(number, &from, leaves);
+                (from, end)
+            }
+            Direction::Reverse => {
+                let from = self.leaves_before(number, end.as_ref(), leaves);
+                (from, end)
+            }
+        }
+    }
+
+    /// Whether there is room for all entries of a partition beside what is in memory.
+    fn has_memory_for(&self, number: usize) -> bool {
+        let bound = self.settings.options.index_bytes;
+        let bytes = memory_of_entries(self.runs.partitions[number].keys_max());
+        self.index.memory_bytes() + bytes <= bound
+    }
+
+    /// Where so many leaves of a base end that begin with the one that may have `from`.
+    fn leaves_behind(&self, number: usize, from: &Key, leaves: usize) -> Option<Key> {
+        let base = self.runs.partitions[number].runs.first();
+        let base = base.and_then(|run| run.leaves.as_ref());
+        let end = self.runs.end_of(number).map(Key::new);
+        let next = base.and_then(|base| base.between(from, None).get(leaves));
+        next.map(|(first, _)| first.clone()).or(end)
+    }
+
+    /// Where so many leaves of a base begin that end before `end`.
+    fn leaves_before(&self, number: usize, end: Option<&Key>, leaves: usize) -> Key {
+        let partition = &self.runs.partitions[number];
+        let from = Key::new(&partition.from);
+        let base = partition.runs.first().and_then(|run| run.leaves.as_ref());
+        let before = base.map_or(&[][..], |base| base.between(&from, end));
+        // Newer runs may have smaller keys than the first leaf of the base.
+        match before.len() > leaves {
+            true => before[before.len() - leaves].0.clone(),
+            false => from,
+        }
+    }
+
+    /// Starts to read what a scan waits for.
+    pub(crate) fn read_for_scan(&mut self, executor: &mut Executor, handle: &Handle) {
+        let Some(window) = &mut self.lookups.window else {
+            return;
+        };
+        if let Some((from, end)) = window.reading.clone()
+            && !std::mem::replace(&mut window.begun, true)
+        {
+            self.activity += 1;
+            executor.spawn(read_for_scan(handle.clone(), from, end));
+        }
+    }
+}
+
+async fn read_for_scan(handle: Handle, from: Key, end: Option<Key>) {
+    let result = read_range(&handle, &from, end.as_ref()).await;
+    handle.with(|core| {
+        core.activity += 1;
+        core.reached(CoveragePoint::RangeRead);
+        // The request that waited for it may be gone, and another may wait now.
+        let part = Some((from, end));
+        let window = core.lookups.window.as_mut();
+        if let Some(window) = window.filter(|window| window.reading == part) {
+            window.end_reading(result);
+        }
+    });
+}
+
+/// Keeps entries in memory until they are written, from `from` on and before `end`, which lie in one partition. Returns where those end that are kept: of a partition
+/// that is not whole, and does not fit into memory, only a few are.
+pub(crate) async fn keep_in_memory(
+    handle: &Handle,
+    from: &Key,
+    end: Option<&Key>,
+) -> Result<Option<Key>, Error> {
+    let (number, part_end) = handle.with(|core| {
+        let number = core.runs.number_of(from.bytes());
+        let number = number.filter(|number| !core.runs.partitions[*number].whole);
+        let few = number.filter(|number| !core.has_memory_for(*number));
+        let part_end = few.map_or(end.cloned(), |number| {
+            core.leaves_behind(number, from, LEAVES_AT_ONCE)
+        });
+        core.lookups.kept = Some((from.clone(), part_end.clone()));
+        (number, part_end)
+    });
+    let Some(number) = number else {
+        return Ok(part_end);
+    };
+    let mut next = Some(from.clone());
+    while let Some(at) = next {
+        let few_end = handle.with(|core| core.leaves_behind(number, &at, LEAVES_AT_ONCE));
+        read_range(handle, &at, few_end.as_ref()).await?;
+        handle.give_way().await;
+        next = few_end.filter(|few_end| Some(few_end) != part_end.as_ref());
+    }
+    handle.with(|core| {
+        core.reached(CoveragePoint::PartitionRead);
+        let is_all = &core.runs.partitions[number].from[..] == from.bytes();
+        if is_all && part_end.as_ref() == end {
+            core.runs.set_whole(number, true);
+            core.answer_known_lookups();
+        }
+    });
+    Ok(part_end)
+}
+
+/// Takes into memory what the runs have of the keys from `from` on and before `end`, which lie in one partition.
+async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<(), Error> {
+    loop {
+        let (generation, leaves) = handle.with(|core| {
+            let number = core.runs.number_of(from.bytes());
+            let leaves = number.map(|it| core.runs.partitions[it].leaves_between(from, end));
+            (core.lookups.generation, leaves.unwrap_or_default())
+        });
+        let mut merged = BTreeMap::new();
+        let read = read_leaves(handle, leaves, |key, version| {
+            if *from <= key && end.is_none_or(|end| key < *end) {
+                merged.insert(key, version);
+            }
+        })
+        .await;
+        let learnt = handle.with(|core| {
+            if core.lookups.generation != generation {
+                // Where other runs are by now, anything may have been read.
+                core.reached(CoveragePoint::EntryReadAgain);
+                return Ok(false);
+            }
+            read?;
+            for (key, version) in merged {
+                core.learn(&key, version).map_err(|it| it.at(0))?;
+            }
+            Ok::<bool, Error>(true)
+        });
+        if learnt? {
+            return Ok(());
+        }
+    }
+}
+
+/// Hands out the entries of leaves, one leaf after the other.
+async fn read_leaves(
+    handle: &Handle,
+    leaves: Vec<PageRef>,
+    mut entry: impl FnMut(Key, Version),
+) -> Result<(), Error> {
+    let mut in_flight: VecDeque<(PageRef, Io)> = VecDeque::new();
+    let mut leaves = leaves.into_iter();
+    loop {
+        while in_flight.len() < READS_IN_FLIGHT_MAX
+            && let Some(leaf) = leaves.next()
+        {
+            handle.with(|core| core.stats.index_reads += 1);
+            in_flight.push_back((leaf, handle.read(leaf.offset, leaf.len.into())));
+        }
+        let Some((leaf, read)) = in_flight.pop_front() else {
+            return Ok(());
+        };
+        let bytes = match read.await {
+            Ok(bytes) => bytes.expect("a read brings its buffer"),
+            Err(_) => handle.read_retry(leaf.offset, leaf.len.into()).await?,
+        };
+        let result = handle.with(|core| {
+            let page = Page::decode(&core.id, Tree::Run, &leaf, &bytes)?;
+            page.each(|key, payload| {
+                let version = decode(&core.geometry, core.segments.count(), payload)?;
+                entry(Key::new(key), version);
+                Ok(())
+            })
+        });
+        handle.give(bytes);
+        result.map_err(|mismatch: Mismatch| mismatch.at(leaf.offset))?;
+    }
+}
