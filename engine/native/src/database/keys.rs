@@ -10,6 +10,8 @@ use crate::sync::leader::{Beside, CaughtUp};
 
 /// Keys that are looked at with the engine's lock held.
 const PIECE_KEYS: u32 = 1024;
+/// Waits for writes before it is thought that keys have to be read.
+const WAITS_BEFORE_SCAN: u32 = 3;
 /// Keys that one frame of the log can have deletes of at most; what it cannot have, the engine refuses.
 const ATOMIC_KEYS_MAX: u32 = 1 << 16;
 
@@ -96,6 +98,7 @@ impl Database {
         range: &ScanRange<'_>,
         keys: &mut Keys,
     ) -> Result<(CaughtUp<'_>, bool), Failure> {
+        let mut waits = 0_u32;
         loop {
             keys.clear();
             let caught_up = self.0.shared.lock_caught_up();
@@ -103,10 +106,19 @@ impl Database {
                 return Ok((caught_up, more));
             }
             drop(caught_up);
-            // Writes wait for room, and whatever is asked for now is answered after them. Or these keys are not in memory, and a scan has them read.
-            match self.call(Request::Scan(*range)) {
-                Reply::Entries { .. } => {}
-                other => return Err(failed(other)),
+            // Writes wait for room. Whatever is asked for now is answered after them, also that there is no such snapshot.
+            let snapshot = u64::MAX;
+            match done(self.call(Request::Release { snapshot })) {
+                Err(closed) if closed.status != Status::Invalid => return Err(closed),
+                _ => {}
+            }
+            waits += 1;
+            // Or these keys are not in memory: a scan has them read, which costs more.
+            if waits % WAITS_BEFORE_SCAN == 0 {
+                match self.call(Request::Scan(*range)) {
+                    Reply::Entries { .. } => {}
+                    other => return Err(failed(other)),
+                }
             }
         }
     }
