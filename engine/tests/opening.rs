@@ -114,7 +114,7 @@ fn a_device_is_refused_at_creation_or_takes_writes() {
         world.open().expect("opens");
         let long = [7; 1_024];
         for turn in 0..300_u64 {
-            let value = [turn as u8; 100];
+            let value = [turn.to_le_bytes()[0]; 100];
             for key in [&long[..], b"a", b"b"] {
                 let reply = world.put(key, &value);
                 assert!(matches!(reply, Reply::Done), "{options}, {turn}: {reply:?}");
