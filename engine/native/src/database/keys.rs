@@ -114,7 +114,7 @@ impl Database {
             }
             waits += 1;
             // Or these keys are not in memory: a scan has them read, which costs more.
-            if waits % WAITS_BEFORE_SCAN == 0 {
+            if waits.is_multiple_of(WAITS_BEFORE_SCAN) {
                 match self.call(Request::Scan(*range)) {
                     Reply::Entries { .. } => {}
                     other => return Err(failed(other)),
