@@ -248,6 +248,13 @@ impl OpenOptions {
         self.engine_option("grow_percent", percent)
     }
 
+    /// Memory for the entries of the index, bytes, at most 1 TiB; 0 unless it is said, and then all of them are in memory. Those that do not fit are read from the file when they
+    /// are asked for. Relaxed writes may then take longer than [`relaxed_window`](Self::relaxed_window) to become durable.
+    #[must_use]
+    pub fn index_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("index_bytes", bytes)
+    }
+
     /// Whether an idle engine records what is durable, so that the next opening has less to prove; it does unless it is said.
     #[must_use]
     pub fn durable_mark(self, record: bool) -> OpenOptions {
@@ -296,6 +303,7 @@ mod tests {
             .relaxed_window(Duration::from_millis(2))
             .usable_percent(55)
             .grow_percent(44)
+            .index_bytes(1 << 30)
             .durable_mark(false);
         let set = Options::parse(&options.engine).expect("all are in their ranges");
         let seen = (
@@ -313,12 +321,14 @@ mod tests {
             ],
             (set.commit, set.group_wait_ns, set.relaxed_window_ns),
             (set.usable_percent, set.grow_percent, set.durable_mark),
+            set.index_bytes,
         );
         let expected = (
             [1 << 16, 1 << 22, 1 << 21, 1 << 15],
             [7, 5000, 6000, 3],
             (CommitMode::WriteThrough, Some(5000), 2_000_000),
             (55, 44, false),
+            1 << 30,
         );
         assert_eq!(seen, expected);
         for option in OPTIONS.iter().filter(|option| option.name != "cache_bytes") {

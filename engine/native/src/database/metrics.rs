@@ -96,6 +96,11 @@ fn metrics(counts: &Counts, file_bytes: u64, is_read_only: bool) -> Vec<Metric> 
     let (stats, io): (&Stats, _) = (&counts.engine, &counts.io);
     vec![
         gauge("kvsim_keys", "Keys that there are.", stats.keys),
+        gauge(
+            "kvsim_index_memory_bytes",
+            "What the entries of the index take in memory.",
+            stats.index_memory_bytes,
+        ),
         gauge("kvsim_file_bytes", "Size of the file.", file_bytes),
         gauge("kvsim_segments", "Segments of the file.", stats.segments),
         gauge(
@@ -172,6 +177,11 @@ fn metrics(counts: &Counts, file_bytes: u64, is_read_only: bool) -> Vec<Metric> 
             "kvsim_commit_flushes_total",
             "Flushes that commits waited for.",
             stats.commit_flushes,
+        ),
+        counter(
+            "kvsim_index_reads_total",
+            "Pages of the index read from the disk, for entries that are not in memory.",
+            stats.index_reads,
         ),
         counter(
             "kvsim_value_reads_total",
