@@ -155,8 +155,6 @@ mutants! {
     RemovedKeysLookedUp = "removed_keys_looked_up" [];
     /// A key is looked up in the oldest of its runs first.
     OldestRunFirst = "oldest_run_first" [];
-    /// An entry that was read from a run counts, though a checkpoint has been published meanwhile.
-    OlderRunsBelieved = "older_runs_believed" [];
     /// An opening does not count what is live of entries that leave memory meanwhile.
     ForgottenNotCounted = "forgotten_not_counted" [];
     /// What changes while a checkpoint is being written is not in the next one.

@@ -154,7 +154,7 @@ impl Core {
             let lookup = &self.lookups.under_way[&key];
             (lookup.generation, self.lookups.generation)
         };
-        if generation != now && !mutant(Mutant::OlderRunsBelieved) {
+        if generation != now {
             self.reached(CoveragePoint::EntryReadAgain);
             let leaves = self.leaves_of(&key);
             let lookup = self

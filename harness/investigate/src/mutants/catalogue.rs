@@ -151,7 +151,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         FlushErrorIgnored, ForgottenNotCounted, FreedBeforeSuperblock, GapIsTheEnd,
         GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart,
         LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot,
-        OldNeighbourTaken, OlderRunsBelieved, OlderRunsFreed, OldestRunFirst, OthersFailureIgnored,
+        OldNeighbourTaken, OlderRunsFreed, OldestRunFirst, OthersFailureIgnored,
         PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RepublishedTooEarly,
@@ -168,11 +168,9 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | ChangesMeanwhileForgotten
         | ReturnedKeysTakenForDeleted
         | OlderRunsFreed => &["changes"],
-        ChangedEntriesForgotten
-        | RemovedKeysLookedUp
-        | OldestRunFirst
-        | OlderRunsBelieved
-        | ForgottenNotCounted => &["forgotten"],
+        ChangedEntriesForgotten | RemovedKeysLookedUp | OldestRunFirst | ForgottenNotCounted => {
+            &["forgotten"]
+        }
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused
