@@ -264,19 +264,34 @@ fn conditions_are_checked() {
     }
 }
 
-/// Goal: a range is removed at one moment. Method: a thread removes a range again and again while others fill it, each as one batch; no snapshot ever has a part of a
-/// batch, and the numbers of what was put and removed are the same in the end.
+/// Goal: a range is removed at one moment. Method: a thread removes a range again and again while others fill it, each as one batch, and wait when there is nearly too
+/// much to be removed at once; no snapshot ever has a part of a batch, and the numbers of what was put and removed are the same in the end.
 #[test]
 fn a_range_is_removed_at_once() {
     const KEYS: u64 = 20;
+    // Deletes of so many keys fit into a frame, and one batch of each thread more.
+    const KEYS_MAX: u64 = 1000;
     let (_directory, database) = opened(1 << 20);
     let (put, deleted, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let count = database.delete_range(Prefix([1]), Durability::Relaxed);
+                let count = count.inspect_err(|_| stop.store(true, Ordering::Relaxed));
+                deleted.fetch_add(count.expect("it fits"), Ordering::Relaxed);
+            }
+        });
         let fillers: Vec<_> = (0..3_u64)
             .map(|thread| {
-                let (database, put) = (&database, &put);
+                let (database, put, deleted, stop) = (&database, &put, &deleted, &stop);
                 scope.spawn(move || {
                     for round in 0..100_u64 {
+                        while put.load(Ordering::Relaxed)
+                            > deleted.load(Ordering::Relaxed) + KEYS_MAX
+                            && !stop.load(Ordering::Relaxed)
+                        {
+                            std::thread::yield_now();
+                        }
                         let mut batch = WriteBatch::new();
                         for n in 0..KEYS {
                             let key = [
@@ -295,12 +310,6 @@ fn a_range_is_removed_at_once() {
                 })
             })
             .collect();
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                let count = database.delete_range(Prefix([1]), Durability::Relaxed);
-                deleted.fetch_add(count.expect("it fits"), Ordering::Relaxed);
-            }
-        });
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 let seen = database.range([1]..[2]).expect("it is open").count();
@@ -350,6 +359,7 @@ fn large_ranges_are_counted_and_removed_in_pieces() {
         .delete_range(.., Durability::Durable)
         .expect_err("it is too much");
     assert_eq!(refused.status, Status::Invalid, "{refused}");
+    assert!(refused.message.contains("in pieces"), "{refused}");
     assert_eq!(count(&database, 0, 20_000), 20_000);
     let low = 100_u64.to_be_bytes();
     let deleted = database.delete_range_in_pieces(low.., Durability::Durable);

@@ -15,6 +15,13 @@ const WAITS_BEFORE_SCAN: u32 = 3;
 /// Keys that one frame of the log can have deletes of at most; what it cannot have, the engine refuses.
 const ATOMIC_KEYS_MAX: u32 = 1 << 16;
 
+fn too_many() -> Failure {
+    Failure {
+        status: Status::Invalid,
+        message: "the range holds too many keys to be deleted at once: delete it in pieces".into(),
+    }
+}
+
 impl Database {
     /// Removes all keys of a range, together or not at all. Says how many there were. Nobody sees some of them removed and others not, and keys that are put meanwhile
     /// come before all of it or after.
@@ -46,13 +53,14 @@ impl Database {
         let mut keys = Keys::default();
         let (caught_up, more) = self.keys_now(&range, &mut keys)?;
         if more {
-            return Err(Failure {
-                status: Status::Invalid,
-                message: "the range holds too many keys to be deleted at once: delete it in pieces"
-                    .to_owned(),
-            });
+            return Err(too_many());
         }
-        self.delete_keys(caught_up, &keys, durability)
+        let deleted = self.delete_keys(caught_up, &keys, durability);
+        // Keys that are there are well-formed: only their number can be refused.
+        deleted.map_err(|failure| match failure.status {
+            Status::Invalid => too_many(),
+            _ => failure,
+        })
     }
 
     /// Removes all keys of a range, a thousand or so at a time. Says how many there were. Each piece is removed whole or not at all; readers and a crash may find some
