@@ -127,7 +127,7 @@ pub(crate) async fn run(
     let published = matches!(result, Ok(true));
     handle.with(|core| {
         core.index.end_writing(published);
-        core.lookups.kept = None;
+        core.keep_no_longer();
     });
     result
 }
@@ -355,7 +355,7 @@ impl Pages<'_> {
                 };
                 let bound = part_end.as_ref().map(Key::bytes);
                 let written = self.each_entry(from.bytes(), bound, true, push).await?;
-                handle.with(|core| core.lookups.kept = None);
+                handle.with(Core::keep_no_longer);
                 if written.is_none() {
                     return Ok(None);
                 }

@@ -20,7 +20,7 @@ use crate::index::changes::Changes;
 use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
-use crate::index::resident::{memory_of, memory_of_place};
+use crate::index::resident::{Hand, memory_of, memory_of_place};
 use crate::index::table::{Slot, Table};
 use crate::index::writing::Writing;
 use crate::mutant::{Mutant, mutant};
@@ -60,8 +60,7 @@ pub(crate) struct Index {
     entries: u64,
     /// What the entries in memory take.
     pub(super) memory_bytes: u64,
-    /// The number that is looked at next when entries are forgotten.
-    pub(super) hand: Slot,
+    pub(super) hand: Hand,
     /// What has changed since the last checkpoint began.
     pub(super) changes: Changes,
     /// What the checkpoint under way has to write.

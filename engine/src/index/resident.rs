@@ -16,6 +16,25 @@ const ENTRY_BYTES: u64 = 144;
 /// Keys up to this length lie in place.
 const SHORT_KEY_BYTES: usize = 16;
 
+/// A round is in vain if no more than one entry for so many numbers was forgotten or learnt in it.
+const IN_VAIN_SHARE: Slot = 32;
+/// After a round in vain entries have to take so much of the bound more.
+const RESTS_SHARE: u64 = 16;
+
+/// The hand that goes round all numbers to find entries that can be forgotten. Where most of them cannot, since they have changed, it rests: else each call would look at
+/// all of them.
+#[derive(Debug, Default)]
+pub(super) struct Hand {
+    /// The number that is looked at next.
+    next: Slot,
+    /// Numbers that were looked at in this round.
+    looked: Slot,
+    /// Entries that were forgotten or learnt in this round.
+    changed: Slot,
+    /// It rests until entries take more than this.
+    rests_to_bytes: u64,
+}
+
 /// What an entry takes of memory.
 pub(super) fn memory_of(key: &[u8], version: &Version) -> u64 {
     let key_bytes = match key.len() {
@@ -59,32 +78,53 @@ impl Index {
     }
 
     fn is_removed(&self, key: &[u8]) -> bool {
-        let writing = self.writing.iter().map(|writing| &writing.changes);
-        let mut all = writing.chain([&self.changes]);
-        let some = all.any(|changes| !changes.removed.is_empty());
-        some && !mutant(Mutant::RemovedKeysLookedUp) && {
+        let writing = self.writing.iter().map(|writing| &writing.changes.removed);
+        let mut some = writing
+            .chain([&self.changes.removed])
+            .filter(|removed| !removed.is_empty())
+            .peekable();
+        some.peek().is_some() && !mutant(Mutant::RemovedKeysLookedUp) && {
             let key = Key::new(key);
-            let writing = self.writing.iter().map(|writing| &writing.changes);
-            let mut all = writing.chain([&self.changes]);
-            all.any(|changes| changes.removed.contains_key(&key))
+            some.any(|removed| removed.contains_key(&key))
         }
     }
 
     /// Takes back an entry that was forgotten. The key is not known.
     pub(crate) fn learn(&mut self, key: &Key, version: Version) {
         self.memory_bytes += memory_of(key.bytes(), &version);
+        self.hand.changed += 1;
         let slot = self.newest.insert(key.clone(), version);
         self.order.insert(key.clone(), slot);
     }
 
-    /// Looks at the next number. The entry, if it is there and may be forgotten.
-    pub(crate) fn next_to_forget(&mut self) -> Option<Slot> {
-        if self.hand >= self.newest.numbers() {
-            self.hand = 0;
+    /// Whether entries take more than this many bytes, and it is worth to look for some that can be forgotten.
+    pub(crate) fn has_to_forget(&self, bound: u64) -> bool {
+        self.memory_bytes > bound.max(self.hand.rests_to_bytes)
+    }
+
+    /// Looks at the next number. The entry, if it is there and may be forgotten. After a round in vain the hand rests until entries take a sixteenth of `bound` more.
+    pub(crate) fn next_to_forget(&mut self, bound: u64) -> Option<Slot> {
+        if self.hand.next >= self.newest.numbers() {
+            self.hand.next = 0;
         }
-        let slot = self.hand;
-        self.hand += 1;
+        let slot = self.hand.next;
+        self.hand.next += 1;
+        self.hand.looked += 1;
+        if self.hand.looked >= self.newest.numbers() {
+            if self.hand.changed <= self.hand.looked / IN_VAIN_SHARE {
+                self.hand.rests_to_bytes = self.memory_bytes + bound / RESTS_SHARE;
+            }
+            self.hand.looked = 0;
+            self.hand.changed = 0;
+        }
         self.may_forget(slot).then_some(slot)
+    }
+
+    /// More entries may be forgotten than before, or enough were: the hand begins a new round.
+    pub(crate) fn look_again(&mut self) {
+        self.hand.looked = 0;
+        self.hand.changed = 0;
+        self.hand.rests_to_bytes = 0;
     }
 
     /// Whether there is an entry of this number that may be forgotten.
@@ -104,6 +144,7 @@ impl Index {
         let (key, version) = self.newest.entry(slot).expect("it was just found");
         self.memory_bytes -= memory_of(key.bytes(), version);
         let key = key.clone();
+        self.hand.changed += 1;
         self.newest.remove(slot);
         self.order.remove(&key);
     }
@@ -128,7 +169,7 @@ mod tests {
 
     fn forget_all(index: &mut Index) {
         for _ in 0..1000 {
-            if let Some(slot) = index.next_to_forget() {
+            if let Some(slot) = index.next_to_forget(0) {
                 index.forget(slot);
             }
         }
@@ -176,5 +217,36 @@ mod tests {
             (index.len(), index.pages_bytes(), index.memory_bytes()),
             before
         );
+    }
+
+    /// Goal: where nothing can be forgotten, it is not looked for in each call; and what can be is found once there is more, or once a checkpoint has written it. Method: a
+    /// hundred entries that have all changed, then more, then a checkpoint.
+    #[test]
+    fn the_hand_rests_after_a_round_in_vain() {
+        const BOUND: u64 = 1600;
+        let mut index = Index::default();
+        let looks = |index: &mut Index| {
+            let mut looks = 0;
+            while index.has_to_forget(BOUND) {
+                looks += 1;
+                if let Some(slot) = index.next_to_forget(BOUND) {
+                    index.forget(slot);
+                }
+            }
+            looks
+        };
+        (0..100).for_each(|key| put(&mut index, key, 1));
+        assert_eq!(looks(&mut index), 100);
+        assert_eq!(looks(&mut index), 0);
+        put(&mut index, 100, 1);
+        assert_eq!(looks(&mut index), 101);
+        index.begin_writing();
+        assert_eq!(looks(&mut index), 0);
+        index.end_writing(false);
+        assert_eq!(looks(&mut index), 0);
+        index.begin_writing();
+        index.end_writing(true);
+        assert!(looks(&mut index) > 80);
+        assert!(index.memory_bytes() <= BOUND);
     }
 }

@@ -42,6 +42,7 @@ impl Index {
     /// What is there is what the last checkpoint has.
     pub(crate) fn forget_changes(&mut self) {
         self.changes = Changes::default();
+        self.look_again();
     }
 
     /// A checkpoint begins: it writes what has changed until now.
@@ -86,8 +87,9 @@ impl Index {
         if published && mutant(Mutant::ChangesMeanwhileForgotten) {
             self.changes = Changes::default();
         }
-        if let Some(written) = written.filter(|_| !published) {
-            self.changes.add_older(written.changes);
+        match written {
+            Some(written) if !published => self.changes.add_older(written.changes),
+            _ => self.look_again(),
         }
     }
 

@@ -355,18 +355,14 @@ impl Core {
     /// Has entries leave memory as long as there are too many, and as far as one call goes. Returns whether some left and there are still too many.
     pub(crate) fn forget_some(&mut self) -> bool {
         let bound = self.settings.options.index_bytes;
-        let far_beyond = self.index.memory_bytes() > bound + bound / 4;
-        let (mut looks, mut forgot) = (
-            if far_beyond {
-                FORGET_LOOKS_MAX
-            } else {
-                FORGET_LOOKS
-            },
-            false,
-        );
-        while bound > 0 && self.index.memory_bytes() > bound && looks > 0 {
+        let mut looks = match self.index.memory_bytes() > bound + bound / 4 {
+            true => FORGET_LOOKS_MAX,
+            false => FORGET_LOOKS,
+        };
+        let mut forgot = false;
+        while self.forgets() && self.index.has_to_forget(bound) && looks > 0 {
             looks -= 1;
-            let Some(slot) = self.index.next_to_forget() else {
+            let Some(slot) = self.index.next_to_forget(bound) else {
                 continue;
             };
             let (key, _) = self.index.entry(slot).expect("it was just found");
@@ -382,8 +378,17 @@ impl Core {
         }
         if forgot {
             self.reached(CoveragePoint::EntriesForgotten);
+            if self.index.memory_bytes() <= bound {
+                self.index.look_again();
+            }
         }
-        forgot && self.index.memory_bytes() > bound
+        forgot && self.index.has_to_forget(bound)
+    }
+
+    /// What was to be written is written: its entries may leave memory.
+    pub(crate) fn keep_no_longer(&mut self) {
+        self.lookups.kept = None;
+        self.index.look_again();
     }
 }
 

@@ -249,7 +249,7 @@ impl OpenOptions {
     }
 
     /// Memory for the entries of the index, bytes, at most 1 TiB; 0 unless it is said, and then all of them are in memory. Those that do not fit are read from the file when they
-    /// are asked for. Relaxed writes may then take longer than [`relaxed_window`](Self::relaxed_window) to become durable.
+    /// are asked for.
     #[must_use]
     pub fn index_bytes(self, bytes: u64) -> OpenOptions {
         self.engine_option("index_bytes", bytes)
