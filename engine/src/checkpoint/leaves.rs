@@ -33,16 +33,18 @@ impl Leaves {
         self.keys
     }
 
-    /// The leaf that has the key, if the run may have it.
-    pub(crate) fn leaf_of(&self, key: &Key) -> Option<PageRef> {
+    /// The leaf that has the key, whose hash that is, if the run may have it.
+    pub(crate) fn leaf_of(&self, key: &Key, hash: u64) -> Option<PageRef> {
+        if !self.may_have(hash) {
+            return None;
+        }
         let behind = self.first_keys.partition_point(|(first, _)| first <= key);
         let (_, leaf) = self.first_keys.get(behind.checked_sub(1)?)?;
-        self.may_have(key).then_some(*leaf)
+        Some(*leaf)
     }
 
-    /// Whether the run may have the key.
-    pub(crate) fn may_have(&self, key: &Key) -> bool {
-        let hash = xxh3_64(key.bytes());
+    /// Whether the run may have a key of this hash.
+    fn may_have(&self, hash: u64) -> bool {
         let block = block_of(hash, &self.filter);
         probes(hash).all(|(word, bit)| self.filter[block + word] & bit != 0)
     }
@@ -68,7 +70,7 @@ pub(crate) struct LeavesDraft {
 impl LeavesDraft {
     /// The run has this key.
     pub(crate) fn note_key(&mut self, key: &[u8]) {
-        self.hashes.push(xxh3_64(key));
+        self.hashes.push(hash_of(key));
     }
 
     /// The next leaf of the run begins with this key.
@@ -93,6 +95,11 @@ impl LeavesDraft {
             filter: filter.into(),
         }
     }
+}
+
+/// What the filters know a key by.
+pub(crate) fn hash_of(key: &[u8]) -> u64 {
+    xxh3_64(key)
 }
 
 /// The first word of a key's block.
@@ -126,6 +133,7 @@ mod tests {
     #[test]
     fn keys_are_found_in_their_leaves() {
         let key = |n: u32| (2 * n).to_be_bytes();
+        let leaf_of = |leaves: &Leaves, key: &[u8]| leaves.leaf_of(&Key::new(key), hash_of(key));
         let mut draft = LeavesDraft::default();
         for n in 1..=10_000 {
             if n % 100 == 1 {
@@ -135,15 +143,15 @@ mod tests {
         }
         let leaves = draft.finish();
         for n in 1..=10_000 {
-            let found = leaves.leaf_of(&Key::new(&key(n)));
+            let found = leaf_of(&leaves, &key(n));
             assert_eq!(found, Some(leaf((n - 1) / 100)));
         }
         let passed = (1..=40_000_u32).filter(|n| {
             let other = (2 * n + 1).to_be_bytes();
-            leaves.leaf_of(&Key::new(&other)).is_some()
+            leaf_of(&leaves, &other).is_some()
         });
         assert!((1..400).contains(&passed.count()));
-        assert_eq!(leaves.leaf_of(&Key::new(&[0])), None);
+        assert_eq!(leaf_of(&leaves, &[0]), None);
         let between = |from: u32, end: u32| {
             let end = Key::new(&key(end));
             let some = leaves.between(&Key::new(&key(from)), Some(&end));

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::checkpoint::leaves::Leaves;
+use crate::checkpoint::leaves::{Leaves, hash_of};
 use crate::format::damage::Mismatch;
 use crate::format::page::{PAGE_REF_BYTES, PageRef};
 use crate::index::key::Key;
@@ -62,7 +62,8 @@ impl Partition {
     /// The leaves that may have a key, those of the newest run first.
     pub(crate) fn leaves_of(&self, key: &Key) -> impl DoubleEndedIterator<Item = PageRef> {
         let leaves = self.runs.iter().rev().filter_map(|run| run.leaves.as_ref());
-        leaves.filter_map(|leaves| leaves.leaf_of(key))
+        let hash = hash_of(key.bytes());
+        leaves.filter_map(move |leaves| leaves.leaf_of(key, hash))
     }
 
     /// The leaves that may have keys from `from` on and before `end`, those of the oldest run first.
