@@ -305,8 +305,8 @@ async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), S
         let body = header.check_body(&id, window.from(at)).map_err(damaged)?;
         let mut records = Records::new(base + at + FRAME_HEADER_BYTES as u64, body).peekable();
         loop {
-            let next: Vec<Record<'_>> = records.clone().take(RECORDS_PER_STEP).flatten().collect();
-            let next = next.iter().filter(|it| is_value(it.kind)).map(|it| it.key);
+            let next = records.clone().take(RECORDS_PER_STEP).flatten();
+            let next = next.filter(|it| is_value(it.kind)).map(|it| it.key);
             let known = know(handle, next, CoveragePoint::CollectionAwaitedEntries).await?;
             let moved = handle.with(|core| core.move_alive(&mut records, damaged));
             drop(known);
