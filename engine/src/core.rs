@@ -28,7 +28,6 @@ use crate::log::append::Log;
 use crate::log::tail::first_tail;
 use crate::mutant::{Mutant, mutant};
 use crate::read::cache::Cache;
-
 use crate::read::state::Reads;
 use crate::read::waiting::Lookups;
 use crate::recovery::forgotten_live::Forgotten;

@@ -246,9 +246,9 @@ async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<()
             (core.lookups.generation, leaves.unwrap_or_default())
         });
         let mut merged = BTreeMap::new();
-        let read = read_leaves(handle, leaves, |key, version| {
+        let read = read_leaves(handle, leaves, |leaf, key, version| {
             if *from <= key && end.is_none_or(|end| key < *end) {
-                merged.insert(key, version);
+                merged.insert(key, (version, leaf.offset));
             }
         })
         .await;
@@ -259,8 +259,8 @@ async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<()
                 return Ok(false);
             }
             read?;
-            for (key, version) in merged {
-                core.learn(&key, version).map_err(|it| it.at(0))?;
+            for (key, (version, offset)) in merged {
+                core.learn(&key, version).map_err(|it| it.at(offset))?;
             }
             Ok::<bool, Error>(true)
         });
@@ -274,7 +274,7 @@ async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<()
 async fn read_leaves(
     handle: &Handle,
     leaves: Vec<PageRef>,
-    mut entry: impl FnMut(Key, Version),
+    mut entry: impl FnMut(&PageRef, Key, Version),
 ) -> Result<(), Error> {
     let mut in_flight: VecDeque<(PageRef, Io)> = VecDeque::new();
     let mut leaves = leaves.into_iter();
@@ -296,7 +296,7 @@ async fn read_leaves(
             let page = Page::decode(&core.id, Tree::Run, &leaf, &bytes)?;
             page.each(|key, payload| {
                 let version = decode(&core.geometry, core.segments.count(), payload)?;
-                entry(Key::new(key), version);
+                entry(&leaf, Key::new(key), version);
                 Ok(())
             })
         });
