@@ -379,7 +379,7 @@ impl Drop for Opened {
 
 /// Options that follow from the device, and then the caller's, which count more.
 fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
-    // A checkpoint looks at every key, so checkpoints are rare. The price is an opening that replays more of the log.
+    // What a checkpoint writes is written beside the log, so checkpoints are rare. The price is an opening that replays more of the log.
     // Values are cached by key, outside the engine.
     let mut text =
         "checkpoint_bytes=536870912\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=85\ngrow_percent=80\n"

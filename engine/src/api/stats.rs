@@ -44,7 +44,7 @@ pub struct Stats {
     pub tail_rewrite_bytes: u64,
     /// Whether the opening went that way, with or without values to write.
     pub tail_rewritten: bool,
-    /// Times a request had to wait for space or buffer.
+    /// Times a request had to wait for space, buffer or entries of the index.
     pub stalls: u64,
     /// How long there was such a request, in nanoseconds.
     pub stalled_ns: u64,

@@ -18,12 +18,8 @@ impl Core {
         match self.serve(id, request) {
             Verdict::Taken => {}
             Verdict::Refused(status, message) => self.fail(id, status, message),
-            Verdict::Stall => {
+            Verdict::Stall | Verdict::Awaits => {
                 self.stats.stalls += 1;
-                self.stalled_since = self.now;
-                self.queue.push_back((id, OwnedRequest::new(request)));
-            }
-            Verdict::Awaits => {
                 self.stalled_since = self.now;
                 self.queue.push_back((id, OwnedRequest::new(request)));
             }

@@ -195,7 +195,7 @@ fn metrics(counts: &Counts, file_bytes: u64, is_read_only: bool) -> Vec<Metric> 
         ),
         counter(
             "kvsim_stalls_total",
-            "Times that a request waited for space or buffer.",
+            "Times that a request waited for space, buffer or entries of the index.",
             stats.stalls,
         ),
         counter(
