@@ -9,9 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kvsim_engine::{Durability, Mutation};
+use kvsim_engine::Durability;
 
 use super::Database;
+use super::batch::WriteBatch;
 use super::range::OwnedEntry;
 use super::snapshot::Snapshot;
 use crate::api::error::{Failure, OpenError};
@@ -19,7 +20,7 @@ use crate::api::options::OpenOptions;
 
 /// Entries and bytes that are written at once, so that they fit into one frame of the log.
 const BATCH_ENTRIES: usize = 512;
-const BATCH_BYTES: u64 = 128 << 10;
+const BATCH_BYTES: usize = 128 << 10;
 /// A new file of a backup grows by itself; this is where it begins.
 const SIZE_BYTES: u64 = 16 << 20;
 /// The largest value that any database can have.
@@ -149,36 +150,55 @@ impl Snapshot {
             path: path.to_owned(),
             failure,
         };
-        let mut copied = Progress::default();
-        let mut batch: Vec<OwnedEntry> = Vec::new();
-        let mut batch_bytes = 0;
+        let mut puts = Puts::new(&copy);
         for entry in self.iter() {
-            let entry = entry.map_err(BackupError::Read)?;
-            let bytes = (entry.key.len() + entry.value.len()) as u64;
-            if batch.len() == BATCH_ENTRIES || batch_bytes + bytes > BATCH_BYTES {
-                put_all(&copy, &batch).map_err(write_error)?;
+            let OwnedEntry { key, value } = entry.map_err(BackupError::Read)?;
+            if let Some(copied) = puts.add(&key, &value).map_err(write_error)? {
                 progress(copied);
-                batch.clear();
-                batch_bytes = 0;
             }
-            copied.add(&entry.key, &entry.value);
-            batch_bytes += bytes;
-            batch.push(entry);
         }
-        put_all(&copy, &batch).map_err(write_error)?;
+        let copied = puts.end().map_err(write_error)?;
         copy.close().map_err(write_error)?;
         progress(copied);
         Ok(copied)
     }
 }
 
-/// Puts all of these at once.
-pub(super) fn put_all(database: &Database, entries: &[OwnedEntry]) -> Result<(), Failure> {
-    let writes: Vec<_> = entries
-        .iter()
-        .map(|OwnedEntry { key, value }| Mutation::Put { key, value })
-        .collect();
-    database.write(&writes, Durability::Relaxed)
+/// Puts that are made many at a time. The last ones are made by `end`.
+pub(super) struct Puts<'a> {
+    database: &'a Database,
+    batch: WriteBatch,
+    added: Progress,
+}
+
+impl Puts<'_> {
+    pub(super) fn new(database: &Database) -> Puts<'_> {
+        Puts {
+            database,
+            batch: WriteBatch::new(),
+            added: Progress::default(),
+        }
+    }
+
+    /// Adds a put. If all before it were made for that, gives how much these were.
+    pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Progress>, Failure> {
+        let bytes = self.batch.bytes() + key.len() + value.len();
+        let is_full = self.batch.len() == BATCH_ENTRIES || bytes > BATCH_BYTES;
+        let before = self.added;
+        if is_full {
+            self.database.apply(&self.batch, Durability::Relaxed)?;
+            self.batch.clear();
+        }
+        self.batch.put(key, value);
+        self.added.add(key, value);
+        Ok(is_full.then_some(before))
+    }
+
+    /// Makes what is left, and gives how much all was.
+    pub(super) fn end(self) -> Result<Progress, Failure> {
+        self.database.apply(&self.batch, Durability::Relaxed)?;
+        Ok(self.added)
+    }
 }
 
 /// What a copy is called until it is whole: no other copy is called so.

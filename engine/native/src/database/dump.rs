@@ -9,16 +9,12 @@ use kvsim_engine::Durability;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Database;
-use super::backup::{Progress, put_all};
-use super::range::OwnedEntry;
+use super::backup::{Progress, Puts};
 use super::snapshot::Snapshot;
 use crate::api::error::Failure;
 use crate::api::key_range::KeyRange;
-use crate::cache::borrowed::Value;
 
 const FIRST: &str = "kvsim dump 1\n";
-const BATCH_ENTRIES: usize = 512;
-const BATCH_BYTES: usize = 128 << 10;
 
 /// Why a dump was not written or not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -68,10 +64,10 @@ impl Database {
     /// # Errors
     /// [`DumpError`]. What came before the error may be there: that a dump is whole is seen at its end.
     pub fn load(&self, mut dump: impl BufRead) -> Result<Progress, DumpError> {
-        let mut loaded = Progress::default();
+        let mut puts = Puts::new(self);
+        let mut entries = 0_u64;
         let mut hash = Xxh3::new();
-        let mut batch: Vec<OwnedEntry> = Vec::new();
-        let (mut line, mut number, mut bytes) = (Vec::new(), 0, 0);
+        let (mut line, mut number) = (Vec::new(), 0);
         loop {
             line.clear();
             number += 1;
@@ -85,7 +81,7 @@ impl Database {
                     return Err(malformed("this is no dump of a version that is known"));
                 }
             } else if let Some(end) = text.strip_prefix(b"end\t") {
-                let expected = format!("{}\t{:016x}", loaded.entries, hash.digest());
+                let expected = format!("{}\t{:016x}", entries, hash.digest());
                 // A key may be called `end`; a value with a tab in it is not written so.
                 if end.contains(&b'\t') {
                     if end != expected.as_bytes() {
@@ -106,19 +102,10 @@ impl Database {
             let (Some(key), Some(value), None) = (key, value, parts.next()) else {
                 return Err(malformed("this is no entry"));
             };
-            if batch.len() == BATCH_ENTRIES || bytes + line.len() > BATCH_BYTES {
-                put_all(self, &batch)?;
-                batch.clear();
-                bytes = 0;
-            }
-            loaded.add(&key, &value);
-            bytes += line.len();
-            batch.push(OwnedEntry {
-                key: key.into(),
-                value: Value::copy(&value),
-            });
+            puts.add(&key, &value)?;
+            entries += 1;
         }
-        put_all(self, &batch)?;
+        let loaded = puts.end()?;
         self.write(&[], Durability::Durable)?;
         Ok(loaded)
     }
