@@ -5,6 +5,7 @@
 //! - a place for a result is checked and set to nothing before anything is done.
 
 use std::ffi::{CStr, c_char};
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Failed, KvdbError, KvdbStatus};
@@ -152,6 +153,27 @@ pub(crate) unsafe fn bytes_or_null<'a>(
     }
     // SAFETY: as the caller states.
     unsafe { bytes(pointer, len, name) }.map(Some)
+}
+
+/// Bounds of keys.
+type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// The keys from the first bytes on, included, up to the second ones, excluded; NULL is no bound.
+///
+/// # Safety
+/// As for `bytes`.
+pub(crate) unsafe fn range<'a>(
+    start: (*const u8, usize),
+    end: (*const u8, usize),
+) -> Outcome<Range<'a>> {
+    // SAFETY: as the caller states.
+    let start = unsafe { bytes_or_null(start.0, start.1, "start") }?;
+    // SAFETY: the same.
+    let end = unsafe { bytes_or_null(end.0, end.1, "end") }?;
+    Ok((
+        start.map_or(Bound::Unbounded, Bound::Included),
+        end.map_or(Bound::Unbounded, Bound::Excluded),
+    ))
 }
 
 /// A text that ends with a zero.

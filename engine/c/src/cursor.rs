@@ -1,11 +1,9 @@
 //! Cursors.
 
-use std::ops::Bound;
-
 use kvsim_native::{Cursor, Entry, Failure};
 
 use crate::border::{
-    Kind, Outcome, alone, border, border_or, bytes, bytes_or_null, free, give, place, shared,
+    Kind, Outcome, alone, border, border_or, bytes, free, give, place, range, shared,
     shared_or_null,
 };
 use crate::database::Kvdb;
@@ -49,13 +47,7 @@ pub unsafe extern "C" fn kvdb_cursor_new(
         // SAFETY: the same.
         let snapshot = unsafe { shared_or_null(snapshot, "snapshot") }?;
         // SAFETY: the same.
-        let start = unsafe { bytes_or_null(start, start_len, "start") }?;
-        // SAFETY: the same.
-        let end = unsafe { bytes_or_null(end, end_len, "end") }?;
-        let range = (
-            start.map_or(Bound::Unbounded, Bound::Included),
-            end.map_or(Bound::Unbounded, Bound::Excluded),
-        );
+        let range = unsafe { range((start, start_len), (end, end_len)) }?;
         *cursor = give::<KvdbCursor>(match snapshot {
             Some(snapshot) => snapshot.cursor(range),
             None => db.cursor(range)?,

@@ -1,14 +1,13 @@
 //! A database: opening and closing, single reads and writes.
 
 use std::ffi::{OsStr, c_char};
-use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use kvsim_native::{Checked, Database, Durability, OpenOptions, Value};
 
 use crate::border::{
-    Kind, Outcome, border, border_or, bytes, bytes_or_null, free, give, place, shared,
+    Kind, Outcome, border, border_or, bytes, bytes_or_null, free, give, place, range, shared,
     shared_or_null, take, text,
 };
 use crate::error::{Failed, KvdbError, KvdbStatus};
@@ -260,13 +259,7 @@ pub unsafe extern "C" fn kvdb_delete_range(
         // SAFETY: the same.
         let db = unsafe { shared(db, "db") }?;
         // SAFETY: the same.
-        let start = unsafe { bytes_or_null(start, start_len, "start") }?;
-        // SAFETY: the same.
-        let end = unsafe { bytes_or_null(end, end_len, "end") }?;
-        let range = (
-            start.map_or(Bound::Unbounded, Bound::Included),
-            end.map_or(Bound::Unbounded, Bound::Excluded),
-        );
+        let range = unsafe { range((start, start_len), (end, end_len)) }?;
         *count = db.delete_range(range, self::durability(durability)?)?;
         Ok(KvdbStatus::KvdbOk)
     };
