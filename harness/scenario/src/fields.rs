@@ -327,7 +327,7 @@ pub const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "files.capacity_bytes",
-        "space for the data of all files; 0 for 1 GiB, which is no part of a state",
+        "space for the data of all files, in bytes; 0 for no limit but that of memory, 1 GiB",
     ),
     ("files.file_bytes_max", "the largest size of a file"),
     ("files.open_files_max", "files that may be open at once"),
