@@ -56,6 +56,9 @@ pub(crate) struct BenchArgs {
     /// Memory for the caches of each engine, in MiB
     #[arg(long, value_name = "MIB", default_value = "512", value_parser = whole::<u64>, help_heading = PLACE)]
     pub(crate) cache_mib: u64,
+    /// Memory for the entries of kvsim's index, in MiB, beside its cache; 0: all of them are in memory
+    #[arg(long, value_name = "MIB", requires = "real_disk", default_value = "0", value_parser = clap::value_parser!(u64).range(..=1 << 20), help_heading = PLACE)]
+    pub(crate) index_mib: u64,
     /// The file that kvsim begins with, in percent of the data: the less room, the more garbage collection. It grows if it must
     #[arg(long, value_name = "PERCENT", requires = "real_disk", default_value_t = SPACE_PERCENT, value_parser = clap::value_parser!(u64).range(100..=2000), help_heading = PLACE)]
     pub(crate) space: u64,

@@ -171,6 +171,7 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             },
             rounds: args.rounds.get(),
             cache_bytes: args.cache_mib << 20,
+            index_bytes: args.index_mib << 20,
             space_percent: args.space,
             assume_power_loss_protection: args.assume_power_loss_protection,
         };
@@ -189,6 +190,7 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
                 tasks: plan.pace.tasks,
                 space_percent: plan.space_percent,
                 cache_bytes: plan.cache_bytes,
+                index_bytes: plan.index_bytes,
                 rounds: plan.rounds,
                 warm_up: plan.pace.warm_up,
                 measured: plan.pace.measured,

@@ -283,6 +283,7 @@ pub(super) mod tests {
                 },
                 rounds: 3,
                 cache_bytes: 0,
+                index_bytes: 0,
                 space_percent: crate::native::SPACE_PERCENT,
                 assume_power_loss_protection: false,
             },

@@ -59,7 +59,7 @@ impl Native {
 
     fn options(self, settings: &Settings) -> OpenOptions {
         let vouched = settings.assume_power_loss_protection && self.path != WritePath::Through;
-        OpenOptions {
+        let options = OpenOptions {
             kind: match settings.durability {
                 Durability::Os => Kind::Os,
                 Durability::Full | Durability::Relaxed => Kind::Full,
@@ -68,7 +68,8 @@ impl Native {
             cache_bytes: settings.cache_bytes,
             assume_power_loss_protection: vouched,
             ..OpenOptions::default()
-        }
+        };
+        options.index_bytes(settings.index_bytes)
     }
 }
 
@@ -106,6 +107,13 @@ impl Engine for Native {
             (
                 "cache".to_owned(),
                 format!("{} MiB", options.cache_bytes >> 20),
+            ),
+            (
+                "index".to_owned(),
+                match settings.index_bytes >> 20 {
+                    0 => "all in memory".to_owned(),
+                    mib => format!("{mib} MiB"),
+                },
             ),
         ]
     }
@@ -212,6 +220,8 @@ impl Store for Opened {
             ("checkpoint_bytes", counts.engine.checkpoint_bytes),
             ("checkpoints", counts.engine.checkpoints),
             ("republications", counts.engine.republications),
+            ("index_reads", counts.engine.index_reads),
+            ("value_reads", counts.engine.value_reads),
             ("collected_segments", counts.engine.collected_segments),
             ("log_freed_segments", counts.engine.log_freed_segments),
             ("stalls", counts.engine.stalls),
@@ -225,5 +235,43 @@ impl Store for Opened {
 
     fn device(&self) -> Option<String> {
         Some(self.database.device().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: the memory for the index arrives at the engine and stands in the table. Method: without a bound and with one, in which the engine opens and works.
+    #[test]
+    fn the_memory_for_the_index_arrives() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        for (index_bytes, said) in [(0, "all in memory"), (1 << 20, "1 MiB")] {
+            let settings = Settings {
+                durability: Durability::Relaxed,
+                cache_bytes: 0,
+                index_bytes,
+                data_bytes: 0,
+                threads: 1,
+                space_percent: SPACE_PERCENT,
+                assume_power_loss_protection: false,
+            };
+            let configuration = Native::ENGINE.configuration(&settings);
+            let row = ("index".to_owned(), said.to_owned());
+            assert!(configuration.contains(&row), "{configuration:?}");
+            let line = format!("index_bytes={index_bytes}\n");
+            assert!(Native::ENGINE.options(&settings).engine.ends_with(&line));
+            let place = directory.path().join(index_bytes.to_string());
+            std::fs::create_dir(&place).expect("a directory");
+            let store = Native::ENGINE.open(&place, &settings).expect("it opens");
+            for key in 0..20_000_u32 {
+                store.put(&key.to_be_bytes(), &[7; 250]).expect("room");
+            }
+            let reads = |(name, count): &(&str, u64)| *name == "index_reads" && *count > 0;
+            for key in (0..20_000_u32).step_by(500) {
+                assert!(store.get(&key.to_be_bytes(), &mut |_| ()).expect("a get"));
+            }
+            assert_eq!(store.counters().iter().any(reads), index_bytes > 0);
+        }
     }
 }

@@ -46,6 +46,8 @@ pub struct Course {
     pub space_percent: u64,
     /// The bound of the cache around the engine; of more than 1 GiB, so much is simulated.
     pub cache_bytes: u64,
+    /// Memory for the entries of the engine's index; 0: all of them are in memory.
+    pub index_bytes: u64,
     /// Rounds, one after the other.
     pub rounds: u32,
     /// How long each runs before it is measured.
@@ -102,11 +104,13 @@ fn as_natively(scenario: &Scenario, data_bytes: u64, course: &Course) -> Scenari
     }
     let options = scenario.host.options.clone();
     scenario.guest.options.extend(options);
-    let cache = OptionText(cache_bytes.to_string());
-    scenario
-        .guest
-        .options
-        .insert("cache_bytes".to_owned(), cache);
+    for (name, bytes) in [
+        ("cache_bytes", cache_bytes),
+        ("index_bytes", course.index_bytes),
+    ] {
+        let text = OptionText(bytes.to_string());
+        scenario.guest.options.insert(name.to_owned(), text);
+    }
     scenario
 }
 

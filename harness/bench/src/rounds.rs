@@ -29,6 +29,8 @@ pub struct Plan {
     pub rounds: u32,
     /// Memory for caches of each engine.
     pub cache_bytes: u64,
+    /// Memory for the entries of our engine's index; 0: all of them are in memory.
+    pub index_bytes: u64,
     /// The file that our engine begins with, in percent of the data.
     pub space_percent: u64,
     /// The caller's word that the drive's cache survives a power cut.
@@ -112,6 +114,7 @@ pub fn measure(
     let settings = Settings {
         durability: plan.durability,
         cache_bytes: plan.cache_bytes,
+        index_bytes: plan.index_bytes,
         data_bytes: workload.keys.max(workload.preload)
             * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
         threads: workload.clients as usize,

@@ -340,6 +340,7 @@ mod tests {
         Settings {
             durability,
             cache_bytes: 0,
+            index_bytes: 0,
             space_percent: crate::native::SPACE_PERCENT,
             data_bytes: 64 * (4096 + 16),
             threads: 1,

@@ -25,6 +25,7 @@ fn course() -> Course {
         tasks: false,
         space_percent: kvsim_bench::native::SPACE_PERCENT,
         cache_bytes: 64 << 20,
+        index_bytes: 0,
         rounds: 2,
         warm_up: Duration::from_millis(20),
         measured: Duration::from_millis(100),

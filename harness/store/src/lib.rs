@@ -48,6 +48,8 @@ pub struct Settings {
     pub durability: Durability,
     /// Memory for caches.
     pub cache_bytes: u64,
+    /// Memory for the entries of our engine's index; 0: all of them are in memory. The others have theirs in their caches.
+    pub index_bytes: u64,
     /// About how much data there will be.
     pub data_bytes: u64,
     /// Threads that use it.

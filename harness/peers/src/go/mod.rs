@@ -169,6 +169,7 @@ mod tests {
         let settings = Settings {
             durability: kvsim_store::Durability::Full,
             cache_bytes: 1 << 20,
+            index_bytes: 0,
             space_percent: 190,
             data_bytes: 1 << 20,
             threads: 1,

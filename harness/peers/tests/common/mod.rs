@@ -15,6 +15,7 @@ pub fn settings(durability: Durability) -> Settings {
     Settings {
         durability,
         cache_bytes: 16 << 20,
+        index_bytes: 0,
         space_percent: 190,
         data_bytes: 1 << 20,
         threads: 2,
