@@ -19,9 +19,9 @@ const SHORT_KEY_BYTES: usize = 16;
 /// A round is in vain if no more than one entry for so many numbers was forgotten or learnt in it.
 const IN_VAIN_SHARE: Slot = 32;
 /// After a round in vain entries have to take so much of the bound more.
-const RESTS_SHARE: u64 = 16;
+const PAUSE_SHARE: u64 = 16;
 
-/// The hand that goes round all numbers to find entries that can be forgotten. Where most of them cannot, since they have changed, it rests: else each call would look at
+/// The hand that goes round all numbers to find entries that can be forgotten. Where most of them cannot, since they have changed, it pauses: else each call would look at
 /// all of them.
 #[derive(Debug, Default)]
 pub(super) struct Hand {
@@ -31,8 +31,8 @@ pub(super) struct Hand {
     looked: Slot,
     /// Entries that were forgotten or learnt in this round.
     changed: Slot,
-    /// It rests until entries take more than this.
-    rests_to_bytes: u64,
+    /// It pauses until entries take more than this.
+    pauses_to_bytes: u64,
 }
 
 /// What an entry takes of memory.
@@ -99,10 +99,10 @@ impl Index {
 
     /// Whether entries take more than this many bytes, and it is worth to look for some that can be forgotten.
     pub(crate) fn has_to_forget(&self, bound: u64) -> bool {
-        self.memory_bytes > bound.max(self.hand.rests_to_bytes)
+        self.memory_bytes > bound.max(self.hand.pauses_to_bytes)
     }
 
-    /// Looks at the next number. The entry, if it is there and may be forgotten. After a round in vain the hand rests until entries take a sixteenth of `bound` more.
+    /// Looks at the next number. The entry, if it is there and may be forgotten. After a round in vain the hand pauses until entries take a sixteenth of `bound` more.
     pub(crate) fn next_to_forget(&mut self, bound: u64) -> Option<Slot> {
         if self.hand.next >= self.newest.numbers() {
             self.hand.next = 0;
@@ -112,7 +112,7 @@ impl Index {
         self.hand.looked += 1;
         if self.hand.looked >= self.newest.numbers() {
             if self.hand.changed <= self.hand.looked / IN_VAIN_SHARE {
-                self.hand.rests_to_bytes = self.memory_bytes + bound / RESTS_SHARE;
+                self.hand.pauses_to_bytes = self.memory_bytes + bound / PAUSE_SHARE;
             }
             self.hand.looked = 0;
             self.hand.changed = 0;
@@ -124,7 +124,7 @@ impl Index {
     pub(crate) fn look_again(&mut self) {
         self.hand.looked = 0;
         self.hand.changed = 0;
-        self.hand.rests_to_bytes = 0;
+        self.hand.pauses_to_bytes = 0;
     }
 
     /// Whether there is an entry of this number that may be forgotten.
@@ -222,7 +222,7 @@ mod tests {
     /// Goal: where nothing can be forgotten, it is not looked for in each call; and what can be is found once there is more, or once a checkpoint has written it. Method: a
     /// hundred entries that have all changed, then more, then a checkpoint.
     #[test]
-    fn the_hand_rests_after_a_round_in_vain() {
+    fn the_hand_pauses_after_a_round_in_vain() {
         const BOUND: u64 = 1600;
         let mut index = Index::default();
         let looks = |index: &mut Index| {
