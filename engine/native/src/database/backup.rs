@@ -168,7 +168,8 @@ impl Snapshot {
 pub(super) struct Puts<'a> {
     database: &'a Database,
     batch: WriteBatch,
-    added: Progress,
+    /// How much was added so far.
+    pub(super) added: Progress,
 }
 
 impl Puts<'_> {

@@ -65,7 +65,6 @@ impl Database {
     /// [`DumpError`]. What came before the error may be there: that a dump is whole is seen at its end.
     pub fn load(&self, mut dump: impl BufRead) -> Result<Progress, DumpError> {
         let mut puts = Puts::new(self);
-        let mut entries = 0_u64;
         let mut hash = Xxh3::new();
         let (mut line, mut number) = (Vec::new(), 0);
         loop {
@@ -81,7 +80,7 @@ impl Database {
                     return Err(malformed("this is no dump of a version that is known"));
                 }
             } else if let Some(end) = text.strip_prefix(b"end\t") {
-                let expected = format!("{}\t{:016x}", entries, hash.digest());
+                let expected = format!("{}\t{:016x}", puts.added.entries, hash.digest());
                 // A key may be called `end`; a value with a tab in it is not written so.
                 if end.contains(&b'\t') {
                     if end != expected.as_bytes() {
@@ -103,7 +102,6 @@ impl Database {
                 return Err(malformed("this is no entry"));
             };
             puts.add(&key, &value)?;
-            entries += 1;
         }
         let loaded = puts.end()?;
         self.write(&[], Durability::Durable)?;
