@@ -55,9 +55,9 @@ pub(crate) struct Index {
     pub(super) history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
     snapshots: BTreeMap<u64, u32>,
-    pages_bytes: u64,
+    pub(super) pages_bytes: u64,
     /// Live keys, those that were forgotten included. The same holds for the bytes of pages.
-    entries: u64,
+    pub(super) entries: u64,
     /// What the entries in memory take.
     pub(super) memory_bytes: u64,
     pub(super) hand: Hand,

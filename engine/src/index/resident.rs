@@ -5,6 +5,7 @@
 //! - an entry that has changed since the last checkpoint began, or whose key has older versions, stays. So do removed keys, until a checkpoint has written that;
 //! - forgetting and learning change neither what is counted nor what a checkpoint writes.
 
+use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::memory::Index;
 use crate::index::place::{Place, Version};
@@ -36,7 +37,7 @@ pub(super) struct Hand {
 }
 
 /// What an entry takes of memory.
-pub(super) fn memory_of(key: &[u8], version: &Version) -> u64 {
+pub(crate) fn memory_of(key: &[u8], version: &Version) -> u64 {
     let key_bytes = match key.len() {
         0..=SHORT_KEY_BYTES => 0,
         longer => longer as u64,
@@ -89,7 +90,13 @@ impl Index {
         }
     }
 
-    /// Takes back an entry that was forgotten. The key is not known.
+    /// An opening has met the newest version of a key that is there.
+    pub(crate) fn count_loaded(&mut self, key: &Key, version: &Version) {
+        self.entries += 1;
+        self.pages_bytes += pages_of(key.bytes(), version);
+    }
+
+    /// Takes an entry into memory that was counted before. The key is not known.
     pub(crate) fn learn(&mut self, key: &Key, version: Version) {
         self.memory_bytes += memory_of(key.bytes(), &version);
         self.hand.changed += 1;
@@ -139,22 +146,13 @@ impl Index {
         !changed && !is_read && version.place != Place::Tombstone
     }
 
-    /// Forgets an entry.
-    pub(crate) fn forget(&mut self, slot: Slot) {
-        let (key, version) = self.newest.entry(slot).expect("it was just found");
-        self.memory_bytes -= memory_of(key.bytes(), version);
-        let key = key.clone();
+    /// Forgets an entry, and hands it out.
+    pub(crate) fn forget(&mut self, slot: Slot) -> (Key, Version) {
+        let (key, version) = self.newest.remove(slot);
+        self.memory_bytes -= memory_of(key.bytes(), &version);
         self.hand.changed += 1;
-        self.newest.remove(slot);
         self.order.remove(&key);
-    }
-
-    /// The numbers of the entries from one key on and before another.
-    pub(crate) fn slots_between(&self, from: &Key, end: Option<&Key>) -> Vec<Slot> {
-        let end = end.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
-        let range = (std::ops::Bound::Included(from), end);
-        let slots = self.order.range::<Key, _>(range);
-        slots.map(|(_, slot)| *slot).collect()
+        (key, version)
     }
 }
 

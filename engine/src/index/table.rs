@@ -90,15 +90,17 @@ impl<V> Table<V> {
         slot
     }
 
-    /// Removes an entry.
-    pub(crate) fn remove(&mut self, slot: Slot) {
+    /// Removes an entry, and hands it out.
+    pub(crate) fn remove(&mut self, slot: Slot) -> (Key, V) {
         let filed = self.place(slot).take();
-        let hash = hash(filed.expect("the entry is there").key.bytes());
+        let Filed { key, value } = filed.expect("the entry is there");
+        let hash = hash(key.bytes());
         let found = self
             .references
             .find_entry(Reference::spread(hash), |it| it.slot == slot);
         found.expect("every entry is referred to").remove();
         self.vacant.push(slot);
+        (key, value)
     }
 
     /// Adds an entry behind all others.

@@ -40,6 +40,7 @@ impl Index {
     }
 
     /// What is there is what the last checkpoint has.
+    #[cfg(test)]
     pub(crate) fn forget_changes(&mut self) {
         self.changes = Changes::default();
         self.look_again();

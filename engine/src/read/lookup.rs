@@ -372,8 +372,10 @@ impl Core {
                 continue;
             };
             self.runs.set_whole(number, false);
-            self.count_forgotten(slot);
-            self.index.forget(slot);
+            let (key, version) = self.index.forget(slot);
+            if self.forgotten.is_some() {
+                self.count_forgotten(key.bytes(), &version);
+            }
             forgot = true;
         }
         if forgot {

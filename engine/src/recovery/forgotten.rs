@@ -9,20 +9,14 @@ use crate::format::damage::Mismatch;
 use crate::format::frame::FRAME_HEADER_BYTES;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
-use crate::index::table::Slot;
 use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
 use crate::segments::extent::claim_extents;
 
 impl Core {
-    /// An entry is about to leave memory.
-    pub(crate) fn count_forgotten(&mut self, slot: Slot) {
-        if self.forgotten.is_none() {
-            return;
-        }
-        let (key, version) = self.index.entry(slot).expect("it was just found");
-        let (key, version) = (key.clone(), version.clone());
-        let odd = self.forget_version(key.bytes(), &version).err();
+    /// An entry leaves memory, or does not come into it, while an opening counts.
+    pub(crate) fn count_forgotten(&mut self, key: &[u8], version: &Version) {
+        let odd = self.forget_version(key, version).err();
         let forgotten = self.forgotten.as_mut().expect("an opening counts");
         forgotten.sequence = forgotten.sequence.max(version.sequence);
         forgotten.odd = forgotten.odd.or(odd);

@@ -1,12 +1,11 @@
 //! Loading a checkpoint: the table of log segments, the list of partitions, and all runs, into the index in memory.
 //!
 //! Invariants:
-//! - of a key the newest run that has it decides. Only then is its place looked at, for what an older run has of it may lie where something else is by now;
+//! - of a key the newest run that has it decides. Only its place is looked at, for what an older run has of it may lie where something else is by now;
 //! - every key of a run lies in its partition;
-//! - where entries may leave memory, those of a partition leave it together, as soon as all of its runs are read and there are too many;
+//! - where there is a bound for the entries in memory, and those of a partition would go beyond it, none of them is taken but those that the log changes;
 //! - afterwards no key counts as changed: the index is what the checkpoint has.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::api::coverage::CoveragePoint;
@@ -15,13 +14,16 @@ use crate::checkpoint::leaves::LeavesDraft;
 use crate::checkpoint::read::{Claimed, read_trees};
 use crate::checkpoint::runs::{FIRST_KEY, Partition, Run, Runs};
 use crate::core::Core;
-use crate::format::damage::Mismatch;
+use crate::format::damage::{Corruption, Mismatch};
 use crate::format::get_u32;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::Superblock;
 use crate::index::entry::decode;
 use crate::index::key::Key;
 use crate::index::place::Place;
+use crate::index::resident::memory_of;
+use crate::recovery::log_keys::LogKeys;
+use crate::recovery::merge::{Merge, Newest};
 use crate::runtime::handle::Handle;
 use crate::segments::extent::claim_extents;
 use crate::segments::usage::Use;
@@ -29,28 +31,31 @@ use crate::segments::usage::Use;
 /// The lower bound of a partition, and the roots of its runs.
 type Listed = (Box<[u8]>, Vec<PageRef>);
 
-/// Loads what the superblock refers to.
-pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
+/// Loads what the superblock refers to. Entries of the wanted keys stay in memory in any case.
+pub(crate) async fn load_checkpoint(
+    handle: &Handle,
+    superblock: &Superblock,
+    mut wanted: LogKeys,
+) -> Result<(), Error> {
     let mut claimed = Claimed::default();
     load_table(handle, &mut claimed, superblock).await?;
     let listed = load_list(handle, &mut claimed, superblock.partitions_root).await?;
-    let roots: Vec<PageRef> = listed.iter().flat_map(|(_, roots)| roots.clone()).collect();
-    let loaded = load_runs(handle, &mut claimed, &listed, &roots).await?;
-    handle
-        .with(|core| {
-            if !listed.is_empty() {
-                core.reached(CoveragePoint::CheckpointRead);
-            }
-            if listed.iter().any(|(_, roots)| roots.len() > 1) {
-                core.reached(CoveragePoint::CheckpointChangesRead);
-            }
-            core.index.forget_changes();
-            claim_all_extents(core)?;
-            let partitions = loaded.partitions(core, listed);
-            core.runs = Runs::new(partitions, claimed.most_room(&core.geometry));
-            Ok(())
-        })
-        .map_err(|mismatch: Mismatch| mismatch.at(superblock.partitions_root.offset).into())
+    let mut partitions = Vec::new();
+    for (number, partition) in listed.iter().enumerate() {
+        let end = listed.get(number + 1).map(|(from, _)| &from[..]);
+        let loaded = load_partition(handle, &mut claimed, partition, end, &mut wanted).await?;
+        partitions.push(loaded);
+    }
+    handle.with(|core| {
+        if !partitions.is_empty() {
+            core.reached(CoveragePoint::CheckpointRead);
+        }
+        if partitions.iter().any(|it| it.runs.len() > 1) {
+            core.reached(CoveragePoint::CheckpointChangesRead);
+        }
+        core.runs = Runs::new(partitions, claimed.most_room(&core.geometry));
+    });
+    Ok(())
 }
 
 async fn load_table(
@@ -101,129 +106,86 @@ async fn load_list(
     Ok(listed)
 }
 
-/// Brings all runs into the index, those of a partition in the order of their age.
-async fn load_runs(
+/// Reads the runs of a partition whose keys lie from `from` on and before `end`, and takes what counts of them into the index.
+async fn load_partition(
     handle: &Handle,
     claimed: &mut Claimed,
-    listed: &[Listed],
-    roots: &[PageRef],
-) -> Result<LoadedRuns, Error> {
-    let partition_of_each: Vec<usize> = (0..)
-        .zip(listed)
-        .flat_map(|(number, (_, roots))| vec![number; roots.len()])
-        .collect();
-    let mut loaded = LoadedRuns::default();
-    let entry = |core: &mut Core, (run, leaf): (usize, &PageRef), key: &[u8], payload: &[u8]| {
-        let number = partition_of_each[run];
-        let (from, end) = range_of(listed, number);
-        if key < from || end.is_some_and(|end| key >= end) {
+    (from, roots): &Listed,
+    end: Option<&[u8]>,
+    wanted: &mut LogKeys,
+) -> Result<Partition, Error> {
+    let mut merge = Merge::default();
+    let forgets = handle.with(|core| core.forgets());
+    let mut drafts: Vec<LeavesDraft> = Vec::new();
+    let mut last: Option<PageRef> = None;
+    let entry = |_: &mut Core, (run, leaf): (usize, &PageRef), key: &[u8], payload: &[u8]| {
+        if key < &from[..] || end.is_some_and(|end| key >= end) {
             return Err(outside(key));
         }
-        loaded.finish_before(core, listed, number);
-        if core.forgets() {
-            loaded.note(run, leaf, key);
+        if forgets {
+            drafts.resize_with(run + 1, LeavesDraft::default);
+            if last.replace(*leaf) != Some(*leaf) {
+                drafts[run].note_leaf(key, *leaf);
+            }
+            drafts[run].note_key(key);
         }
-        let version = decode(&core.geometry, core.segments.count(), payload)?;
-        core.index.set(key, version);
+        merge.push(leaf.offset, key, payload);
         Ok(())
     };
     let pieces = read_trees(handle, claimed, Tree::Run, roots, entry).await?;
-    let runs = roots.iter().zip(pieces);
-    let runs = runs.map(|(root, pieces)| Run {
+    let whole = handle.with(|core| take_newest(core, &mut merge, wanted))?;
+    let mut drafts = drafts.into_iter();
+    let runs = roots.iter().zip(pieces).map(|(root, pieces)| Run {
         root: *root,
         pieces,
-        leaves: None,
+        leaves: drafts.next().map(|draft| Arc::new(draft.finish())),
     });
-    loaded.runs = runs.collect();
-    Ok(loaded)
+    Ok(Partition {
+        from: from.clone(),
+        runs: runs.collect(),
+        whole,
+    })
 }
 
-/// The keys of a partition: from the first on, and before the second.
-fn range_of(listed: &[Listed], number: usize) -> (&[u8], Option<&[u8]>) {
-    let end = listed.get(number + 1).map(|(from, _)| &from[..]);
-    (&listed[number].0, end)
-}
-
-/// Runs that were read.
-#[derive(Default)]
-struct LoadedRuns {
-    runs: Vec<Run>,
-    /// Of each run, where entries may leave memory.
-    leaves: BTreeMap<usize, LeavesDraft>,
-    /// The last leaf that was met.
-    leaf: Option<PageRef>,
-    /// Partitions that were read as a whole.
-    finished: usize,
-    /// Those of them whose entries have left memory.
-    forgotten: BTreeSet<usize>,
-}
-
-impl LoadedRuns {
-    fn note(&mut self, run: usize, leaf: &PageRef, key: &[u8]) {
-        let leaves = self.leaves.entry(run).or_default();
-        if self.leaf.replace(*leaf) != Some(*leaf) {
-            leaves.note_leaf(key, *leaf);
+/// Takes the entries that count into the index if entries take no more than half of what they may then: the rest is for what replay brings. Else only those that the log
+/// changes, and counts the others. Returns whether all were taken.
+fn take_newest(
+    core: &mut Core,
+    merge: &mut Merge,
+    wanted: &mut LogKeys,
+) -> Result<bool, Corruption> {
+    let mut versions = Vec::new();
+    let mut memory_bytes = core.index.memory_bytes();
+    for Newest {
+        key,
+        payload,
+        offset,
+    } in merge.newest()
+    {
+        let decoded = decode(&core.geometry, core.segments.count(), payload);
+        let version = decoded.map_err(|mismatch| mismatch.at(offset))?;
+        if let Place::Extent(pointer) = &version.place {
+            claim_extents(core, pointer).map_err(|mismatch| mismatch.at(offset))?;
         }
-        leaves.note_key(key);
-    }
-
-    /// All partitions before this one were read. Their entries leave memory if there are too many.
-    fn finish_before(&mut self, core: &mut Core, listed: &[Listed], number: usize) {
-        while self.finished < number {
-            let (from, end) = range_of(listed, self.finished);
-            if core.forget_partition(&Key::new(from), end.map(Key::new).as_ref()) {
-                self.forgotten.insert(self.finished);
-            }
-            self.finished += 1;
+        if version.place != Place::Tombstone {
+            memory_bytes += memory_of(key, &version);
+            versions.push((Key::new(key), version));
         }
     }
-
-    /// The partitions with these runs.
-    fn partitions(mut self, core: &mut Core, listed: Vec<Listed>) -> Vec<Partition> {
-        self.finish_before(core, &listed, listed.len());
-        let mut leaves = self.leaves;
-        let runs = self.runs.into_iter().enumerate().map(|(number, run)| Run {
-            leaves: leaves.remove(&number).map(|it| Arc::new(it.finish())),
-            ..run
-        });
-        let mut runs = runs.collect::<Vec<Run>>().into_iter();
-        let partitions = listed.into_iter().enumerate();
-        let partitions = partitions.map(|(number, (from, roots))| Partition {
-            from,
-            runs: runs.by_ref().take(roots.len()).collect(),
-            whole: !self.forgotten.contains(&number),
-        });
-        partitions.collect()
-    }
-}
-
-impl Core {
-    /// All entries of these keys leave memory if entries take more than half of what they may: the rest is for what replay brings. Returns whether they did.
-    fn forget_partition(&mut self, from: &Key, end: Option<&Key>) -> bool {
-        let bound = self.settings.options.index_bytes;
-        if bound == 0 || self.index.memory_bytes() <= bound / 2 {
-            return false;
+    let bound = core.settings.options.index_bytes;
+    let whole = !core.forgets() || memory_bytes <= bound / 2;
+    for (key, version) in versions {
+        core.index.count_loaded(&key, &version);
+        if whole || wanted.has(&key) {
+            core.index.learn(&key, version);
+        } else {
+            core.count_forgotten(key.bytes(), &version);
         }
-        self.reached(CoveragePoint::EntriesForgotten);
-        for slot in self.index.slots_between(from, end) {
-            self.count_forgotten(slot);
-            self.index.forget(slot);
-        }
-        true
     }
-}
-
-/// The segments that extents lie in are in use.
-fn claim_all_extents(core: &mut Core) -> Result<(), Mismatch> {
-    let places = core.index.everything().map(|(_, version)| &version.place);
-    let pointers = places.filter_map(|place| match place {
-        Place::Extent(pointer) => Some(pointer.clone()),
-        _ => None,
-    });
-    for pointer in pointers.collect::<Vec<_>>() {
-        claim_extents(core, &pointer)?;
+    if !whole {
+        core.reached(CoveragePoint::EntriesForgotten);
     }
-    Ok(())
+    Ok(whole)
 }
 
 fn outside(key: &[u8]) -> Mismatch {

@@ -30,6 +30,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::recovery::create::create;
 use crate::recovery::forgotten_live::Forgotten;
 use crate::recovery::load::load_checkpoint;
+use crate::recovery::log_keys::{LogKeys, keys_of_log};
 use crate::recovery::replay::{Recovered, replay};
 use crate::recovery::rewrite_tail::rewrite_tail;
 use crate::runtime::handle::Handle;
@@ -170,7 +171,12 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
 /// Loads the checkpoint, replays the log, and counts what is live.
 async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     handle.with(|core| start_anew(core, superblock));
-    load_checkpoint(handle, superblock).await?;
+    let wanted = match handle.with(|core| core.forgets()) {
+        true => keys_of_log(handle, superblock).await,
+        false => LogKeys::default(),
+    };
+    handle.with(|core| start_anew(core, superblock));
+    load_checkpoint(handle, superblock, wanted).await?;
     let recovered = replay(handle, superblock).await?;
     handle.with(|core| count_live(core, &recovered.tail))?;
     Ok(recovered)
@@ -234,15 +240,16 @@ fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
 
 /// Everything is known: counts what is live where.
 fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
-    let versions: Vec<(Box<[u8]>, Version)> = core
-        .index
-        .everything()
-        .map(|(key, version)| (key.into(), version.clone()))
-        .collect();
-    for (key, version) in versions {
-        check_version(core, tail, &key, &version)?;
-        core.add_live(&key, &version.place);
-    }
+    let index = std::mem::take(&mut core.index);
+    let mut all = index.everything();
+    let counted: Result<(), Error> = all.try_for_each(|(key, version)| {
+        check_version(core, tail, key, version)?;
+        core.add_live(key, &version.place);
+        Ok(())
+    });
+    drop(all);
+    core.index = index;
+    counted?;
     core.count_all_forgotten(tail)
         .map_err(|mismatch| mismatch.at(0))?;
     check_overlaps(core)?;

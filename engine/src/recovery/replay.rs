@@ -22,6 +22,7 @@ use crate::format::record::{self, Records};
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, round_up, to_usize};
+use crate::index::key::Key;
 use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::held::Held;
@@ -55,38 +56,54 @@ pub(crate) struct Replay<'a> {
     pub(crate) durable: u64,
     pub(crate) held: VecDeque<Held>,
     pub(crate) segment: Loaded,
+    /// Where only the keys of the chain are asked for, and nothing is applied.
+    keys: Option<Vec<Key>>,
 }
 
 /// Replays the log; what it says is applied to the core's index and segments.
 pub(crate) async fn replay(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
-    let (geometry, id) = handle.with(|core| (core.geometry, core.id));
-    let start = &superblock.replay;
-    let tail = Tail {
-        lsn: start.lsn,
-        current: start.physical,
-        next: start.physical,
-        previous_checksum: start.previous_checksum,
-        previous_end: start.previous_end,
-        next_sequence: start.sequence,
-    };
-    let segment = Loaded::new(start.physical);
-    let durable = superblock.durable.max(superblock.log_minimum);
-    let mut replay = Replay {
-        handle,
-        superblock,
-        geometry,
-        id,
-        tail,
-        unentered: None,
-        epoch: 0,
-        durable,
-        held: VecDeque::new(),
-        segment,
-    };
-    replay.run().await
+    Replay::new(handle, superblock).run().await
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    fn new(handle: &'a Handle, superblock: &'a Superblock) -> Replay<'a> {
+        let (geometry, id) = handle.with(|core| (core.geometry, core.id));
+        let start = &superblock.replay;
+        Replay {
+            handle,
+            superblock,
+            geometry,
+            id,
+            tail: Tail {
+                lsn: start.lsn,
+                current: start.physical,
+                next: start.physical,
+                previous_checksum: start.previous_checksum,
+                previous_end: start.previous_end,
+                next_sequence: start.sequence,
+            },
+            unentered: None,
+            epoch: 0,
+            durable: superblock.durable.max(superblock.log_minimum),
+            held: VecDeque::new(),
+            segment: Loaded::new(start.physical),
+            keys: None,
+        }
+    }
+
+    /// The keys of all records of the chain, in its order, as far as it can be read. Applies nothing, but the segments of the log are in use afterwards.
+    pub(super) async fn keys(handle: &'a Handle, superblock: &'a Superblock) -> Vec<Key> {
+        let mut replay = Replay {
+            keys: Some(Vec::new()),
+            ..Replay::new(handle, superblock)
+        };
+        // What is wrong with the log is met again by whoever replays it.
+        if let Ok(None) = replay.enter_first().await {
+            let _ = replay.follow().await;
+        }
+        replay.keys.unwrap_or_default()
+    }
+
     async fn run(&mut self) -> Result<Recovered, Error> {
         let (at, mismatch) = match self.enter_first().await? {
             Some(mismatch) => (self.tail.lsn, mismatch),
@@ -472,9 +489,13 @@ impl Replay<'_> {
         .map_err(|mismatch| mismatch.at(offset))?;
         let mut commits = 0;
         let mut records = 0;
+        let mut keys = self.keys.take();
         for record in Records::new(header.lsn + FRAME_HEADER_BYTES as u64, &body) {
             let record = record.map_err(|mismatch| mismatch.at(offset))?;
             records += 1;
+            if let Some(keys) = &mut keys {
+                keys.push(Key::new(record.key));
+            }
             if record.kind.is_commit() {
                 let expected = header.first_sequence + commits;
                 if !mutant(Mutant::RecycledSegmentReplays) {
@@ -492,6 +513,10 @@ impl Replay<'_> {
         self.tail.previous_end = end;
         self.tail.previous_checksum = header.header_checksum;
         self.tail.next_sequence += commits;
+        self.keys = keys;
+        if self.keys.is_some() {
+            return Ok(());
+        }
         let held = Held {
             header,
             end,
