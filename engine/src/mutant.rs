@@ -153,6 +153,10 @@ mutants! {
     ChangedEntriesForgotten = "changed_entries_forgotten" [];
     /// A key that was removed since the last checkpoint is looked up in the runs.
     RemovedKeysLookedUp = "removed_keys_looked_up" [];
+    /// A base that is merged from runs brings back keys that were removed.
+    RemovedKeysMerged = "removed_keys_merged" [];
+    /// A base that is merged from runs has what they had of a key that has changed.
+    OlderEntriesMerged = "older_entries_merged" [];
     /// A key is looked up in the oldest of its runs first.
     OldestRunFirst = "oldest_run_first" [];
     /// An opening does not count what is live of entries that leave memory meanwhile.

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use common::{Case, Disk, FAST, Rng, World, bytes, device};
 use kvsim_engine::{CoveragePoint, Direction, Reply, Request, ScanRange};
 
-const POINTS: [CoveragePoint; 9] = [
+const POINTS: [CoveragePoint; 10] = [
     CoveragePoint::EntriesForgotten,
     CoveragePoint::EntryRead,
     CoveragePoint::EntryNotInRun,
@@ -21,6 +21,7 @@ const POINTS: [CoveragePoint; 9] = [
     CoveragePoint::WriteAwaitedEntry,
     CoveragePoint::RangeRead,
     CoveragePoint::PartitionRead,
+    CoveragePoint::PartitionMerged,
     CoveragePoint::CollectionAwaitedEntries,
     CoveragePoint::ReplayAwaitedEntries,
 ];

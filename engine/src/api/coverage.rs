@@ -111,8 +111,10 @@ coverage_points! {
     WriteAwaitedEntry = "index.write_awaited_entry",
     /// A part of the index was read for a scan.
     RangeRead = "index.range_read",
-    /// A part of the index was read to be written anew.
+    /// A part of the index was read into memory to be written anew.
     PartitionRead = "index.partition_read",
+    /// A part of the index was written anew though it did not fit into memory.
+    PartitionMerged = "index.partition_merged",
     /// Garbage collection waited for entries of the index.
     CollectionAwaitedEntries = "index.collection_awaited_entries",
     /// Replay waited for entries of the index.

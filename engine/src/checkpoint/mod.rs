@@ -1,10 +1,14 @@
 //! Checkpoints: what has changed in the index written as runs, which are trees of pages, and the superblocks that refer to them.
 
+pub(crate) mod anew;
 pub(crate) mod choose;
+pub(crate) mod leaf_reader;
 pub(crate) mod leaves;
+pub(crate) mod merge;
 pub(crate) mod pages;
 pub(crate) mod read;
 pub(crate) mod runs;
+pub(crate) mod step;
 pub(crate) mod superblocks;
 pub(crate) mod tree;
 pub(crate) mod write;

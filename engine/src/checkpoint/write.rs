@@ -23,15 +23,16 @@ use std::ops::Bound;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::Level;
+use crate::checkpoint::anew::Merged;
 use crate::checkpoint::choose::{Choice, Part};
 use crate::checkpoint::pages::PageSink;
 use crate::checkpoint::runs::{FIRST_KEY, Partition, Runs};
+use crate::checkpoint::step::{CHANGES_PER_STEP, Step};
 use crate::checkpoint::superblocks::publish;
 use crate::checkpoint::tree::TreeWriter;
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{ReplayStart, Superblock};
-use crate::index::entry::encode;
 use crate::index::key::Key;
 use crate::mutant::{Mutant, mutant};
 use crate::read::window::keep_in_memory;
@@ -40,10 +41,6 @@ use crate::segments::usage::Use;
 
 /// Batches of pages on their way to the device.
 const WRITES_IN_FLIGHT_MAX: usize = 4;
-/// Entries that one step looks at where all of them are written.
-const ENTRIES_PER_STEP: usize = 128;
-/// The same where few have changed.
-const CHANGES_PER_STEP: usize = 512;
 
 /// What a checkpoint decides when it begins.
 struct Plan {
@@ -346,27 +343,53 @@ impl Pages<'_> {
             tree: TreeWriter::of_run(core),
         });
         for (from, end) in handle.with(|core| core.runs.parts_between(from, end)) {
-            let end = end.as_deref().map(Key::new);
-            let mut next = Some(Key::new(&from));
-            while let Some(from) = next {
-                let part_end = keep_in_memory(handle, &from, end.as_ref()).await?;
-                let push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
-                    bases.push(core, sink, key, payload)
-                };
-                let bound = part_end.as_ref().map(Key::bytes);
+            let (from, end) = (Key::new(&from), end.as_deref().map(Key::new));
+            let mut push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
+                bases.push(core, sink, key, payload)
+            };
+            let written = if keep_in_memory(handle, &from, end.as_ref()).await? {
+                let bound = end.as_ref().map(Key::bytes);
                 let written = self.each_entry(from.bytes(), bound, true, push).await?;
                 handle.with(Core::keep_no_longer);
-                if written.is_none() {
-                    return Ok(None);
-                }
-                while handle.with(|core| core.forget_some()) {
-                    handle.give_way().await;
-                }
-                next = part_end.filter(|part_end| Some(part_end) != end.as_ref());
+                written
+            } else {
+                self.each_merged(&from, end.as_ref(), &mut push).await?
+            };
+            if written.is_none() {
+                return Ok(None);
             }
         }
         let sink = &mut *self.sink;
         Ok(handle.with(|core| bases.finish(core, sink)))
+    }
+
+    /// Hands out the entries of keys that are not all in memory, from `from` on and before `end`, as they are when each page is filled. `None` as soon as one finds no
+    /// room.
+    async fn each_merged(
+        &mut self,
+        from: &Key,
+        end: Option<&Key>,
+        push: &mut impl FnMut(&mut Core, &mut PageSink, &[u8], &[u8]) -> Option<()>,
+    ) -> Result<Option<()>, Error> {
+        let handle = self.handle;
+        let mut merged = Merged::new(handle, from, end);
+        while let Some(mut chunk) = merged.next().await? {
+            let mut steps = chunk.steps();
+            let mut more = true;
+            while more {
+                let sink = &mut *self.sink;
+                let pushed = handle.with(|core| {
+                    let mut step = Step::default();
+                    more = steps.take(core, &mut step);
+                    step.each(|key, payload| push(core, sink, key, payload))
+                });
+                if pushed.is_none() {
+                    return Ok(None);
+                }
+                self.go_on().await?;
+            }
+        }
+        Ok(Some(()))
     }
 
     /// Writes what has changed of a partition whose keys lie before `end`. `None` if segments ran out.
@@ -460,45 +483,6 @@ impl Core {
         self.runs = Runs::new(partitions, end);
         self.lookups.generation += 1;
         self.answer_known_lookups();
-    }
-}
-
-/// Entries on their way from the index to a page: one piece of memory for all of them, since the index holds many.
-#[derive(Default)]
-struct Step {
-    bytes: Vec<u8>,
-    /// Of each entry where its key begins, where its payload, and where that ends.
-    ends: Vec<(usize, usize, usize)>,
-}
-
-impl Step {
-    /// Takes the next few; see [`Index::to_write`](crate::index::memory::Index::to_write).
-    fn take(
-        &mut self,
-        core: &Core,
-        start: Bound<&[u8]>,
-        end: Option<&[u8]>,
-        all: bool,
-    ) -> Option<Box<[u8]>> {
-        let limit = if all {
-            ENTRIES_PER_STEP
-        } else {
-            CHANGES_PER_STEP
-        };
-        core.index.to_write(start, end, all, limit, |key, version| {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(key);
-            let payload = self.bytes.len();
-            encode(version, &mut self.bytes);
-            self.ends.push((start, payload, self.bytes.len()));
-        })
-    }
-
-    /// Hands out key and payload of each; `None` as soon as one finds no room.
-    fn each(&self, mut push: impl FnMut(&[u8], &[u8]) -> Option<()>) -> Option<()> {
-        self.ends.iter().try_for_each(|(key, payload, end)| {
-            push(&self.bytes[*key..*payload], &self.bytes[*payload..*end])
-        })
     }
 }
 

@@ -94,6 +94,11 @@ pub(crate) fn encode(version: &Version, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether it says that the key was deleted.
+pub(crate) fn is_deleted(payload: &[u8]) -> bool {
+    payload.first() == Some(&DELETED)
+}
+
 /// Takes any bytes.
 pub(crate) fn decode(
     geometry: &Geometry,

@@ -5,6 +5,8 @@
 //! - an entry that has changed since the last checkpoint began, or whose key has older versions, stays. So do removed keys, until a checkpoint has written that;
 //! - forgetting and learning change neither what is counted nor what a checkpoint writes.
 
+use std::ops::Bound;
+
 use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::memory::Index;
@@ -88,6 +90,36 @@ impl Index {
             let key = Key::new(key);
             some.any(|removed| removed.contains_key(&key))
         }
+    }
+
+    /// All keys that memory knows of, from `start` on and before `end`, ascending: the newest version of each, or `None` if it was removed.
+    pub(crate) fn known(
+        &self,
+        start: Bound<Key>,
+        end: Option<&Key>,
+    ) -> impl Iterator<Item = (&Key, Option<&Version>)> {
+        let bounds = (
+            start,
+            end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.clone())),
+        );
+        let writing = self.writing.iter().map(|it| &it.changes.removed);
+        let mut removed: Vec<_> = writing
+            .chain([&self.changes.removed])
+            .filter(|_| !mutant(Mutant::RemovedKeysMerged))
+            .map(|removed| removed.range(bounds.clone()).peekable())
+            .collect();
+        let mut there = self.order.range(bounds).peekable();
+        std::iter::from_fn(move || {
+            let gone = removed.iter_mut().filter_map(|it| it.peek());
+            let gone = gone.map(|(key, _)| *key).min();
+            let next = there.peek().map(|(key, _)| *key).into_iter();
+            let next = next.chain(gone).min()?;
+            for removed in &mut removed {
+                removed.next_if(|(key, _)| *key == next);
+            }
+            let slot = there.next_if(|(key, _)| *key == next);
+            Some((next, slot.map(|(_, slot)| self.newest.value(*slot))))
+        })
     }
 
     /// An opening has met the newest version of a key that is there.
@@ -215,6 +247,45 @@ mod tests {
             (index.len(), index.pages_bytes(), index.memory_bytes()),
             before
         );
+    }
+
+    /// Goal: memory tells what it knows of each key: what is there, and what was removed before and during a checkpoint. Method: an entry of each kind, all bounds.
+    #[test]
+    fn what_memory_knows_comes_in_order() {
+        let mut index = Index::default();
+        (1..=7).for_each(|key| put(&mut index, key, key.into()));
+        index.forget_changes();
+        let remove = |index: &mut Index, key: u8| {
+            let place = Place::Tombstone;
+            index.set(&[key], Version { sequence: 9, place });
+        };
+        remove(&mut index, 2);
+        remove(&mut index, 3);
+        index.begin_writing();
+        remove(&mut index, 3);
+        remove(&mut index, 5);
+        put(&mut index, 2, 10);
+        let slot = index.newest.find(&[6]).expect("it was put");
+        index.forget(slot);
+        let known = |start, end: Option<u8>| {
+            let end = end.map(|end| Key::new(&[end]));
+            let all = index.known(start, end.as_ref());
+            let all = all.map(|(key, version)| (key.bytes()[0], version.map(|it| it.sequence)));
+            all.collect::<Vec<_>>()
+        };
+        let all = [
+            (1, Some(1)),
+            (2, Some(10)),
+            (3, None),
+            (4, Some(4)),
+            (5, None),
+            (7, Some(7)),
+        ];
+        assert_eq!(known(Bound::Unbounded, None), all);
+        let behind = Bound::Excluded(Key::new(&[2]));
+        assert_eq!(known(behind, Some(5)), all[2..4]);
+        let from = Bound::Included(Key::new(&[5]));
+        assert_eq!(known(from, Some(7)), all[4..5]);
     }
 
     /// Goal: where nothing can be forgotten, it is not looked for in each call; and what can be is found once there is more, or once a checkpoint has written it. Method: a

@@ -390,7 +390,6 @@ impl Core {
     /// What was to be written is written: its entries may leave memory.
     pub(crate) fn keep_no_longer(&mut self) {
         self.lookups.kept = None;
-        self.index.look_again();
     }
 }
 

@@ -5,25 +5,22 @@
 //! Invariant: what was read stays in memory until the scan has seen it and another one has waited, or until it was written. So a driver that asks for the same keys
 //! next is answered ([`Engine::scan_keys`](crate::Engine::scan_keys)).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Direction, ScanRange};
+use crate::checkpoint::leaf_reader::LeafReader;
 use crate::checkpoint::runs::Partition;
 use crate::core::Core;
-use crate::format::damage::Mismatch;
-use crate::format::page::{Page, PageRef, Tree};
 use crate::index::entry::decode;
 use crate::index::key::Key;
-use crate::index::place::Version;
 use crate::index::resident::memory_of_entries;
 use crate::read::lookup::Known;
 use crate::read::waiting::{Edge, Part, Window, start_of};
 use crate::runtime::executor::Executor;
-use crate::runtime::handle::{Handle, Io};
+use crate::runtime::handle::Handle;
 
-const READS_IN_FLIGHT_MAX: usize = 8;
 /// Leaves of a base that are read in one go, with what newer runs have of their keys.
 const LEAVES_AT_ONCE: usize = 2;
 /// So many entries of a scan are thought to be in a leaf, which is fewer than there are.
@@ -150,7 +147,7 @@ impl Core {
     }
 
     /// Where so many leaves of a base end that begin with the one that may have `from`.
-    fn leaves_behind(&self, number: usize, from: &Key, leaves: usize) -> Option<Key> {
+    pub(crate) fn leaves_behind(&self, number: usize, from: &Key, leaves: usize) -> Option<Key> {
         let base = self.runs.partitions[number].runs.first();
         let base = base.and_then(|run| run.leaves.as_ref());
         let end = self.runs.end_of(number).map(Key::new);
@@ -199,42 +196,39 @@ async fn read_for_scan(handle: Handle, from: Key, end: Option<Key>) {
     });
 }
 
-/// Keeps entries in memory until they are written, from `from` on and before `end`, which lie in one partition. Returns where those end that are kept: of a partition
-/// that is not whole, and does not fit into memory, only a few are.
+/// Keeps the entries of a partition in memory until they are written, from `from` on and before `end`, if there is room for them. Returns whether there is.
 pub(crate) async fn keep_in_memory(
     handle: &Handle,
     from: &Key,
     end: Option<&Key>,
-) -> Result<Option<Key>, Error> {
-    let (number, part_end) = handle.with(|core| {
+) -> Result<bool, Error> {
+    let (partial, fits) = handle.with(|core| {
         let number = core.runs.number_of(from.bytes());
-        let number = number.filter(|number| !core.runs.partitions[*number].whole);
-        let few = number.filter(|number| !core.has_memory_for(*number));
-        let part_end = few.map_or(end.cloned(), |number| {
-            core.leaves_behind(number, from, LEAVES_AT_ONCE)
-        });
-        core.lookups.kept = Some((from.clone(), part_end.clone()));
-        (number, part_end)
+        let partial = number.filter(|number| !core.runs.partitions[*number].whole);
+        let fits = partial.is_none_or(|number| core.has_memory_for(number));
+        if fits {
+            core.lookups.kept = Some((from.clone(), end.cloned()));
+        }
+        (partial, fits)
     });
-    let Some(number) = number else {
-        return Ok(part_end);
+    let Some(number) = partial.filter(|_| fits) else {
+        return Ok(fits);
     };
     let mut next = Some(from.clone());
     while let Some(at) = next {
         let few_end = handle.with(|core| core.leaves_behind(number, &at, LEAVES_AT_ONCE));
         read_range(handle, &at, few_end.as_ref()).await?;
         handle.give_way().await;
-        next = few_end.filter(|few_end| Some(few_end) != part_end.as_ref());
+        next = few_end.filter(|few_end| Some(few_end) != end);
     }
     handle.with(|core| {
         core.reached(CoveragePoint::PartitionRead);
-        let is_all = &core.runs.partitions[number].from[..] == from.bytes();
-        if is_all && part_end.as_ref() == end {
+        if &core.runs.partitions[number].from[..] == from.bytes() {
             core.runs.set_whole(number, true);
             core.answer_known_lookups();
         }
     });
-    Ok(part_end)
+    Ok(true)
 }
 
 /// Takes into memory what the runs have of the keys from `from` on and before `end`, which lie in one partition.
@@ -246,12 +240,17 @@ async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<()
             (core.lookups.generation, leaves.unwrap_or_default())
         });
         let mut merged = BTreeMap::new();
-        let read = read_leaves(handle, leaves, |leaf, key, version| {
+        let (geometry, segments) = handle.with(|core| (core.geometry, core.segments.count()));
+        let read = LeafReader::new(handle, leaves);
+        let read = read.each(|leaf, key, payload| {
+            let version = decode(&geometry, segments, payload)?;
+            let key = Key::new(key);
             if *from <= key && end.is_none_or(|end| key < *end) {
                 merged.insert(key, (version, leaf.offset));
             }
-        })
-        .await;
+            Ok(())
+        });
+        let read = read.await;
         let learnt = handle.with(|core| {
             if core.lookups.generation != generation {
                 // Where other runs are by now, anything may have been read.
@@ -267,40 +266,5 @@ async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<()
         if learnt? {
             return Ok(());
         }
-    }
-}
-
-/// Hands out the entries of leaves, one leaf after the other.
-async fn read_leaves(
-    handle: &Handle,
-    leaves: Vec<PageRef>,
-    mut entry: impl FnMut(&PageRef, Key, Version),
-) -> Result<(), Error> {
-    let mut in_flight: VecDeque<(PageRef, Io)> = VecDeque::new();
-    let mut leaves = leaves.into_iter();
-    loop {
-        while in_flight.len() < READS_IN_FLIGHT_MAX
-            && let Some(leaf) = leaves.next()
-        {
-            handle.with(|core| core.stats.index_reads += 1);
-            in_flight.push_back((leaf, handle.read(leaf.offset, leaf.len.into())));
-        }
-        let Some((leaf, read)) = in_flight.pop_front() else {
-            return Ok(());
-        };
-        let bytes = match read.await {
-            Ok(bytes) => bytes.expect("a read brings its buffer"),
-            Err(_) => handle.read_retry(leaf.offset, leaf.len.into()).await?,
-        };
-        let result = handle.with(|core| {
-            let page = Page::decode(&core.id, Tree::Run, &leaf, &bytes)?;
-            page.each(|key, payload| {
-                let version = decode(&core.geometry, core.segments.count(), payload)?;
-                entry(&leaf, Key::new(key), version);
-                Ok(())
-            })
-        });
-        handle.give(bytes);
-        result.map_err(|mismatch: Mismatch| mismatch.at(leaf.offset))?;
     }
 }

@@ -8,7 +8,6 @@ pub(crate) mod held;
 pub(crate) mod load;
 pub(crate) mod loaded;
 pub(crate) mod log_keys;
-pub(crate) mod merge;
 pub(crate) mod open;
 pub(crate) mod replay;
 pub(crate) mod resolve_tail;

@@ -151,12 +151,13 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         FlushErrorIgnored, ForgottenNotCounted, FreedBeforeSuperblock, GapIsTheEnd,
         GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart,
         LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot,
-        OldNeighbourTaken, OlderRunsFreed, OldestRunFirst, OthersFailureIgnored,
-        PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed, OldestRunFirst,
+        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RepublishedTooEarly,
-        ReturnedKeysTakenForDeleted, SingleRootCopy, SyncDoesNotWait, TailNotFenced,
-        TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted, VictimFreedAtOnce,
+        RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
+        RepublishedTooEarly, ReturnedKeysTakenForDeleted, SingleRootCopy, SyncDoesNotWait,
+        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted,
+        VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -168,9 +169,12 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | ChangesMeanwhileForgotten
         | ReturnedKeysTakenForDeleted
         | OlderRunsFreed => &["changes"],
-        ChangedEntriesForgotten | RemovedKeysLookedUp | OldestRunFirst | ForgottenNotCounted => {
-            &["forgotten"]
-        }
+        ChangedEntriesForgotten
+        | RemovedKeysLookedUp
+        | RemovedKeysMerged
+        | OlderEntriesMerged
+        | OldestRunFirst
+        | ForgottenNotCounted => &["forgotten"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused

@@ -1,4 +1,4 @@
-//! The entries of one partition, while an opening reads its runs one after the other: of each key only what the newest run has of it counts.
+//! The entries of one partition's runs, read one run after the other: of each key only what the newest run has of it counts.
 //!
 //! The keys of a run ascend. So the entries of several runs are runs to be merged for the standard library's stable sort too, and of equal keys the newest is the last one.
 
@@ -21,23 +21,23 @@ struct Entry {
 
 /// What was read so far.
 #[derive(Debug, Default)]
-pub(super) struct Merge {
+pub(crate) struct Merge {
     bytes: Vec<u8>,
     entries: Vec<Entry>,
 }
 
 /// An entry that counts.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Newest<'a> {
-    pub(super) key: &'a [u8],
-    pub(super) payload: &'a [u8],
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Newest<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) payload: &'a [u8],
     /// Device offset of the leaf that it was in.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
 }
 
 impl Merge {
     /// Adds the next entry of a leaf at this device offset.
-    pub(super) fn push(&mut self, offset: u64, key: &[u8], payload: &[u8]) {
+    pub(crate) fn push(&mut self, offset: u64, key: &[u8], payload: &[u8]) {
         let mut prefix = [0; PREFIX_BYTES];
         let short = key.len().min(PREFIX_BYTES);
         prefix[..short].copy_from_slice(&key[..short]);
@@ -53,7 +53,7 @@ impl Merge {
     }
 
     /// The entries that count, ascending.
-    pub(super) fn newest(&mut self) -> impl Iterator<Item = Newest<'_>> {
+    pub(crate) fn newest(&mut self) -> impl Iterator<Item = Newest<'_>> {
         let bytes = &self.bytes;
         let key = move |it: &Entry| &bytes[it.at..it.at + it.key_bytes];
         let compare = move |one: &Entry, other: &Entry| -> Ordering {
