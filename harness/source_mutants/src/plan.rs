@@ -38,14 +38,15 @@ pub const STEPS: &[Step] = steps! {
     "small_swarm" Run 6;
     "small_faults" Run 4;
     "powercut" Run 2;
-    "kitchen_sink" Run 4;
-    "limits" Run 4;
+    "kitchen_sink" Run 3;
+    "limits" Run 3;
     "swarm" Run 6;
     "reopened" Run 2;
     "short_runs" Run 2;
     "few_changes" Run 2;
+    "little_index" Run 3;
     "explore_small" Explore 2;
-    "disk_full" Run 3;
+    "disk_full" Run 2;
     "space_returns" Run 2;
     "space" Run 2;
     "little_memory" Run 2;
