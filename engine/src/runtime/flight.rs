@@ -24,6 +24,8 @@ enum Stage {
     UnderWay(Owner),
     /// Its task has still to take the result.
     Ended(IoResult),
+    /// Under way, and its task does not wait any more.
+    Abandoned,
 }
 
 #[derive(Debug, Default)]
@@ -45,6 +47,10 @@ impl InFlight {
                 *stage = Stage::Ended(result);
                 None
             }
+            Some(Stage::Abandoned) => {
+                self.operations.remove(at);
+                None
+            }
             Some(&mut Stage::UnderWay(owner)) => {
                 self.operations.remove(at);
                 Some((owner, result))
@@ -52,6 +58,15 @@ impl InFlight {
             Some(Stage::Ended(_)) | None => {
                 panic!("a completion of an operation that is not in flight: {tag}")
             }
+        }
+    }
+
+    /// Its task takes no result: the operation leaves nothing behind when it ends.
+    pub(crate) fn abandon(&mut self, tag: u64) {
+        let at = slot(tag);
+        match self.operations.get_mut(at) {
+            Some(stage @ Stage::UnderWay(_)) => *stage = Stage::Abandoned,
+            _ => drop(self.operations.remove(at)),
         }
     }
 
@@ -93,6 +108,22 @@ mod tests {
         assert!(matches!(in_flight.take(task), Some(Err(DiskError::Read))));
         let ended = in_flight.end(other, Ok(None));
         assert!(matches!(ended, Some((Owner::Chunk { lsn: 7 }, Ok(None)))));
+        assert!(in_flight.operations.is_empty(), "nothing stays behind");
+    }
+
+    /// Goal: what a task has begun and does not wait for leaves nothing behind. Method: one that is given up under way, and one that is given up when it has ended.
+    #[test]
+    fn nothing_stays_of_what_was_given_up() {
+        let mut in_flight = InFlight::default();
+        let [under_way, ended] = [(); 2].map(|()| in_flight.begin(Owner::Task));
+        assert!(in_flight.end(ended, Ok(None)).is_none());
+        in_flight.abandon(under_way);
+        in_flight.abandon(ended);
+        let other = in_flight.begin(Owner::Task);
+        assert_ne!(other, under_way, "its tag is in use until it ends");
+        assert!(in_flight.end(under_way, Err(DiskError::Read)).is_none());
+        assert!(in_flight.end(other, Ok(None)).is_none());
+        assert!(in_flight.take(other).is_some());
         assert!(in_flight.operations.is_empty(), "nothing stays behind");
     }
 }

@@ -35,7 +35,7 @@ impl Handle {
         let tag = self.with(|core| core.submit_for_task(op));
         Io {
             handle: self.clone(),
-            tag,
+            tag: Some(tag),
         }
     }
 
@@ -127,19 +127,32 @@ impl Handle {
     }
 }
 
-/// One operation under way.
+/// One operation under way. Nobody waits for its end any more when this is dropped.
 pub(crate) struct Io {
     handle: Handle,
-    tag: u64,
+    /// Until its result was taken.
+    tag: Option<u64>,
 }
 
 impl Future for Io {
     type Output = IoResult;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoResult> {
-        match self.handle.with(|core| core.in_flight.take(self.tag)) {
-            Some(result) => Poll::Ready(result),
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<IoResult> {
+        let tag = self.tag.expect("a result is taken once");
+        match self.handle.with(|core| core.in_flight.take(tag)) {
+            Some(result) => {
+                self.tag = None;
+                Poll::Ready(result)
+            }
             None => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        if let Some(tag) = self.tag {
+            self.handle.with(|core| core.in_flight.abandon(tag));
         }
     }
 }
