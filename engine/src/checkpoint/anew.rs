@@ -108,7 +108,7 @@ impl Steps<'_> {
     /// Adds the next few entries. Says whether there may be more.
     pub(super) fn take(&mut self, core: &Core, step: &mut Step) -> bool {
         let mut known = core.index.known(self.start.clone(), self.end).peekable();
-        let mut last = None;
+        let mut last: &[u8] = &[];
         for _ in 0..ENTRIES_PER_STEP {
             let run = self.runs.as_slice().first().copied();
             let there = known.peek().map(|(key, _)| *key);
@@ -121,7 +121,7 @@ impl Steps<'_> {
                 if !is_deleted(run.payload) {
                     step.push_payload(run.key, run.payload);
                 }
-                last = Some(Key::new(run.key));
+                last = run.key;
                 self.runs.next();
                 continue;
             };
@@ -137,9 +137,9 @@ impl Steps<'_> {
             if run.is_some() {
                 self.runs.next();
             }
-            last = Some(there.clone());
+            last = there.bytes();
         }
-        self.start = last.map_or(self.start.clone(), Bound::Excluded);
+        self.start = Bound::Excluded(Key::new(last));
         true
     }
 }

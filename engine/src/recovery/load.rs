@@ -115,19 +115,20 @@ async fn load_partition(
     wanted: &mut LogKeys,
 ) -> Result<Partition, Error> {
     let mut merge = Merge::default();
-    let forgets = handle.with(|core| core.forgets());
     let mut drafts: Vec<LeavesDraft> = Vec::new();
+    if handle.with(|core| core.forgets()) {
+        drafts.resize_with(roots.len(), LeavesDraft::default);
+    }
     let mut last: Option<PageRef> = None;
     let entry = |_: &mut Core, (run, leaf): (usize, &PageRef), key: &[u8], payload: &[u8]| {
         if key < &from[..] || end.is_some_and(|end| key >= end) {
             return Err(outside(key));
         }
-        if forgets {
-            drafts.resize_with(run + 1, LeavesDraft::default);
+        if let Some(draft) = drafts.get_mut(run) {
             if last.replace(*leaf) != Some(*leaf) {
-                drafts[run].note_leaf(key, *leaf);
+                draft.note_leaf(key, *leaf);
             }
-            drafts[run].note_key(key);
+            draft.note_key(key);
         }
         merge.push(leaf.offset, key, payload);
         Ok(())

@@ -489,11 +489,10 @@ impl<'a> Replay<'a> {
         .map_err(|mismatch| mismatch.at(offset))?;
         let mut commits = 0;
         let mut records = 0;
-        let mut keys = self.keys.take();
         for record in Records::new(header.lsn + FRAME_HEADER_BYTES as u64, &body) {
             let record = record.map_err(|mismatch| mismatch.at(offset))?;
             records += 1;
-            if let Some(keys) = &mut keys {
+            if let Some(keys) = &mut self.keys {
                 keys.push(Key::new(record.key));
             }
             if record.kind.is_commit() {
@@ -513,7 +512,6 @@ impl<'a> Replay<'a> {
         self.tail.previous_end = end;
         self.tail.previous_checksum = header.header_checksum;
         self.tail.next_sequence += commits;
-        self.keys = keys;
         if self.keys.is_some() {
             return Ok(());
         }
