@@ -186,7 +186,7 @@ impl OpenOptions {
         self.engine_option("frame_bytes", bytes)
     }
 
-    /// Values up to this size are kept in the index: 0 to 1,024 bytes; 192 unless it is said.
+    /// Values up to this size are kept in the index: 0 to 1,024 bytes; unless it is said 192, or 32 where `index_bytes` is set.
     #[must_use]
     pub fn inline_bytes(self, bytes: u64) -> OpenOptions {
         self.engine_option("inline_bytes", bytes)
