@@ -168,6 +168,14 @@ impl Runs {
         starts.zip(ends).collect()
     }
 
+    /// The leaves that may have keys from `from` on and before `end`: one partition behind the other, and of each those of the oldest run first.
+    pub(crate) fn leaves_between(&self, from: &Key, end: Option<&Key>) -> Vec<PageRef> {
+        let first = self.number_of(from.bytes()).unwrap_or(0);
+        let some = self.partitions[first..].iter();
+        let some = some.take_while(|it| end.is_none_or(|end| &it.from[..] < end.bytes()));
+        some.flat_map(|it| it.leaves_between(from, end)).collect()
+    }
+
     /// Whether all entries of the keys from `from` on and before `end` are in memory.
     pub(crate) fn are_whole_between(&self, from: &[u8], end: Option<&[u8]>) -> bool {
         let first = self.number_of(from).unwrap_or(0);
@@ -199,6 +207,7 @@ pub(super) fn segments_of<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::leaves::LeavesDraft;
 
     /// Goal: references come back, and anything else is refused. Method: partitions of few and many runs, and every other length.
     #[test]
@@ -227,5 +236,45 @@ mod tests {
         }
         let beyond = [7; (RUNS_MAX + 1) * PAGE_REF_BYTES];
         assert!(Partition::decode(&beyond).is_err());
+    }
+
+    /// Goal: a range has the leaves of all partitions that it meets, and of no other. Method: three partitions with two leaves each, and ranges around their bounds. A
+    /// scan read part of its range only, where a checkpoint had cut the partition in two meanwhile.
+    #[test]
+    fn a_range_has_the_leaves_of_all_its_partitions() {
+        let leaf = |first: u8| PageRef {
+            offset: u64::from(first) * 4096,
+            len: 4096,
+            checksum: 0,
+        };
+        let partition = |from: u8| {
+            let mut leaves = LeavesDraft::default();
+            for first in [from, from + 5] {
+                leaves.note_leaf(&[first], leaf(first));
+            }
+            let run = Run {
+                root: PageRef::NONE,
+                pieces: Vec::new(),
+                leaves: Some(Arc::new(leaves.finish())),
+            };
+            Partition {
+                from: [from].into(),
+                runs: vec![run],
+                whole: false,
+            }
+        };
+        let runs = Runs::new([0, 10, 20].map(partition).into(), None);
+        let between = |from: u8, end: Option<u8>| {
+            let end = end.map(|end| Key::new(&[end]));
+            let leaves = runs.leaves_between(&Key::new(&[from]), end.as_ref());
+            let firsts = leaves.iter().map(|leaf| leaf.offset / 4096);
+            firsts.collect::<Vec<u64>>()
+        };
+        assert_eq!(between(0, None), [0, 5, 10, 15, 20, 25]);
+        assert_eq!(between(7, Some(12)), [5, 10]);
+        assert_eq!(between(7, Some(10)), [5]);
+        assert_eq!(between(10, Some(21)), [10, 15, 20]);
+        assert_eq!(between(26, None), [25]);
+        assert_eq!(Runs::default().leaves_between(&Key::new(&[1]), None), []);
     }
 }

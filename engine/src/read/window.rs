@@ -231,13 +231,13 @@ pub(crate) async fn keep_in_memory(
     Ok(true)
 }
 
-/// Takes into memory what the runs have of the keys from `from` on and before `end`, which lie in one partition.
+/// Takes into memory what the runs have of the keys from `from` on and before `end`.
 async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<(), Error> {
     loop {
         let (generation, leaves) = handle.with(|core| {
-            let number = core.runs.number_of(from.bytes());
-            let leaves = number.map(|it| core.runs.partitions[it].leaves_between(from, end));
-            (core.lookups.generation, leaves.unwrap_or_default())
+            // A checkpoint may have cut the partition in two meanwhile.
+            let leaves = core.runs.leaves_between(from, end);
+            (core.lookups.generation, leaves)
         });
         let mut merged = BTreeMap::new();
         let (geometry, segments) = handle.with(|core| (core.geometry, core.segments.count()));
