@@ -114,13 +114,16 @@ impl Core {
             .logical(self.log.durable)
             .min(self.log.segment_now());
         let payload = self.geometry.payload_bytes();
+        // To move a chunk takes room for it and for the pointer. Where there is too little, emptying segments of the log makes some.
+        let chunks_fit = self.has_room_for_chunks();
         let eligible =
             |physical: u32, segment: &crate::segments::usage::Segment| match segment.used_as {
                 Use::Log => segment.logical != 0 && segment.logical < durable_before,
                 Use::Extent => {
                     let start = self.geometry.segment_offset(physical);
                     let end = start + self.geometry.segment_bytes;
-                    Some(physical) != self.extents.current()
+                    chunks_fit
+                        && Some(physical) != self.extents.current()
                         && self.volatile_chunks.range(start..end).next().is_none()
                 }
                 _ => false,

@@ -9,16 +9,13 @@ use crate::api::port::DiskOp;
 use crate::core::Core;
 use crate::format::checksum::Kind;
 use crate::format::damage::Mismatch;
-use crate::format::pointer::{Chunk, POINTER_BYTES_MAX, Pointer};
+use crate::format::pointer::{Chunk, Pointer};
 use crate::format::record::{RecordKind, record_bytes};
 use crate::format::{KEY_BYTES_MAX, round_up};
 use crate::gc::stop::{Stop, nothing_left};
 use crate::index::place::Place;
 use crate::read::lookup::know;
 use crate::runtime::handle::Handle;
-
-/// More than a record with a moved pointer can take.
-const MOVED_POINTER_BYTES: usize = record_bytes(KEY_BYTES_MAX, 2 * POINTER_BYTES_MAX);
 
 /// Moves the live chunks of an extent segment.
 pub(crate) async fn move_chunks(handle: &Handle, victim: u32) -> Result<(), Stop> {
@@ -39,6 +36,18 @@ pub(crate) async fn move_chunks(handle: &Handle, victim: u32) -> Result<(), Stop
 }
 
 impl Core {
+    /// More than a record with a moved pointer can take.
+    fn moved_pointer_bytes(&self) -> usize {
+        record_bytes(KEY_BYTES_MAX, 2 * self.pointer_bytes_max())
+    }
+
+    /// Whether there is room to move the smallest chunk to.
+    pub(crate) fn has_room_for_chunks(&self) -> bool {
+        let chunk = self.extent_segments([self.geometry.block_bytes].into_iter());
+        let pointer = u64::from(self.log.needs_segment(self.moved_pointer_bytes()));
+        chunk + pointer == 0 || self.leaves_free(self.gc_floor(), chunk + pointer)
+    }
+
     /// The version of `key` that owns the chunk at `offset`.
     fn chunk_owner(&self, key: &[u8], offset: u64) -> Option<(u64, Chunk)> {
         self.index
@@ -123,7 +132,7 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
     handle
         .until(|core| {
             core.may_move(
-                MOVED_POINTER_BYTES,
+                core.moved_pointer_bytes(),
                 core.extent_segments([u64::from(chunk.len)].into_iter()),
             )
         })
@@ -157,7 +166,9 @@ async fn move_chunk(handle: &Handle, key: &[u8], offset: u64) -> Result<(), Stop
     handle.with(|core| {
         core.unpoisoned()?;
         // Commits may have filled the segment meanwhile, and what is left free is not for garbage collection.
-        if core.log.needs_segment(MOVED_POINTER_BYTES) && !core.leaves_free(core.gc_floor(), 1) {
+        if core.log.needs_segment(core.moved_pointer_bytes())
+            && !core.leaves_free(core.gc_floor(), 1)
+        {
             return Err(Stop::NoRoom);
         }
         // The value may have been overwritten meanwhile: then the new chunks just stay dead.
