@@ -19,7 +19,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::runtime::handle::Handle;
 
 /// Leaves of a base that are merged in one go, with what newer runs have of their keys.
-const LEAVES_AT_ONCE: usize = 16;
+const LEAVES_AT_ONCE: usize = 64;
 
 /// What is merged in one go: keys from the first on, and before the second.
 struct Chunk<'a> {

@@ -9,6 +9,7 @@ pub(crate) mod pages;
 pub(crate) mod read;
 pub(crate) mod runs;
 pub(crate) mod step;
+mod stretch;
 pub(crate) mod superblocks;
 pub(crate) mod tree;
 pub(crate) mod write;

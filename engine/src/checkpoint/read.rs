@@ -1,4 +1,4 @@
-//! Reading a checkpoint's trees of pages, several reads in flight, each page checked against the reference to it.
+//! Reading a checkpoint's trees of pages, several reads in flight, leaves that lie one behind the other in one go, each page checked against the reference to it.
 //!
 //! Invariants: the entries of a tree come in ascending order. Of several trees all entries of one come before those of the next.
 
@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::checkpoint::runs::Piece;
+use crate::checkpoint::stretch::Stretch;
 use crate::core::Core;
 use crate::format::Geometry;
 use crate::format::damage::Mismatch;
 use crate::format::page::{LEVELS_MAX, PAGE_REF_BYTES, Page, PageRef, Tree};
-use crate::runtime::handle::{Handle, Io};
+use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
 const READS_IN_FLIGHT_MAX: usize = 8;
@@ -69,40 +70,31 @@ impl Ascending {
     }
 }
 
-/// A page that is still to be read.
+/// Pages that are still to be read: one, or several leaves.
 struct Next {
-    reference: PageRef,
-    /// Number of the tree that it belongs to.
+    pages: Stretch,
+    /// Number of the tree that they belong to.
     tree: usize,
-    /// The level that it must have, if it is no root.
+    /// The level that they must have, if it is no root.
     level: Option<u8>,
-    read: Option<Io>,
 }
 
 impl Next {
-    fn new(reference: PageRef, tree: usize, level: Option<u8>) -> Next {
-        Next {
-            reference,
-            tree,
-            level,
-            read: None,
-        }
-    }
-
-    /// Begins to read it. Its segment is in use from now on.
+    /// Begins to read them. Their segment is in use from now on.
     fn begin(&mut self, handle: &Handle, claimed: &mut Claimed) -> Result<(), Error> {
-        if self.read.is_none() {
-            let PageRef { offset, len, .. } = self.reference;
-            handle
-                .with(|core| claim_page(core, claimed, &self.reference))
-                .map_err(|mismatch| mismatch.at(offset))?;
-            self.read = Some(handle.read(offset, len.into()));
+        if !self.pages.has_begun() {
+            for page in self.pages.pages() {
+                handle
+                    .with(|core| claim_page(core, claimed, page))
+                    .map_err(|mismatch| mismatch.at(page.offset))?;
+            }
+            self.pages.begin(handle);
         }
         Ok(())
     }
 
-    fn check_level(&self, page: &Page<'_>) -> Result<(), Mismatch> {
-        let (expected, is_right) = match self.level {
+    fn check_level(level: Option<u8>, page: &Page<'_>) -> Result<(), Mismatch> {
+        let (expected, is_right) = match level {
             Some(level) => (level, page.level == level),
             None => (LEVELS_MAX, page.level < LEVELS_MAX),
         };
@@ -128,7 +120,11 @@ pub(crate) async fn read_trees(
     let mut queue: VecDeque<Next> = roots
         .iter()
         .enumerate()
-        .map(|(tree, root)| Next::new(*root, tree, None))
+        .map(|(tree, root)| Next {
+            pages: Stretch::of(*root),
+            tree,
+            level: None,
+        })
         .collect();
     let mut bytes_in = vec![BTreeMap::new(); roots.len()];
     let mut ascending = Ascending::default();
@@ -137,39 +133,32 @@ pub(crate) async fn read_trees(
         for next in queue.iter_mut().take(READS_IN_FLIGHT_MAX) {
             next.begin(handle, claimed)?;
         }
-        let Some(mut next) = queue.pop_front() else {
+        let Some(Next { pages, tree, level }) = queue.pop_front() else {
             break;
         };
-        let reference = next.reference;
-        let read = next.read.take().expect("it was just begun");
-        let bytes = match read.await {
-            Ok(bytes) => bytes.expect("a read brings its buffer"),
-            Err(_) => {
-                let len = reference.len.into();
-                handle.read_retry(reference.offset, len).await?
-            }
-        };
-        if next.level.is_none() {
+        if level.is_none() {
             ascending = Ascending::default();
         }
-        let below = handle.with(|core| {
-            let (physical, _) = core.geometry.locate(reference.offset);
-            *bytes_in[next.tree].entry(physical).or_insert(0) += u64::from(reference.len);
-            let id = core.id;
-            let page = Page::decode(&id, kind, &reference, &bytes)?;
-            next.check_level(&page)?;
-            if page.level > 0 {
-                core.reached(CoveragePoint::CheckpointInnerPage);
-                return references(&page, next.tree);
-            }
-            page.each(|key, payload| {
-                ascending.check(key)?;
-                entry(core, (next.tree, &reference), key, payload)
-            })?;
-            Ok(Vec::new())
+        let mut below = Vec::new();
+        let read = pages.each(handle, |reference, bytes| {
+            handle.with(|core| {
+                let (physical, _) = core.geometry.locate(reference.offset);
+                *bytes_in[tree].entry(physical).or_insert(0) += u64::from(reference.len);
+                let id = core.id;
+                let page = Page::decode(&id, kind, reference, bytes)?;
+                Next::check_level(level, &page)?;
+                if page.level > 0 {
+                    core.reached(CoveragePoint::CheckpointInnerPage);
+                    below = references(&page, tree)?;
+                    return Ok(());
+                }
+                page.each(|key, payload| {
+                    ascending.check(key)?;
+                    entry(core, (tree, reference), key, payload)
+                })
+            })
         });
-        handle.give(bytes);
-        let below = below.map_err(|mismatch: Mismatch| mismatch.at(reference.offset))?;
+        read.await?;
         for next in below.into_iter().rev() {
             queue.push_front(next);
         }
@@ -183,7 +172,7 @@ pub(crate) async fn read_trees(
     Ok(bytes_in.into_iter().map(pieces).collect())
 }
 
-/// What an inner page leads to.
+/// What an inner page leads to. Of the pages below each leads to others of its own, unless they are leaves.
 fn references(page: &Page<'_>, tree: usize) -> Result<Vec<Next>, Mismatch> {
     let mut below = Vec::new();
     page.each(|_, payload| {
@@ -192,11 +181,21 @@ fn references(page: &Page<'_>, tree: usize) -> Result<Vec<Next>, Mismatch> {
             PAGE_REF_BYTES as u64,
             payload.len() as u64,
         )?;
-        let level = Some(page.level - 1);
-        below.push(Next::new(PageRef::decode(payload), tree, level));
+        below.push(PageRef::decode(payload));
         Ok(())
     })?;
-    Ok(below)
+    let level = page.level - 1;
+    let mut below = below.into_iter().peekable();
+    let stretches = std::iter::from_fn(|| match level {
+        0 => Stretch::take(&mut below),
+        _ => below.next().map(Stretch::of),
+    });
+    let next = |pages| Next {
+        pages,
+        tree,
+        level: Some(level),
+    };
+    Ok(stretches.map(next).collect())
 }
 
 fn claim_page(core: &mut Core, claimed: &mut Claimed, reference: &PageRef) -> Result<(), Mismatch> {

@@ -13,6 +13,8 @@ use crate::format::page::{self, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTE
 struct Level {
     page: Vec<u8>,
     entries: u32,
+    /// Bytes of the largest entry, with its whole key.
+    largest: usize,
     first_key: Vec<u8>,
     last_key: Vec<u8>,
 }
@@ -76,7 +78,12 @@ impl TreeWriter {
         let current = &self.levels[level];
         let mut shared = page::shared_bytes(&current.last_key, key);
         let bytes = page::entry_bytes(shared, key.len(), payload.len());
-        let target = page::target_bytes(core.geometry.block_bytes);
+        let largest = current.largest.max(alone);
+        let block_bytes = core.geometry.block_bytes;
+        let target = match &self.leaves {
+            Some(_) if level == 0 => page::leaf_target_bytes(block_bytes, largest),
+            _ => page::target_bytes(block_bytes),
+        };
         if current.entries > 0 && current.page.len() + bytes > target {
             self.finish_page(core, sink, level)?;
         }
@@ -84,8 +91,10 @@ impl TreeWriter {
         if current.entries == 0 {
             page::begin(&mut current.page);
             current.first_key = key.to_vec();
+            current.largest = 0;
             shared = 0;
         }
+        current.largest = current.largest.max(alone);
         page::push(&mut current.page, shared, key, payload);
         current.last_key.clear();
         current.last_key.extend_from_slice(key);

@@ -49,6 +49,10 @@ const _: () = assert!(PAGE_HEADER_BYTES == 40);
 const MAGIC_VALUE: u32 = u32::from_le_bytes(*b"KVPG");
 /// A page is closed when the next entry would take it beyond this, or beyond a block if that is more.
 const PAGE_BYTES_TARGET: u64 = 16 << 10;
+/// The same for a leaf that single entries are read from, as long as they are small: to read it takes little more than the device takes to find it.
+const LEAF_BYTES_TARGET: u64 = 4 << 10;
+/// Of such a leaf no more than 105 bytes are unused, and 91 more lead to it: 5 % (see `pages_bytes_max`).
+const SMALL_ENTRY_BYTES_MAX: usize = 64;
 /// A page lies in one segment. No entry makes one larger than the target: keys, inline values and pointers are bounded, by the segment too.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = PAGE_BYTES_TARGET;
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 << 20;
@@ -129,6 +133,14 @@ pub(crate) fn begin(page: &mut Vec<u8>) {
 /// Beyond this no entry goes to a page that has one.
 pub(crate) fn target_bytes(block_bytes: u64) -> usize {
     super::to_usize(PAGE_BYTES_TARGET.max(block_bytes))
+}
+
+/// The same for a leaf that single entries are read from, whose largest entry has so many bytes.
+pub(crate) fn leaf_target_bytes(block_bytes: u64, largest: usize) -> usize {
+    match largest {
+        0..=SMALL_ENTRY_BYTES_MAX => super::to_usize(LEAF_BYTES_TARGET.max(block_bytes)),
+        _ => target_bytes(block_bytes),
+    }
 }
 
 /// Bytes of an entry whose key shares so many of its bytes with the one before.

@@ -22,10 +22,10 @@ use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 
 /// Leaves of a base that are read in one go, with what newer runs have of their keys.
-const LEAVES_AT_ONCE: usize = 2;
+const LEAVES_AT_ONCE: usize = 8;
 /// So many entries of a scan are thought to be in a leaf, which is fewer than there are.
-const ENTRIES_PER_LEAF: u32 = 64;
-const LEAVES_PER_SCAN_MAX: usize = 32;
+const ENTRIES_PER_LEAF: u32 = 48;
+const LEAVES_PER_SCAN_MAX: usize = 64;
 
 impl Core {
     /// Whether memory knows of all that a scan returns. Else it is read.
