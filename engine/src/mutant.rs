@@ -157,6 +157,16 @@ mutants! {
     RemovedKeysMerged = "removed_keys_merged" [];
     /// A base that is merged from runs has what they had of a key that has changed.
     OlderEntriesMerged = "older_entries_merged" [];
+    /// What a blind write replaces is looked up and not subtracted.
+    ReplacedStaysCounted = "replaced_stays_counted" [];
+    /// A checkpoint replaces the runs before what blind writes replaced is subtracted.
+    RunsReplacedUnderBlindWrites = "runs_replaced_under_blind_writes" [];
+    /// A write does not wait for the entry that it replaces though a snapshot reads it.
+    BlindUnderSnapshot = "blind_under_snapshot" [];
+    /// A write does not wait for the entry that it replaces though a get waits for it.
+    BlindBesideGets = "blind_beside_gets" [];
+    /// A blind delete leaves the key to the runs.
+    BlindDeleteLost = "blind_delete_lost" [];
     /// A key is looked up in the oldest of its runs first.
     OldestRunFirst = "oldest_run_first" [];
     /// An opening does not count what is live of entries that leave memory meanwhile.

@@ -109,6 +109,10 @@ coverage_points! {
     EntryReadAgain = "index.entry_read_again",
     /// A client's write waited for an entry of the index.
     WriteAwaitedEntry = "index.write_awaited_entry",
+    /// A client's write did not wait for the entry of the index that it replaced.
+    WrittenBlindly = "index.written_blindly",
+    /// A checkpoint waited until everything that such writes had replaced was subtracted.
+    CheckpointAwaitedBlindWrites = "index.checkpoint_awaited_blind_writes",
     /// A part of the index was read for a scan.
     RangeRead = "index.range_read",
     /// A part of the index was read into memory to be written anew.

@@ -124,6 +124,7 @@ pub(crate) async fn run(
     let published = matches!(result, Ok(true));
     handle.with(|core| {
         core.index.end_writing(published);
+        core.go_on_blindly();
         core.keep_no_longer();
     });
     result
@@ -160,6 +161,7 @@ async fn write_and_publish(
     if mutant(Mutant::FreedBeforeSuperblock) {
         handle.with(|core| plan.free(core));
     }
+    handle.until(Core::stop_blind_writes).await;
     let superblock = handle.with(|core| Superblock {
         generation: before.generation + 1,
         segment_count: core.segments.count(),

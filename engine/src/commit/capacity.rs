@@ -15,32 +15,42 @@ use crate::index::entry::{pages_of_new, place_in_log_bytes};
 use crate::segments::unproven::RecoveryReserve;
 
 impl Core {
-    /// Why these would exceed it, if they would.
+    /// Whether these would even fit beside what they replace, as they mostly do. Then nothing has to be looked up.
+    pub(crate) fn fits_beside(
+        &self,
+        mutations: &[Mutation<'_>],
+        forms: &[Form],
+        reserve: RecoveryReserve,
+    ) -> bool {
+        let (mut live, mut pages) = self.weight_of_all();
+        let sequence = self.log.next_sequence + mutations.len() as u64;
+        for (mutation, form) in mutations.iter().zip(forms) {
+            let (added_live, added_pages) = self.weight_to_come(mutation, *form, sequence);
+            live += added_live;
+            pages += added_pages;
+        }
+        let max = self.live_bytes_max(pages, reserve);
+        max.is_some_and(|max| live <= max)
+    }
+
+    /// Live bytes and bytes of pages, at most. They are exact if no blind write is still to be subtracted from.
+    fn weight_of_all(&self) -> (u64, u64) {
+        (
+            self.segments.live_log_bytes + self.segments.live_extent_bytes,
+            self.index.pages_bytes(),
+        )
+    }
+
+    /// Why these would exceed it, if they would. Memory knows of their keys, and what is counted is exact.
     pub(crate) fn exceeds_capacity(
         &self,
         mutations: &[Mutation<'_>],
         forms: &[Form],
         reserve: RecoveryReserve,
     ) -> Option<String> {
-        let before = (
-            self.segments.live_log_bytes + self.segments.live_extent_bytes,
-            self.index.pages_bytes(),
-        );
+        let before = self.weight_of_all();
         let sequence = self.log.next_sequence + mutations.len() as u64;
         let (mut live, mut pages) = before;
-        for (mutation, form) in mutations.iter().zip(forms) {
-            let (added_live, added_pages) = self.weight_to_come(mutation, *form, sequence);
-            live += added_live;
-            pages += added_pages;
-        }
-        // In most cases it would even fit beside what it replaces, and nothing has to be looked up.
-        if self
-            .live_bytes_max(pages, reserve)
-            .is_some_and(|max| live <= max)
-        {
-            return None;
-        }
-        (live, pages) = before;
         let mut keys = BTreeSet::new();
         for (mutation, form) in mutations.iter().zip(forms).rev() {
             let key = mutation.key();

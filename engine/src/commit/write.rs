@@ -64,7 +64,8 @@ impl Core {
             self.sync_empty_batch(id, durability);
             return Verdict::Taken;
         }
-        match self.know_for_write(mutations) {
+        let mut blind = Vec::new();
+        match self.know_for_write(mutations, &mut blind) {
             Known::All => {}
             Known::NotYet => return Verdict::Awaits,
             Known::Failed(error) => return unread(&error),
@@ -83,10 +84,15 @@ impl Core {
             );
         };
         let reserve = self.reserve(mutations, &forms);
-        if id != PROMISED
-            && let Some(message) = self.exceeds_capacity(mutations, &forms, reserve)
-        {
-            return Verdict::Refused(Status::NoSpace, message);
+        if id != PROMISED && !self.fits_beside(mutations, &forms, reserve) {
+            match self.know_exactly_for_write(mutations) {
+                Known::NotYet => return Verdict::Awaits,
+                Known::Failed(error) => return unread(&error),
+                Known::All => blind.clear(),
+            }
+            if let Some(message) = self.exceeds_capacity(mutations, &forms, reserve) {
+                return Verdict::Refused(Status::NoSpace, message);
+            }
         }
         let volatile = self.log.volatile_bytes;
         let payload = mutations.iter().map(Mutation::bytes).sum::<usize>() as u64;
@@ -118,6 +124,7 @@ impl Core {
             self.note_stall(wanted, tail_rewrite);
             return Verdict::Stall;
         }
+        self.note_blind(blind);
         self.apply(mutations, &forms, bytes);
         self.log.unproven.add(reserve);
         self.stats.user_bytes += payload;
@@ -319,7 +326,11 @@ impl Core {
                     }
                 }
             };
+            let deleted = place == Place::Tombstone;
             self.set_newest(key, Version { sequence, place });
+            if deleted && self.is_blind(key) && !mutant(Mutant::BlindDeleteLost) {
+                self.index.note_deleted(key, sequence);
+            }
         }
     }
 }

@@ -230,6 +230,11 @@ impl Index {
         older.chain(newest.map(|(key, slot)| (key.bytes(), self.newest.value(*slot))))
     }
 
+    /// Whether versions are kept for any.
+    pub(crate) fn has_snapshots(&self) -> bool {
+        !self.snapshots.is_empty()
+    }
+
     /// From now on versions visible at `sequence` are kept.
     pub(crate) fn hold(&mut self, sequence: u64) {
         *self.snapshots.entry(sequence).or_insert(0) += 1;
@@ -301,7 +306,12 @@ impl Index {
 }
 
 /// A key has lost its entry: for the next checkpoint, and for the one under way.
-fn note_removed(changes: &mut Changes, writing: &mut Option<Writing>, key: Key, sequence: u64) {
+pub(super) fn note_removed(
+    changes: &mut Changes,
+    writing: &mut Option<Writing>,
+    key: Key,
+    sequence: u64,
+) {
     if let Some(writing) = writing {
         writing.changes.note_removed(key.clone(), sequence);
     }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 
 use crate::index::entry::pages_of;
 use crate::index::key::Key;
-use crate::index::memory::Index;
+use crate::index::memory::{Index, note_removed};
 use crate::index::place::{Place, Version};
 use crate::index::table::Slot;
 use crate::mutant::{Mutant, mutant};
@@ -126,6 +126,18 @@ impl Index {
     pub(crate) fn count_loaded(&mut self, key: &Key, version: &Version) {
         self.entries += 1;
         self.pages_bytes += pages_of(key.bytes(), version);
+    }
+
+    /// A key that has no entry in memory was deleted; its entry in a run still counts.
+    pub(crate) fn note_deleted(&mut self, key: &[u8], sequence: u64) {
+        let (changes, writing) = (&mut self.changes, &mut self.writing);
+        note_removed(changes, writing, Key::new(key), sequence);
+    }
+
+    /// A version of the key that was counted, and is not in memory, does not count any more.
+    pub(crate) fn subtract(&mut self, key: &Key, version: &Version) {
+        self.entries -= 1;
+        self.pages_bytes -= pages_of(key.bytes(), version);
     }
 
     /// Takes an entry into memory that was counted before. The key is not known.

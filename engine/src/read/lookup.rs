@@ -1,8 +1,8 @@
 //! Looking up entries of the index that are not in memory: which keys memory knows of, and reads of runs for those that it does not.
 //!
 //! A lookup reads, of each run of the key's partition that may have the key, the one leaf that does, the newest run first. What it finds goes into memory, and then those who
-//! wait for it are answered. A get waits for its own lookup only. A write waits until all its keys are known, and whatever was handed in behind it waits too. So a write
-//! always knows what it replaces, and all that is counted is exact.
+//! wait for it are answered. A get waits for its own lookup only. A write mostly does not wait (`blind.rs`). Where it does, it waits until all its keys are known, and whatever was
+//! handed in behind it waits too.
 //!
 //! Invariants:
 //! - memory knows of a key if its partition is whole, if it has an entry or was removed since the last checkpoint, if the filters deny it, or if a lookup has just
@@ -121,6 +121,7 @@ impl Core {
                 if let Some(pin) = self.lookups.pinned.get_mut(key) {
                     pin.found = Some(Found::Absent { generation });
                 }
+                self.nothing_replaced(key);
                 self.answer_lookup(key);
             }
         }
@@ -225,7 +226,14 @@ impl Core {
 
     /// Takes an entry of a run into memory, if memory does not know of the key.
     pub(crate) fn learn(&mut self, key: &Key, version: Version) -> Result<(), Mismatch> {
-        if version.place == Place::Tombstone || self.index.is_known(key.bytes()) {
+        if version.place == Place::Tombstone {
+            return Ok(());
+        }
+        if self.subtract_replaced(key, &version)? {
+            self.answer_lookup(key);
+            return Ok(());
+        }
+        if self.index.is_known(key.bytes()) {
             return Ok(());
         }
         match self.forgotten {
@@ -238,7 +246,7 @@ impl Core {
     }
 
     /// What an entry refers to is there: the opening has counted it.
-    fn check_learnt(&self, place: &Place) -> Result<(), Mismatch> {
+    pub(super) fn check_learnt(&self, place: &Place) -> Result<(), Mismatch> {
         let odd = |what, found| Mismatch {
             what,
             expected: 0,
@@ -274,6 +282,7 @@ impl Core {
     fn fail_lookup(&mut self, key: &Key, error: &Error) {
         let lookup = self.lookups.under_way.remove(key).expect("it is under way");
         self.activity += 1;
+        self.leave_replaced(key, error);
         if let Some(pin) = self.lookups.pinned.get_mut(key) {
             pin.found = Some(Found::Failed(error.clone()));
         }
@@ -285,14 +294,18 @@ impl Core {
     /// The runs are others, or a partition is whole: of some keys memory may know now.
     pub(crate) fn answer_known_lookups(&mut self) {
         let keys = self.lookups.under_way.keys();
-        let known = keys.filter(|key| self.knows(key.bytes()));
+        let known = keys.filter(|key| self.knows_exactly(key));
         for key in known.cloned().collect::<Vec<_>>() {
             self.answer_lookup(&key);
         }
     }
 
-    /// Whether a write can be taken now: memory knows of all its keys. Else they are looked up.
-    pub(crate) fn know_for_write(&mut self, mutations: &[Mutation<'_>]) -> Known {
+    /// Whether a write can be taken now: memory knows of all its keys, but for some that may be written blindly, which are added to `blind`. Else they are looked up.
+    pub(crate) fn know_for_write(
+        &mut self,
+        mutations: &[Mutation<'_>],
+        blind: &mut Vec<Key>,
+    ) -> Known {
         if !self.forgets() {
             return Known::All;
         }
@@ -301,17 +314,47 @@ impl Core {
         if self.maintenance.checkpointing && self.is_crowded(bound) {
             return Known::NotYet;
         }
+        let unknown = self.unknown_of(mutations);
+        if unknown.is_empty() {
+            self.forget_request();
+            return Known::All;
+        }
+        if !self.may_be_blind(&unknown) {
+            return self.look_up_for_write(mutations, &unknown);
+        }
+        if !self.lookups.blind.has_room(unknown.len()) {
+            return Known::NotYet;
+        }
+        self.forget_request();
+        blind.extend(unknown);
+        Known::All
+    }
+
+    /// Keys that memory does not know of.
+    fn unknown_of(&self, mutations: &[Mutation<'_>]) -> Vec<Key> {
         let keys = mutations.iter().map(Mutation::key);
-        let unknown = keys.clone().filter(|key| !self.knows(key)).map(Key::new);
-        let unknown: Vec<Key> = unknown.collect();
+        keys.filter(|key| !self.knows(key)).map(Key::new).collect()
+    }
+
+    /// Whether everything is counted exactly, and a write knows what it replaces. Else that is looked up.
+    pub(crate) fn know_exactly_for_write(&mut self, mutations: &[Mutation<'_>]) -> Known {
+        let unknown = self.unknown_of(mutations);
+        match self.look_up_for_write(mutations, &unknown) {
+            Known::All if !self.lookups.blind.is_empty() => Known::NotYet,
+            known => known,
+        }
+    }
+
+    /// Looks up the keys of a write that memory does not know of.
+    fn look_up_for_write(&mut self, mutations: &[Mutation<'_>], unknown: &[Key]) -> Known {
         if !unknown.is_empty() && self.lookups.awaited.is_empty() {
             self.reached(CoveragePoint::WriteAwaitedEntry);
-            for key in keys.map(Key::new) {
+            for key in mutations.iter().map(|it| Key::new(it.key())) {
                 self.lookups.pin(&key);
                 self.lookups.awaited.push(key);
             }
         }
-        for key in &unknown {
+        for key in unknown {
             if let Some(error) = self.lookups.failure_of(key) {
                 self.forget_request();
                 return Known::Failed(error);
@@ -323,6 +366,32 @@ impl Core {
             return Known::All;
         }
         Known::NotYet
+    }
+
+    /// Whether nobody has to see what a write of these keys replaces.
+    fn may_be_blind(&self, keys: &[Key]) -> bool {
+        let is_read = self.index.has_snapshots() && !mutant(Mutant::BlindUnderSnapshot);
+        let is_awaited = |key: &Key| {
+            let lookup = self.lookups.under_way.get(key);
+            lookup.is_some_and(|it| !it.gets.is_empty()) && !mutant(Mutant::BlindBesideGets)
+        };
+        !is_read && !self.lookups.blind.is_stopped() && !keys.iter().any(is_awaited)
+    }
+
+    /// Begins to look up what blind writes have replaced, as far as few enough lookups are under way.
+    pub(crate) fn look_up_replaced(&mut self) {
+        while self.lookups.under_way.len() < LOOKUPS_MAX
+            && let Some(key) = self.lookups.blind.next()
+        {
+            if self.lookups.blind.has(&key) {
+                self.look_up(&key, None);
+            }
+        }
+    }
+
+    /// Whether memory knows of a key, and of nothing else that still counts.
+    fn knows_exactly(&self, key: &Key) -> bool {
+        self.knows(key.bytes()) && !self.lookups.blind.has(key)
     }
 
     /// The request that waited first does not wait for the index any more.
@@ -416,7 +485,7 @@ impl Drop for Pinned<'_> {
     }
 }
 
-/// Waits until memory knows of all these keys, and keeps it so. `waited` is the point that is reached if there is anything to wait for.
+/// Waits until memory knows of all these keys, and what they have replaced is subtracted. Keeps it so. `waited` is the point that is reached if there is anything to wait for.
 pub(crate) async fn know<'a>(
     handle: &'a Handle,
     keys: impl Iterator<Item = &[u8]>,
@@ -436,11 +505,11 @@ pub(crate) async fn know<'a>(
                 if let Some(error) = core.lookups.failure_of(key) {
                     return Some(Err(error));
                 }
-                if !core.knows(key.bytes()) {
+                if !core.knows_exactly(key) {
                     core.look_up(key, None);
                 }
             }
-            let all = some.iter().all(|key| core.knows(key.bytes()));
+            let all = some.iter().all(|key| core.knows_exactly(key));
             if !all && !std::mem::replace(&mut waits, true) {
                 core.reached(waited);
             }

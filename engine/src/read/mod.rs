@@ -1,5 +1,6 @@
 //! Reads: single values and scans, from memory, the cache or the device.
 
+pub(crate) mod blind;
 pub(crate) mod cache;
 pub(crate) mod lookup;
 pub(crate) mod scan;

@@ -7,6 +7,7 @@ use crate::api::port::{Direction, RequestId, ScanRange};
 use crate::checkpoint::runs::FIRST_KEY;
 use crate::format::page::PageRef;
 use crate::index::key::Key;
+use crate::read::blind::Blind;
 
 /// A read of the runs for one key.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub(crate) struct Lookups {
     pub(super) served: Option<Window>,
     /// Keys that stay in memory until they are written: from the first on, and before the second.
     pub(crate) kept: Option<(Key, Option<Key>)>,
+    /// What blind writes have replaced and is still counted.
+    pub(crate) blind: Blind,
 }
 
 impl Lookups {

@@ -60,6 +60,7 @@ pub const TRIALS: &[Trial] = trials! {
         "closes" Seeds 0;
         "parallel" Seeds 0;
         "forgotten" Seeds 0;
+        "blind" Seeds 0;
     }
     in "scenarios/" {
         "explore_deep" Explore 0;
@@ -144,18 +145,19 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 /// What is tried first.
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached,
-        ChangedEntriesForgotten, ChangesMeanwhileForgotten, CloseDoesNotFlush,
-        DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
-        ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
-        FlushErrorIgnored, ForgottenNotCounted, FreedBeforeSuperblock, GapIsTheEnd,
-        GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart,
-        LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot,
-        OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed, OldestRunFirst,
-        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
-        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
-        RepublishedTooEarly, ReturnedKeysTakenForDeleted, SingleRootCopy, SyncDoesNotWait,
+        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, BlindBesideGets,
+        BlindDeleteLost, BlindUnderSnapshot, ChangedEntriesForgotten, ChangesMeanwhileForgotten,
+        CloseDoesNotFlush, DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait,
+        ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried,
+        FailedPublicationWipes, FlushErrorIgnored, ForgottenNotCounted, FreedBeforeSuperblock,
+        GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted,
+        HalvesNotFlushedApart, LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint,
+        NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed,
+        OldestRunFirst, OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked,
+        ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly, RelaxedDeadlineDropped,
+        RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedVersionsStayLive,
+        RemovedKeysLookedUp, RemovedKeysMerged, ReplacedStaysCounted, RepublishedTooEarly,
+        ReturnedKeysTakenForDeleted, RunsReplacedUnderBlindWrites, SingleRootCopy, SyncDoesNotWait,
         TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted,
         VictimFreedAtOnce,
     };
@@ -174,7 +176,11 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | RemovedKeysMerged
         | OlderEntriesMerged
         | OldestRunFirst
-        | ForgottenNotCounted => &["forgotten"],
+        | ForgottenNotCounted
+        | BlindUnderSnapshot => &["forgotten"],
+        ReplacedStaysCounted | RunsReplacedUnderBlindWrites | BlindBesideGets | BlindDeleteLost => {
+            &["blind"]
+        }
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused
