@@ -225,8 +225,19 @@ fn what_was_replaced_is_subtracted() {
         let expected = (n % 3 != 0).then(|| bytes(n + 1_000_000, 120));
         assert_eq!(world.get(&key(n * 7 % KEYS)), expected);
     }
+    // More at once than may be written blindly.
+    let keys: Vec<Vec<u8>> = (600..3000).map(|n| key(n * 7 % KEYS)).collect();
+    let deletes: Vec<Mutation<'_>> = keys.iter().map(|key| Mutation::Delete { key }).collect();
+    let reply = world.call(Request::Write {
+        mutations: &deletes,
+        durability: Durability::Durable,
+    });
+    assert!(matches!(reply, Reply::Done), "{reply:?}");
+    world.run_until_idle();
+    let left = KEYS - 200 - keys.len() as u64;
+    assert_eq!(world.engine().stats().keys, left);
     // Who came before sees what was there before.
-    let key = key(4999);
+    let key = key(3000 * 7 % KEYS);
     let before = world.get(&key).expect("it is there");
     world.kill();
     world.open().expect("opens");

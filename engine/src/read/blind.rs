@@ -41,13 +41,14 @@ impl Blind {
         !self.keys.is_empty() && self.keys.contains(key)
     }
 
-    /// Whether so many more keys may be written blindly.
-    pub(super) fn has_room(&self, keys: usize) -> bool {
-        self.keys.len() + keys <= KEYS_MAX
+    /// Whether so many keys may be written blindly at all, now or when there is room.
+    pub(super) fn takes(&self, keys: usize) -> bool {
+        !self.stopped && keys <= KEYS_MAX
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
-        self.stopped
+    /// Whether there is room for so many more.
+    pub(super) fn has_room(&self, keys: usize) -> bool {
+        self.keys.len() + keys <= KEYS_MAX
     }
 
     /// Whether everything is counted exactly.

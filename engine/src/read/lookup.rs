@@ -375,7 +375,8 @@ impl Core {
             let lookup = self.lookups.under_way.get(key);
             lookup.is_some_and(|it| !it.gets.is_empty()) && !mutant(Mutant::BlindBesideGets)
         };
-        !is_read && !self.lookups.blind.is_stopped() && !keys.iter().any(is_awaited)
+        let blind = &self.lookups.blind;
+        !is_read && blind.takes(keys.len()) && !keys.iter().any(is_awaited)
     }
 
     /// Begins to look up what blind writes have replaced, as far as few enough lookups are under way.

@@ -71,8 +71,9 @@ impl Lookups {
         };
     }
 
+    /// Nothing is being read, and nothing is still to be.
     pub(crate) fn are_idle(&self) -> bool {
-        self.under_way.is_empty()
+        self.under_way.is_empty() && self.blind.is_empty()
     }
 
     pub(super) fn pin(&mut self, key: &Key) {
