@@ -10,7 +10,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Case, Disk, FAST, Rng, World, bytes, device};
+use common::{Case, Disk, FAST, Rng, Times, World, bytes, device};
 use kvsim_engine::{CoveragePoint, Direction, Durability, Mutation, Reply, Request, ScanRange};
 
 const POINTS: [CoveragePoint; 12] = [
@@ -28,13 +28,21 @@ const POINTS: [CoveragePoint; 12] = [
     CoveragePoint::ReplayAwaitedEntries,
 ];
 
+/// Reads that take longer than most checkpoints.
+const SLOW_READS: Times = Times {
+    read: 1_000_000,
+    spread: 20,
+    ..FAST
+};
+
 fn run(seed: u64, options: &str, large: bool, seen: &mut BTreeMap<CoveragePoint, u64>) {
     let mut rng = Rng(seed);
     let mut info = device(if large { 24 << 20 } else { 6 << 20 });
     info.volatile_cache = rng.chance(60);
     info.write_through = rng.chance(50);
     info.physical_block_bytes = if rng.chance(70) { 512 } else { 4096 };
-    let disk = Disk::new(info, FAST, rng.next());
+    let times = if seed % 4 == 3 { SLOW_READS } else { FAST };
+    let disk = Disk::new(info, times, rng.next());
     let mut case = Case::new(rng.next(), disk, options, 500, large);
     case.recover();
     case.fill();
@@ -59,7 +67,7 @@ fn run(seed: u64, options: &str, large: bool, seen: &mut BTreeMap<CoveragePoint,
 #[test]
 fn what_leaves_memory_comes_back() {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse().ok());
-    let seeds = number("KVSIM_ENGINE_SEEDS").unwrap_or(24);
+    let seeds = number("KVSIM_ENGINE_SEEDS").unwrap_or(64);
     let first: u64 = number("KVSIM_ENGINE_FIRST").unwrap_or(0);
     let mut seen = BTreeMap::new();
     for seed in first..first + seeds {

@@ -216,10 +216,13 @@ mod tests {
     }
 
     /// Goal: what is kept free for a checkpoint is enough for it, so that there always can be a next one. Method: trees of few and many entries, small, large and
-    /// mixed ones in turn, with keys that begin with nothing in common, on devices of small and large blocks and segments.
+    /// mixed ones in turn, with keys that begin with nothing in common, with large and with small leaves, on devices of small and large blocks and segments.
     #[test]
     fn a_tree_takes_no_more_segments_than_its_entries_say() {
-        let mixtures: [&[(usize, usize)]; 9] = [
+        let mixtures: [&[(usize, usize)]; 12] = [
+            &[(217, 0)],
+            &[(45, 0)],
+            &[(16, 0), (1, 0), (45, 0), (60, 0)],
             &[(1, 0)],
             &[(16, 0)],
             &[(16, 1)],
@@ -238,14 +241,19 @@ mod tests {
         ] {
             // Small entries leave little unused: it takes many to see it.
             let cases = mixtures.iter().flat_map(|it| {
-                let small = it.iter().all(|(key, kind)| key + kind < 100);
-                [(it, 1), (it, 30), (it, if small { 60_000 } else { 600 })]
+                let small = it.iter().all(|(key, kind)| key + kind < 256);
+                let many = if small { 60_000 } else { 600 };
+                [1, 30, many].map(|count| (it, count))
             });
-            for (mixture, count) in cases {
+            let cases = cases.flat_map(|(it, count)| [(it, count, false), (it, count, true)]);
+            for (mixture, count, small_leaves) in cases {
                 let mut core = core(block, segment);
                 let handle = Handle::new(Rc::new(RefCell::new(self::core(block, segment))));
                 let mut sink = PageSink::new(&handle, None, u64::MAX);
-                let mut tree = TreeWriter::new(Tree::Run);
+                let mut tree = TreeWriter {
+                    leaves: small_leaves.then(LeavesDraft::default),
+                    ..TreeWriter::new(Tree::Run)
+                };
                 let mut said = 0;
                 let (mut payload, mut key) = (Vec::new(), Vec::new());
                 for n in 0..count {
@@ -267,7 +275,7 @@ mod tests {
                 let (taken, kept) = (sink.segments.len() as u64, core.checkpoint_segments(said));
                 assert!(
                     taken <= kept,
-                    "{taken} of {kept}: {count} × {mixture:?} in blocks of {block}, segments of {segment}"
+                    "{taken} of {kept}: {count} × {mixture:?} in blocks of {block}, segments of {segment}, small leaves: {small_leaves}"
                 );
             }
         }
