@@ -86,7 +86,7 @@ impl Database {
 
     /// How many keys there are in a range: all are counted, a thousand or so at a time, without reading a value. With writes meanwhile the number is of no one moment.
     ///
-    /// It takes about as long as walking the range in memory. Of all keys, `counts().engine.keys` is the number at once.
+    /// It takes about as long as walking the range in memory. Of all keys, `counts().engine.keys` is the number at once, see there.
     ///
     /// # Errors
     /// [`Failure`]: the database is closed.
