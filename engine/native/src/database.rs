@@ -18,7 +18,7 @@ pub(crate) mod read_only;
 pub(crate) mod snapshot;
 mod tasks;
 pub(crate) mod transaction;
-mod writing;
+pub(crate) mod writing;
 
 use std::future::Future;
 use std::path::Path;

@@ -14,7 +14,8 @@
 //! - `scan` answers scans, and `database` is what callers see. Both lie above all the others. The folder `database` has a file for each thing that callers do with
 //!   one beyond single reads and writes: `snapshot`, `range` and `cursor`; `batch` and `many`;
 //!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `dump`; `metrics`;
-//!   `tasks` and `writing` for those who do not block.
+//!   `tasks` and `writing` for those who do not block;
+//! - `keyspaces` divides one database into named parts. It lies above `database`, and nothing knows of it.
 //!
 //! Invariants:
 //!
@@ -37,6 +38,7 @@ mod database;
 #[cfg(feature = "gauge")]
 pub mod gauge;
 mod io;
+mod keyspaces;
 mod lock;
 #[cfg(feature = "record")]
 pub mod record;
@@ -65,6 +67,13 @@ pub use database::transaction::Transaction;
 pub use database::{Database, ENGINE_MEMORY_BYTES};
 pub use io::device::DeviceReport;
 pub use io::failure::{DiskFailure, DiskOperation};
+pub use keyspaces::Keyspaces;
+pub use keyspaces::batch::KeyspaceBatch;
+pub use keyspaces::conditional::{KeyspaceChecked, KeyspaceConditions};
+pub use keyspaces::error::{KEYSPACE_KEY_BYTES_MAX, KEYSPACE_NAME_BYTES_MAX, KeyspaceError};
+pub use keyspaces::keyspace::Keyspace;
+pub use keyspaces::snapshot::KeyspacesSnapshot;
+pub use keyspaces::transaction::KeyspaceTransaction;
 pub use kvsim_engine::{CommitMode, Direction, Durability, Mutation, ScanRange, Stats, Status};
 pub use sync::effects::IoCounts;
 pub use sync::leader::Counts;

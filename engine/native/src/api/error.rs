@@ -35,6 +35,14 @@ pub enum OpenError {
     /// The driver that was asked for cannot be used.
     #[error("{0}")]
     Driver(String),
+    /// It is to be opened as keyspaces, and what it holds is not divided into keyspaces that this version knows.
+    #[error("{}: {what}", path.display())]
+    Keyspaces {
+        /// Which file.
+        path: PathBuf,
+        /// What it holds instead, and what to do.
+        what: String,
+    },
     /// The engine refused: damage, another format, no space, a wrong option.
     #[error("{}: {failure}", path.display())]
     Engine {

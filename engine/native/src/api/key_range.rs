@@ -54,7 +54,7 @@ pub(crate) fn successor(key: &[u8]) -> Vec<u8> {
 }
 
 /// The smallest key that is larger than all that begin with these bytes.
-fn beyond(prefix: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn beyond(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
@@ -135,6 +135,15 @@ pub(crate) struct Bounds {
     pub(crate) start: Option<Vec<u8>>,
     /// Excluded.
     pub(crate) end: Option<Vec<u8>>,
+}
+
+impl KeyRange for Bounds {
+    fn start(&self) -> Option<Vec<u8>> {
+        self.start.clone()
+    }
+    fn end(&self) -> Option<Vec<u8>> {
+        self.end.clone()
+    }
 }
 
 impl Bounds {

@@ -40,6 +40,8 @@ pub struct Entries {
     len: usize,
     more: bool,
     reverse: bool,
+    /// Bytes at the beginning of each key that are not shown.
+    prefix_bytes: usize,
 }
 
 /// One entry of a scan.
@@ -59,6 +61,7 @@ impl Entries {
             found: Found::Borrowed(pieces),
             more,
             reverse: direction == Direction::Reverse,
+            prefix_bytes: 0,
         }
     }
 
@@ -76,6 +79,15 @@ impl Entries {
             found: Found::Read(entries),
             more,
             reverse: false,
+            prefix_bytes: 0,
+        }
+    }
+
+    /// The same entries, of which each key is shown without so many bytes at its beginning.
+    pub(crate) fn without(self, prefix_bytes: usize) -> Entries {
+        Entries {
+            prefix_bytes,
+            ..self
         }
     }
 
@@ -134,7 +146,7 @@ impl<'a> Iterator for Iter<'a> {
                 let entry = entries.get(self.at)?;
                 self.at += 1;
                 return Some(Entry {
-                    key: &entry.key,
+                    key: &entry.key[self.entries.prefix_bytes..],
                     value: &entry.value,
                 });
             }
@@ -149,6 +161,7 @@ impl<'a> Iterator for Iter<'a> {
                 };
                 self.at += 1;
                 let (key, value) = piece.leaf.entry(row);
+                let key = &key[self.entries.prefix_bytes..];
                 return Some(Entry { key, value });
             }
             self.piece += 1;

@@ -4,6 +4,7 @@ use kvsim_engine::{Durability, Mutation};
 
 use super::Database;
 use crate::api::error::Failure;
+use crate::api::key_prefix::KeyPrefix;
 
 /// Writes that take effect together or not at all, in their order. Keys and values are copied into one piece of memory.
 ///
@@ -49,6 +50,17 @@ impl WriteBatch {
 
     /// Adds a write that sets a key.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut WriteBatch {
+        self.put_within(KeyPrefix::default(), key, value)
+    }
+
+    /// The same of a key that gets this prefix.
+    pub(crate) fn put_within(
+        &mut self,
+        prefix: KeyPrefix,
+        key: &[u8],
+        value: &[u8],
+    ) -> &mut WriteBatch {
+        self.bytes.extend_from_slice(prefix.bytes());
         self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
@@ -59,6 +71,12 @@ impl WriteBatch {
 
     /// Adds a write that removes a key.
     pub fn delete(&mut self, key: &[u8]) -> &mut WriteBatch {
+        self.delete_within(KeyPrefix::default(), key)
+    }
+
+    /// The same of a key that gets this prefix.
+    pub(crate) fn delete_within(&mut self, prefix: KeyPrefix, key: &[u8]) -> &mut WriteBatch {
+        self.bytes.extend_from_slice(prefix.bytes());
         self.bytes.extend_from_slice(key);
         self.writes.push(Write {
             key_end: self.bytes.len(),

@@ -11,6 +11,7 @@ use super::Database;
 use super::range::OwnedEntry;
 use super::snapshot::Snapshot;
 use crate::api::error::Failure;
+use crate::api::key_prefix::KeyPrefix;
 use crate::api::key_range::{Bounds, KeyRange, successor};
 use crate::cache::entries::Entry;
 
@@ -29,7 +30,8 @@ enum Place {
     Behind,
 }
 
-/// A place in a range of keys as they were at one moment. Made by [`Database::cursor`] and [`Snapshot::cursor`].
+/// A place in a range of keys as they were at one moment. Made by [`Database::cursor`], [`Snapshot::cursor`] and
+/// [`Keyspace::cursor`](crate::Keyspace::cursor).
 ///
 /// It begins before the first entry. Each move returns the entry that the cursor is at then, or nothing if it has left the range; from there it moves back in. It reads
 /// ahead, up to 256 entries or 1 MiB.
@@ -51,8 +53,10 @@ enum Place {
 #[derive(Debug, Clone)]
 pub struct Cursor {
     snapshot: Snapshot,
+    /// What its keys come out without.
+    prefix: KeyPrefix,
     bounds: Bounds,
-    /// In the order of their keys.
+    /// In the order of their keys, which have the prefix.
     window: Vec<OwnedEntry>,
     place: Place,
     limit: u32,
@@ -72,9 +76,15 @@ impl Snapshot {
     /// A cursor over a range of keys as they were.
     #[must_use]
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+        self.cursor_within(KeyPrefix::default(), &range)
+    }
+
+    /// A cursor over a range of the keys that have this prefix. It takes and shows keys without it.
+    pub(crate) fn cursor_within(&self, prefix: KeyPrefix, range: &impl KeyRange) -> Cursor {
         Cursor {
             snapshot: self.clone(),
-            bounds: Bounds::of(&range),
+            prefix,
+            bounds: prefix.bounds(range),
             window: Vec::new(),
             place: Place::Before,
             limit: ENTRIES_MIN,
@@ -90,6 +100,7 @@ impl Cursor {
             return None;
         };
         let OwnedEntry { key, value } = &self.window[at];
+        let key = &key[self.prefix.len()..];
         Some(Entry { key, value })
     }
 
@@ -117,8 +128,11 @@ impl Cursor {
     /// As for [`Cursor::first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>, Failure> {
         self.limit = ENTRIES_MIN;
-        let start = self.bounds.start.as_deref().unwrap_or_default();
-        self.read_from(Some(key.max(start).to_vec()))
+        let mut from = self.prefix.joined(key);
+        if let Some(bound) = &self.bounds.start {
+            from = from.max(bound.clone());
+        }
+        self.read_from(Some(from))
     }
 
     /// Moves to the last entry of the range whose key is this one or smaller.
@@ -127,7 +141,7 @@ impl Cursor {
     /// As for [`Cursor::first`].
     pub fn seek_back(&mut self, key: &[u8]) -> Result<Option<Entry<'_>>, Failure> {
         self.limit = ENTRIES_MIN;
-        let mut end = successor(key);
+        let mut end = successor(&self.prefix.joined(key));
         if let Some(bound) = &self.bounds.end {
             end = end.min(bound.clone());
         }

@@ -12,6 +12,7 @@ use super::batch::WriteBatch;
 use super::snapshot::Snapshot;
 use super::{Database, value};
 use crate::api::error::Failure;
+use crate::api::key_prefix::KeyPrefix;
 use crate::api::key_range::{Bounds, successor};
 use crate::cache::borrowed::Value;
 use crate::sync::leader::Beside;
@@ -69,7 +70,16 @@ impl Database {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Vec<Result<Option<Value>, Failure>> {
-        self.get_all(keys, |key| {
+        self.multi_get_within(KeyPrefix::default(), keys)
+    }
+
+    /// The same of keys that get this prefix.
+    pub(crate) fn multi_get_within(
+        &self,
+        prefix: KeyPrefix,
+        keys: &[impl AsRef<[u8]>],
+    ) -> Vec<Result<Option<Value>, Failure>> {
+        let ask = |key: &[u8]| {
             let stamp = match self.0.shared.rows.get(key) {
                 Ok(value) => return Ok(value),
                 Err(stamp) => stamp,
@@ -79,7 +89,8 @@ impl Database {
                 ..Beside::default()
             };
             Err(self.send(Request::Get { snapshot: 0, key }, &beside))
-        })
+        };
+        self.get_all(keys, |key| prefix.with(key, ask))
     }
 
     /// Asks for each, and waits for all that have to be waited for.
@@ -149,11 +160,21 @@ impl Snapshot {
 
     /// Reads several keys as they were, in the order in which they are given, at the same time. A value that cannot be read affects no other.
     pub fn multi_get(&self, keys: &[impl AsRef<[u8]>]) -> Vec<Result<Option<Value>, Failure>> {
+        self.multi_get_within(KeyPrefix::default(), keys)
+    }
+
+    /// The same of keys that get this prefix.
+    pub(crate) fn multi_get_within(
+        &self,
+        prefix: KeyPrefix,
+        keys: &[impl AsRef<[u8]>],
+    ) -> Vec<Result<Option<Value>, Failure>> {
         let snapshot = self.number();
-        self.database().get_all(keys, |key| {
+        let ask = |key: &[u8]| {
             let request = Request::Get { snapshot, key };
             Err(self.database().send(request, &Beside::default()))
-        })
+        };
+        self.database().get_all(keys, |key| prefix.with(key, ask))
     }
 }
 

@@ -12,6 +12,7 @@ use kvsim_engine::Direction;
 use super::Database;
 use super::snapshot::Snapshot;
 use crate::api::error::Failure;
+use crate::api::key_prefix::KeyPrefix;
 use crate::api::key_range::{Bounds, KeyRange, successor};
 use crate::cache::borrowed::Value;
 
@@ -37,7 +38,8 @@ impl From<kvsim_engine::Entry> for OwnedEntry {
     }
 }
 
-/// Goes through the entries of a range as they were at one moment, from both ends. Made by [`Database::range`] and [`Snapshot::range`].
+/// Goes through the entries of a range as they were at one moment, from both ends. Made by [`Database::range`], [`Snapshot::range`]
+/// and [`Keyspace::range`](crate::Keyspace::range).
 ///
 /// It reads ahead, up to 512 entries or 1 MiB at each end. After an error there is nothing more.
 ///
@@ -56,6 +58,8 @@ impl From<kvsim_engine::Entry> for OwnedEntry {
 #[derive(Debug, Clone)]
 pub struct Range {
     snapshot: Snapshot,
+    /// What its keys come out without.
+    prefix: KeyPrefix,
     /// What was not read from either end.
     unread: Option<Bounds>,
     front: VecDeque<OwnedEntry>,
@@ -85,9 +89,15 @@ impl Snapshot {
     /// Goes through a range of keys as they were.
     #[must_use]
     pub fn range(&self, range: impl KeyRange) -> Range {
+        self.range_within(KeyPrefix::default(), &range)
+    }
+
+    /// Goes through a range of the keys that have this prefix, and leaves the prefix out.
+    pub(crate) fn range_within(&self, prefix: KeyPrefix, range: &impl KeyRange) -> Range {
         Range {
             snapshot: self.clone(),
-            unread: Some(Bounds::of(&range)),
+            prefix,
+            unread: Some(prefix.bounds(range)),
             front: VecDeque::new(),
             back: VecDeque::new(),
             limit: ENTRIES_MIN,
@@ -121,7 +131,11 @@ impl Range {
                 },
             });
         }
-        let entries = entries.into_iter().map(OwnedEntry::from);
+        let prefix = self.prefix;
+        let entries = entries.into_iter().map(|entry| OwnedEntry {
+            key: prefix.strip(entry.key),
+            value: entry.value.into(),
+        });
         match direction {
             Direction::Forward => self.front.extend(entries),
             // Of the back, what comes first lies last.

@@ -15,7 +15,7 @@ use crate::sync::leader::wake;
 use crate::sync::waiter::Answer;
 
 /// A write of a task.
-pub(super) enum Writing {
+pub(crate) enum Writing {
     /// The engine has it.
     In(Answer),
     /// There was no room for it.
@@ -28,7 +28,7 @@ pub(super) enum Writing {
 type OwnMutation = (Box<[u8]>, Option<Box<[u8]>>);
 
 /// A write that waits for room.
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     database: Database,
     batch: Vec<OwnMutation>,
     durability: Durability,
@@ -37,7 +37,7 @@ pub(super) struct Waiting {
 }
 
 impl Writing {
-    pub(super) fn new(
+    pub(crate) fn new(
         database: &Database,
         batch: &[Mutation<'_>],
         durability: Durability,
@@ -61,6 +61,11 @@ impl Writing {
             bytes,
             place: None,
         }))
+    }
+
+    /// Whether the engine does not have it yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self, Writing::Waiting(_))
     }
 }
 
