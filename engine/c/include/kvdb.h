@@ -6,8 +6,8 @@
 // Ownership. What a function gives out through a `kvdb_… **` is yours, and is freed by the function named after it; freeing NULL does nothing. Keys and values that
 // you hand in are copied before the function returns. Bytes that you get belong to the handle that you asked, and are valid until the time that its function states.
 //
-// Threads. A database, a snapshot, a value and an error may be used by any number of threads at once. Options, a batch and a cursor may move from thread to thread,
-// but are used by one at a time. A handle is freed by one thread, once, and used by none from then on. Nothing depends on which thread calls.
+// Threads. A database, keyspaces and a keyspace, a snapshot, a value, names and an error may be used by any number of threads at once. Options, a batch and a cursor may
+// move from thread to thread, but are used by one at a time. A handle is freed by one thread, once, and used by none from then on. Nothing depends on which thread calls.
 //
 // Every pointer is checked: NULL where there must be something, or a handle of another kind, is KVDB_INVALID, and nothing is done. Bytes of length 0 may be NULL.
 // A handle that was freed cannot be checked: do not use one.
@@ -63,6 +63,21 @@ typedef struct kvdb_cursor kvdb_cursor;
 
 // What went wrong, in a sentence.
 typedef struct kvdb_error kvdb_error;
+
+// A keyspace of an open database. Any number of threads may use it at once.
+typedef struct kvdb_keyspace kvdb_keyspace;
+
+// An open database that is divided into named keyspaces, in one file. Batches and snapshots are of all of them.
+typedef struct kvdb_keyspaces kvdb_keyspaces;
+
+// Writes to one or several keyspaces that take effect together or not at all, in their order. It is used by one thread at a time.
+typedef struct kvdb_keyspaces_batch kvdb_keyspaces_batch;
+
+// One moment of all keyspaces, which later writes and drops do not change.
+typedef struct kvdb_keyspaces_snapshot kvdb_keyspaces_snapshot;
+
+// Names of keyspaces.
+typedef struct kvdb_names kvdb_names;
 
 // What a database is opened with.
 typedef struct kvdb_options kvdb_options;
@@ -233,6 +248,177 @@ const char *kvdb_error_message(const kvdb_error *error);
 
 // Frees an error.
 void kvdb_error_free(kvdb_error *error);
+
+// Frees a handle of a keyspace. The keyspace stays.
+void kvdb_keyspace_free(kvdb_keyspace *keyspace);
+
+// Sets a key of 1 to 1,020 bytes: see kvdb_put.
+kvdb_status kvdb_keyspace_put(const kvdb_keyspace *keyspace,
+                              const uint8_t *key,
+                              size_t key_len,
+                              const uint8_t *value,
+                              size_t value_len,
+                              uint32_t durability,
+                              kvdb_error **error);
+
+// Removes a key. To remove what is not there is no error.
+kvdb_status kvdb_keyspace_delete(const kvdb_keyspace *keyspace,
+                                 const uint8_t *key,
+                                 size_t key_len,
+                                 uint32_t durability,
+                                 kvdb_error **error);
+
+// Reads a key. KVDB_NOT_FOUND, with NULL for the value, if there is none.
+kvdb_status kvdb_keyspace_get(const kvdb_keyspace *keyspace, const uint8_t *key, size_t key_len, kvdb_value **value, kvdb_error **error);
+
+// Whether there is such a key: KVDB_OK or KVDB_NOT_FOUND. Its value is not read.
+kvdb_status kvdb_keyspace_contains(const kvdb_keyspace *keyspace, const uint8_t *key, size_t key_len, kvdb_error **error);
+
+// Sets a key to `value`, or removes it if that is NULL, if it has the value `old`, or if there is no such key where `old` is NULL: see kvdb_replace.
+kvdb_status kvdb_keyspace_replace(const kvdb_keyspace *keyspace,
+                                  const uint8_t *key,
+                                  size_t key_len,
+                                  const uint8_t *old,
+                                  size_t old_len,
+                                  const uint8_t *value,
+                                  size_t value_len,
+                                  uint32_t durability,
+                                  kvdb_error **error);
+
+// Removes all keys of a keyspace from `start`, included, up to `end`, excluded, together or not at all: see kvdb_delete_range.
+kvdb_status kvdb_keyspace_delete_range(const kvdb_keyspace *keyspace,
+                                       const uint8_t *start,
+                                       size_t start_len,
+                                       const uint8_t *end,
+                                       size_t end_len,
+                                       uint32_t durability,
+                                       uint64_t *count,
+                                       kvdb_error **error);
+
+// A cursor over the keys of a keyspace from `start`, included, up to `end`, excluded, as `snapshot` has them, or as they are now if that is NULL. It begins before the
+// first, and is a cursor as any other: see kvdb_cursor_new.
+kvdb_status kvdb_keyspace_cursor_new(const kvdb_keyspace *keyspace,
+                                     const kvdb_keyspaces_snapshot *snapshot,
+                                     const uint8_t *start,
+                                     size_t start_len,
+                                     const uint8_t *end,
+                                     size_t end_len,
+                                     kvdb_cursor **cursor,
+                                     kvdb_error **error);
+
+// A batch of writes to keyspaces, without writes. Never NULL.
+kvdb_keyspaces_batch *kvdb_keyspaces_batch_new(void);
+
+// Adds a write that sets a key of a keyspace, whose handle may be freed before the batch is written.
+kvdb_status kvdb_keyspaces_batch_put(kvdb_keyspaces_batch *batch,
+                                     const kvdb_keyspace *keyspace,
+                                     const uint8_t *key,
+                                     size_t key_len,
+                                     const uint8_t *value,
+                                     size_t value_len,
+                                     kvdb_error **error);
+
+// Adds a write that removes a key of a keyspace, whose handle may be freed before the batch is written.
+kvdb_status kvdb_keyspaces_batch_delete(kvdb_keyspaces_batch *batch,
+                                        const kvdb_keyspace *keyspace,
+                                        const uint8_t *key,
+                                        size_t key_len,
+                                        kvdb_error **error);
+
+// How many writes a batch has; 0 if `batch` is none.
+size_t kvdb_keyspaces_batch_len(const kvdb_keyspaces_batch *batch);
+
+// Removes all writes of a batch.
+kvdb_status kvdb_keyspaces_batch_clear(kvdb_keyspaces_batch *batch, kvdb_error **error);
+
+// Writes all of a batch or nothing, in all its keyspaces. The batch stays as it is, and is yours.
+//
+// As kvdb_write; KVDB_INVALID too if the batch names a keyspace of another database, or one that was dropped.
+kvdb_status kvdb_keyspaces_write(const kvdb_keyspaces *keyspaces,
+                                 const kvdb_keyspaces_batch *batch,
+                                 uint32_t durability,
+                                 kvdb_error **error);
+
+// Frees a batch of writes to keyspaces.
+void kvdb_keyspaces_batch_free(kvdb_keyspaces_batch *batch);
+
+// Opens the database in a file or on a block device as keyspaces. Creates it, and divides it, in a file that does not exist or holds nothing.
+//
+// `options` may be NULL, as for kvdb_open. If a process ended while it dropped a keyspace, what is left of that is removed first.
+//
+// As kvdb_open; KVDB_INVALID too if the file holds keys that are in no keyspace, or was divided by a later version. Then it is left as it was.
+kvdb_status kvdb_keyspaces_open(const char *path,
+                                const kvdb_options *options,
+                                kvdb_keyspaces **keyspaces,
+                                kvdb_error **error);
+
+// Makes everything durable, closes the database and frees `keyspaces`, whatever is returned. Keyspaces, batches, snapshots and cursors of it stay to be freed, which has
+// to be before the file is opened again. Until then their calls are KVDB_CLOSED, but for reads of a keyspace that find the key in memory. NULL is closed already.
+kvdb_status kvdb_keyspaces_close(kvdb_keyspaces *keyspaces,
+                                 kvdb_error **error);
+
+// Returns once everything that was accepted so far is durable, in all keyspaces.
+kvdb_status kvdb_keyspaces_sync(const kvdb_keyspaces *keyspaces, kvdb_error **error);
+
+// Makes a copy of all keyspaces as they are now, in a new file that is divided in the same way, while others read and write. The copy is durable when this returns.
+//
+// KVDB_INVALID if there is something of this name already.
+kvdb_status kvdb_keyspaces_backup(const kvdb_keyspaces *keyspaces,
+                                  const char *path,
+                                  kvdb_error **error);
+
+// The names of all keyspaces, in the order of their bytes.
+kvdb_status kvdb_keyspaces_list(const kvdb_keyspaces *keyspaces, kvdb_names **names, kvdb_error **error);
+
+// How many names there are; 0 if `names` is none.
+size_t kvdb_names_len(const kvdb_names *names);
+
+// One of the names, counted from 0, as UTF-8 that ends with a zero, valid until `names` is freed; NULL if there is none.
+const char *kvdb_names_get(const kvdb_names *names, size_t index);
+
+// Frees names.
+void kvdb_names_free(kvdb_names *names);
+
+// Creates a keyspace, durably. `name` is 1 to 255 bytes of UTF-8.
+//
+// KVDB_INVALID if there is one of this name already.
+kvdb_status kvdb_keyspace_create(const kvdb_keyspaces *keyspaces, const char *name, kvdb_keyspace **keyspace, kvdb_error **error);
+
+// The keyspace of this name. KVDB_NOT_FOUND, with NULL for the keyspace, if there is none.
+kvdb_status kvdb_keyspace_open(const kvdb_keyspaces *keyspaces, const char *name, kvdb_keyspace **keyspace, kvdb_error **error);
+
+// The keyspace of this name, which is created if there is none.
+kvdb_status kvdb_keyspace_open_or_create(const kvdb_keyspaces *keyspaces, const char *name, kvdb_keyspace **keyspace, kvdb_error **error);
+
+// Drops a keyspace with all its keys, at one moment and durably, and then removes the keys. KVDB_NOT_FOUND if there is none.
+//
+// From then on, what is done with its handles is KVDB_INVALID; they stay to be freed. If the process ends while keys are being removed, the next opening removes the rest.
+kvdb_status kvdb_keyspace_drop(const kvdb_keyspaces *keyspaces,
+                               const char *name,
+                               kvdb_error **error);
+
+// Gives a keyspace another name, durably. Its handles stay what they are. KVDB_NOT_FOUND if there is none of the name `from`; KVDB_INVALID if there is one of the name `to`.
+kvdb_status kvdb_keyspace_rename(const kvdb_keyspaces *keyspaces,
+                                 const char *from,
+                                 const char *to,
+                                 kvdb_error **error);
+
+// Takes a snapshot of everything that was accepted so far, in all keyspaces. What is overwritten, deleted or dropped later keeps its space until the snapshot and all cursors
+// of it are freed.
+kvdb_status kvdb_keyspaces_snapshot_new(const kvdb_keyspaces *keyspaces,
+                                        kvdb_keyspaces_snapshot **snapshot,
+                                        kvdb_error **error);
+
+// Reads a key of a keyspace as it was. KVDB_NOT_FOUND, with NULL for the value, if there was none. KVDB_INVALID if the keyspace had been dropped before.
+kvdb_status kvdb_keyspaces_snapshot_get(const kvdb_keyspaces_snapshot *snapshot,
+                                        const kvdb_keyspace *keyspace,
+                                        const uint8_t *key,
+                                        size_t key_len,
+                                        kvdb_value **value,
+                                        kvdb_error **error);
+
+// Frees a snapshot of all keyspaces. Cursors of it go on.
+void kvdb_keyspaces_snapshot_free(kvdb_keyspaces_snapshot *snapshot);
 
 // Options that are all at their defaults. Never NULL.
 kvdb_options *kvdb_options_new(void);

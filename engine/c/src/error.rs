@@ -4,7 +4,7 @@ use std::any::Any;
 use std::ffi::{CString, c_char};
 use std::io::ErrorKind;
 
-use kvsim_native::{BackupError, Failure, OpenError, Status};
+use kvsim_native::{BackupError, Failure, KeyspaceError, OpenError, Status};
 
 use crate::border::{Kind, border_or, free, shared};
 
@@ -120,13 +120,24 @@ impl From<BackupError> for Failed {
     }
 }
 
+impl From<KeyspaceError> for Failed {
+    fn from(error: KeyspaceError) -> Failed {
+        match error {
+            KeyspaceError::Failed(failure) => failure.into(),
+            other => Failed::invalid(other.to_string()),
+        }
+    }
+}
+
 impl From<OpenError> for Failed {
     fn from(error: OpenError) -> Failed {
         let message = error.to_string();
         let status = match error {
             OpenError::Engine { failure, .. } => Failed::from(failure).status,
             OpenError::Locked { .. } => KvdbStatus::KvdbLocked,
-            OpenError::NotAFile { .. } | OpenError::Driver(_) => KvdbStatus::KvdbInvalid,
+            OpenError::NotAFile { .. } | OpenError::Driver(_) | OpenError::Keyspaces { .. } => {
+                KvdbStatus::KvdbInvalid
+            }
             _ => KvdbStatus::KvdbIoError,
         };
         Failed { status, message }

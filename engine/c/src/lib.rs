@@ -1,7 +1,7 @@
 //! The engine on a real disk for C, and for all that calls C: `include/kvdb.h`, which says what holds of errors, ownership and threads.
 //!
 //! - `border` is the only way between the two sides: it checks pointers, catches panics and hands out errors;
-//! - `error`, `options`, `database`, `batch`, `snapshot`, `cursor`: the functions of the header, by what they are about.
+//! - `error`, `options`, `database`, `batch`, `snapshot`, `cursor`, `keyspaces`, `keyspace`: the functions of the header, by what they are about.
 //!
 //! Invariants:
 //! - **No panic crosses the border.** Every function runs within `border`, and a panic is the status `KVDB_PANICKED`.
@@ -22,6 +22,8 @@ mod border;
 mod cursor;
 mod database;
 mod error;
+mod keyspace;
+mod keyspaces;
 mod options;
 mod snapshot;
 
@@ -40,6 +42,20 @@ pub use database::{
     kvdb_value_bytes, kvdb_value_free, kvdb_version,
 };
 pub use error::{KvdbError, KvdbStatus, kvdb_error_free, kvdb_error_message, kvdb_error_status};
+pub use keyspace::{
+    KvdbKeyspace, KvdbKeyspacesBatch, kvdb_keyspace_contains, kvdb_keyspace_cursor_new,
+    kvdb_keyspace_delete, kvdb_keyspace_delete_range, kvdb_keyspace_free, kvdb_keyspace_get,
+    kvdb_keyspace_put, kvdb_keyspace_replace, kvdb_keyspaces_batch_clear,
+    kvdb_keyspaces_batch_delete, kvdb_keyspaces_batch_free, kvdb_keyspaces_batch_len,
+    kvdb_keyspaces_batch_new, kvdb_keyspaces_batch_put, kvdb_keyspaces_write,
+};
+pub use keyspaces::{
+    KvdbKeyspaces, KvdbKeyspacesSnapshot, KvdbNames, kvdb_keyspace_create, kvdb_keyspace_drop,
+    kvdb_keyspace_open, kvdb_keyspace_open_or_create, kvdb_keyspace_rename, kvdb_keyspaces_backup,
+    kvdb_keyspaces_close, kvdb_keyspaces_list, kvdb_keyspaces_open, kvdb_keyspaces_snapshot_free,
+    kvdb_keyspaces_snapshot_get, kvdb_keyspaces_snapshot_new, kvdb_keyspaces_sync, kvdb_names_free,
+    kvdb_names_get, kvdb_names_len,
+};
 pub use options::{
     KvdbOptions, kvdb_options_free, kvdb_options_new, kvdb_options_set, kvdb_options_set_number,
 };
