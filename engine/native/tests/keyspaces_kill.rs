@@ -13,8 +13,8 @@ use kvsim_native::{Durability, Keyspace, KeyspaceBatch, Keyspaces, OpenOptions};
 
 /// Where the child finds the database. Unset, the child's test does nothing.
 const PLACE: &str = "KVSIM_KILL_PLACE";
-/// Whether the child drops keyspaces, or writes batches across them.
-const DROPS: &str = "KVSIM_KILL_DROPS";
+/// Which load it is.
+const LOAD: &str = "KVSIM_KILL_LOAD";
 const NAMES: [&str; 3] = ["first", "second", "third"];
 /// Keys of a keyspace that is dropped: several pieces of a removal.
 const KEYS: u32 = 8000;
@@ -75,9 +75,10 @@ fn child() {
     say("\nopening");
     let keyspaces = opened(&path);
     say("opened");
-    match std::env::var_os(DROPS).is_some() {
-        false => write_batches(&keyspaces),
-        true => drop_keyspaces(&keyspaces),
+    match &std::env::var(LOAD).expect("it is set with the other")[..] {
+        "batches" => write_batches(&keyspaces),
+        "drops" => drop_keyspaces(&keyspaces),
+        _ => create_keyspaces(&keyspaces),
     }
 }
 
@@ -123,6 +124,28 @@ fn drop_keyspaces(keyspaces: &Keyspaces) {
     }
 }
 
+/// Creates keyspaces, and gives each its last name.
+fn create_keyspaces(keyspaces: &Keyspaces) {
+    for number in 1.. {
+        let (new, kept) = (format!("new {number}"), format!("kept {number}"));
+        if keyspaces.open(&kept).is_ok() {
+            continue;
+        }
+        if keyspaces.open(&new).is_err() {
+            keyspaces.create(&new).expect("there is room");
+            say(&format!("created {number}"));
+            // What comes next must not make it durable.
+            if number % 3 == 0 {
+                loop {
+                    say("waiting");
+                }
+            }
+        }
+        keyspaces.rename(&new, &kept).expect("it is there");
+        say(&format!("ack {number}"));
+    }
+}
+
 /// Sets all keys to this number.
 fn fill(keyspace: &Keyspace, number: u64) {
     for key in 0..KEYS {
@@ -136,13 +159,11 @@ fn fill(keyspace: &Keyspace, number: u64) {
 }
 
 /// Lets the child work until so many lines have come, and a little longer, and kills it. Gives the lines.
-fn round(path: &Path, drops: bool, lines: u64, turns: u64) -> Vec<String> {
+fn round(path: &Path, load: &str, lines: u64, turns: u64) -> Vec<String> {
     let mut command = Command::new(std::env::current_exe().expect("it runs"));
     command.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
-    command.env(PLACE, path).stdout(Stdio::piped());
-    if drops {
-        command.env(DROPS, "1");
-    }
+    command.env(PLACE, path).env(LOAD, load);
+    command.stdout(Stdio::piped());
     let mut child = command.spawn().expect("the child starts");
     let mut pipe = BufReader::new(child.stdout.take().expect("it was asked for"));
     let mut said = String::new();
@@ -183,7 +204,7 @@ fn batches_across_keyspaces_are_whole() {
             0 => 1 + rng.next() % 3,
             _ => 3 + rng.next() % 300,
         };
-        let said = round(&path, false, lines, rng.next() % 50);
+        let said = round(&path, "batches", lines, rng.next() % 50);
         acknowledged = last(&said, "ack").unwrap_or(acknowledged);
         let keyspaces = opened(&path);
         let names = keyspaces.list();
@@ -217,6 +238,27 @@ fn batches_across_keyspaces_are_whole() {
         acknowledged = number;
     }
     assert!(acknowledged > rounds(), "something was acknowledged");
+}
+
+/// Goal: a keyspace that was created, and a name that was given, are there after a kill. Method: kills between any two of both.
+#[test]
+fn creations_and_names_are_durable() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = directory.path().join("database");
+    let mut rng = Rng(rounds());
+    let (mut created, mut named) = (0, 0);
+    for _ in 0..rounds() {
+        let said = round(&path, "creations", 3 + rng.next() % 20, rng.next() % 20);
+        created = last(&said, "created").unwrap_or(created);
+        named = last(&said, "ack").unwrap_or(named);
+        let names = opened(&path).list();
+        let kept = names.iter().filter(|name| name.starts_with("kept")).count() as u64;
+        assert!(kept == named || kept == named + 1, "{named} {kept}");
+        let all = names.len() as u64;
+        assert!(all == created || all == created + 1, "{created} {all}");
+        (created, named) = (all, kept);
+    }
+    assert!(named > 3, "something was acknowledged");
 }
 
 /// What a file holds, by what its keys begin with.
@@ -272,7 +314,7 @@ fn a_killed_drop_goes_on_at_the_next_opening() {
             // The third line says that a keyspace is full.
             _ => 3 + 2 * (rng.next() % 2),
         };
-        let said = round(&path, true, lines, rng.next() % 60);
+        let said = round(&path, "drops", lines, rng.next() % 60);
         let found = held(&path);
         for identifier in found.keys.keys() {
             let (named, dropped) = (&found.named, &found.dropped);

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use kvsim_native::{
-    Durability, Failure, Keyspace, KeyspaceBatch, KeyspaceChecked, KeyspaceConditions,
-    KeyspaceError, Keyspaces, OpenOptions, Status,
+    Direction, Durability, Failure, Keyspace, KeyspaceBatch, KeyspaceChecked, KeyspaceConditions,
+    KeyspaceError, Keyspaces, OpenOptions, ScanRange, Status,
 };
 use tempfile::TempDir;
 
@@ -144,6 +144,93 @@ fn drops_leave_nothing_of_racing_writes() {
         .expect("it is there");
     drop((keyspaces, last));
     assert_eq!(first_bytes(&path), BTreeSet::from([61]));
+}
+
+/// Goal: a read that races with a drop finds what was there, or says that the keyspace was dropped: it never finds keys that the removal has left. Method: threads that read in
+/// each way without a pause, more of them than processors, so that some are interrupted within a read while a keyspace is dropped.
+#[test]
+fn reads_find_all_or_a_drop() {
+    const KEYS: u32 = 40;
+    let directory = directory();
+    let options = options().cache_bytes(0);
+    let keyspaces = options.open_keyspaces(directory.path().join("database"));
+    let keyspaces = keyspaces.expect("it opens");
+    let create = || {
+        let keyspace = keyspaces.create("new").expect("the name is free");
+        for key in 0..KEYS {
+            keyspace
+                .put(&key.to_be_bytes(), b"value", Durability::Relaxed)
+                .expect("there is room");
+        }
+        keyspaces.rename("new", "full").expect("it is there");
+    };
+    let all = ScanRange {
+        snapshot: 0,
+        direction: Direction::Forward,
+        start: None,
+        end: None,
+        limit: 2 * KEYS,
+        max_bytes: u32::MAX,
+    };
+    let key = 0_u32.to_be_bytes();
+    let read = |keyspace: &Keyspace, way: u32| {
+        let found = match way % 8 {
+            0 => keyspace.get(&key).map(|it| u32::from(it.is_some()) * KEYS),
+            1 => keyspace.contains(&key).map(|it| u32::from(it) * KEYS),
+            2 => keyspace
+                .multi_get(&[key])
+                .remove(0)
+                .map(|it| u32::from(it.is_some()) * KEYS),
+            3 => keyspace
+                .scan(&all)
+                .map(|it| u32::try_from(it.len()).expect("they are few")),
+            4 => keyspace
+                .approximate_count(..)
+                .map(|it| u32::try_from(it).expect("they are few")),
+            5 => keyspace
+                .iter()
+                .map(|it| u32::try_from(it.count()).expect("they are few")),
+            6 => {
+                poll_until_ready(keyspace.get_async(&key)).map(|it| u32::from(it.is_some()) * KEYS)
+            }
+            _ => poll_until_ready(keyspace.scan_async(&all))
+                .map(|it| u32::try_from(it.len()).expect("they are few")),
+        };
+        let dropped =
+            |failure: &Failure| assert!(failure.message.contains("was dropped"), "{failure}");
+        found.inspect_err(dropped).ok()
+    };
+    let ended = AtomicBool::new(false);
+    let reads = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for way in 0..8 {
+            let (keyspaces, ended, reads, read) = (&keyspaces, &ended, &reads, &read);
+            scope.spawn(move || {
+                while !ended.load(Ordering::Relaxed) {
+                    let Ok(keyspace) = keyspaces.open("full") else {
+                        std::thread::yield_now();
+                        continue;
+                    };
+                    while let Some(found) = read(&keyspace, way) {
+                        assert_eq!(found, KEYS, "way {way}");
+                        reads.fetch_add(1, Ordering::Relaxed);
+                        if ended.load(Ordering::Relaxed) {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+        for _ in 0..100 {
+            create();
+            let before = reads.load(Ordering::Relaxed);
+            while reads.load(Ordering::Relaxed) < before + 50 {
+                std::thread::yield_now();
+            }
+            keyspaces.drop_keyspace("full").expect("it is there");
+        }
+        ended.store(true, Ordering::Relaxed);
+    });
 }
 
 /// Goal: a write of a task that waits for room while its keyspace is dropped is not made. Method: more writes than tasks may have under way, none of them polled before the
