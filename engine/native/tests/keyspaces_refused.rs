@@ -89,6 +89,19 @@ fn a_file_is_divided_or_it_is_not() {
     let expected = expected.map(|(key, value)| (key.to_vec(), value.to_vec()));
     assert_eq!(raw(&path), expected);
 
+    // Taken out as a database and put into another, it is divided still.
+    let mut dump = Vec::new();
+    let database = options().open(&path).expect("it opens");
+    database.dump(.., &mut dump).expect("it can be read");
+    drop(database);
+    let loaded = directory.path().join("loaded");
+    let database = options().open(&loaded).expect("it opens");
+    database.load(&dump[..]).expect("there is room");
+    drop(database);
+    let users = opened(&loaded).open("users").expect("it is listed");
+    assert!(users.contains(b"1").expect("it can be read"));
+    drop(users);
+
     let newer = [b"kvsim keyspaces ", &7_u32.to_le_bytes()[..]].concat();
     let wrong: [(&[u8], &[u8], &str); 10] = [
         (b"\0keyspaces", &newer, "version 7"),
@@ -428,4 +441,36 @@ fn a_handle_of_a_dropped_keyspace_says_so() {
         raw(&path).iter().all(|(key, _)| key[0] == 0),
         "no key is left"
     );
+}
+
+/// Goal: a drop gives its space back, also where there is none left. Method: a file that may not grow is filled by one keyspace until nothing more fits, again and again.
+#[test]
+fn a_drop_makes_room_in_a_full_file() {
+    let directory = directory();
+    let options = options().max_bytes(16 << 20);
+    let keyspaces = options.open_keyspaces(directory.path().join("database"));
+    let keyspaces = keyspaces.expect("it opens");
+    let stays = keyspaces.create("stays").expect("there is room");
+    stays
+        .put(b"1", b"Ada", Durability::Durable)
+        .expect("there is room");
+    let mut counts = Vec::new();
+    for _ in 0..3 {
+        let full = keyspaces.create("full").expect("there is room again");
+        let mut count = 0_u64;
+        let refused = loop {
+            match full.put(&count.to_be_bytes(), &[7; 3000], Durability::Relaxed) {
+                Ok(()) => count += 1,
+                Err(failure) => break failure,
+            }
+        };
+        assert_eq!(refused.status, Status::NoSpace, "{refused}");
+        assert_eq!(full.approximate_count(..), Ok(count));
+        keyspaces.drop_keyspace("full").expect("nothing has to fit");
+        assert_eq!(keyspaces.remove_dropped(), Ok(0));
+        counts.push(count);
+    }
+    assert!(counts[0] > 1000 && counts[2] > counts[0] / 2, "{counts:?}");
+    assert_eq!(keyspaces.list(), ["stays"]);
+    assert!(stays.contains(b"1").expect("it can be read"));
 }
