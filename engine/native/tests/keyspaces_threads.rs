@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
@@ -231,39 +231,6 @@ fn reads_find_all_or_a_drop() {
         }
         ended.store(true, Ordering::Relaxed);
     });
-}
-
-/// Goal: a write of a task that waits for room while its keyspace is dropped is not made. Method: more writes than tasks may have under way, none of them polled before the
-/// drop; then each is acknowledged or refused, some are refused, and no key is left.
-#[test]
-fn a_waiting_write_does_not_outlast_the_drop() {
-    let directory = directory();
-    let path = directory.path().join("database");
-    let keyspaces = opened(&path);
-    let keyspace = keyspaces.create("dropped").expect("there is room");
-    let value = vec![7; 1 << 20];
-    type Write = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
-    let writes: Vec<Write> = (0..150_u32)
-        .map(|number| -> Write {
-            let key = number.to_be_bytes();
-            let durability = Durability::Durable;
-            let mut batch = KeyspaceBatch::new();
-            batch.put(&keyspace, &key, &value[..500_000]);
-            match number % 2 {
-                0 => Box::pin(keyspace.put_async(&key, &value, durability)),
-                _ => Box::pin(keyspaces.apply_async(&batch, durability)),
-            }
-        })
-        .collect();
-    keyspaces.drop_keyspace("dropped").expect("it is there");
-    let outcomes: Vec<bool> = writes
-        .into_iter()
-        .map(|it| done(poll_until_ready(it)))
-        .collect();
-    assert!(outcomes[0], "there was room for the first");
-    assert!(outcomes.contains(&false), "some waited");
-    drop((keyspaces, keyspace));
-    assert_eq!(first_bytes(&path), BTreeSet::new());
 }
 
 /// Goal: of several threads that create a keyspace, one does, and all that open it or create it have the same. Method: threads that begin together, for many names.

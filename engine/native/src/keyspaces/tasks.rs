@@ -205,3 +205,55 @@ impl KeyspacesSnapshot {
         async move { Ok(answer?.await?.without(prefix.len())) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::options::OpenOptions;
+    use crate::sync::gate::Entry;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    type Write = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
+
+    /// Goal: a write that waits for room while its keyspace is dropped is refused and not made, and others that wait are made. Method: a write that there is no room beside is
+    /// under way; puts, a delete and a batch come after it, and it ends after the drop.
+    #[test]
+    fn a_waiting_write_does_not_outlast_the_drop() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        let options = OpenOptions::new().size_bytes(16 << 20);
+        let keyspaces = options.open_keyspaces(directory.path().join("database"));
+        let keyspaces = keyspaces.expect("it opens");
+        let [gone, stays] =
+            ["gone", "stays"].map(|name| keyspaces.create(name).expect("there is room"));
+        let gate = &gone.database().shared().gate;
+        let all = usize::MAX / 2;
+        assert!(matches!(gate.enter(all, None), Entry::In(_)));
+        let durable = Durability::Durable;
+        let mut batch = KeyspaceBatch::new();
+        batch.put(&stays, b"batch", b"").put(&gone, b"batch", b"");
+        let mut refused: [Write; 3] = [
+            Box::pin(gone.put_async(b"put", b"", durable)),
+            Box::pin(gone.delete_async(b"put", durable)),
+            Box::pin(keyspaces.apply_async(&batch, durable)),
+        ];
+        let mut made = pin!(stays.put_async(b"put", b"", durable));
+        let mut context = Context::from_waker(Waker::noop());
+        // One waits in its place already; the others were never polled.
+        assert!(refused[0].as_mut().poll(&mut context).is_pending());
+        keyspaces.drop_keyspace("gone").expect("it is there");
+        gate.leave(all).into_iter().for_each(Waker::wake);
+        for write in &mut refused {
+            let Poll::Ready(Err(dropped)) = write.as_mut().poll(&mut context) else {
+                panic!("it is refused at once");
+            };
+            assert!(dropped.message.contains("`gone` was dropped"), "{dropped}");
+        }
+        while made.as_mut().poll(&mut context).is_pending() {
+            std::thread::yield_now();
+        }
+        assert_eq!(stays.approximate_count(..), Ok(1));
+        let left = gone.database().approximate_count(gone.prefix().bounds(&..));
+        assert_eq!(left, Ok(0), "nothing of it is in the file");
+    }
+}
