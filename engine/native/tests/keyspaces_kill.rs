@@ -268,7 +268,7 @@ struct Held {
     named: Vec<u32>,
     /// Identifiers of keyspaces that are being removed.
     dropped: Vec<u32>,
-    /// Keys by identifier. There are fewer than 128 keyspaces, so that is their first byte.
+    /// Keys by identifier.
     keys: BTreeMap<u32, u32>,
 }
 
@@ -289,7 +289,12 @@ fn held(path: &Path) -> Held {
             held.dropped
                 .push(u32::from_be_bytes(dropped.try_into().expect("four bytes")));
         } else if entry.key[0] != 0 {
-            *held.keys.entry(u32::from(entry.key[0])).or_default() += 1;
+            // A prefix is one byte below 128, or else two bytes here: there are fewer than 16,384 keyspaces.
+            let identifier = match (entry.key[0], entry.key.get(1)) {
+                (first @ 0x80.., Some(second)) => u32::from(first & 0x3f) << 8 | u32::from(*second),
+                (first, _) => u32::from(first),
+            };
+            *held.keys.entry(identifier).or_default() += 1;
         }
     }
     held
