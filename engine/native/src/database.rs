@@ -37,6 +37,7 @@ use crate::io::driver::{self, Driver};
 use crate::io::file::DataFile;
 use crate::lock::lock;
 use crate::scan::widened;
+use crate::streams::live::Registry;
 use crate::sync::leader::{Beside, Counts, Shared};
 use crate::sync::waiter::{Answer, TaskCompletion};
 use writing::Writing;
@@ -54,6 +55,8 @@ struct Opened {
     helper: Mutex<Option<JoinHandle<()>>>,
     file: Arc<DataFile>,
     read_only: bool,
+    /// What is known of its streams beside what is stored.
+    streams: Registry,
 }
 
 impl std::fmt::Debug for Database {
@@ -150,6 +153,7 @@ impl Database {
             helper: Mutex::new(Some(helper)),
             file,
             read_only: options.read_only,
+            streams: Registry::default(),
         }));
         match done(opened.0.shared.open(&config)) {
             Ok(()) => Ok(opened),
@@ -327,6 +331,10 @@ impl Database {
         let completion = Arc::new(TaskCompletion::default());
         self.0.shared.send(request, beside, Arc::clone(&completion));
         Answer(completion)
+    }
+
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.0.streams
     }
 
     #[cfg(test)]

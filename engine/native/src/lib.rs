@@ -11,11 +11,12 @@
 //!   acknowledged, for the engine;
 //! - `record`, a feature, notes everything that is asked of the kernel, for those who want to crash it afterwards;
 //! - `gauge`, a feature, measures a disk through all that, for the simulator;
-//! - `scan` answers scans, and `database` is what callers see. Both lie above all the others. The folder `database` has a file for each thing that callers do with
+//! - `scan` answers scans, and `database` is what callers see. Both lie above the others. The folder `database` has a file for each thing that callers do with
 //!   one beyond single reads and writes: `snapshot`, `range` and `cursor`; `batch` and `many`;
 //!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `dump`; `metrics`;
 //!   `tasks` and `writing` for those who do not block;
 //! - `keyspaces` divides one database into named parts. It lies above `database`, and nothing knows of it.
+//! - `streams`, above `database`, for values that are too large to be in memory as a whole.
 //!
 //! Invariants:
 //!
@@ -46,6 +47,7 @@ pub mod record;
 #[expect(dead_code, unreachable_pub, reason = "nobody can make a recorder")]
 mod record;
 mod scan;
+mod streams;
 mod sync;
 
 pub use api::error::{Failure, OpenError};
@@ -75,5 +77,9 @@ pub use keyspaces::keyspace::Keyspace;
 pub use keyspaces::snapshot::KeyspacesSnapshot;
 pub use keyspaces::transaction::KeyspaceTransaction;
 pub use kvsim_engine::{CommitMode, Direction, Durability, Mutation, ScanRange, Stats, Status};
+pub use streams::handle::{StreamInfo, Streams};
+pub use streams::list::{StreamEntry, StreamList};
+pub use streams::reader::StreamReader;
+pub use streams::writer::StreamWriter;
 pub use sync::effects::IoCounts;
 pub use sync::leader::Counts;

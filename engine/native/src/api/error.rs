@@ -1,5 +1,6 @@
 //! What goes wrong: at the opening, and with a request.
 
+use std::io;
 use std::path::PathBuf;
 
 use kvsim_engine::Status;
@@ -16,7 +17,7 @@ pub enum OpenError {
         /// What was tried.
         what: &'static str,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// Another process, or another part of this one, has it open.
     #[error("{} is open already; a database is opened by one process at a time", path.display())]
@@ -61,4 +62,18 @@ pub struct Failure {
     pub status: Status,
     /// What happened, in a sentence.
     pub message: String,
+}
+
+/// Of the kind that fits best, with the failure inside: `get_ref` and `downcast_ref` give it back.
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> io::Error {
+        let kind = match failure.status {
+            Status::Corruption => io::ErrorKind::InvalidData,
+            Status::NoSpace => io::ErrorKind::StorageFull,
+            Status::ReadOnly => io::ErrorKind::ReadOnlyFilesystem,
+            Status::Invalid => io::ErrorKind::InvalidInput,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, failure)
+    }
 }

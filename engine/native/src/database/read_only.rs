@@ -59,7 +59,7 @@ impl Database {
     }
 
     /// Refuses a write if the database was opened to be read. (After a failure of the disk the engine refuses.)
-    pub(super) fn refuse_if_read_only(&self) -> Result<(), Failure> {
+    pub(crate) fn refuse_if_read_only(&self) -> Result<(), Failure> {
         match self.0.read_only {
             false => Ok(()),
             true => Err(Failure {
