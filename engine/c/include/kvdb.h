@@ -6,8 +6,9 @@
 // Ownership. What a function gives out through a `kvdb_… **` is yours, and is freed by the function named after it; freeing NULL does nothing. Keys and values that
 // you hand in are copied before the function returns. Bytes that you get belong to the handle that you asked, and are valid until the time that its function states.
 //
-// Threads. A database, keyspaces and a keyspace, a snapshot, a value, names and an error may be used by any number of threads at once. Options, a batch and a cursor may
-// move from thread to thread, but are used by one at a time. A handle is freed by one thread, once, and used by none from then on. Nothing depends on which thread calls.
+// Threads. A database, keyspaces and a keyspace, a snapshot, streams, a value, names and an error may be used by any number of threads at once. Options, a batch, a cursor, and a
+// writer, a reader and a list of streams may move from thread to thread, but are used by one at a time. A handle is freed by one thread, once, and used by none from then on.
+// Nothing depends on which thread calls.
 //
 // Every pointer is checked: NULL where there must be something, or a handle of another kind, is KVDB_INVALID, and nothing is done. Bytes of length 0 may be NULL.
 // A handle that was freed cannot be checked: do not use one.
@@ -84,6 +85,18 @@ typedef struct kvdb_options kvdb_options;
 
 // One moment of a database, which later writes do not change.
 typedef struct kvdb_snapshot kvdb_snapshot;
+
+// The streams of a range of keys as they were at one moment.
+typedef struct kvdb_stream_list kvdb_stream_list;
+
+// Reads one stream, from any place in it, as it was when the reader was made.
+typedef struct kvdb_stream_reader kvdb_stream_reader;
+
+// Writes one stream, from its first byte to its last.
+typedef struct kvdb_stream_writer kvdb_stream_writer;
+
+// Large values of a database by key, of any length, which are written and read piece by piece.
+typedef struct kvdb_streams kvdb_streams;
 
 // A value that was read. It stays as it is, whatever is written, also after its database was closed.
 typedef struct kvdb_value kvdb_value;
@@ -173,7 +186,7 @@ kvdb_status kvdb_open(const char *path,
                       kvdb **db,
                       kvdb_error **error);
 
-// Makes everything durable, closes the database and frees it, whatever is returned. Snapshots and cursors of it stay to be freed; until then their calls are
+// Makes everything durable, closes the database and frees it, whatever is returned. Snapshots, cursors and streams of it stay to be freed; until then their calls are
 // KVDB_CLOSED. NULL is closed already.
 kvdb_status kvdb_close(kvdb *db,
                        kvdb_error **error);
@@ -456,6 +469,104 @@ kvdb_status kvdb_snapshot_get(const kvdb_snapshot *snapshot, const uint8_t *key,
 
 // Frees a snapshot. Cursors of it go on.
 void kvdb_snapshot_free(kvdb_snapshot *snapshot);
+
+// The streams whose entries begin with this prefix of at most 512 bytes. All keys that begin with it are theirs: write none of them, and let no prefix of other streams
+// begin with it.
+//
+// Pieces that a crash has left without a stream are removed before it returns, unless the database is read only. So ask for each prefix that is used once after an opening.
+kvdb_status kvdb_streams_new(const kvdb *db,
+                             const uint8_t *prefix,
+                             size_t prefix_len,
+                             kvdb_streams **streams,
+                             kvdb_error **error);
+
+// The length of a stream in bytes, and its XXH3 hash of 64 bits; `hash` may be NULL. KVDB_NOT_FOUND if there is no such stream.
+kvdb_status kvdb_streams_len(const kvdb_streams *streams,
+                             const uint8_t *key,
+                             size_t key_len,
+                             uint64_t *len,
+                             uint64_t *hash,
+                             kvdb_error **error);
+
+// Removes a stream; KVDB_NOT_FOUND if there is none of this key. Who reads it reads on, and its space comes back once nobody does.
+kvdb_status kvdb_streams_delete(const kvdb_streams *streams, const uint8_t *key, size_t key_len, uint32_t durability, kvdb_error **error);
+
+// Frees streams. Writers, readers and lists of them go on.
+void kvdb_streams_free(kvdb_streams *streams);
+
+// A list of the streams with keys from `start`, included, up to `end`, excluded. It begins before the first. NULL for `start` is from the first key, NULL for `end` up to the last.
+kvdb_status kvdb_stream_list_new(const kvdb_streams *streams,
+                                 const uint8_t *start,
+                                 size_t start_len,
+                                 const uint8_t *end,
+                                 size_t end_len,
+                                 kvdb_stream_list **list,
+                                 kvdb_error **error);
+
+// Moves to the next stream; KVDB_NOT_FOUND if there are no more. From the end it takes the last of those that are left if `backward` is not 0.
+kvdb_status kvdb_stream_list_next(kvdb_stream_list *list,
+                                  uint32_t backward,
+                                  kvdb_error **error);
+
+// The key of the stream that the list is at, valid until it moves or is freed; NULL, with 0 for `len`, if it is at none. `stream_len`, which may be NULL, gets the length of the
+// stream in bytes.
+const uint8_t *kvdb_stream_list_key(const kvdb_stream_list *list,
+                                    size_t *len,
+                                    uint64_t *stream_len);
+
+// Frees a list.
+void kvdb_stream_list_free(kvdb_stream_list *list);
+
+// Begins to read a stream, at its first byte; KVDB_NOT_FOUND, with NULL for the reader, if there is none of this key. The stream keeps its space until the reader is freed, also
+// if it is replaced or deleted meanwhile.
+kvdb_status kvdb_stream_reader_new(const kvdb_streams *streams,
+                                   const uint8_t *key,
+                                   size_t key_len,
+                                   kvdb_stream_reader **reader,
+                                   kvdb_error **error);
+
+// Bytes of the stream; 0 if `reader` is none.
+uint64_t kvdb_stream_reader_len(const kvdb_stream_reader *reader);
+
+// Goes to the byte of this number, counted from 0. Behind the end there is nothing to be read.
+kvdb_status kvdb_stream_reader_seek(kvdb_stream_reader *reader, uint64_t offset, kvdb_error **error);
+
+// Reads the next bytes into `buffer`, which has room for `buffer_len`, and says how many in `read`: as many as there is room for, or fewer at the end, and 0 behind it.
+//
+// KVDB_CORRUPTION if a piece is damaged: then 0 bytes were read, the reader stays where it was, and `buffer` may hold others. Where a stream is read from its first byte on
+// without a gap, the last piece is given out only if the hash of the whole stream is right.
+kvdb_status kvdb_stream_reader_read(kvdb_stream_reader *reader,
+                                    uint8_t *buffer,
+                                    size_t buffer_len,
+                                    size_t *read,
+                                    kvdb_error **error);
+
+// Frees a reader.
+void kvdb_stream_reader_free(kvdb_stream_reader *reader);
+
+// Begins to write a stream. Nobody sees it, and what had its key before stays, until it has finished.
+//
+// A key has at least 1 byte, and together with the prefix at most 1,023.
+kvdb_status kvdb_stream_writer_new(const kvdb_streams *streams,
+                                   const uint8_t *key,
+                                   size_t key_len,
+                                   kvdb_stream_writer **writer,
+                                   kvdb_error **error);
+
+// Adds all these bytes. If it fails, some of them may have been added: free the writer, and nothing of the stream is there.
+kvdb_status kvdb_stream_writer_write(kvdb_stream_writer *writer, const uint8_t *data, size_t data_len, kvdb_error **error);
+
+// Makes the stream the one of its key, whole, together with the writes of `batch`, which may be NULL. The batch stays as it is, and is yours.
+//
+// Unless an argument is refused, the writer has finished then, whatever is returned, and is only to be freed. If it fails, nothing was written, unless the status is KVDB_IO_ERROR: then the next opening shows what is
+// there.
+kvdb_status kvdb_stream_writer_finish(kvdb_stream_writer *writer,
+                                      const kvdb_batch *batch,
+                                      uint32_t durability,
+                                      kvdb_error **error);
+
+// Frees a writer. If it has not finished, nothing of the stream is there.
+void kvdb_stream_writer_free(kvdb_stream_writer *writer);
 
 #ifdef __cplusplus
 }  // extern "C"

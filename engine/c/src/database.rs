@@ -91,7 +91,7 @@ pub unsafe extern "C" fn kvdb_open(
     unsafe { border(error, work) }
 }
 
-/// Makes everything durable, closes the database and frees it, whatever is returned. Snapshots and cursors of it stay to be freed; until then their calls are
+/// Makes everything durable, closes the database and frees it, whatever is returned. Snapshots, cursors and streams of it stay to be freed; until then their calls are
 /// KVDB_CLOSED. NULL is closed already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn kvdb_close(db: *mut Kvdb, error: *mut *mut KvdbError) -> KvdbStatus {

@@ -1,7 +1,7 @@
 //! The engine on a real disk for C, and for all that calls C: `include/kvdb.h`, which says what holds of errors, ownership and threads.
 //!
 //! - `border` is the only way between the two sides: it checks pointers, catches panics and hands out errors;
-//! - `error`, `options`, `database`, `batch`, `snapshot`, `cursor`, `keyspaces`, `keyspace`: the functions of the header, by what they are about.
+//! - `error`, `options`, `database`, `batch`, `snapshot`, `cursor`, `keyspaces`, `keyspace`, `stream`: the functions of the header, by what they are about.
 //!
 //! Invariants:
 //! - **No panic crosses the border.** Every function runs within `border`, and a panic is the status `KVDB_PANICKED`.
@@ -26,6 +26,7 @@ mod keyspace;
 mod keyspaces;
 mod options;
 mod snapshot;
+mod stream;
 
 pub use batch::{
     KvdbBatch, kvdb_batch_clear, kvdb_batch_delete, kvdb_batch_free, kvdb_batch_len,
@@ -60,3 +61,18 @@ pub use options::{
     KvdbOptions, kvdb_options_free, kvdb_options_new, kvdb_options_set, kvdb_options_set_number,
 };
 pub use snapshot::{KvdbSnapshot, kvdb_snapshot_free, kvdb_snapshot_get, kvdb_snapshot_new};
+pub use stream::list::{
+    KvdbStreamList, kvdb_stream_list_free, kvdb_stream_list_key, kvdb_stream_list_new,
+    kvdb_stream_list_next,
+};
+pub use stream::reader::{
+    KvdbStreamReader, kvdb_stream_reader_free, kvdb_stream_reader_len, kvdb_stream_reader_new,
+    kvdb_stream_reader_read, kvdb_stream_reader_seek,
+};
+pub use stream::writer::{
+    KvdbStreamWriter, kvdb_stream_writer_finish, kvdb_stream_writer_free, kvdb_stream_writer_new,
+    kvdb_stream_writer_write,
+};
+pub use stream::{
+    KvdbStreams, kvdb_streams_delete, kvdb_streams_free, kvdb_streams_len, kvdb_streams_new,
+};
