@@ -14,12 +14,16 @@ const PREFIX: &[u8] = b"s/";
 const PIECE: usize = 4096;
 
 fn options() -> OpenOptions {
+    options_with("")
+}
+
+fn options_with(engine: &str) -> OpenOptions {
     OpenOptions {
         driver: DriverChoice::Threads,
         size_bytes: 16 << 20,
         max_bytes: 256 << 20,
         cache_bytes: 1 << 20,
-        engine: "segment_bytes=262144\n".to_owned(),
+        engine: format!("segment_bytes=262144\n{engine}"),
         ..OpenOptions::default()
     }
 }
@@ -29,7 +33,11 @@ fn directory() -> tempfile::TempDir {
 }
 
 fn open(path: &Path) -> (Database, Streams) {
-    let database = Database::open(path, &options()).expect("it opens");
+    open_with(path, &options())
+}
+
+fn open_with(path: &Path, options: &OpenOptions) -> (Database, Streams) {
+    let database = Database::open(path, options).expect("it opens");
     let streams = streams(&database);
     (database, streams)
 }
@@ -113,12 +121,18 @@ fn check(database: &Database, streams: &Streams, model: &Model) {
 }
 
 /// Goal: streams are what a map of vectors is. Method: random puts, with lengths around the bounds of pieces, by writes of random lengths; deletes, writers that are dropped, reads
-/// from random places, lists of random ranges from both ends, other handles and openings; each against the map, and the raw entries are counted.
+/// from random places, lists of random ranges from both ends, other handles and openings; each against the map, and the raw entries are counted. With all of the index in memory, and
+/// with next to nothing of it.
 #[test]
 fn streams_are_a_map_of_vectors() {
+    are_a_map(&options());
+    are_a_map(&options_with("index_bytes=65536\ncheckpoint_bytes=65536\n"));
+}
+
+fn are_a_map(options: &OpenOptions) {
     let directory = directory();
     let path = directory.path().join("database");
-    let (mut database, mut all) = open(&path);
+    let (mut database, mut all) = open_with(&path, options);
     let mut model = Model::new();
     let mut rng = Rng(3);
     let near: Vec<usize> = [0, 1, 2, 5, 40]
@@ -196,7 +210,7 @@ fn streams_are_a_map_of_vectors() {
             _ => {
                 drop(all);
                 database.close().expect("it closes");
-                (database, all) = open(&path);
+                (database, all) = open_with(&path, options);
             }
         }
         if round % 40 == 0 {

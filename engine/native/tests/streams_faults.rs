@@ -168,11 +168,13 @@ fn foreign_entries_are_told() {
         assert_eq!(failure(&error).status, Status::Invalid);
         assert!(error.to_string().contains("version 9"), "{error}");
     });
-    change(4, &|bound| bound.truncate(7), &|| {
+    let no_bound = || {
         let failure = database.streams(PREFIX).expect_err("damaged");
         assert_eq!(failure.status, Status::Corruption);
-        assert!(failure.message.contains("7 bytes"), "{failure}");
-    });
+        assert!(failure.message.contains("no bound of ids"), "{failure}");
+    };
+    change(4, &|bound| bound.truncate(7), &no_bound);
+    change(4, &|bound| bound.fill(0xff), &no_bound);
     let (key, _) = raw(3);
     database
         .delete(&key, Durability::Relaxed)
@@ -351,4 +353,33 @@ fn a_database_that_is_only_read_gives_its_streams_out() {
     drop((first, second));
     let (database, _all) = open(&copy);
     assert_eq!(raw_keys(&database), 1 + 3 + 1);
+}
+
+/// Goal: a read at any place reads from the disk the pieces that it needs, and no others. Method: bytes that the disk gave, without a cache.
+#[test]
+fn a_read_touches_its_pieces_alone() {
+    let directory = directory();
+    let path = directory.path().join("database");
+    let (database, all) = open(&path);
+    let value = bytes(1, 40 * PIECE);
+    put(&all, b"key", &value).expect("a put");
+    drop(all);
+    database.close().expect("it closes");
+    let (database, all) = open(&path);
+    let read_bytes = || database.counts().io.read_bytes;
+    let mut reader = all.reader(b"key").expect("a reader").expect("there");
+    let mut read = |at: usize, len: usize| {
+        let before = read_bytes();
+        let mut part = vec![0; len];
+        reader.seek(SeekFrom::Start(at as u64)).expect("a place");
+        reader.read_exact(&mut part).expect("it is whole");
+        assert!(part == value[at..at + len]);
+        (read_bytes() - before).div_ceil(PIECE as u64 + 8192)
+    };
+    assert_eq!(read(7 * PIECE + 9, 100), 1);
+    assert_eq!(read(30 * PIECE, PIECE), 1);
+    assert_eq!(read(30 * PIECE + 5, 9), 0, "it is in memory");
+    assert_eq!(read(3 * PIECE - 1, 1), 1);
+    assert_eq!(read(20 * PIECE, 1), 1);
+    assert_eq!(read(10 * PIECE - 2, 4), 2);
 }

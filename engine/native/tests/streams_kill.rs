@@ -29,9 +29,9 @@ impl Rng {
     }
 }
 
-fn open(path: &Path) -> (Database, Streams) {
+fn open(path: &Path, driver: DriverChoice) -> (Database, Streams) {
     let options = OpenOptions {
-        driver: DriverChoice::Threads,
+        driver,
         size_bytes: 8 << 20,
         max_bytes: 64 << 20,
         cache_bytes: 0,
@@ -90,7 +90,7 @@ fn child() {
     };
     // What the test harness prints stands before this on the same line.
     say("\nopening\n".to_owned());
-    let (database, streams) = open(&path);
+    let (database, streams) = open(&path, DriverChoice::Auto);
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u64 {
             let (database, streams, say) = (&database, &streams, &say);
@@ -156,7 +156,7 @@ fn round(path: &Path, lines: u64, acknowledged: &mut Acknowledged) {
 
 /// What is there must be what was acknowledged, or of each thread the one step that was under way.
 fn check(path: &Path, acknowledged: &mut Acknowledged) {
-    let (database, streams) = open(path);
+    let (database, streams) = open(path, DriverChoice::Threads);
     let mut keys = 1;
     for (thread, (last, was_deleted)) in (0..).zip(acknowledged.iter_mut()) {
         let found = number_of(&database, thread);
@@ -202,7 +202,7 @@ fn a_killed_process_leaves_whole_streams() {
     });
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let path = directory.path().join("database");
-    drop(open(&path));
+    drop(open(&path, DriverChoice::Auto));
     let mut rng = Rng(rounds);
     let mut acknowledged = Acknowledged::default();
     for _ in 0..rounds {

@@ -148,11 +148,15 @@ impl Layout {
     }
 }
 
+/// What nobody reaches who uses each id once.
+const ID_BOUND_MAX: u64 = 1 << 62;
+
 /// The number below which every id that was ever used is, as it is stored.
 pub(super) fn parse_id_bound(key: &[u8], value: &[u8]) -> Result<u64, Failure> {
-    value.try_into().map(u64::from_le_bytes).map_err(|_| {
-        let (key, bytes) = (shown(key), value.len());
-        damaged(format!("the entry {key} has {bytes} bytes and not 8: has another program written keys with the prefix of streams?"))
+    let bound = value.try_into().map(u64::from_le_bytes);
+    bound.ok().filter(|it| *it <= ID_BOUND_MAX).ok_or_else(|| {
+        let (key, value) = (shown(key), shown(value));
+        damaged(format!("the entry {key} holds {value}, which is no bound of ids: has another program written keys with the prefix of streams?"))
     })
 }
 
