@@ -65,7 +65,7 @@ pub use database::metrics::{Metric, Metrics};
 pub use database::range::{OwnedEntry, Range};
 pub use database::read_only::ReadOnly;
 pub use database::snapshot::Snapshot;
-pub use database::transaction::Transaction;
+pub use database::transaction::{Transaction, TransactionRange};
 pub use database::{Database, ENGINE_MEMORY_BYTES};
 pub use io::device::DeviceReport;
 pub use io::failure::{DiskFailure, DiskOperation};

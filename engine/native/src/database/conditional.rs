@@ -8,12 +8,17 @@
 //! - between the moment at which all conditions hold and the write there is no other write;
 //! - it is looked up anew only after another write came to a shard, so some write always gets on.
 
+mod ranges;
+
 use kvsim_engine::{Direction, Durability, Mutation, Request};
 
+pub(super) use self::ranges::RangeCondition;
 use super::batch::WriteBatch;
+use super::range::OwnedEntry;
 use super::{Database, done};
 use crate::api::error::Failure;
-use crate::api::key_range::{Bounds, successor};
+use crate::api::key_prefix::KeyPrefix;
+use crate::api::key_range::{Bounds, KeyRange, successor};
 use crate::cache::borrowed::{Value, split};
 use crate::cache::rows::Stamp;
 use crate::sync::leader::{Beside, CaughtUp};
@@ -35,7 +40,10 @@ use crate::sync::leader::{Beside, CaughtUp};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Conditions(Vec<Condition>);
+pub struct Conditions {
+    keys: Vec<Condition>,
+    ranges: Vec<RangeCondition>,
+}
 
 #[derive(Debug, Clone)]
 struct Condition {
@@ -74,7 +82,7 @@ pub enum Checked {
     Written,
     /// A key did not hold what it had to; nothing was written.
     Changed {
-        /// The first such key, in the order in which the conditions were stated.
+        /// The first such key, in the order in which the conditions were stated, those on ranges last.
         key: Box<[u8]>,
     },
 }
@@ -101,9 +109,57 @@ impl Conditions {
         self.add(key, read.cloned().map(Expected::Read))
     }
 
+    /// The range has to hold these entries, as they were read, and no other. They are in the order of their keys. Nothing is copied.
+    ///
+    /// If anything was written since, to this range or beside it, all of its keys are compared with the lock held that every write takes.
+    ///
+    /// ```
+    /// # use kvsim_native::{Checked, Conditions, Database, Durability, OpenOptions, Prefix, WriteBatch};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let database = Database::open(&directory.path().join("database"), &OpenOptions::default())?;
+    /// let chairs = Prefix("chair/");
+    /// let taken = database.range(chairs)?.collect::<Result<Vec<_>, _>>()?;
+    /// let mut conditions = Conditions::new();
+    /// conditions.range_is_unchanged(chairs, taken);
+    /// database.put(b"chair/7", b"Ada", Durability::Durable)?;
+    /// let checked = database.apply_if(&conditions, &WriteBatch::new(), Durability::Durable)?;
+    /// assert_eq!(checked, Checked::Changed { key: b"chair/7".as_slice().into() });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range_is_unchanged(
+        &mut self,
+        range: impl KeyRange,
+        read: impl IntoIterator<Item = OwnedEntry>,
+    ) -> &mut Conditions {
+        self.range_within_is_unchanged(KeyPrefix::default(), &range, read)
+    }
+
+    /// The same of a range of the keys that have this prefix, read without it.
+    pub(crate) fn range_within_is_unchanged(
+        &mut self,
+        prefix: KeyPrefix,
+        range: &impl KeyRange,
+        read: impl IntoIterator<Item = OwnedEntry>,
+    ) -> &mut Conditions {
+        let read = read.into_iter().map(|entry| OwnedEntry {
+            key: prefix.joined(&entry.key).into(),
+            ..entry
+        });
+        self.add_range(RangeCondition::new(
+            prefix.bounds(range),
+            read.collect(),
+            None,
+        ))
+    }
+
+    pub(super) fn add_range(&mut self, range: RangeCondition) -> &mut Conditions {
+        self.ranges.push(range);
+        self
+    }
+
     fn add(&mut self, key: &[u8], value: Option<Expected>) -> &mut Conditions {
         let key = key.into();
-        self.0.push(Condition { key, value });
+        self.keys.push(Condition { key, value });
         self
     }
 }
@@ -131,22 +187,39 @@ impl Database {
     ) -> Result<Checked, Failure> {
         self.refuse_if_read_only()?;
         let writes: Vec<Mutation<'_>> = batch.iter().collect();
+        let ranges = conditions.ranges.iter();
+        let mut held_at: Vec<_> = ranges.map(RangeCondition::held_at).collect();
         loop {
-            let mut stamps = Vec::with_capacity(conditions.0.len());
-            for condition in &conditions.0 {
+            let mut stamps = Vec::with_capacity(conditions.keys.len());
+            for condition in &conditions.keys {
                 match self.look_up(condition)? {
                     Some(stamp) => stamps.push(stamp),
                     None => return Ok(condition.changed()),
                 }
             }
+            for (range, held_at) in conditions.ranges.iter().zip(&mut held_at) {
+                if held_at.is_none() {
+                    match self.look_up_range(range)? {
+                        Ok(changes) => *held_at = Some(changes),
+                        Err(key) => return Ok(Checked::Changed { key }),
+                    }
+                }
+            }
             let draft = self.0.shared.rows.draft(&writes);
             let caught_up = self.0.shared.lock_caught_up();
             let mut is_known = true;
-            for (condition, stamp) in conditions.0.iter().zip(stamps) {
+            for (condition, stamp) in conditions.keys.iter().zip(stamps) {
                 match self.look_again(&caught_up, condition, stamp) {
                     Seen::Holds => {}
                     Seen::Changed => return Ok(condition.changed()),
                     Seen::Unknown => is_known = false,
+                }
+            }
+            for (range, held_at) in conditions.ranges.iter().zip(&mut held_at) {
+                match self.look_again_at_range(&caught_up, range, *held_at) {
+                    Ok(true) => {}
+                    Ok(false) => (is_known, *held_at) = (false, None),
+                    Err(key) => return Ok(Checked::Changed { key }),
                 }
             }
             if is_known {

@@ -95,9 +95,17 @@ impl Snapshot {
     /// Goes through a range of the keys that have this prefix, and leaves the prefix out.
     pub(crate) fn range_within(&self, prefix: KeyPrefix, range: &impl KeyRange) -> Range {
         Range {
-            snapshot: self.clone(),
             prefix,
-            unread: Some(prefix.bounds(range)),
+            ..self.within(prefix.bounds(range))
+        }
+    }
+
+    /// Goes through the keys between bounds as they were.
+    pub(super) fn within(&self, bounds: Bounds) -> Range {
+        Range {
+            snapshot: self.clone(),
+            prefix: KeyPrefix::default(),
+            unread: Some(bounds),
             front: VecDeque::new(),
             back: VecDeque::new(),
             limit: ENTRIES_MIN,

@@ -1,12 +1,15 @@
 //! Optimistic transactions: what was read is checked when the writes are made.
 
+mod range;
+
 use std::collections::BTreeMap;
 
 use kvsim_engine::Durability;
 
+pub use self::range::TransactionRange;
 use super::Database;
 use super::batch::WriteBatch;
-use super::conditional::{Checked, Conditions};
+use super::conditional::{Checked, Conditions, RangeCondition};
 use super::snapshot::Snapshot;
 use crate::api::error::Failure;
 use crate::cache::borrowed::Value;
@@ -14,7 +17,7 @@ use crate::cache::borrowed::Value;
 /// Reads and writes that take effect together at one moment, if by then nobody has changed what was read.
 ///
 /// Writes are kept in memory until [`Transaction::commit`], and the transaction sees them. It locks nothing, and dropped it has done nothing. All transactions that commit
-/// are as if they had been made one after the other.
+/// are as if they had been made one after the other: also those that read ranges, into which no key may have come.
 ///
 /// A transaction of a database reads the newest values. Before it commits, what it reads later may not fit to what it has read before; then it cannot commit. One of a
 /// [`Snapshot`] reads one moment.
@@ -38,8 +41,9 @@ pub struct Transaction {
     /// Where it reads; otherwise the newest values.
     snapshot: Option<Snapshot>,
     read: BTreeMap<Box<[u8]>, Option<Value>>,
+    read_ranges: Vec<RangeCondition>,
     /// `None`: a delete.
-    written: BTreeMap<Box<[u8]>, Option<Box<[u8]>>>,
+    written: BTreeMap<Box<[u8]>, Option<Value>>,
 }
 
 impl Database {
@@ -50,6 +54,7 @@ impl Database {
             database: self.clone(),
             snapshot: None,
             read: BTreeMap::new(),
+            read_ranges: Vec::new(),
             written: BTreeMap::new(),
         }
     }
@@ -104,7 +109,7 @@ impl Transaction {
     /// As for [`Database::get`].
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Value>, Failure> {
         if let Some(written) = self.written.get(key) {
-            return Ok(written.as_deref().map(Value::copy));
+            return Ok(written.clone());
         }
         if let Some(read) = self.read.get(key) {
             return Ok(read.clone());
@@ -119,7 +124,7 @@ impl Transaction {
 
     /// Sets a key when the transaction commits.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> &mut Transaction {
-        self.written.insert(key.into(), Some(value.into()));
+        self.written.insert(key.into(), Some(Value::copy(value)));
         self
     }
 
@@ -139,6 +144,9 @@ impl Transaction {
         let mut conditions = Conditions::new();
         for (key, value) in &self.read {
             conditions.is_unchanged(key, value.as_ref());
+        }
+        for range in self.read_ranges {
+            conditions.add_range(range);
         }
         let mut batch = WriteBatch::new();
         for (key, value) in &self.written {

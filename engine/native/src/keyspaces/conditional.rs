@@ -7,8 +7,10 @@ use super::batch::KeyspaceBatch;
 use super::keyspace::Keyspace;
 use super::named::Named;
 use crate::api::error::Failure;
+use crate::api::key_range::KeyRange;
 use crate::cache::borrowed::Value;
 use crate::database::conditional::{Checked, Conditions};
+use crate::database::range::OwnedEntry;
 
 /// What keys of keyspaces have to hold for a write to take effect.
 ///
@@ -81,6 +83,18 @@ impl KeyspaceConditions {
     ) -> &mut KeyspaceConditions {
         let prefix = self.named.add(keyspace);
         prefix.with(key, |key| _ = self.raw.is_unchanged(key, read));
+        self
+    }
+
+    /// The range of a keyspace has to hold these entries, as they were read, and no other: see [`Conditions::range_is_unchanged`].
+    pub fn range_is_unchanged(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl KeyRange,
+        read: impl IntoIterator<Item = OwnedEntry>,
+    ) -> &mut KeyspaceConditions {
+        let prefix = self.named.add(keyspace);
+        self.raw.range_within_is_unchanged(prefix, &range, read);
         self
     }
 }

@@ -11,8 +11,9 @@ use super::keyspace::Keyspace;
 use super::named::Named;
 use super::snapshot::KeyspacesSnapshot;
 use crate::api::error::Failure;
+use crate::api::key_range::KeyRange;
 use crate::cache::borrowed::Value;
-use crate::database::transaction::Transaction;
+use crate::database::transaction::{Transaction, TransactionRange};
 
 /// Reads and writes of several keyspaces that take effect together at one moment, if by then nobody has changed what was read: a [`Transaction`] across keyspaces.
 ///
@@ -101,6 +102,42 @@ impl KeyspaceTransaction {
         keyspace.check_of(&self.divided)?;
         let prefix = self.named.add(keyspace);
         let found = prefix.with(key, |key| self.raw.get(key));
+        match &self.snapshot {
+            Some(snapshot) => snapshot.check(keyspace)?,
+            None => keyspace.state().check()?,
+        }
+        found
+    }
+
+    /// Goes through a range of a keyspace, with what this transaction has written in it. It commits only if what was passed is the same then: see [`Transaction::range`].
+    ///
+    /// # Errors
+    /// As for [`Keyspace::range`].
+    ///
+    /// ```
+    /// # use kvsim_native::{Durability, KeyspaceChecked, OpenOptions};
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("database");
+    /// # let keyspaces = OpenOptions::new().size_bytes(16 << 20).open_keyspaces(&path)?;
+    /// let (guests, counts) = (keyspaces.create("guests")?, keyspaces.create("counts")?);
+    /// let mut transaction = keyspaces.transaction();
+    /// let count = transaction.range(&guests, ..)?.count();
+    /// transaction.put(&counts, b"guests", &[count as u8]);
+    /// guests.put(b"Ada", b"", Durability::Relaxed)?;
+    /// let checked = transaction.commit(Durability::Durable)?;
+    /// let key = b"Ada".as_slice().into();
+    /// assert_eq!(checked, KeyspaceChecked::Changed { keyspace: guests, key });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range(
+        &mut self,
+        keyspace: &Keyspace,
+        range: impl KeyRange,
+    ) -> Result<TransactionRange<'_>, Failure> {
+        keyspace.check_of(&self.divided)?;
+        let prefix = self.named.add(keyspace);
+        let found = self.raw.range_within(prefix, &range);
+        // What is still there now was there when the range was begun.
         match &self.snapshot {
             Some(snapshot) => snapshot.check(keyspace)?,
             None => keyspace.state().check()?,
