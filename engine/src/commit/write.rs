@@ -111,13 +111,17 @@ impl Core {
         let wanted = self.extent_segments(extents.map(|(_, mutation)| value_bytes(mutation)))
             + u64::from(self.log.needs_segment(bytes));
         let tail_rewrite = self.tail_rewrite_of(reserve);
-        let floor = if wanted > 0 {
-            self.user_floor()
-        } else {
-            self.gc_floor()
+        // A delete makes room, so it may use what is kept back: it takes little of it.
+        let in_reserve =
+            self.log.is_in_reserve() && forms.iter().any(|form| *form != Form::Delete);
+        let floor = match (wanted, in_reserve) {
+            (0, true) => self.shared_floor(),
+            (0, false) => self.gc_floor(),
+            _ => self.user_floor(),
         };
         let free = self.segments.free_above(floor + tail_rewrite);
-        if wanted + tail_rewrite > 0 && free.is_none_or(|free| free < wanted) {
+        let asks = wanted + tail_rewrite > 0 || in_reserve;
+        if asks && free.is_none_or(|free| free < wanted) {
             if failed {
                 return Verdict::Taken;
             }
@@ -290,7 +294,7 @@ impl Core {
 
     /// Takes the write: positions, log records, extents, index.
     fn apply(&mut self, mutations: &[Mutation<'_>], forms: &[Form], bytes: usize) {
-        self.log.make_room(&mut self.segments, bytes);
+        self.log.make_room_for_client(&mut self.segments, bytes);
         for (at, (mutation, form)) in mutations.iter().zip(forms).enumerate() {
             if mutant(Mutant::BatchSplitOverFrames) && at == 1 {
                 self.log.seal(&mut self.segments);

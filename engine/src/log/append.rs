@@ -114,6 +114,8 @@ pub(crate) struct Log {
     /// Where the next frame goes when none is open; at a segment's start, that segment has yet to be entered.
     tail: u64,
     current: u32,
+    /// Whether the segment was entered for a client's write.
+    is_clients: bool,
     /// Reserved to be the next segment.
     pub(crate) next: u32,
     previous_checksum: u64,
@@ -157,6 +159,7 @@ impl Log {
             fence: Some(tail.lsn).filter(|lsn| geometry.within(*lsn) != 0),
             tail: tail.lsn,
             current: tail.current,
+            is_clients: false,
             next: tail.next,
             previous_checksum: tail.previous_checksum,
             previous_end: tail.previous_end,
@@ -248,6 +251,18 @@ impl Log {
         open.is_some_and(|open| self.open_takes(open, bytes))
     }
 
+    /// Makes sure that the open frame takes so many record bytes of a client's write.
+    pub(crate) fn make_room_for_client(&mut self, segments: &mut Segments, bytes: usize) {
+        let enters = self.needs_segment(bytes);
+        self.make_room(segments, bytes);
+        self.is_clients |= enters;
+    }
+
+    /// Whether the segment was entered for garbage collection, or for what the engine notes for itself: then it was taken from what is kept back for them.
+    pub(crate) fn is_in_reserve(&self) -> bool {
+        !self.is_clients
+    }
+
     /// Makes sure that the open frame takes so many record bytes. Whether it may enter a segment was asked before.
     pub(crate) fn make_room(&mut self, segments: &mut Segments, bytes: usize) {
         if self
@@ -278,6 +293,7 @@ impl Log {
         if self.geometry.within(start) == 0 {
             lsn += self.geometry.block_bytes;
             self.current = self.next;
+            self.is_clients = false;
             self.next = segments
                 .allocate(Use::Log)
                 .expect("admission left a segment to reserve");
