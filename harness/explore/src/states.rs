@@ -9,13 +9,18 @@
 //! whole, before it takes torn ones, and those with few torn writes before those with more. Of more subsets than it can take, it takes the smallest,
 //! the largest, and some of all sizes between.
 
-use hashbrown::HashSet;
-use kvsim_simdisk::rng::{Purpose, Rng};
-use kvsim_simdisk::{CrashState, CrashStates, Effects, Persisted, Sectors};
-use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+mod needs;
+mod set;
+mod subsets;
 
+use kvsim_simdisk::rng::{Purpose, Rng};
+use kvsim_simdisk::{CrashState, CrashStates, Effect, Effects, Persisted, Sectors};
+
+use self::needs::Needs;
+use self::set::Set;
+use self::subsets::{Subsets, choose};
 use super::tears::{Tearing, tearing};
-use super::torn::TornTogether;
+use super::torn::{TornTogether, ways};
 use kvsim_findings::explore::LeftOutCounts;
 use kvsim_scenario::ExploreConfig;
 
@@ -72,9 +77,6 @@ impl States {
     };
 }
 
-/// Subsets are listed one by one up to so many, and up to so many for each state that is taken; of more, some are drawn.
-const SUBSETS_LISTED_MAX: u64 = 1 << 18;
-const SUBSETS_LISTED_FOR_EACH: u64 = 1 << 8;
 /// As many persisted writes at most are taken in every order if they overlap.
 const ORDERS_OF: usize = 4;
 
@@ -107,62 +109,85 @@ struct Cuts<'a> {
     bounds: &'a ExploreConfig,
     seed: u64,
     tearing: Vec<Tearing>,
+    /// Those that can be torn, within the bounds or beyond.
+    tearable: Set,
     any_overlap: bool,
-    /// All that each needs, and what these need; empty where nothing needs anything.
-    needs: Vec<Vec<usize>>,
-    /// All that need each, and what needs these; empty where nothing needs anything.
-    needed_by: Vec<Vec<usize>>,
+    needs: Needs,
+}
+
+/// What persists whole: a subset, in an order.
+struct Whole<'a> {
+    subset: &'a Set,
+    /// Another than that of submission may be among these; nothing where no order makes a difference.
+    order: Option<Vec<usize>>,
+}
+
+impl Whole<'_> {
+    fn order(&self) -> Vec<usize> {
+        self.order
+            .clone()
+            .unwrap_or_else(|| self.subset.places().collect())
+    }
 }
 
 impl<'a> Cuts<'a> {
     fn new(effects: Effects, bounds: &'a ExploreConfig, seed: u64) -> Self {
         let list = &effects.list;
-        let tearing = list
+        let tearing: Vec<Tearing> = list
             .iter()
             .map(|effect| tearing(effect.tears, bounds))
             .collect();
-        let any_overlap = list
+        let mut tearable = Set::none(list.len());
+        for (at, tearing) in tearing.iter().enumerate() {
+            if tearing.count() > 0 || !tearing.is_all() {
+                tearable.add(at);
+            }
+        }
+        let laid = list.iter().filter(|effect| effect.lies_over.is_some());
+        let laid: Vec<&Effect> = laid.collect();
+        let any_overlap = laid
             .iter()
             .enumerate()
-            .any(|(at, effect)| list[..at].iter().any(|other| effect.overlaps(other)));
-        let (mut needs, mut needed_by) = (Vec::new(), Vec::new());
-        if list.iter().any(|effect| !effect.needs.is_empty()) {
-            needs = all_needs(&effects);
-            needed_by = reversed(&needs);
-        }
+            .any(|(at, effect)| laid[..at].iter().any(|other| effect.overlaps(other)));
         Cuts {
+            needs: Needs::of(&effects),
             effects,
             bounds,
             seed,
             tearing,
+            tearable,
             any_overlap,
-            needs,
-            needed_by,
         }
     }
 
-    fn len(&self) -> usize {
-        self.effects.list.len()
-    }
-
-    /// Whether any needs another.
-    fn is_ordered(&self) -> bool {
-        !self.needs.is_empty()
-    }
-
     fn list(&self, states: &mut States) {
-        let (subsets, all_listed) = self.subsets(&mut states.left_out);
+        let subsets = Subsets {
+            effects: &self.effects,
+            needs: &self.needs,
+            bounds: self.bounds,
+            seed: self.seed,
+        };
+        let (subsets, all_listed) = subsets.list(&mut states.left_out);
         let limit = self.bounds.states_per_point;
-        let mut whole: Vec<(Vec<usize>, TornTogether<'_>)> = Vec::new();
+        let mut whole: Vec<Whole<'_>> = Vec::with_capacity(subsets.len());
+        for subset in &subsets {
+            whole.extend(self.orders(subset, &mut states.left_out));
+        }
+        let room = limit.saturating_sub(whole.len() as u64);
+        // Where there is no room for torn states, how many there are is all that is asked of them.
+        let mut together: Vec<TornTogether<'_>> = Vec::new();
         // How many states have one write torn, two, and so on.
         let mut torn = vec![0_u64; self.bounds.torn_writes as usize];
-        for subset in &subsets {
-            for order in self.orders(subset, &mut states.left_out) {
-                let together = self.torn_together(&order, &mut states.left_out);
-                for (sum, count) in torn.iter_mut().zip(together.counts()) {
-                    *sum = sum.saturating_add(count);
-                }
-                whole.push((order, together));
+        for one in &whole {
+            let tearings = self.tearings(one, &mut states.left_out);
+            for (sum, count) in torn
+                .iter_mut()
+                .zip(&ways(&tearings, self.torn_writes())[1..])
+            {
+                *sum = sum.saturating_add(*count);
+            }
+            if room > 0 {
+                together.push(TornTogether::new(tearings, self.torn_writes()));
             }
         }
         states.possible = torn
@@ -171,27 +196,31 @@ impl<'a> Cuts<'a> {
         let all_taken = states.possible <= limit;
         if !all_listed {
             // How many closed sets there are nobody counts.
-            if !self.is_ordered() {
+            if !self.needs.is_ordered() {
                 states.possible = states.possible.max(self.count());
             }
             states.left_out.sampled = true;
         }
         states.left_out.sampled |= !all_taken;
-        let mut room = limit.saturating_sub(whole.len() as u64);
-        if room == 0 {
-            whole = spread(whole, limit, self.seed);
+        if room == 0 || self.bounds.torn_writes == 0 {
+            let taken = spread(whole, limit, self.seed);
+            let taken = taken.iter().map(|one| self.state(&one.order(), &[]));
+            states.taken.extend(taken);
+            return;
         }
+        let orders = whole.iter().map(Whole::order);
+        let whole: Vec<(Vec<usize>, TornTogether<'_>)> = orders.zip(together).collect();
+        let mut room = room;
         for (at, total) in torn.into_iter().enumerate() {
             let taken = total.min(room);
             room -= taken;
             let wanted = (taken < total).then(|| sample(total, taken, self.seed));
             self.take(&whole, at + 1, wanted, &mut states.taken);
         }
-        if self.bounds.torn_writes == 0 {
-            states
-                .taken
-                .extend(whole.iter().map(|(order, _)| self.state(order, &[])));
-        }
+    }
+
+    fn torn_writes(&self) -> usize {
+        self.bounds.torn_writes as usize
     }
 
     /// Takes the states with so many torn writes that are wanted, all if nothing is said; with one torn write, each order whole as well.
@@ -239,175 +268,25 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// Where order is kept only the last persisted write can be torn.
-    fn first_tearable(&self, order: &[usize]) -> usize {
-        if self.effects.reorder {
-            0
-        } else {
-            order.len().saturating_sub(1)
-        }
-    }
-
-    /// In how many ways persisted writes can be torn.
-    fn torn_together(&self, order: &[usize], left_out: &mut LeftOut) -> TornTogether<'_> {
-        let mut is_in = vec![false; self.len()];
-        order.iter().for_each(|at| is_in[*at] = true);
-        // None of the others needs it.
-        let is_free = |at: &&usize| {
-            let needed_by = self.needed_by.get(**at);
-            !needed_by.is_some_and(|others| others.iter().any(|other| is_in[*other]))
+    /// The persisted writes that can be torn, and how: those that none of the others needs. Where order is kept it is the last one alone.
+    fn tearings(&self, whole: &Whole<'_>, left_out: &mut LeftOut) -> Vec<(usize, &Tearing)> {
+        let subset = whole.subset;
+        let keeps_order = !self.effects.reorder;
+        let last = keeps_order.then(|| subset.places().last()).flatten();
+        let is_torn =
+            |at: &usize| (!keeps_order || Some(*at) == last) && !self.needs.is_needed(*at, subset);
+        let places: Vec<usize> = match &whole.order {
+            Some(order) => {
+                let tearable = order.iter().copied().filter(|at| self.tearable.has(*at));
+                tearable.filter(is_torn).collect()
+            }
+            None => subset.places_in(&self.tearable).filter(is_torn).collect(),
         };
-        let persisted = order.iter().skip(self.first_tearable(order));
-        let tearable: Vec<&usize> = persisted.filter(is_free).collect();
-        left_out.tears |= tearable.iter().any(|at| !self.tearing[**at].is_all());
-        let tearable = tearable
-            .into_iter()
-            .filter(|at| self.tearing[**at].count() > 0);
-        let tearings: Vec<(usize, &Tearing)> =
-            tearable.map(|at| (*at, &self.tearing[*at])).collect();
-        let most = self.bounds.torn_writes as usize;
-        left_out.several_torn |= tearings.len() > most;
-        TornTogether::new(tearings, most)
-    }
-
-    /// The subsets that may survive, each in the order of submission, the smallest first; and whether these are all.
-    fn subsets(&self, left_out: &mut LeftOut) -> (Vec<Vec<usize>>, bool) {
-        let count = self.len();
-        if !self.effects.loss {
-            return (vec![(0..count).collect()], true);
-        }
-        if !self.effects.reorder {
-            return ((0..=count).map(|end| (0..end).collect()).collect(), true);
-        }
-        let bound = self.bounds.subset_writes as usize;
-        // A closed set is made up by those of its effects that no other one of it needs. Along a chain there is one of these.
-        left_out.subsets |= count > 2 * bound + 1 && self.chains() > bound;
-        let sizes = (0..=count).filter(|size| *size <= bound || count - size <= bound);
-        let total: u64 = sizes
-            .clone()
-            .map(|size| choose(count as u64, size as u64))
-            .fold(0, u64::saturating_add);
-        let limit = self.bounds.states_per_point;
-        let listed_max = SUBSETS_LISTED_MAX.min(limit.saturating_mul(SUBSETS_LISTED_FOR_EACH));
-        if total > listed_max.max(limit) {
-            let sizes: Vec<usize> = sizes.collect();
-            return (self.some_subsets(&sizes), false);
-        }
-        let mut subsets = Vec::new();
-        for size in sizes {
-            combinations(count, size, &mut subsets);
-        }
-        if self.is_ordered() {
-            subsets = self.closed(subsets, bound);
-        }
-        (subsets, true)
-    }
-
-    /// Makes sets closed: small ones by what is needed, large ones by leaving out what lacks something. Each once, in the order of the list.
-    fn closed(&self, subsets: Vec<Vec<usize>>, bound: usize) -> Vec<Vec<usize>> {
-        let mut seen: HashSet<Vec<usize>, Xxh3DefaultBuilder> = HashSet::default();
-        let mut all = Vec::new();
-        for subset in subsets {
-            let mut ways = Vec::with_capacity(2);
-            if subset.len() <= bound {
-                ways.push(self.with_needs(&subset));
-            }
-            if self.len() - subset.len() <= bound {
-                ways.push(self.without_lacking(&subset));
-            }
-            for way in ways {
-                if seen.insert(way.clone()) {
-                    all.push(way);
-                }
-            }
-        }
-        all.sort_by_key(Vec::len);
-        all
-    }
-
-    /// These and all that they need.
-    fn with_needs(&self, subset: &[usize]) -> Vec<usize> {
-        self.joined(subset, &self.needs, true)
-    }
-
-    /// Of these those that lack nothing.
-    fn without_lacking(&self, subset: &[usize]) -> Vec<usize> {
-        let missing: Vec<usize> = (0..self.len())
-            .filter(|at| subset.binary_search(at).is_err())
-            .collect();
-        self.joined(&missing, &self.needed_by, false)
-    }
-
-    /// These and what the relation has for them, or all but that.
-    fn joined(&self, subset: &[usize], relation: &[Vec<usize>], within: bool) -> Vec<usize> {
-        let mut is_in = vec![!within; self.len()];
-        for &at in subset {
-            is_in[at] = within;
-            for &other in &relation[at] {
-                is_in[other] = within;
-            }
-        }
-        (0..self.len()).filter(|at| is_in[*at]).collect()
-    }
-
-    /// So many chains, in each of which every effect needs the one before, hold all of them: not always the fewest.
-    fn chains(&self) -> usize {
-        if !self.is_ordered() {
-            return self.len();
-        }
-        let mut ends: Vec<usize> = Vec::new();
-        for at in 0..self.len() {
-            match ends.iter_mut().find(|end| self.follows(at, **end)) {
-                Some(end) => *end = at,
-                None => ends.push(at),
-            }
-        }
-        ends.len()
-    }
-
-    /// Nothing, everything, each alone, everything but one, each prefix; and then drawn ones.
-    fn some_subsets(&self, sizes: &[usize]) -> Vec<Vec<usize>> {
-        let count = self.len();
-        let mut subsets = vec![Vec::new(), (0..count).collect()];
-        for at in 0..count {
-            let others: Vec<usize> = (0..count).filter(|other| *other != at).collect();
-            if self.is_ordered() {
-                subsets.push(self.with_needs(&[at]));
-                subsets.push(self.without_lacking(&others));
-            } else {
-                subsets.push(vec![at]);
-                subsets.push(others);
-            }
-            subsets.push((0..at).collect());
-        }
-        let mut rng = Rng::new(self.seed, Purpose::Explore);
-        let wanted = usize::try_from(self.bounds.states_per_point).unwrap_or(usize::MAX);
-        while subsets.len() < wanted {
-            let size = sizes[index(&mut rng, sizes.len())];
-            let mut subset: Vec<usize> = (0..count).collect();
-            for at in 0..size {
-                let other = at + index(&mut rng, count - at);
-                subset.swap(at, other);
-            }
-            subset.truncate(size);
-            subset.sort_unstable();
-            if self.is_ordered() {
-                subset = if size <= count / 2 {
-                    self.with_needs(&subset)
-                } else {
-                    self.without_lacking(&subset)
-                };
-            }
-            subsets.push(subset);
-        }
-        subsets.sort_unstable();
-        subsets.dedup();
-        subsets.sort_by_key(Vec::len);
-        subsets
-    }
-
-    fn follows(&self, at: usize, other: usize) -> bool {
-        self.is_ordered() && self.needs[at].binary_search(&other).is_ok()
+        left_out.tears |= places.iter().any(|at| !self.tearing[*at].is_all());
+        let tearings = places.into_iter().map(|at| (at, &self.tearing[at]));
+        let tearings: Vec<_> = tearings.filter(|(_, it)| it.count() > 0).collect();
+        left_out.several_torn |= tearings.len() > self.torn_writes();
+        tearings
     }
 
     /// Whether each comes after what it needs.
@@ -416,15 +295,14 @@ impl<'a> Cuts<'a> {
             .iter()
             .enumerate()
             .flat_map(|(place, at)| order[place + 1..].iter().map(move |later| (*at, *later)));
-        !self.is_ordered() || !pairs.any(|(at, later)| self.follows(at, later))
+        !self.needs.is_ordered() || !pairs.any(|(at, later)| self.needs.follows(at, later))
     }
 
     /// How many states there are within the bounds if each subset is taken in one order only.
     fn count(&self) -> u64 {
-        let count = self.len() as u64;
-        let all = self.tearing.iter().enumerate().collect();
-        let together = TornTogether::new(all, self.bounds.torn_writes as usize);
-        let tears: Vec<u64> = std::iter::once(1).chain(together.counts()).collect();
+        let count = self.effects.list.len() as u64;
+        let all: Vec<(usize, &Tearing)> = self.tearing.iter().enumerate().collect();
+        let tears = ways(&all, self.torn_writes());
         let bound = u64::from(self.bounds.subset_writes);
         let sizes = (0..=count).filter(|size| *size <= bound || count - size <= bound);
         let states = sizes.flat_map(|size| {
@@ -437,12 +315,21 @@ impl<'a> Cuts<'a> {
 
     /// The orders in which these persisted writes may have reached the medium, as far as that makes a difference: every order of those that overlap
     /// each other. Groups that do not touch leave the same bytes whichever comes first.
-    fn orders(&self, subset: &[usize], left_out: &mut LeftOut) -> Vec<Vec<usize>> {
-        let mut orders = vec![subset.to_vec()];
+    fn orders<'s>(&self, subset: &'s Set, left_out: &mut LeftOut) -> Vec<Whole<'s>> {
         if !self.any_overlap || !self.effects.reorder {
-            return orders;
+            return vec![Whole {
+                subset,
+                order: None,
+            }];
         }
-        for places in self.groups(subset) {
+        let members: Vec<usize> = subset.places().collect();
+        let mut orders = vec![members.clone()];
+        let subset_of = |order| Whole {
+            subset,
+            order: Some(order),
+        };
+        for places in self.groups(&members) {
+            let subset = &members;
             let members: Vec<usize> = places.iter().map(|&place| subset[place]).collect();
             let mut arranged = Vec::new();
             if members.len() > ORDERS_OF {
@@ -465,7 +352,7 @@ impl<'a> Cuts<'a> {
             }
         }
         orders.retain(|order| self.is_in_order(order));
-        orders
+        orders.into_iter().map(subset_of).collect()
     }
 
     /// The places in `subset` of persisted writes that overlap, one with the next, in groups.
@@ -485,63 +372,6 @@ impl<'a> Cuts<'a> {
         }
         groups.retain(|group| group.len() > 1);
         groups
-    }
-}
-
-/// Of each effect all that it needs, and what these need, ascending.
-fn all_needs(effects: &Effects) -> Vec<Vec<usize>> {
-    let mut all: Vec<Vec<usize>> = Vec::with_capacity(effects.list.len());
-    for effect in &effects.list {
-        let mut needs = effect.needs.clone();
-        for &need in &effect.needs {
-            needs.extend_from_slice(&all[need]);
-        }
-        needs.sort_unstable();
-        needs.dedup();
-        all.push(needs);
-    }
-    all
-}
-
-/// The same relation from the other side.
-fn reversed(needs: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    let mut reversed = vec![Vec::new(); needs.len()];
-    for (at, needs) in needs.iter().enumerate() {
-        for &need in needs {
-            reversed[need].push(at);
-        }
-    }
-    reversed
-}
-
-fn index(rng: &mut Rng, below: usize) -> usize {
-    usize::try_from(rng.below(below as u64)).expect("below a length")
-}
-
-fn choose(n: u64, k: u64) -> u64 {
-    let k = k.min(n - k);
-    let mut result: u128 = 1;
-    for step in 0..k {
-        result = result * u128::from(n - step) / u128::from(step + 1);
-        if result > u128::from(u64::MAX) {
-            return u64::MAX;
-        }
-    }
-    u64::try_from(result).unwrap_or(u64::MAX)
-}
-
-/// All subsets of `0..count` of this size, in order.
-fn combinations(count: usize, size: usize, all: &mut Vec<Vec<usize>>) {
-    let mut current: Vec<usize> = (0..size).collect();
-    loop {
-        all.push(current.clone());
-        let Some(at) = (0..size).rev().find(|&at| current[at] < count - size + at) else {
-            return;
-        };
-        current[at] += 1;
-        for later in at + 1..size {
-            current[later] = current[later - 1] + 1;
-        }
     }
 }
 
@@ -587,5 +417,7 @@ fn spread<T>(all: Vec<T>, wanted: u64, seed: u64) -> Vec<T> {
         .collect()
 }
 
+#[cfg(test)]
+mod plainly;
 #[cfg(test)]
 mod tests;

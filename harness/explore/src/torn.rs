@@ -11,22 +11,31 @@ pub(crate) struct TornTogether<'a> {
     ways: Vec<Vec<u64>>,
 }
 
+/// In how many ways none of these writes can be torn, one, two, and so on, `most` at most.
+pub(crate) fn ways(tearings: &[(usize, &Tearing)], most: usize) -> Vec<u64> {
+    let mut ways = vec![0; most + 1];
+    ways[0] = 1_u64;
+    for (_, tearing) in tearings.iter().rev() {
+        with_one_more(&mut ways, tearing);
+    }
+    ways
+}
+
+/// The ways with one more write that can be torn.
+fn with_one_more(ways: &mut [u64], tearing: &Tearing) {
+    for writes in (1..ways.len()).rev() {
+        let with = ways[writes - 1].saturating_mul(tearing.count());
+        ways[writes] = ways[writes].saturating_add(with);
+    }
+}
+
 impl<'a> TornTogether<'a> {
     /// Persisted writes and their tears, of which at most so many are torn at once.
     pub(crate) fn new(tearings: Vec<(usize, &'a Tearing)>, most: usize) -> TornTogether<'a> {
-        let mut none = vec![0; most + 1];
-        none[0] = 1_u64;
-        let mut ways = vec![none];
+        let mut ways = vec![self::ways(&[], most)];
         for (_, tearing) in tearings.iter().rev() {
-            let rest = &ways[ways.len() - 1];
-            let here = |writes: usize| {
-                let with = match writes {
-                    0 => 0,
-                    _ => rest[writes - 1].saturating_mul(tearing.count()),
-                };
-                rest[writes].saturating_add(with)
-            };
-            let row = (0..=most).map(here).collect();
+            let mut row = ways[ways.len() - 1].clone();
+            with_one_more(&mut row, tearing);
             ways.push(row);
         }
         ways.reverse();
@@ -36,11 +45,6 @@ impl<'a> TornTogether<'a> {
     /// In how many ways exactly so many writes can be torn.
     pub(crate) fn count(&self, writes: usize) -> u64 {
         self.ways[0].get(writes).copied().unwrap_or(0)
-    }
-
-    /// That of one write, of two, and so on up to the bound.
-    pub(crate) fn counts(&self) -> impl Iterator<Item = u64> + '_ {
-        self.ways[0].iter().skip(1).copied()
     }
 
     /// The way of this number to tear so many writes, below [`TornTogether::count`]: which of them, and how.

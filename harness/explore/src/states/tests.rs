@@ -1,7 +1,9 @@
 //! The states of a moment, counted and compared with those that trying everything gives.
 
 use super::*;
+use hashbrown::HashSet;
 use kvsim_simdisk::{Device, DeviceConfig, FaultConfig, Op};
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 fn device(faults: FaultConfig, writes: &[(u64, usize)]) -> Device {
     let config = DeviceConfig {
@@ -323,4 +325,94 @@ fn every_torn_state_of_files_is_possible() {
             _ => {}
         }
     }
+}
+
+/// A file system of this profile with so many files, of which each was made, written twice and renamed; every fourth is synced.
+fn many_files(profile: &str, count: usize) -> kvsim_fs::FileSystem {
+    use kvsim_fs::{FileConfig, FileSystem, OpenHow, ROOT_FD, SyncKind};
+    let mut files = FileSystem::new(&FileConfig::with_profile(profile), 1).unwrap();
+    for number in 0..count {
+        let (begun, named) = (format!("{number}.new"), format!("{number}"));
+        let file = files
+            .open(ROOT_FD, begun.as_bytes(), &OpenHow::CREATE)
+            .unwrap();
+        files.write(file, &[1; 3_000]).unwrap();
+        files.write(file, &[2; 6_000]).unwrap();
+        if number % 4 == 3 {
+            files.sync(file, SyncKind::Full).unwrap();
+        }
+        files
+            .rename(ROOT_FD, begun.as_bytes(), ROOT_FD, named.as_bytes())
+            .unwrap();
+    }
+    files
+}
+
+/// Holds the states of a storage against their plain definition, with bounds that list all subsets and some, with room for tears and none. Says
+/// how many of these moments had more subsets than are listed.
+fn compare_with_plain(storage: &impl CrashStates, what: &str) -> usize {
+    let mut some_listed = 0;
+    for states_per_point in [1, 8, 40] {
+        for (subset_writes, torn_writes) in [(1, 0), (2, 1), (3, 1), (3, 2)] {
+            for seed in [1, 77] {
+                let bounds = ExploreConfig {
+                    subset_writes,
+                    torn_writes,
+                    states_per_point,
+                    tear_sectors: 2,
+                    ..ExploreConfig::default()
+                };
+                let found = states(storage, &bounds, seed);
+                let plain = plainly::states(storage, &bounds, seed);
+                let case = format!(
+                    "{what}, {states_per_point} states, {subset_writes} of a subset, {torn_writes} torn, seed {seed}"
+                );
+                assert_eq!(found.possible, plain.possible, "{case}");
+                assert_eq!(found.left_out, plain.left_out, "{case}");
+                assert!(found.taken == plain.taken, "{case}: other states");
+                let cuts = Cuts::new(storage.effects(), &bounds, seed);
+                let subsets = Subsets {
+                    effects: &cuts.effects,
+                    needs: &cuts.needs,
+                    bounds: &bounds,
+                    seed,
+                };
+                some_listed += usize::from(!subsets.list(&mut LeftOut::default()).1);
+            }
+        }
+    }
+    some_listed
+}
+
+/// Goal: the states are those of the plain definition, in its order, with its counts, whether all subsets are listed or some. Method: files of
+/// three profiles with few steps pending and with many; devices on which writes overlap or do not, are in order, or follow a barrier.
+#[test]
+fn states_are_those_of_the_plain_definition() {
+    for profile in ["posix", "ext4_ordered", "btrfs"] {
+        for count in [1, 2, 12] {
+            let files = many_files(profile, count);
+            let steps = files.effects().list.len();
+            let some = compare_with_plain(&files, &format!("{profile}, {steps} steps"));
+            assert!(some < 24, "{profile}: {steps} steps");
+            assert!(some > 0 || count < 12, "{profile}: {steps} steps");
+        }
+    }
+    let apart: Vec<(u64, usize)> = (0..30).map(|at| (at * 8, 1 + at as usize % 3)).collect();
+    let over: Vec<(u64, usize)> = (0..10)
+        .map(|at| (at % 7 * 2, 1 + at as usize % 3))
+        .collect();
+    assert!(compare_with_plain(&device(faults(1.0), &apart), "apart") > 0);
+    assert!(compare_with_plain(&device(faults(1.0), &over), "over each other") > 0);
+    compare_with_plain(&device(faults(1.0), &apart[..4]), "few, apart");
+    compare_with_plain(&device(faults(1.0), &over[..6]), "few, over each other");
+    let in_order = FaultConfig {
+        reorder: false,
+        ..faults(1.0)
+    };
+    compare_with_plain(&device(in_order, &apart), "in order");
+    let lossless = FaultConfig {
+        loss: false,
+        ..faults(0.0)
+    };
+    compare_with_plain(&device(lossless, &apart), "nothing is lost");
 }
