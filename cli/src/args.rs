@@ -207,6 +207,9 @@ pub(crate) struct BoardArgs {
     /// Where cells, cases and results are kept: a finished cell there is not run again
     #[arg(long, value_name = "DIR", default_value = "board", value_hint = ValueHint::DirPath, help_heading = RESULTS)]
     pub(crate) out: PathBuf,
+    /// Run nothing: write board.json, board.txt and board.html of --out again, from its board.json and its cases
+    #[arg(long, conflicts_with_all = ["engines", "profiles", "scenario", "set", "jobs"], help_heading = RESULTS)]
+    pub(crate) rewrite: bool,
     /// Print the results as JSON and nothing else
     #[arg(long, help_heading = RESULTS)]
     pub(crate) json: bool,

@@ -33,7 +33,8 @@ examples! {
     BOARD:
         "kvsim board                                     all engines that engines/build has built"
         "kvsim board --engines engines/out/lmdb.wasm --profiles posix,xfs --out lmdb"
-        "kvsim board --engines engine.wasm --set explore.states_per_point=100";
+        "kvsim board --engines engine.wasm --set explore.states_per_point=100"
+        "kvsim board --out engines/board --rewrite       its pages again, from its cells";
     MERGE:
         "kvsim merge part0.json part1.json part2.json part3.json";
     MUTANTS:

@@ -22,6 +22,9 @@ use crate::runtime::all_cores;
 
 /// `kvsim board`
 pub(crate) fn board(args: &BoardArgs) -> Exit {
+    if args.rewrite {
+        return rewrite(args);
+    }
     let prepared = prepare(args);
     let (modules, store) = match prepared {
         Ok(prepared) => prepared,
@@ -45,6 +48,49 @@ pub(crate) fn board(args: &BoardArgs) -> Exit {
         work.all(&modules).await
     });
     runtime.shutdown_background();
+    exit
+}
+
+/// The results of a board that was run, written again.
+fn rewrite(args: &BoardArgs) -> Exit {
+    let (store, board) = match Store::finished_board(&args.out) {
+        Ok(found) => found,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            return Exit::Usage;
+        }
+    };
+    let exits = board.cells().map(exit_of);
+    let mut exit = exits.fold(write(&store, &board), Exit::and);
+    if board.is_interrupted {
+        exit = exit.and(Exit::Inconclusive);
+    }
+    show(args, &store, &board, exit)
+}
+
+/// Writes the results into the folder.
+fn write(store: &Store, board: &Board) -> Exit {
+    let json = serde_json::to_string_pretty(board).map_err(|error| error.to_string());
+    let written = json
+        .and_then(|json| store.write("board.json", &format!("{json}\n")))
+        .and_then(|()| store.write("board.txt", &text::board(board, colour_off())))
+        .and_then(|()| store.write("board.html", &page::page(board)));
+    match written {
+        Ok(()) => Exit::Clean,
+        Err(error) => {
+            complain(&format!("error: {error}"));
+            Exit::Internal
+        }
+    }
+}
+
+/// Prints the results.
+fn show(args: &BoardArgs, store: &Store, board: &Board, exit: Exit) -> Exit {
+    if args.json {
+        return print_json(board, exit);
+    }
+    print(&text::board(board, colour()));
+    print(&format!("page: {}\n", store.path("board.html").display()));
     exit
 }
 
@@ -107,15 +153,8 @@ impl Work<'_> {
         }
         let interrupted = self.interrupts.came();
         let board = self.document(rows, interrupted);
-        if self.args.json {
-            return print_json(&board, exit);
-        }
-        print(&text::board(&board, colour()));
-        print(&format!(
-            "page: {}\n",
-            self.store.path("board.html").display()
-        ));
-        if interrupted {
+        let exit = show(self.args, &self.store, &board, exit);
+        if interrupted && !self.args.json {
             complain(
                 "interrupted; what is finished is kept, and the same command goes on from there",
             );
@@ -131,22 +170,7 @@ impl Work<'_> {
 
     /// Writes the results as they are after each engine, so that they are there whatever comes.
     fn write(&self, rows: &[Row], is_partial: bool) -> Exit {
-        let board = self.document(rows.to_vec(), is_partial);
-        let json = serde_json::to_string_pretty(&board).map_err(|error| error.to_string());
-        let written = json
-            .and_then(|json| self.store.write("board.json", &format!("{json}\n")))
-            .and_then(|()| {
-                self.store
-                    .write("board.txt", &text::board(&board, colour_off()))
-            })
-            .and_then(|()| self.store.write("board.html", &page::page(&board)));
-        match written {
-            Ok(()) => Exit::Clean,
-            Err(error) => {
-                complain(&format!("error: {error}"));
-                Exit::Internal
-            }
-        }
+        write(&self.store, &self.document(rows.to_vec(), is_partial))
     }
 
     /// The cells of an engine. It is loaded only if one of them is not finished.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::cell::{About, Cell};
 use crate::class::VerdictClass;
 use crate::documented::{Documented, documented};
+use crate::told::{Told, told};
 
 /// The name and version of the schema.
 pub const SCHEMA: &str = "kvsim.board/1";
@@ -41,6 +42,9 @@ pub struct Row {
     pub documented: Vec<Documented>,
     /// A cell for each profile that is done, in the order of the columns.
     pub cells: Vec<Cell>,
+    /// The findings of all cells, each once.
+    #[serde(default)]
+    pub findings: Vec<Told>,
 }
 
 impl Row {
@@ -54,6 +58,7 @@ impl Row {
             module,
             about: about.unwrap_or_default(),
             documented: documented(name),
+            findings: told(&cells),
             cells,
         }
     }

@@ -131,6 +131,9 @@ pub struct Finding {
     pub crashes: u64,
     /// Pending steps that its crashes keep.
     pub persisted: u64,
+    /// A hash of what the small case asks and of what its crashes keep, the numbers of events aside; empty in a cell of an older kvsim.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub steps: String,
     /// Making it small ended by itself, and not because its work was used up.
     pub is_minimal: bool,
     /// What is to blame, with its place in the engine's source.
@@ -193,7 +196,7 @@ pub struct Cell {
     pub why: Vec<String>,
     /// The findings, the most severe first.
     pub findings: Vec<Finding>,
-    /// A hash over all of this but real time and the names of folders: the same on any number of threads.
+    /// A hash over all of this but real time, the hashes of steps and the names of folders: the same on any number of threads.
     pub hash: String,
     /// Real time.
     pub real: Real,
@@ -227,7 +230,9 @@ impl Cell {
         bare.hash.clear();
         bare.real = Real::default();
         for finding in &mut bare.findings {
+            // It follows from the case, which has the trace hash, and older cells lack it.
             let names = [
+                &mut finding.steps,
                 &mut finding.file,
                 &mut finding.replay,
                 &mut finding.native_line,

@@ -13,6 +13,7 @@ use kvsim_sim::{Order, Program};
 use crate::cell::{About, Bounds, Cell, Confirmed, Finding, Key, Real, Recorded, short_hash};
 use crate::class::VerdictClass;
 use crate::order::{rules, strongest, weakest};
+use crate::told;
 use kvsim_drive::control::Control;
 use kvsim_drive::run::{SeedEnd, SeedResult, Tracing, run_seed};
 use kvsim_findings::blame::Said;
@@ -130,7 +131,8 @@ impl Job {
             if control.stopped().is_some() {
                 return Ok(None);
             }
-            findings.push(self.finding(&met, times, control, say)?);
+            let finding = self.finding(&met, times, &findings, control, say)?;
+            findings.push(finding);
         }
         if control.stopped().is_some() {
             return Ok(None);
@@ -218,11 +220,24 @@ impl Job {
         })
     }
 
+    /// What the cases of a finding are called. Violations of two kinds may become of one kind as they are made small: the later one gets a number, so that
+    /// its case does not replace the other's.
+    fn case_name(&self, class: VerdictClass, at_creation: bool, before: &[Finding]) -> String {
+        let creation = if at_creation { "-creation" } else { "" };
+        let name = format!("{}-{}{creation}", self.scenario.name, class.slug());
+        let is_alike = |it: &&Finding| it.class == class && it.at_creation == at_creation;
+        match before.iter().filter(is_alike).count() {
+            0 => name,
+            others => format!("{name}-{}", others + 1),
+        }
+    }
+
     /// Makes a violation small, blames it, and asks which profiles show it.
     fn finding(
         &self,
         met: &Met,
         times: u64,
+        before: &[Finding],
         control: &Control,
         say: &(dyn Fn(&str) + Sync),
     ) -> Result<Finding, CampaignError> {
@@ -251,8 +266,7 @@ impl Job {
         };
         let class = VerdictClass::of(violation);
         let case = small.scenario.case.clone().unwrap_or_default();
-        let creation = if met.at_creation { "-creation" } else { "" };
-        let name = format!("{}-{}{creation}", self.scenario.name, class.slug());
+        let name = self.case_name(class, met.at_creation, before);
         let said = Said::from(&blame);
         let mut saved = named(&small, &name);
         saved.scenario.failure = None;
@@ -275,6 +289,7 @@ impl Job {
                 .filter_map(|it| it.crash.as_ref())
                 .map(|it| it.persisted.len() as u64)
                 .sum(),
+            steps: told::steps(&case),
             is_minimal: !small.exhausted,
             blame: Some(said),
             trace_hash: small.result.trace_hash.clone(),

@@ -4,6 +4,7 @@
 //! - [`modules`]: which engines; `engines/board.toml` lists them
 //! - [`judge`]: one cell
 //! - [`cell`], [`class`]: what a cell says
+//! - [`told`]: the findings of an engine, each once
 //! - [`order`]: which profile is weaker than which
 //! - [`documented`]: what an engine's own documentation says
 //! - [`store`]: the folder; a finished cell is not run again
@@ -20,3 +21,4 @@ pub mod modules;
 pub mod order;
 pub mod store;
 pub mod text;
+pub mod told;

@@ -1,9 +1,13 @@
 //! The folder of a board: a file for each finished cell, the cases, the results.
+//!
+//! Invariant: the results are made from cells alone, so they can be written again without an engine.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::board::{Board, SCHEMA};
 use crate::cell::{Cell, Key};
+use crate::told::{steps, told};
 
 /// The file that says what the folder is.
 const SIGN: &str = "kvsim-board.txt";
@@ -47,6 +51,32 @@ impl Store {
         Ok(store)
     }
 
+    /// The folder of a finished board, and the board, with the findings of its cells each told once.
+    ///
+    /// # Errors
+    /// There is no board, it is of another schema, or one of its cases cannot be read; a sentence.
+    pub fn finished_board(folder: &Path) -> Result<(Store, Board), String> {
+        let file = folder.join("board.json");
+        let shown = file.display();
+        let text = std::fs::read_to_string(&file).map_err(|error| {
+            format!("cannot read {shown}: {error}\n  = help: name the folder of a board that was run: --out DIR")
+        })?;
+        let mut board: Board =
+            serde_json::from_str(&text).map_err(|error| format!("{shown} is no board: {error}"))?;
+        if board.schema != SCHEMA {
+            let found = &board.schema;
+            return Err(format!(
+                "{shown} has the schema {found}, and this kvsim writes {SCHEMA}\n  = help: run the board again"
+            ));
+        }
+        for row in &mut board.engines {
+            row.cells.iter_mut().try_for_each(read_steps)?;
+            row.findings = told(&row.cells);
+        }
+        let folder = folder.to_owned();
+        Ok((Store { folder }, board))
+    }
+
     /// Where cases are saved.
     #[must_use]
     pub fn cases(&self) -> PathBuf {
@@ -69,13 +99,17 @@ impl Store {
     #[must_use]
     pub fn finished(&self, key: &Key) -> Option<Cell> {
         let text = std::fs::read_to_string(self.folder.join(Store::cell_name(key))).ok()?;
-        let cell: Cell = serde_json::from_str(&text).ok()?;
+        let mut cell: Cell = serde_json::from_str(&text).ok()?;
         let mut files = cell.findings.iter().flat_map(|finding| {
             let confirmed = finding.confirmed.iter().map(|it| &it.file);
             std::iter::once(&finding.file).chain(confirmed)
         });
         let is_whole = cell.key == *key && files.all(|file| Path::new(file).is_file());
-        is_whole.then_some(cell)
+        if !is_whole {
+            return None;
+        }
+        read_steps(&mut cell).ok()?;
+        Some(cell)
     }
 
     /// Keeps a finished cell.
@@ -110,6 +144,17 @@ impl Store {
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
+}
+
+/// Takes from the saved cases what an older kvsim has not written into a cell.
+fn read_steps(cell: &mut Cell) -> Result<(), String> {
+    let unknown = cell.findings.iter_mut().filter(|it| it.steps.is_empty());
+    for finding in unknown {
+        let saved = kvsim_scenario::load(Path::new(&finding.file), &[]);
+        let saved = saved.map_err(|error| error.to_string())?;
+        finding.steps = steps(&saved.case.unwrap_or_default());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

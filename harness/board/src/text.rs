@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::board::Board;
-use crate::cell::{Cell, Finding};
+use crate::board::{Board, Row};
+use crate::cell::Cell;
+use crate::told::Told;
 use kvsim_api::units::thousands;
 use kvsim_findings::summary::text::Colour;
 
@@ -12,10 +13,8 @@ use kvsim_findings::summary::text::Colour;
 pub fn board(board: &Board, colour: Colour) -> String {
     let mut text = table(board, colour);
     for row in &board.engines {
-        for cell in &row.cells {
-            for finding in &cell.findings {
-                text.push_str(&finding_lines(&row.name, cell, finding, colour));
-            }
+        for told in &row.findings {
+            text.push_str(&finding_lines(row, told, colour));
         }
     }
     let counts = board.counts();
@@ -79,16 +78,20 @@ pub fn verdict(cell: &Cell) -> String {
     format!("{}{when}, {states} states", cell.verdict.words())
 }
 
-fn finding_lines(engine: &str, cell: &Cell, finding: &Finding, colour: Colour) -> String {
+fn finding_lines(row: &Row, told: &Told, colour: Colour) -> String {
     let mut text = String::new();
+    let Some(finding) = told.first(&row.cells) else {
+        return text;
+    };
     let _ = writeln!(
         text,
         "\n{}",
         colour.bold(&format!(
-            "{engine} on {}: {}{}",
-            cell.key.profile,
+            "{} on {}: {}{}",
+            row.name,
+            told.profiles().join(", "),
             finding.class.words(),
-            if finding.at_creation {
+            if finding.requests == 0 {
                 ", while the database is created"
             } else {
                 ""
@@ -122,6 +125,9 @@ fn finding_lines(engine: &str, cell: &Cell, finding: &Finding, colour: Colour) -
         }
     }
     let _ = writeln!(text, "\n  replay: {}", finding.replay);
+    for other in told.others() {
+        let _ = writeln!(text, "  the same on {}: {}", other.profile, other.replay);
+    }
     let _ = writeln!(text, "  natively: {}", finding.native_line);
     text
 }

@@ -7,8 +7,9 @@ use maud::{Markup, html};
 use super::whole;
 use kvsim_api::units::thousands;
 use kvsim_board::board::{Board, Row};
-use kvsim_board::cell::{Cell, Finding};
+use kvsim_board::cell::Cell;
 use kvsim_board::class::VerdictClass;
+use kvsim_board::told::Told;
 
 /// The page of a board.
 #[must_use]
@@ -119,8 +120,8 @@ fn engine(row: &Row) -> Markup {
         (figures(row))
         @for cell in &row.cells {
             @for why in &cell.why { p { (cell.key.profile) ": " (word(cell.verdict)) ": " (why) } }
-            @for finding in &cell.findings { (section(cell, finding)) }
         }
+        @for told in &row.findings { (section(row, told)) }
     }
 }
 
@@ -148,12 +149,15 @@ fn figures(row: &Row) -> Markup {
     }
 }
 
-fn section(cell: &Cell, finding: &Finding) -> Markup {
+fn section(row: &Row, told: &Told) -> Markup {
+    let Some(finding) = told.first(&row.cells) else {
+        return html! {};
+    };
     let list = |names: &[String]| names.join(", ");
     html! {
         h3 {
-            "On " (cell.key.profile) ": " (word(finding.class))
-            @if finding.at_creation { ", while the database is created" }
+            "On " (told.profiles().join(", ")) ": " (word(finding.class))
+            @if finding.requests == 0 { ", while the database is created" }
         }
         p.sentence { (finding.sentence) }
         @if let Some(blame) = &finding.blame { p.blame { strong { "Blame: " } (blame.sentence) } }
@@ -162,7 +166,10 @@ fn section(cell: &Cell, finding: &Finding) -> Markup {
             tr { th { "small case" } td {
                 (finding.requests) " requests, " (finding.crashes) " crashes, " (finding.persisted) " persisted steps"
                 @if !finding.is_minimal { "; making it small ended before it was done" }
-                "; met " (finding.times) " times"
+                @for (at, occurrence) in told.occurrences.iter().enumerate() {
+                    @if at == 0 { "; met " } @else { ", " }
+                    (occurrence.times) " times on " (occurrence.profile)
+                }
             } }
             tr { th { "shown by" } td {
                 (list(&finding.shown_by))
@@ -171,7 +178,10 @@ fn section(cell: &Cell, finding: &Finding) -> Markup {
             } }
             tr { th { "weakest, strongest" } td { (list(&finding.weakest)) "; " (list(&finding.strongest)) } }
             tr { th { "replay" } td { code { (finding.replay) } } }
-            @for confirmed in &finding.confirmed {
+            @for other in told.others() {
+                tr { th { "the same on " (other.profile) } td { code { (other.replay) } } }
+            }
+            @for confirmed in told.confirmed(&row.cells) {
                 tr { th { "on " (confirmed.profile) } td { (confirmed.sentence) br; code { (confirmed.replay) } } }
             }
             tr { th { "to reproduce it natively" } td {
