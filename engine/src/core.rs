@@ -11,6 +11,7 @@ use crate::api::cached_values::CachedValues;
 use crate::api::config::Settings;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
+use crate::api::event::{Event, StallReason};
 use crate::api::port::{
     DiskError, DiskOp, Level, Nanos, PROMISED, Port, Reply, RequestId, SnapshotId, Status,
 };
@@ -43,6 +44,7 @@ enum Out {
     Reply(RequestId, Reply),
     Log(Level, String),
     CoveragePoint(CoveragePoint),
+    Event(Event),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +93,8 @@ pub(crate) struct Core {
     pub(crate) queue: VecDeque<(RequestId, OwnedRequest)>,
     /// Since when there are some.
     pub(crate) stalled_since: Nanos,
+    /// Whether an event has said so.
+    pub(crate) stall_told: bool,
     pub(crate) maintenance: Maintenance,
     /// The request that closes, until its task is started.
     pub(crate) closing: Option<RequestId>,
@@ -145,6 +149,7 @@ impl Core {
             next_snapshot: 1,
             queue: VecDeque::new(),
             stalled_since: now,
+            stall_told: false,
             maintenance: Maintenance::default(),
             closing: None,
             through_is_faster: false,
@@ -204,6 +209,31 @@ impl Core {
         self.out.push(Out::CoveragePoint(point));
     }
 
+    /// Tells whoever embeds the engine.
+    pub(crate) fn happened(&mut self, event: Event) {
+        self.out.push(Out::Event(event));
+    }
+
+    /// A request waits for room, which is told once until none does.
+    pub(crate) fn tell_stall(&mut self) {
+        if std::mem::replace(&mut self.stall_told, true) {
+            return;
+        }
+        let reason = match self.maintenance.buffer_awaited > 0 {
+            true => StallReason::Buffer,
+            false => StallReason::Room,
+        };
+        self.happened(Event::StallBegan { reason });
+    }
+
+    /// No request waits any more.
+    pub(crate) fn tell_stall_end(&mut self) {
+        if std::mem::take(&mut self.stall_told) {
+            let took_ns = self.now - self.stalled_since;
+            self.happened(Event::StallEnded { took_ns });
+        }
+    }
+
     /// Hands everything collected to the port.
     pub(crate) fn drain(&mut self, port: &mut impl Port) {
         for out in self.out.drain(..) {
@@ -212,6 +242,7 @@ impl Core {
                 Out::Reply(id, reply) => port.reply(id, reply),
                 Out::Log(level, text) => port.log(level, &text),
                 Out::CoveragePoint(point) => port.reached(point),
+                Out::Event(event) => port.happened(event),
             }
         }
     }
@@ -230,6 +261,7 @@ impl Core {
         self.poisoned = Some(error);
         self.activity += 1;
         self.reached(CoveragePoint::Poisoned);
+        self.happened(Event::BecameReadOnly { error });
         self.log_line(Level::Error, format!("read-only from here on: {error}"));
         let status = if mutant(Mutant::FailedCommitReportedUndone) {
             Status::ReadOnly

@@ -161,6 +161,7 @@ impl Engine {
             index_memory_bytes: core.index.memory_bytes(),
             free_segments: core.segments.free_count(),
             segments: core.segments.count().into(),
+            segment_bytes: core.geometry.segment_bytes,
             ..core.stats
         }
     }

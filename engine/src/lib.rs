@@ -45,6 +45,7 @@ pub use api::cached_values::CachedValues;
 pub use api::config::{CommitMode, Config, DeviceInfo, Options};
 pub use api::coverage::CoveragePoint;
 pub use api::error::Error;
+pub use api::event::{Event, StallReason};
 pub use api::option_help::{OPTIONS, OptionHelp};
 pub use api::port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,

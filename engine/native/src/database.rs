@@ -17,6 +17,8 @@ pub(crate) mod range;
 pub(crate) mod read_only;
 pub(crate) mod snapshot;
 mod tasks;
+#[cfg(test)]
+mod told;
 pub(crate) mod transaction;
 pub(crate) mod writing;
 
@@ -24,10 +26,12 @@ use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use kvsim_engine::{Config, Durability, Mutation, Reply, Request, ScanRange, Status};
 
 use crate::api::error::{Failure, OpenError};
+use crate::api::event::Event;
 use crate::api::options::OpenOptions;
 use crate::cache::borrowed::Value;
 use crate::cache::entries::Entries;
@@ -38,7 +42,8 @@ use crate::io::file::DataFile;
 use crate::lock::lock;
 use crate::scan::widened;
 use crate::streams::live::Registry;
-use crate::sync::leader::{Beside, Counts, Shared};
+use crate::sync::events::Events;
+use crate::sync::leader::{Beside, Counts, Shared, instant};
 use crate::sync::waiter::{Answer, TaskCompletion};
 use writing::Writing;
 
@@ -107,7 +112,20 @@ impl Database {
         options: &OpenOptions,
         wrap: impl FnOnce(Box<dyn Driver>) -> Box<dyn Driver>,
     ) -> Result<Database, OpenError> {
+        let began = instant();
         let file = Arc::new(DataFile::open(path, options)?);
+        let opened = Database::open_file(file, options, wrap)?;
+        opened.tell_opened(began.elapsed());
+        Ok(opened)
+    }
+
+    /// The same for a file that is open.
+    pub(crate) fn open_file(
+        file: Arc<DataFile>,
+        options: &OpenOptions,
+        wrap: impl FnOnce(Box<dyn Driver>) -> Box<dyn Driver>,
+    ) -> Result<Database, OpenError> {
+        let path = file.path.clone();
         let (driver, note) = driver::choose(&file, options.driver).map_err(OpenError::Driver)?;
         let driver = match options.read_only {
             true => Box::new(Overlay::new(wrap(driver))),
@@ -118,7 +136,7 @@ impl Database {
         device.driver_note = note;
         if !device.flush_needed && !options.read_only {
             file.go_flush_free().map_err(|source| OpenError::Io {
-                path: path.to_owned(),
+                path: path.clone(),
                 what: "cannot be written in full",
                 source,
             })?;
@@ -129,6 +147,11 @@ impl Database {
             db_id: identity(),
             options: engine_options(&device, options),
         };
+        let no_thread = |source| OpenError::Io {
+            path: path.clone(),
+            what: "no thread can be started",
+            source,
+        };
         let recorder = options.noting();
         if let Some(recorder) = &recorder {
             recorder.opening(&config);
@@ -138,15 +161,15 @@ impl Database {
             options.cache_bytes,
             recorder,
         ));
+        if let Some(listener) = &options.on_event {
+            let events = Events::to(listener.clone(), &file).map_err(no_thread)?;
+            shared.lock().effects.events = Some(events);
+        }
         let serving = Arc::clone(&shared);
         let helper = std::thread::Builder::new()
             .name("kvsim-helper".to_owned())
             .spawn(move || serving.serve())
-            .map_err(|source| OpenError::Io {
-                path: path.to_owned(),
-                what: "no thread can be started",
-                source,
-            })?;
+            .map_err(no_thread)?;
         let opened = Database(Arc::new(Opened {
             shared,
             device,
@@ -158,10 +181,22 @@ impl Database {
         match done(opened.0.shared.open(&config)) {
             Ok(()) => Ok(opened),
             Err(failure) => Err(OpenError::Engine {
-                path: path.to_owned(),
+                path: path.clone(),
                 failure,
             }),
         }
+    }
+
+    /// The first event.
+    fn tell_opened(&self, took: Duration) {
+        let stats = self.0.shared.counts().engine;
+        self.0.shared.lock().effects.opened(Event::Opened {
+            took,
+            replayed_bytes: stats.replayed_bytes,
+            replayed_frames: stats.replayed_frames,
+            cut_tail: stats.cut_tail,
+            rewritten_bytes: stats.tail_rewrite_bytes,
+        });
     }
 
     /// Sets a key.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::api::buffer::{IoBuf, Shared};
 use crate::api::coverage::CoveragePoint;
+use crate::api::event::Event;
 
 /// Virtual or real time in nanoseconds, from any fixed origin; it never goes backwards.
 pub type Nanos = u64;
@@ -34,6 +35,8 @@ pub trait Port {
     fn log(&mut self, level: Level, text: &str);
     /// A named point was reached. Only those who test the engine want to know.
     fn reached(&mut self, _point: CoveragePoint) {}
+    /// Something happened that whoever embeds the engine may want to know.
+    fn happened(&mut self, _event: Event) {}
 }
 
 /// One operation on the disk.

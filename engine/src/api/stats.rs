@@ -38,6 +38,8 @@ pub struct Stats {
     pub cache_hits: u64,
     /// Frames replayed at the opening.
     pub replayed_frames: u64,
+    /// Bytes of these frames, with headers.
+    pub replayed_bytes: u64,
     /// Whether the opening cut a torn tail off.
     pub cut_tail: bool,
     /// Records and large values that the opening wrote anew, since nothing stated that they were durable.
@@ -56,4 +58,6 @@ pub struct Stats {
     pub free_segments: u64,
     /// Segments of the device.
     pub segments: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
 }

@@ -22,6 +22,7 @@ use std::ops::Bound;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
+use crate::api::event::Event;
 use crate::api::port::Level;
 use crate::checkpoint::anew::Merged;
 use crate::checkpoint::choose::{Choice, Part};
@@ -85,7 +86,11 @@ struct Written {
 
 /// Runs one checkpoint.
 pub(crate) async fn checkpoint(handle: Handle) {
-    let before = handle.with(|core| core.superblock.expect("an open database has a superblock"));
+    let (before, began_at) = handle.with(|core| {
+        core.happened(Event::CheckpointBegan);
+        let superblock = core.superblock.expect("an open database has a superblock");
+        (superblock, core.now)
+    });
     let result = run(&handle, before, Vec::new()).await;
     handle.with(|core| {
         core.maintenance.checkpointing = false;
@@ -95,6 +100,15 @@ pub(crate) async fn checkpoint(handle: Handle) {
             core.segments.cancel_pending_frees();
         }
         core.activity += 1;
+        let published = matches!(result, Ok(true));
+        core.happened(Event::CheckpointEnded {
+            published,
+            written_bytes: match published {
+                true => core.maintenance.checkpoint_size,
+                false => 0,
+            },
+            took_ns: core.now - began_at,
+        });
         match result {
             Ok(true) => {
                 core.stats.checkpoints += 1;

@@ -18,9 +18,12 @@ impl Core {
         match self.serve(id, request) {
             Verdict::Taken => {}
             Verdict::Refused(status, message) => self.fail(id, status, message),
-            Verdict::Stall | Verdict::Awaits => {
+            verdict @ (Verdict::Stall | Verdict::Awaits) => {
                 self.stats.stalls += 1;
                 self.stalled_since = self.now;
+                if matches!(verdict, Verdict::Stall) {
+                    self.tell_stall();
+                }
                 self.queue.push_back((id, OwnedRequest::new(request)));
             }
         }
@@ -108,10 +111,16 @@ impl Core {
                     self.maintenance.note_progress();
                     self.fail(id, Status::NoSpace, "no space could be reclaimed");
                 }
-                Verdict::Stall | Verdict::Awaits => return self.queue.push_front((id, request)),
+                verdict @ (Verdict::Stall | Verdict::Awaits) => {
+                    if matches!(verdict, Verdict::Stall) {
+                        self.tell_stall();
+                    }
+                    return self.queue.push_front((id, request));
+                }
             }
         }
         self.stats.stalled_ns += self.now - self.stalled_since;
+        self.tell_stall_end();
         self.maintenance.note_progress();
     }
 

@@ -14,6 +14,7 @@
 use std::iter::Peekable;
 
 use crate::api::coverage::CoveragePoint;
+use crate::api::event::Event;
 use crate::api::port::Level;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
@@ -46,6 +47,7 @@ enum Moved {
 /// Empties segments until there is enough for a checkpoint to free.
 pub(crate) async fn collect_garbage(handle: Handle) {
     let mut futile = false;
+    let before = handle.with(|core| core.stats);
     while let Some(victim) = handle.with(|core| {
         // What garbage collection moves, it may have to move again: without an end to that, it would go on for ever.
         let enough = core.collected_enough() || core.maintenance.gc_idle(core.stats.user_bytes);
@@ -76,6 +78,10 @@ pub(crate) async fn collect_garbage(handle: Handle) {
             }),
             Err(Stop::Damaged(corruption)) => handle.with(|core| {
                 core.segments.get_mut(victim).damaged = true;
+                core.happened(Event::Damaged {
+                    key: None,
+                    damage: corruption,
+                });
                 core.log_line(
                     Level::Error,
                     format!("segment {victim} is kept as it is: {corruption}"),
@@ -98,6 +104,11 @@ pub(crate) async fn collect_garbage(handle: Handle) {
         core.maintenance.collecting = false;
         core.maintenance.gc_futile = futile || !core.collected_enough();
         core.activity += 1;
+        core.happened(Event::Collected {
+            segments: core.stats.collected_segments - before.collected_segments,
+            moved_bytes: core.stats.relocated_bytes - before.relocated_bytes,
+            fell_behind: core.maintenance.gc_futile,
+        });
     });
 }
 

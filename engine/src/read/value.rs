@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use crate::api::buffer::{IoBuf, Shared};
+use crate::api::event::Event;
 use crate::api::port::{DiskError, DiskOp, IoResult, Reply, RequestId, SnapshotId, Status};
 use crate::core::Core;
 use crate::format::checksum::{Identity, Kind};
@@ -308,7 +309,7 @@ impl Core {
         value.outstanding -= 1;
         let outcome = match result {
             Ok(piece) => self.take_part(&mut value, part, &piece),
-            Err(error) => Err(io_error(error)),
+            Err(error) => Err(Unread::Disk(error)),
         };
         let done = match outcome {
             Ok(done) => done,
@@ -318,8 +319,12 @@ impl Core {
                 self.submit_wanted();
                 None
             }
-            Err(failure) => {
-                value.failed.get_or_insert(failure);
+            Err(unread) => {
+                if let Unread::Damaged(damage) = unread {
+                    let key = Some(value.key.clone());
+                    self.happened(Event::Damaged { key, damage });
+                }
+                value.failed.get_or_insert(unread.failure());
                 None
             }
         };
@@ -342,7 +347,7 @@ impl Core {
         value: &mut ValueRead,
         part: usize,
         (buffer, start): &Piece,
-    ) -> Result<Option<Shared>, (Status, String)> {
+    ) -> Result<Option<Shared>, Unread> {
         let offset = value.offsets[part];
         let lead = to_usize(offset - start);
         let end = lead + to_usize(value.part_bytes(part));
@@ -355,7 +360,7 @@ impl Core {
             } => {
                 let lsn = *lsn;
                 verify_record(&self.id, lsn, &value.key, value.sequence, *expected, bytes)
-                    .map_err(|mismatch| damage(mismatch.at(offset)))?;
+                    .map_err(|mismatch| Unread::Damaged(mismatch.at(offset)))?;
                 let shared = Shared::part(buffer.clone(), end - *value_bytes as usize, end);
                 if self.cache.takes(shared.len()) && self.segments.of_lsn(lsn).is_some() {
                     self.cache.insert(lsn, shared[..].into());
@@ -366,7 +371,7 @@ impl Core {
                 let chunk = pointer.chunks[part];
                 let found = self.id.checksum(Kind::Chunk, 0, chunk.offset, bytes);
                 Mismatch::check("chunk checksum", chunk.checksum, found)
-                    .map_err(|mismatch| damage(mismatch.at(offset)))?;
+                    .map_err(|mismatch| Unread::Damaged(mismatch.at(offset)))?;
                 let start = chunk_start(pointer, part);
                 value[start..start + bytes.len()].copy_from_slice(bytes);
                 Ok(None)
@@ -434,13 +439,20 @@ fn brought(result: IoResult, start: u64) -> Result<Piece, DiskError> {
     result.map(|buffer| (Arc::new(buffer.expect("a read brings its buffer")), start))
 }
 
-fn io_error(error: DiskError) -> (Status, String) {
-    (
-        Status::IoError,
-        format!("the value could not be read: {error}"),
-    )
+/// Why a part of a value is not there.
+enum Unread {
+    Disk(DiskError),
+    Damaged(Corruption),
 }
 
-fn damage(corruption: Corruption) -> (Status, String) {
-    (Status::Corruption, corruption.to_string())
+impl Unread {
+    fn failure(&self) -> (Status, String) {
+        match self {
+            Unread::Disk(error) => (
+                Status::IoError,
+                format!("the value could not be read: {error}"),
+            ),
+            Unread::Damaged(damage) => (Status::Corruption, damage.to_string()),
+        }
+    }
 }

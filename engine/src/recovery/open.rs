@@ -159,6 +159,7 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
     handle.with(|core| {
         core.replays_inline_bytes = INLINE_BYTES_ALWAYS;
         core.stats.replayed_frames = 0;
+        core.stats.replayed_bytes = 0;
         core.log_line(
             Level::Info,
             "the log is replayed once more, to keep values out of the index for want of room"

@@ -84,6 +84,7 @@ impl Replay<'_> {
         let first = self.geometry.logical(self.superblock.replay.lsn);
         self.handle.with(|core| {
             core.stats.replayed_frames += 1;
+            core.stats.replayed_bytes += held.header.total_bytes();
             core.segments.get_mut(held.physical).end =
                 u32::try_from(within).expect("a segment is below 4 GiB");
             for record in held.records() {

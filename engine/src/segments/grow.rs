@@ -6,6 +6,7 @@
 //! states it.
 
 use crate::api::error::Error;
+use crate::api::event::Event;
 use crate::api::port::{DiskError, DiskOp, Level, Nanos};
 use crate::runtime::handle::Handle;
 
@@ -66,11 +67,15 @@ pub(crate) async fn grow(handle: Handle) {
             Ok(()) => {
                 core.segments.extend(new_count);
                 core.maintenance.grow_pause_ns = 0;
+                core.happened(Event::Grew {
+                    len_bytes: new_bytes,
+                });
             }
             Err(message) => {
                 let pause = core.maintenance.grow_pause_ns.max(PAUSE_NS_MIN);
                 core.maintenance.grow_again_at = core.now + pause;
                 core.maintenance.grow_pause_ns = (2 * pause).min(PAUSE_NS_MAX);
+                core.happened(Event::NotGrown);
                 core.log_line(Level::Warn, format!("the device does not grow: {message}"));
             }
         }

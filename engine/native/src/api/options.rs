@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kvsim_engine::CommitMode;
 
+use crate::api::event::{Event, Listener};
 use crate::record::Recorder;
 
 /// What "durable" means for this database. Figures of different kinds do not compare.
@@ -74,6 +75,8 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// The engine's own options as `name=value` lines. Of two lines with one name the later counts.
     pub engine: String,
+    /// Who is told of events: see [`OpenOptions::on_event`].
+    pub on_event: Option<Listener>,
     /// Notes everything that is asked of the kernel. For tests: it keeps a copy of every byte that is written.
     #[cfg(feature = "record")]
     pub recorder: Option<Recorder>,
@@ -90,6 +93,7 @@ impl Default for OpenOptions {
             assume_power_loss_protection: false,
             read_only: false,
             engine: String::new(),
+            on_event: None,
             #[cfg(feature = "record")]
             recorder: None,
         }
@@ -151,6 +155,34 @@ impl OpenOptions {
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> OpenOptions {
         self.read_only = read_only;
+        self
+    }
+
+    /// Has this function told of what happens in the database: see [`Event`] for what that is.
+    ///
+    /// It is called on a thread of its own, one event after the other in the order in which they happened, and a little later than that. So it may take its time, panic, and use
+    /// the database. While it is slower than events come, the oldest 1,024 to 2,048 wait for it, and of what comes then it is told how much it missed. The last event, [`Event::Closed`]
+    /// or [`Event::GaveUp`], may come after [`Database::close`](crate::Database::close) has returned. A function that keeps a handle of the database keeps it open, unless it is closed.
+    ///
+    /// ```
+    /// use kvsim_native::{Event, OpenOptions};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("database");
+    /// let (sender, events) = std::sync::mpsc::channel();
+    /// let database = OpenOptions::new()
+    ///     .size_bytes(16 << 20)
+    ///     .on_event(move |event| drop(sender.send(event)))
+    ///     .open(&path)?;
+    /// database.close()?;
+    /// let all: Vec<Event> = events.iter().collect();
+    /// assert!(matches!(all.first(), Some(Event::Opened { cut_tail: false, .. })));
+    /// assert_eq!(all.last(), Some(&Event::Closed { clean: true }));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn on_event(mut self, tell: impl Fn(Event) + Send + Sync + 'static) -> OpenOptions {
+        self.on_event = Some(Listener::new(tell));
         self
     }
 

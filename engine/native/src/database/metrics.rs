@@ -104,6 +104,11 @@ fn metrics(counts: &Counts, file_bytes: u64, is_read_only: bool) -> Vec<Metric> 
         gauge("kvsim_file_bytes", "Size of the file.", file_bytes),
         gauge("kvsim_segments", "Segments of the file.", stats.segments),
         gauge(
+            "kvsim_segment_bytes",
+            "Bytes of a segment.",
+            stats.segment_bytes,
+        ),
+        gauge(
             "kvsim_free_segments",
             "Segments that are free.",
             stats.free_segments,
@@ -207,6 +212,11 @@ fn metrics(counts: &Counts, file_bytes: u64, is_read_only: bool) -> Vec<Metric> 
             "kvsim_replayed_frames",
             "Frames that the opening replayed.",
             stats.replayed_frames,
+        ),
+        gauge(
+            "kvsim_replayed_bytes",
+            "Bytes of the log that the opening replayed.",
+            stats.replayed_bytes,
         ),
         gauge(
             "kvsim_cut_tail",

@@ -8,9 +8,11 @@ use std::task::Waker;
 
 use kvsim_engine::{DiskOp, Level, Port, Reply, RequestId, Status};
 
+use crate::api::event::Event;
 use crate::cache::rows::{Rows, Stamp};
 use crate::io::driver::Driver;
 use crate::record::Recorder;
+use crate::sync::events::Events;
 use crate::sync::waiter::{Receiver, ThreadWaiter};
 
 /// A request under way.
@@ -39,6 +41,13 @@ pub(crate) struct Effects {
     pub(crate) is_refused: bool,
     pub(crate) counts: IoCounts,
     pub(crate) recorder: Option<Recorder>,
+    /// Where events go, if anybody listens.
+    pub(crate) events: Option<Events>,
+    /// Those that came before the opening was told.
+    early: Vec<kvsim_engine::Event>,
+    is_open: bool,
+    /// The request that closes the open database.
+    closing: Option<RequestId>,
 }
 
 /// What was asked of the disk.
@@ -94,6 +103,10 @@ impl Port for Effects {
         if let (Some((key, stamp)), Reply::Value(value)) = (pending.fill, &reply) {
             self.rows.fill(&key, value, stamp);
         }
+        if self.closing == Some(id) {
+            let clean = matches!(reply, Reply::Done);
+            self.end_with(Event::Closed { clean });
+        }
         self.is_refused |= self.current == Some(id) && matches!(reply, Reply::Failed(..));
         match pending.receiver {
             Receiver::Thread(waiter) => {
@@ -110,6 +123,14 @@ impl Port for Effects {
             Level::Warn => tracing::warn!(target: "kvsim_engine", "{text}"),
             Level::Info => tracing::info!(target: "kvsim_engine", "{text}"),
             Level::Debug => tracing::debug!(target: "kvsim_engine", "{text}"),
+        }
+    }
+
+    fn happened(&mut self, event: kvsim_engine::Event) {
+        match &self.events {
+            None => {}
+            Some(events) if self.is_open => events.put_engines(event),
+            Some(_) => self.early.push(event),
         }
     }
 }
@@ -133,11 +154,44 @@ impl Effects {
             is_refused: false,
             counts: IoCounts::default(),
             recorder,
+            events: None,
+            early: Vec::new(),
+            is_open: false,
+            closing: None,
+        }
+    }
+
+    /// The database is open: that comes before all other events.
+    pub(crate) fn opened(&mut self, opened: Event) {
+        self.is_open = true;
+        let early = std::mem::take(&mut self.early);
+        if let Some(events) = &self.events {
+            events.put(opened);
+            early
+                .into_iter()
+                .for_each(|event| events.put_engines(event));
+        }
+    }
+
+    /// This request closes the database.
+    pub(crate) fn closes(&mut self, id: RequestId) {
+        if self.is_open && self.closing.is_none() {
+            self.closing = Some(id);
+        }
+    }
+
+    fn end_with(&mut self, last: Event) {
+        self.closing = None;
+        if std::mem::take(&mut self.is_open)
+            && let Some(events) = self.events.take()
+        {
+            events.put(last);
         }
     }
 
     /// There is no engine any more, and whoever waits for a reply is told so; but for this thread, which panics.
     pub(crate) fn give_up(&mut self) {
+        self.end_with(Event::GaveUp);
         let message = "the engine has panicked: whether this was done is seen when the database is opened anew";
         for index in 0..self.pending.len() {
             if self.pending[index].is_some() {

@@ -47,7 +47,7 @@ const SPIN: Duration = Duration::from_micros(100);
 const LOOK_NS: Nanos = 1_000_000;
 
 #[expect(clippy::disallowed_methods, reason = "a real disk works in real time")]
-fn instant() -> Instant {
+pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
@@ -202,6 +202,9 @@ impl Shared {
             pending.fill = Some((key.into(), stamp));
         }
         (effects.current, effects.is_refused) = (Some(id), false);
+        if matches!(request, Request::Close) {
+            effects.closes(id);
+        }
         if let Some(recorder) = &effects.recorder {
             recorder.handed_in(id, &request);
         }

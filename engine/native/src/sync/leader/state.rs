@@ -41,7 +41,7 @@ pub(super) enum Leader {
 
 pub(crate) struct Inside {
     pub(super) engine: Option<Movable>,
-    pub(super) effects: Effects,
+    pub(crate) effects: Effects,
     /// When the engine wants to be called if nothing else happens.
     pub(super) wake_at: Option<Nanos>,
     pub(super) leader: Leader,
