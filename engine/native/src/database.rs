@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod batch;
 pub(crate) mod check;
+pub(crate) mod compact;
 pub(crate) mod conditional;
 pub(crate) mod cursor;
 pub(crate) mod dump;

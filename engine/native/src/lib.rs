@@ -13,7 +13,7 @@
 //! - `gauge`, a feature, measures a disk through all that, for the simulator;
 //! - `scan` answers scans, and `database` is what callers see. Both lie above the others. The folder `database` has a file for each thing that callers do with
 //!   one beyond single reads and writes: `snapshot`, `range` and `cursor`; `batch` and `many`;
-//!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `dump`; `metrics`;
+//!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `compact`, `dump`; `metrics`;
 //!   `tasks` and `writing` for those who do not block;
 //! - `keyspaces` divides one database into named parts. It lies above `database`, and nothing knows of it.
 //! - `streams`, above `database`, for values that are too large to be in memory as a whole.
@@ -59,6 +59,7 @@ pub use cache::entries::{Entries, Entry, Iter};
 pub use database::backup::{BackupError, Progress};
 pub use database::batch::WriteBatch;
 pub use database::check::CheckReport;
+pub use database::compact::{CompactError, CompactReport, compact};
 pub use database::conditional::{Checked, Conditions};
 pub use database::cursor::Cursor;
 pub use database::dump::DumpError;

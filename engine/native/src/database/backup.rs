@@ -18,9 +18,11 @@ use super::snapshot::Snapshot;
 use crate::api::error::{Failure, OpenError};
 use crate::api::options::OpenOptions;
 
-/// Entries and bytes that are written at once, so that they fit into one frame of the log.
+/// Entries and bytes that are written at once, at most. They have to fit into one frame of the log, and so into a segment.
 const BATCH_ENTRIES: usize = 512;
 const BATCH_BYTES: usize = 128 << 10;
+/// What an entry takes of a frame beside its key and value.
+const ENTRY_BYTES: usize = 24;
 /// A new file of a backup grows by itself; this is where it begins.
 const SIZE_BYTES: u64 = 16 << 20;
 /// The largest value that any database can have.
@@ -135,7 +137,7 @@ impl Snapshot {
         Ok(copied)
     }
 
-    fn copy_to(
+    pub(super) fn copy_to(
         &self,
         path: &Path,
         options: &OpenOptions,
@@ -168,23 +170,28 @@ impl Snapshot {
 pub(super) struct Puts<'a> {
     database: &'a Database,
     batch: WriteBatch,
+    batch_bytes: usize,
     /// How much was added so far.
     pub(super) added: Progress,
 }
 
 impl Puts<'_> {
     pub(super) fn new(database: &Database) -> Puts<'_> {
+        let segment_bytes = database.counts().engine.segment_bytes;
+        let quarter = usize::try_from(segment_bytes / 4).unwrap_or(BATCH_BYTES);
         Puts {
             database,
             batch: WriteBatch::new(),
+            batch_bytes: quarter.min(BATCH_BYTES),
             added: Progress::default(),
         }
     }
 
     /// Adds a put. If all before it were made for that, gives how much these were.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Progress>, Failure> {
-        let bytes = self.batch.bytes() + key.len() + value.len();
-        let is_full = self.batch.len() == BATCH_ENTRIES || bytes > BATCH_BYTES;
+        let beside = (self.batch.len() + 1) * ENTRY_BYTES;
+        let bytes = self.batch.bytes() + key.len() + value.len() + beside;
+        let is_full = self.batch.len() == BATCH_ENTRIES || bytes > self.batch_bytes;
         let before = self.added;
         if is_full {
             self.database.apply(&self.batch, Durability::Relaxed)?;
@@ -203,7 +210,7 @@ impl Puts<'_> {
 }
 
 /// What a copy is called until it is whole: no other copy is called so.
-fn partial(path: &Path) -> io::Result<PathBuf> {
+pub(super) fn partial(path: &Path) -> io::Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut hidden = std::ffi::OsString::from(".");
@@ -214,7 +221,7 @@ fn partial(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Makes the names in a file's folder durable.
-fn sync_folder(path: &Path) -> io::Result<()> {
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -99,10 +99,30 @@ impl DataFile {
 
     /// Opens a file or a device that is there, to read it only. Others may read it at the same time, and nobody writes it.
     pub(crate) fn open_to_read(path: &Path, options: &OpenOptions) -> Result<DataFile, OpenError> {
-        let opened = open_file(path, OFlags::RDONLY, true);
-        let (file, direct) = opened.map_err(error(path, "cannot be opened"))?;
-        lock(&file, path, FlockOperation::NonBlockingLockShared)?;
-        DataFile::found(file, direct, path, options)
+        DataFile::open_there(path, options, FlockOperation::NonBlockingLockShared)
+    }
+
+    /// The same, and nobody else reads it at the same time.
+    pub(crate) fn open_alone_to_read(
+        path: &Path,
+        options: &OpenOptions,
+    ) -> Result<DataFile, OpenError> {
+        DataFile::open_there(path, options, ALONE)
+    }
+
+    fn open_there(
+        path: &Path,
+        options: &OpenOptions,
+        how: FlockOperation,
+    ) -> Result<DataFile, OpenError> {
+        loop {
+            let opened = open_file(path, OFlags::RDONLY, true);
+            let (file, direct) = opened.map_err(error(path, "cannot be opened"))?;
+            lock(&file, path, how)?;
+            if !was_replaced(&file, path) {
+                return DataFile::found(file, direct, path, options);
+            }
+        }
     }
 
     /// `direct`: without the page cache, where the file system can do that.
@@ -114,6 +134,10 @@ impl DataFile {
         match open_file(path, OFlags::RDWR, direct) {
             Ok((file, bypassed)) => {
                 lock(&file, path, ALONE)?;
+                if was_replaced(&file, path) {
+                    drop(file);
+                    return DataFile::open_or_create(path, options, direct);
+                }
                 let opened = DataFile::found(file, bypassed, path, options)?;
                 if opened.is_block_device || opened.has_content() {
                     return Ok(opened);
@@ -495,6 +519,11 @@ fn is_called(file: &File, path: &Path) -> bool {
         return false;
     };
     (open.dev(), open.ino()) == (found.dev(), found.ino())
+}
+
+/// Whether this name is another file's by now: while the lock was waited for, a compaction has put a new file in its place.
+fn was_replaced(file: &File, path: &Path) -> bool {
+    path.exists() && !is_called(file, path)
 }
 
 /// Takes the lock. If the process that had it was killed, the kernel takes its ring down a little later, and the lock
