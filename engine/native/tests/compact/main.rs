@@ -1,6 +1,7 @@
 //! Compaction: what is there afterwards, how large the file is, and what a crash or a second user meets.
 #![allow(missing_docs, reason = "a test")]
 
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -63,6 +64,47 @@ fn partials(folder: &Path) -> usize {
                 .is_ok_and(|it| it.path().extension().is_some_and(|it| it == "partial"))
         })
         .count()
+}
+
+/// Goal: keyspaces and streams are kept. Method: both are read after a compaction.
+#[test]
+fn keyspaces_and_streams_are_kept() {
+    let directory = directory();
+    let path = directory.path().join("divided");
+    let keyspaces = options().open_keyspaces(&path).expect("it opens");
+    for name in ["one", "two"] {
+        let keyspace = keyspaces.create(name).expect("a keyspace");
+        let put = keyspace.put(b"key", name.as_bytes(), Durability::Durable);
+        put.expect("there is room");
+    }
+    keyspaces.close().expect("the disk works");
+    compact(&path, &OpenOptions::new(), |_| ()).expect("there is room");
+    let keyspaces = options().open_keyspaces(&path).expect("it opens");
+    assert_eq!(keyspaces.list(), ["one", "two"]);
+    for name in ["one", "two"] {
+        let keyspace = keyspaces.open(name).expect("it is there");
+        let value = keyspace.get(b"key").expect("it can be read");
+        assert_eq!(value.as_deref(), Some(name.as_bytes()));
+    }
+
+    let path = directory.path().join("streams");
+    let film: Vec<u8> = (0..3_000_000_u32).map(|at| at.to_le_bytes()[0]).collect();
+    let database = options().open(&path).expect("it opens");
+    let streams = database.streams("film/").expect("it is open");
+    let stored = streams.put_from(b"a", &film[..], Durability::Durable);
+    stored.expect("there is room");
+    drop(streams);
+    database.close().expect("the disk works");
+    compact(&path, &OpenOptions::new(), |_| ()).expect("there is room");
+    let database = options().open(&path).expect("it opens");
+    let streams = database.streams("film/").expect("it is open");
+    let mut reader = streams
+        .reader(b"a")
+        .expect("it is open")
+        .expect("it is there");
+    let mut found = Vec::new();
+    reader.read_to_end(&mut found).expect("it can be read");
+    assert!(found == film);
 }
 
 /// Goal: everything is there, the file takes about its live bytes, and name, permissions and size of segments are kept; also through a link. Method: a database of which most was
