@@ -397,10 +397,9 @@ fn states_are_those_of_the_plain_definition() {
             assert!(some > 0 || count < 12, "{profile}: {steps} steps");
         }
     }
-    let apart: Vec<(u64, usize)> = (0..30).map(|at| (at * 8, 1 + at as usize % 3)).collect();
-    let over: Vec<(u64, usize)> = (0..10)
-        .map(|at| (at % 7 * 2, 1 + at as usize % 3))
-        .collect();
+    let sectors = |at: u64| 1 + usize::try_from(at % 3).expect("it is small");
+    let apart: Vec<(u64, usize)> = (0..30).map(|at| (at * 8, sectors(at))).collect();
+    let over: Vec<(u64, usize)> = (0..10).map(|at| (at % 7 * 2, sectors(at))).collect();
     assert!(compare_with_plain(&device(faults(1.0), &apart), "apart") > 0);
     assert!(compare_with_plain(&device(faults(1.0), &over), "over each other") > 0);
     compare_with_plain(&device(faults(1.0), &apart[..4]), "few, apart");
