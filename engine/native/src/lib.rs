@@ -15,8 +15,8 @@
 //!   one beyond single reads and writes: `snapshot`, `range` and `cursor`; `batch` and `many`;
 //!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `compact`, `dump`; `metrics`;
 //!   `tasks` and `writing` for those who do not block;
-//! - `keyspaces` divides one database into named parts. It lies above `database`, and nothing knows of it.
-//! - `streams`, above `database`, for values that are too large to be in memory as a whole.
+//! - `keyspaces` divides one database into named parts. It lies above `database`, and nothing knows of it;
+//! - `streams`, above `database`, is for values that are too large to be in memory as a whole. A database keeps what its process knows of them (`live`), and nothing else of it.
 //!
 //! Invariants:
 //!

@@ -48,7 +48,7 @@ pub enum KeyspaceChecked {
     Changed {
         /// Where the key is.
         keyspace: Keyspace,
-        /// The first such key, in the order in which the conditions were stated.
+        /// The first such key, in the order in which the conditions were stated, those on ranges last.
         key: Box<[u8]>,
     },
 }
