@@ -67,6 +67,7 @@ shipped! {
     limits: ["run.seeds=1..21", "run.crashes=6"];
     little_index: ["run.seeds=1..3", "run.crashes=20"];
     little_memory: ["run.seeds=1..3", "run.crashes=2"];
+    loading: ["run.seeds=1..3", "run.crashes=20"];
     misdirected: ["run.seeds=1..7", "run.crashes=40"];
     mixed: ["run.seeds=1..2", "run.crashes=4", "run.events_per_crash=1000", "workload.preload=500", "workload.keys=500"];
     powercut: ["run.seeds=1..5", "run.crashes=60"];

@@ -20,7 +20,7 @@ use crate::checkpoint::runs::Runs;
 use crate::commit::state::{Group, Waiter};
 use crate::format::Geometry;
 use crate::format::checksum::Identity;
-use crate::format::superblock::Superblock;
+use crate::format::superblock::{Counts, Superblock};
 use crate::gc::state::Maintenance;
 use crate::index::memory::{Index, Moved};
 use crate::index::place::{Place, Version};
@@ -31,7 +31,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::read::cache::Cache;
 use crate::read::state::Reads;
 use crate::read::waiting::Lookups;
-use crate::recovery::forgotten_live::Forgotten;
+use crate::recovery::loading::Loading;
 use crate::runtime::flight::{InFlight, Owner};
 use crate::runtime::request::OwnedRequest;
 use crate::segments::extent_state::Extents;
@@ -85,8 +85,8 @@ pub(crate) struct Core {
     pub(crate) reads: Reads,
     /// Entries of the index that are being read.
     pub(crate) lookups: Lookups,
-    /// During an opening: what is live of entries that are not in memory.
-    pub(crate) forgotten: Option<Forgotten>,
+    /// As long as a part of the index is not loaded.
+    pub(crate) loading: Option<Loading>,
     pub(crate) snapshots: BTreeMap<SnapshotId, u64>,
     pub(crate) next_snapshot: SnapshotId,
     /// Requests that wait for space or buffer, and all that came after them.
@@ -144,7 +144,7 @@ impl Core {
             waiters: VecDeque::new(),
             reads: Reads::default(),
             lookups: Lookups::default(),
-            forgotten: None,
+            loading: None,
             snapshots: BTreeMap::new(),
             next_snapshot: 1,
             queue: VecDeque::new(),
@@ -162,6 +162,26 @@ impl Core {
             out: Vec::new(),
             settings,
         }
+    }
+
+    /// Live bytes in segments of log and extents, at most. They are exact if the index is loaded and no blind write is still to be subtracted from.
+    pub(crate) fn live_bytes(&self) -> u64 {
+        let left = self.loading.as_ref().map_or(0, Loading::live_bytes);
+        self.segments.live_log_bytes + self.segments.live_extent_bytes + left
+    }
+
+    /// What there is now, at most.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts {
+            keys: self.index.len(),
+            pages_bytes: self.index.pages_bytes(),
+            live_bytes: self.live_bytes(),
+        }
+    }
+
+    /// Whether what the runs have of a key does not count yet, unless memory knows of the key.
+    pub(crate) fn is_unloaded(&self, key: &[u8]) -> bool {
+        self.loading.as_ref().is_some_and(|it| it.lacks(key))
     }
 
     /// Whether commits and reads are served.

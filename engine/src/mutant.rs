@@ -169,8 +169,16 @@ mutants! {
     BlindDeleteLost = "blind_delete_lost" [];
     /// A key is looked up in the oldest of its runs first.
     OldestRunFirst = "oldest_run_first" [];
-    /// An opening does not count what is live of entries that leave memory meanwhile.
+    /// What is live of entries that stay out of memory is not counted as the index is loaded.
     ForgottenNotCounted = "forgotten_not_counted" [];
+    /// The table of a checkpoint lacks the segments of extents, so an opening takes them for free.
+    TableWithoutExtents = "table_without_extents" [];
+    /// Segments in which nothing live was counted are freed before everything is counted.
+    FreedBeforeCounted = "freed_before_counted" [];
+    /// As the index is loaded, what the runs have of a key replaces what memory has.
+    LoadedOverNewer = "loaded_over_newer" [];
+    /// A delete of a key that is not loaded leaves it to the runs.
+    UnloadedDeleteLost = "unloaded_delete_lost" [];
     /// What changes while a checkpoint is being written is not in the next one.
     ChangesMeanwhileForgotten = "changes_meanwhile_forgotten" [];
     /// A checkpoint frees all pages of the one before, though it refers to some of them.

@@ -111,6 +111,9 @@ fn what_comes_back_is_a_prefix_with_everything_that_must_survive() {
             (1 << 20, 400, false),
             (3 << 20, 150, true),
         ][(seed / 20) as usize % 5];
+        // Every third loads its index behind the openings.
+        let first = ["load_first_bytes=0", "", ""][seed as usize % 3];
+        let option = &format!("{option}\n{first}");
         let result = std::panic::catch_unwind(|| {
             run(seed, option, volatile, through, capacity, keys, large)
         });

@@ -25,7 +25,7 @@ const POINTS: [CoveragePoint; 12] = [
     CoveragePoint::PartitionRead,
     CoveragePoint::PartitionMerged,
     CoveragePoint::CollectionAwaitedEntries,
-    CoveragePoint::ReplayAwaitedEntries,
+    CoveragePoint::LoadedBehind,
 ];
 
 /// Reads that take longer than most checkpoints.
@@ -76,6 +76,8 @@ fn what_leaves_memory_comes_back() {
             "inline_bytes=0\ncheckpoint_bytes=16384\nsegment_bytes=32768\nindex_bytes=20000",
             "checkpoint_bytes=32768\nsegment_bytes=65536\nlarge_value_bytes=2000\nindex_bytes=4000",
         ][seed as usize % 3];
+        let first = ["load_first_bytes=0", ""][seed as usize / 3 % 2];
+        let options = &format!("{options}\n{first}");
         let work = || run(seed, options, seed % 6 == 5, &mut seen);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         if let Err(panic) = result {

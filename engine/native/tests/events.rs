@@ -121,6 +121,26 @@ fn what_happens_is_told_in_its_order() {
     );
 }
 
+/// Goal: it is told when the index is loaded behind an opening, with all keys, and not where the opening has loaded it. Method: another opening of each kind.
+#[test]
+fn the_end_of_loading_is_told() {
+    let directory = directory();
+    let path = directory.path().join("database");
+    let (database, _) = listened(&path, options());
+    fill(&database, 3, 1000);
+    database.close().expect("the disk works");
+    for (bytes, is_told) in [(0, true), (1 << 30, false)] {
+        let (database, events) = listened(&path, options().load_first_bytes(bytes));
+        let is_it = |event: &Event| matches!(event, Event::IndexLoaded { keys: 1000, .. });
+        if is_told {
+            let mut events = events.iter();
+            assert!(events.any(|event| is_it(&event)));
+        }
+        database.close().expect("the disk works");
+        assert!(!rest(&events).iter().any(is_it));
+    }
+}
+
 /// Goal: what garbage collection did is told. Method: a file that may not grow, of which every third key is overwritten, again and again.
 #[test]
 fn garbage_collection_is_told() {

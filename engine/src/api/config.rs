@@ -72,6 +72,8 @@ pub struct Options {
     pub grow_percent: u64,
     /// Bound of what entries of the index take in memory; 0: all of them are in memory. What has changed since the last checkpoint is in memory in any case.
     pub index_bytes: u64,
+    /// An opening loads an index whose runs have up to so many bytes before it is answered, and a larger one behind that.
+    pub load_first_bytes: u64,
     /// Whether an idle engine records the durable position of its last group.
     pub durable_mark: bool,
     /// The mutant that is on.
@@ -97,6 +99,7 @@ impl Default for Options {
             usable_percent: 75,
             grow_percent: 65,
             index_bytes: 0,
+            load_first_bytes: 4 << 20,
             durable_mark: true,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -162,6 +165,7 @@ impl Options {
             "relaxed_window_ns" => self.relaxed_window_ns = number(0, 3_600_000_000_000)?,
             "grow_percent" => self.grow_percent = number(5, 90)?,
             "index_bytes" => self.index_bytes = number(0, 1 << 40)?,
+            "load_first_bytes" => self.load_first_bytes = number(0, 1 << 40)?,
             "usable_percent" => self.usable_percent = number(10, 90)?,
             "group_wait" if value == "auto" => self.group_wait_ns = None,
             "group_wait" => self.group_wait_ns = Some(number(0, 1_000_000_000)?),

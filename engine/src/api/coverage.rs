@@ -121,8 +121,8 @@ coverage_points! {
     PartitionMerged = "index.partition_merged",
     /// Garbage collection waited for entries of the index.
     CollectionAwaitedEntries = "index.collection_awaited_entries",
-    /// Replay waited for entries of the index.
-    ReplayAwaitedEntries = "index.replay_awaited_entries",
+    /// The index was loaded behind an opening, while clients were at work.
+    LoadedBehind = "index.loaded_behind",
     /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
     SuperblockRepublished = "superblock.republished",
     /// A sector failed all reads in an opening, on a device that otherwise reads.

@@ -51,6 +51,13 @@ pub enum Event {
         /// How it failed.
         error: DiskError,
     },
+    /// All of the index is loaded, behind an opening.
+    IndexLoaded {
+        /// Keys that there are.
+        keys: u64,
+        /// How long it took behind the opening.
+        took_ns: Nanos,
+    },
     /// Damage was found.
     Damaged {
         /// The key whose value it is, if it was met by reading one.

@@ -109,6 +109,12 @@ pub const OPTIONS: &[OptionHelp] = &[
         meaning: "Memory for the entries of the index. Those that do not fit are read from the device when they are asked for. What has changed since the last checkpoint is in memory in any case. 0: all entries are in memory.",
     },
     OptionHelp {
+        name: "load_first_bytes",
+        values: "0 to 1099511627776",
+        default: "4194304",
+        meaning: "An index on the device of up to so many bytes is loaded before an opening is answered. A larger one is loaded behind it, while clients read and write.",
+    },
+    OptionHelp {
         name: "durable_mark",
         values: "on, off",
         default: "on",

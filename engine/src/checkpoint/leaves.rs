@@ -1,7 +1,8 @@
 //! What memory keeps of a run whose entries it does not keep: where each leaf begins, and a filter that says for most keys that the run does not have them. So a
 //! key is looked up with one read, and a key that is not there mostly with none.
 //!
-//! Both are made as the run is written, or as it is read by an opening, and only where entries may leave memory.
+//! Both are made as the run is written, and only where entries may leave memory. An opening reads where the leaves begin from the pages above them, and makes the filter as it
+//! loads the index. Until then nothing is denied.
 //!
 //! Invariant: a key that the run has is never denied.
 
@@ -23,11 +24,40 @@ const PROBES: u64 = 7;
 pub(crate) struct Leaves {
     /// The first key of each, ascending.
     first_keys: Vec<(Key, PageRef)>,
+    /// How many keys the run has; an estimate as long as there is no filter.
     keys: u64,
+    /// Empty until it is made.
     filter: Box<[u64]>,
 }
 
+/// An entry of a leaf takes more than so many bytes.
+const ENTRY_BYTES_MIN: u64 = 16;
+
 impl Leaves {
+    /// Leaves of which only the first keys are known.
+    pub(crate) fn outline(first_keys: Vec<(Key, PageRef)>) -> Leaves {
+        let bytes = first_keys.iter().map(|(_, leaf)| u64::from(leaf.len));
+        Leaves {
+            keys: bytes.sum::<u64>() / ENTRY_BYTES_MIN,
+            first_keys,
+            filter: Box::default(),
+        }
+    }
+
+    /// The same leaves, with a filter for the keys of these hashes.
+    pub(crate) fn with_filter(&self, hashes: Vec<u64>) -> Leaves {
+        LeavesDraft {
+            first_keys: self.first_keys.clone(),
+            hashes,
+        }
+        .finish()
+    }
+
+    /// All leaves, with the first key of each.
+    pub(crate) fn all(&self) -> &[(Key, PageRef)] {
+        &self.first_keys
+    }
+
     /// How many keys the run has.
     pub(crate) fn keys(&self) -> u64 {
         self.keys
@@ -45,6 +75,9 @@ impl Leaves {
 
     /// Whether the run may have a key of this hash.
     fn may_have(&self, hash: u64) -> bool {
+        if self.filter.is_empty() {
+            return true;
+        }
         let block = block_of(hash, &self.filter);
         probes(hash).all(|(word, bit)| self.filter[block + word] & bit != 0)
     }

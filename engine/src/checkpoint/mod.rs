@@ -11,5 +11,6 @@ pub(crate) mod runs;
 pub(crate) mod step;
 mod stretch;
 pub(crate) mod superblocks;
+pub(crate) mod table;
 pub(crate) mod tree;
 pub(crate) mod write;

@@ -1,4 +1,4 @@
-//! Reading a checkpoint's trees of pages, several reads in flight, leaves that lie one behind the other in one go, each page checked against the reference to it.
+//! Reading a checkpoint's trees of pages, with or without their leaves, several reads in flight, leaves that lie one behind the other in one go, each page checked against the reference to it.
 //!
 //! Invariants: the entries of a tree come in ascending order. Of several trees all entries of one come before those of the next.
 
@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::format::Geometry;
 use crate::format::damage::Mismatch;
 use crate::format::page::{LEVELS_MAX, PAGE_REF_BYTES, Page, PageRef, Tree};
+use crate::index::key::Key;
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
@@ -50,12 +51,12 @@ impl Claimed {
     }
 }
 
-/// Checks that the keys of a tree's leaves ascend.
-#[derive(Debug, Default)]
-struct Ascending(Vec<u8>);
+/// Checks that keys ascend.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Ascending(Vec<u8>);
 
 impl Ascending {
-    fn check(&mut self, key: &[u8]) -> Result<(), Mismatch> {
+    pub(crate) fn check(&mut self, key: &[u8]) -> Result<(), Mismatch> {
         // No key is empty.
         if key <= &self.0[..] {
             return Err(Mismatch {
@@ -109,13 +110,77 @@ impl Next {
     }
 }
 
-/// Reads whole trees of a kind. Leaf entries go to `entry`, with the number of their tree and the leaf. Returns the pages' bytes by segment, for each tree.
-pub(crate) async fn read_trees(
+/// Reads a whole tree. Its leaf entries go to `entry`. Without a root there are none.
+pub(crate) async fn read_tree(
+    handle: &Handle,
+    claimed: &mut Claimed,
+    kind: Tree,
+    root: PageRef,
+    mut entry: impl FnMut(&mut Core, &[u8], &[u8]) -> Result<(), Mismatch>,
+) -> Result<(), Error> {
+    let roots = Some(root).filter(|root| *root != PageRef::NONE);
+    let mut ascending = Ascending::default();
+    let leaf = |core: &mut Core, _: usize, leaf: Leaf<'_>| match leaf {
+        Leaf::Read(_, page) => page.each(|key, payload| {
+            ascending.check(key)?;
+            entry(core, key, payload)
+        }),
+        Leaf::Below(..) => unreachable!("all leaves are read"),
+    };
+    read_pages(handle, claimed, kind, roots.as_slice(), true, leaf).await?;
+    Ok(())
+}
+
+/// A run without what its leaves say.
+#[derive(Debug, Default)]
+pub(crate) struct Outline {
+    pub(crate) pieces: Vec<Piece>,
+    /// Its leaves, each with its first key.
+    pub(crate) leaves: Vec<(Key, PageRef)>,
+}
+
+/// Reads the pages of runs above their leaves. A leaf is read only where it is all of its run.
+pub(crate) async fn read_outlines(
+    handle: &Handle,
+    claimed: &mut Claimed,
+    roots: &[PageRef],
+) -> Result<Vec<Outline>, Error> {
+    let mut leaves: Vec<Vec<(Key, PageRef)>> = vec![Vec::new(); roots.len()];
+    let mut ascending = Ascending::default();
+    let mut last = 0;
+    let leaf = |_: &mut Core, run: usize, leaf: Leaf<'_>| {
+        let (first, reference) = match leaf {
+            Leaf::Read(reference, page) => (page.first_key()?, *reference),
+            Leaf::Below(first, reference) => (first.to_vec(), reference),
+        };
+        if std::mem::replace(&mut last, run) != run {
+            ascending = Ascending::default();
+        }
+        ascending.check(&first)?;
+        leaves[run].push((Key::new(&first), reference));
+        Ok(())
+    };
+    let pieces = read_pages(handle, claimed, Tree::Run, roots, false, leaf).await?;
+    let outlines = pieces.into_iter().zip(leaves);
+    let outlines = outlines.map(|(pieces, leaves)| Outline { pieces, leaves });
+    Ok(outlines.collect())
+}
+
+/// A leaf of a tree.
+enum Leaf<'a> {
+    Read(&'a PageRef, Page<'a>),
+    /// Only known by the entry of the page above: its first key, and where it is.
+    Below(&'a [u8], PageRef),
+}
+
+/// Reads trees of a kind, with their leaves or without. Each leaf goes to `take`, with the number of its tree. Returns the pages' bytes by segment, for each tree.
+async fn read_pages(
     handle: &Handle,
     claimed: &mut Claimed,
     kind: Tree,
     roots: &[PageRef],
-    mut entry: impl FnMut(&mut Core, (usize, &PageRef), &[u8], &[u8]) -> Result<(), Mismatch>,
+    with_leaves: bool,
+    mut take: impl FnMut(&mut Core, usize, Leaf<'_>) -> Result<(), Mismatch>,
 ) -> Result<Vec<Vec<Piece>>, Error> {
     let mut queue: VecDeque<Next> = roots
         .iter()
@@ -127,7 +192,6 @@ pub(crate) async fn read_trees(
         })
         .collect();
     let mut bytes_in = vec![BTreeMap::new(); roots.len()];
-    let mut ascending = Ascending::default();
     loop {
         // Those behind the first are read ahead of their turn.
         for next in queue.iter_mut().take(READS_IN_FLIGHT_MAX) {
@@ -136,25 +200,30 @@ pub(crate) async fn read_trees(
         let Some(Next { pages, tree, level }) = queue.pop_front() else {
             break;
         };
-        if level.is_none() {
-            ascending = Ascending::default();
-        }
         let mut below = Vec::new();
         let read = pages.each(handle, |reference, bytes| {
             handle.with(|core| {
-                let (physical, _) = core.geometry.locate(reference.offset);
-                *bytes_in[tree].entry(physical).or_insert(0) += u64::from(reference.len);
+                let mut count = |core: &Core, page: &PageRef| {
+                    let (physical, _) = core.geometry.locate(page.offset);
+                    *bytes_in[tree].entry(physical).or_insert(0) += u64::from(page.len);
+                };
+                count(core, reference);
                 let id = core.id;
                 let page = Page::decode(&id, kind, reference, bytes)?;
                 Next::check_level(level, &page)?;
-                if page.level > 0 {
-                    core.reached(CoveragePoint::CheckpointInnerPage);
+                if page.level == 0 {
+                    return take(core, tree, Leaf::Read(reference, page));
+                }
+                core.reached(CoveragePoint::CheckpointInnerPage);
+                if page.level > 1 || with_leaves {
                     below = references(&page, tree)?;
                     return Ok(());
                 }
                 page.each(|key, payload| {
-                    ascending.check(key)?;
-                    entry(core, (tree, reference), key, payload)
+                    let leaf = reference_of(payload)?;
+                    claim_page(core, claimed, &leaf)?;
+                    count(core, &leaf);
+                    take(core, tree, Leaf::Below(key, leaf))
                 })
             })
         });
@@ -172,16 +241,18 @@ pub(crate) async fn read_trees(
     Ok(bytes_in.into_iter().map(pieces).collect())
 }
 
+/// What stands beside a key in an inner page.
+fn reference_of(payload: &[u8]) -> Result<PageRef, Mismatch> {
+    let (expected, found) = (PAGE_REF_BYTES as u64, payload.len() as u64);
+    Mismatch::check("page reference length", expected, found)?;
+    Ok(PageRef::decode(payload))
+}
+
 /// What an inner page leads to. Of the pages below each leads to others of its own, unless they are leaves.
 fn references(page: &Page<'_>, tree: usize) -> Result<Vec<Next>, Mismatch> {
     let mut below = Vec::new();
     page.each(|_, payload| {
-        Mismatch::check(
-            "page reference length",
-            PAGE_REF_BYTES as u64,
-            payload.len() as u64,
-        )?;
-        below.push(PageRef::decode(payload));
+        below.push(reference_of(payload)?);
         Ok(())
     })?;
     let level = page.level - 1;

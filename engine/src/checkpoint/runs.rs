@@ -33,7 +33,7 @@ pub(crate) struct Piece {
 pub(crate) struct Run {
     pub(crate) root: PageRef,
     pub(crate) pieces: Vec<Piece>,
-    /// Where entries may leave memory.
+    /// Where entries may leave memory, or are not loaded yet.
     pub(crate) leaves: Option<Arc<Leaves>>,
 }
 
@@ -71,6 +71,11 @@ impl Partition {
         let runs = self.runs.iter().filter_map(|run| run.leaves.as_ref());
         let leaves = runs.flat_map(|leaves| leaves.between(from, end));
         leaves.map(|(_, leaf)| *leaf).collect()
+    }
+
+    /// Bytes of all runs.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.base_bytes() + self.changes_bytes()
     }
 
     pub(crate) fn base_bytes(&self) -> u64 {

@@ -37,10 +37,10 @@ impl TreeWriter {
         }
     }
 
-    /// The tree of a run. Its leaves are noted where entries may leave memory.
+    /// The tree of a run. Its leaves are noted where entries may leave memory, or are not loaded yet.
     pub(crate) fn of_run(core: &Core) -> TreeWriter {
         TreeWriter {
-            leaves: core.forgets().then(LeavesDraft::default),
+            leaves: (core.forgets() || core.loading.is_some()).then(LeavesDraft::default),
             ..TreeWriter::new(Tree::Run)
         }
     }

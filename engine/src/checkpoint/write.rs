@@ -30,10 +30,11 @@ use crate::checkpoint::pages::PageSink;
 use crate::checkpoint::runs::{FIRST_KEY, Partition, Runs};
 use crate::checkpoint::step::{CHANGES_PER_STEP, Step};
 use crate::checkpoint::superblocks::publish;
+use crate::checkpoint::table::Table;
 use crate::checkpoint::tree::TreeWriter;
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
-use crate::format::superblock::{ReplayStart, Superblock};
+use crate::format::superblock::{Counts, ReplayStart, Superblock};
 use crate::index::key::Key;
 use crate::mutant::{Mutant, mutant};
 use crate::read::window::keep_in_memory;
@@ -50,8 +51,9 @@ struct Plan {
     to_free: Vec<u32>,
     /// The same of pages that nothing refers to any more.
     old_pages: Vec<u32>,
-    /// Number, physical index and used bytes of the log segments before the replay start that stay.
-    table: Vec<(u64, u32, u32)>,
+    /// Segments that stay.
+    table: Table,
+    counts: Counts,
     began_at: u64,
     choice: Choice,
 }
@@ -184,6 +186,7 @@ async fn write_and_publish(
         durable: core.log.durable,
         partitions_root: written.partitions_root,
         table_root: written.table_root,
+        counts: plan.counts,
         ..before
     });
     publish(handle, superblock).await?;
@@ -207,7 +210,6 @@ fn begin(core: &mut Core) -> Plan {
     let replay = core.log.replay_start();
     let first = core.geometry.logical(replay.lsn);
     let mut to_free = Vec::new();
-    let mut table = Vec::new();
     for (physical, segment) in core.segments.dead(Use::Log) {
         if segment.logical != 0 && segment.logical < first {
             to_free.push(physical);
@@ -215,15 +217,6 @@ fn begin(core: &mut Core) -> Plan {
     }
     for physical in &to_free {
         core.segments.get_mut(*physical).free_pending = true;
-    }
-    for (logical, physical) in core.segments.log.range(..first) {
-        let segment = core.segments.get(*physical);
-        if segment.live_bytes > 0 {
-            table.push((*logical, *physical, segment.end));
-        }
-    }
-    if mutant(Mutant::TableIncomplete) {
-        table.pop();
     }
     // Replay starts before the open frame. What a record in it refers to is met again, even if a later record in it has overwritten
     // or moved that.
@@ -235,6 +228,7 @@ fn begin(core: &mut Core) -> Plan {
         .map(|offset| core.geometry.locate(*offset).0)
         .collect();
     to_free.extend(core.dead_extents().filter(|it| !referred.contains(it)));
+    let table = Table::new(core, first, &to_free);
     core.maintenance.freeing = to_free.len() as u64;
     core.maintenance.began_at_lsn = core.log.next_record();
     let choice = Choice::new(core);
@@ -244,6 +238,7 @@ fn begin(core: &mut Core) -> Plan {
         to_free,
         old_pages: Vec::new(),
         table,
+        counts: core.counts(),
         began_at: core.log.written_bytes,
         choice: Choice::everything(),
     };
@@ -315,7 +310,7 @@ struct Pages<'a> {
 impl Pages<'_> {
     async fn write(&mut self, plan: &Plan) -> Result<Option<Written>, Error> {
         let (handle, sink) = (self.handle, &mut *self.sink);
-        let Some(table_root) = handle.with(|core| write_table(core, sink, &plan.table)) else {
+        let Some(table_root) = handle.with(|core| plan.table.write(core, sink)) else {
             return Ok(None);
         };
         let mut partitions: Vec<Partition> = Vec::new();
@@ -548,22 +543,6 @@ fn close_base(
         // See `Core::adopt`.
         whole: false,
     }))
-}
-
-fn write_table(
-    core: &mut Core,
-    sink: &mut PageSink,
-    segments: &[(u64, u32, u32)],
-) -> Option<PageRef> {
-    let mut table = TreeWriter::new(Tree::Table);
-    for (logical, physical, end) in segments {
-        let mut payload = [0; 8];
-        payload[..4].copy_from_slice(&physical.to_le_bytes());
-        payload[4..].copy_from_slice(&end.to_le_bytes());
-        table.push(core, sink, &logical.to_be_bytes(), &payload)?;
-    }
-    let root = table.finish(core, sink)?;
-    Some(sink.end_run(root, None).root)
 }
 
 fn write_list(core: &mut Core, sink: &mut PageSink, partitions: &[Partition]) -> Option<PageRef> {

@@ -33,12 +33,9 @@ impl Core {
         max.is_some_and(|max| live <= max)
     }
 
-    /// Live bytes and bytes of pages, at most. They are exact if no blind write is still to be subtracted from.
+    /// Live bytes and bytes of pages, at most. They are exact if the index is loaded and no blind write is still to be subtracted from.
     fn weight_of_all(&self) -> (u64, u64) {
-        (
-            self.segments.live_log_bytes + self.segments.live_extent_bytes,
-            self.index.pages_bytes(),
-        )
+        (self.live_bytes(), self.index.pages_bytes())
     }
 
     /// Why these would exceed it, if they would. Memory knows of their keys, and what is counted is exact.

@@ -56,7 +56,7 @@ impl Core {
         }
         let (changes, bytes) = (room.changes as u64, room.bytes as u64);
         let records = changes * record_bytes(0, 0) as u64 + bytes;
-        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes + records;
+        let live = self.live_bytes() + records;
         let pages = self.index.pages_bytes() + pages_of_several(room.changes, room.bytes);
         let reserve = RecoveryReserve {
             log_bytes: records,

@@ -291,6 +291,13 @@ impl Core {
         reserve
     }
 
+    /// Whether memory has no entry of a deleted key and the runs may have one.
+    fn leaves_key_to_runs(&self, key: &[u8]) -> bool {
+        let is_blind = self.is_blind(key) && !mutant(Mutant::BlindDeleteLost);
+        let is_unloaded = self.is_unloaded(key) && !mutant(Mutant::UnloadedDeleteLost);
+        (is_blind || is_unloaded) && self.index.newest(key).is_none()
+    }
+
     /// Takes the write: positions, log records, extents, index.
     fn apply(&mut self, mutations: &[Mutation<'_>], forms: &[Form], bytes: usize) {
         self.log.make_room_for_client(&mut self.segments, bytes);
@@ -331,7 +338,7 @@ impl Core {
             };
             let deleted = place == Place::Tombstone;
             self.set_newest(key, Version { sequence, place });
-            if deleted && self.is_blind(key) && !mutant(Mutant::BlindDeleteLost) {
+            if deleted && self.leaves_key_to_runs(key) {
                 self.index.note_deleted(key, sequence);
             }
         }

@@ -44,7 +44,9 @@ async fn finish(handle: &Handle) -> Result<(), Error> {
         let since = core.log.written_bytes - core.maintenance.checkpointed_at;
         (since, core.settings.options.checkpoint_bytes / 4)
     });
-    if replay_bytes > threshold && handle.with(|core| core.poisoned.is_none()) {
+    // An index that is not loaded stays as it is: the next opening replays the same log, and what is new.
+    let may_checkpoint = handle.with(|core| core.poisoned.is_none() && core.loading.is_none());
+    if replay_bytes > threshold && may_checkpoint {
         handle.with(|core| core.maintenance.checkpointing = true);
         checkpoint(handle.clone()).await;
     }

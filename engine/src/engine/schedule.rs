@@ -33,6 +33,16 @@ impl Core {
         on
     }
 
+    /// The same for work that nobody is held up by, and that reads should not be held up by either.
+    pub(crate) fn may_go_on_unhurried(&mut self, gave_way_in: u64) -> bool {
+        let running = self.phase == Phase::Running && self.poisoned.is_none();
+        let on = self.calls != gave_way_in || !running || !self.queue.is_empty();
+        if !on {
+            self.resume_at = Some(self.now + RESUME_NS);
+        }
+        on
+    }
+
     /// Whether what has changed takes more of memory than this. It cannot leave memory before a checkpoint has written it.
     pub(crate) fn is_crowded(&self, bytes: u64) -> bool {
         self.forgets() && !self.maintenance.checkpoint_failed && self.index.changed_bytes() > bytes
@@ -42,7 +52,7 @@ impl Core {
     /// else is what garbage collection is for: a file that grew instead would never shrink.
     fn should_grow(&self, shortage: u64) -> bool {
         let now = u64::from(self.segments.count());
-        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
+        let live = self.live_bytes();
         // Asked in every call, and most devices are not even half full.
         let is_half_full = 2 * live > now * self.geometry.payload_bytes();
         if (shortage == 0 && !is_half_full) || now >= self.segments_max() {
@@ -60,12 +70,18 @@ impl Core {
         if self.phase != Phase::Running || self.poisoned.is_some() {
             return;
         }
-        self.log_free();
+        if self.loading.is_none() {
+            self.log_free();
+        }
         let shortage = self.shortage();
         if !self.maintenance.growing && self.should_grow(shortage) {
             self.maintenance.growing = true;
             self.activity += 1;
             executor.spawn(grow(handle.clone()));
+        }
+        // What is live where is not known before the index is loaded. That takes no longer than a checkpoint.
+        if self.loading.is_some() {
+            return;
         }
         let shortage = match self.maintenance.gc_idle(self.stats.user_bytes) {
             true => 0,

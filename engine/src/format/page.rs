@@ -287,6 +287,19 @@ impl<'a> Page<'a> {
         Mismatch::check("page entries", self.entries.into(), all.count)
     }
 
+    /// The key of the first entry.
+    pub(crate) fn first_key(&self) -> Result<Vec<u8>, Mismatch> {
+        let mut all = Entries::new(self.body);
+        match all.next()? {
+            Some(_) => Ok(all.key),
+            None => Err(Mismatch {
+                what: "entries of a page",
+                expected: self.entries.into(),
+                found: 0,
+            }),
+        }
+    }
+
     /// The payload of a key, if the page has the key.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<&'a [u8]>, Mismatch> {
         let mut all = Entries::new(self.body);

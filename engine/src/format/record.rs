@@ -4,18 +4,18 @@
 //! | ---: | ---: | --- |
 //! | 0 | 8 | checksum of the rest of the record, seeded by its LSN |
 //! | 8 | 8 | sequence number |
-//! | 16 | 1 | kind: 1 put, 2 delete, 3 put of a pointer to extents, 4 relocated value, 5 relocated pointer, 6 release |
+//! | 16 | 1 | kind: 1 put, 2 delete, 3 put of a pointer to extents, 4 relocated value, 5 relocated pointer, 6 release; of a version that was not the newest of its key: 7 relocated value, 8 relocated pointer |
 //! | 17 | 1 | zero |
 //! | 18 | 2 | key bytes |
-//! | 20 | 4 | value bytes (of the pointer, for kinds 3 and 5) |
+//! | 20 | 4 | value bytes (of the pointer, for kinds 3, 5 and 8) |
 //! | 24 | | key, value |
 //!
 //! A record of kind 6 frees a segment of the log: its key is the segment's number, big-endian, its value the physical
 //! one, little-endian. Its sequence number is zero. See `log_free.rs`.
 //!
-//! A relocation carries the sequence number of the version it moves. Replay applies it only if that version is still
-//! the key's newest. A sequence number names one version for ever, so comparing it is the same as comparing positions,
-//! also when the version was moved more than once.
+//! A relocation carries the sequence number of the version it moves. One of a version that only a snapshot reads has a kind
+//! of its own: no snapshot outlives its process run, so replay does nothing with it. All others are of the newest version
+//! that the key had at that position of the log. So replay makes that the newest version, whether it knows of the key or not.
 
 use super::{KEY_BYTES_MAX, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::format::checksum::{Identity, Kind};
@@ -38,6 +38,8 @@ pub(crate) enum RecordKind {
     MoveValue = 4,
     MoveExtent = 5,
     FreeSegment = 6,
+    MoveOlderValue = 7,
+    MoveOlderExtent = 8,
 }
 
 impl RecordKind {
@@ -49,6 +51,8 @@ impl RecordKind {
             4 => RecordKind::MoveValue,
             5 => RecordKind::MoveExtent,
             6 => RecordKind::FreeSegment,
+            7 => RecordKind::MoveOlderValue,
+            8 => RecordKind::MoveOlderExtent,
             _ => return None,
         })
     }
@@ -58,6 +62,22 @@ impl RecordKind {
         matches!(
             self,
             RecordKind::Put | RecordKind::Delete | RecordKind::PutExtent
+        )
+    }
+
+    /// Whether the value lies in the record.
+    pub(crate) fn has_value(self) -> bool {
+        matches!(
+            self,
+            RecordKind::Put | RecordKind::MoveValue | RecordKind::MoveOlderValue
+        )
+    }
+
+    /// Whether it points to extents.
+    pub(crate) fn has_pointer(self) -> bool {
+        matches!(
+            self,
+            RecordKind::PutExtent | RecordKind::MoveExtent | RecordKind::MoveOlderExtent
         )
     }
 }
@@ -121,7 +141,11 @@ pub(crate) fn is_value_of(
     scratch: &mut Vec<u8>,
 ) -> bool {
     scratch.resize(record_bytes(key.len(), value.len()), 0);
-    let kinds = [RecordKind::Put, RecordKind::MoveValue];
+    let kinds = [
+        RecordKind::Put,
+        RecordKind::MoveValue,
+        RecordKind::MoveOlderValue,
+    ];
     kinds
         .into_iter()
         .any(|kind| tag(encode(id, lsn, kind, sequence, key, value, scratch)) == expected)

@@ -23,7 +23,10 @@
 //! | 120 | 8 | known durable LSN |
 //! | 128 | 20 | root of the list of partitions: offset 8, length 4, checksum 8; offset 0: empty |
 //! | 148 | 20 | root of the table of log segments, likewise |
-//! | 168 | 8 | checksum of bytes 0..168 |
+//! | 168 | 8 | keys when the checkpoint began, at most |
+//! | 176 | 8 | bytes of pages that an index written anew would have had then, at most |
+//! | 184 | 8 | live bytes in segments of log and extents then, at most |
+//! | 192 | 8 | checksum of bytes 0..192 |
 //!
 //! It fits in the smallest sector, and its checksum covers all of it: there is no field outside that could tear.
 
@@ -54,13 +57,17 @@ const LOG_MINIMUM: usize = REPLAY_SEQUENCE + 8;
 const DURABLE: usize = LOG_MINIMUM + 8;
 const PARTITIONS_ROOT: usize = DURABLE + 8;
 const TABLE_ROOT: usize = PARTITIONS_ROOT + PAGE_REF_BYTES;
-const CHECKSUM: usize = TABLE_ROOT + PAGE_REF_BYTES;
+const KEYS: usize = TABLE_ROOT + PAGE_REF_BYTES;
+const PAGES_BYTES: usize = KEYS + 8;
+const LIVE_BYTES: usize = PAGES_BYTES + 8;
+const CHECKSUM: usize = LIVE_BYTES + 8;
 pub(crate) const SUPERBLOCK_BYTES: usize = CHECKSUM + 8;
-const _: () = assert!(SUPERBLOCK_BYTES == 176 && SUPERBLOCK_BYTES <= 512);
+const _: () = assert!(SUPERBLOCK_BYTES == 200 && SUPERBLOCK_BYTES <= 512);
 
 const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"KVSIMSB1");
 /// No generation, epoch or sequence number is higher.
 const COUNT_MAX: u64 = 1 << 62;
+const BYTES_MAX: u64 = 1 << 60;
 /// How many copies there are.
 pub(crate) const COPIES: u16 = 4;
 
@@ -94,6 +101,17 @@ pub(crate) struct Superblock {
     pub(crate) durable: u64,
     pub(crate) partitions_root: PageRef,
     pub(crate) table_root: PageRef,
+    pub(crate) counts: Counts,
+}
+
+/// What a checkpoint has, as upper bounds: an opening goes by them until it has read the runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) keys: u64,
+    /// See [`crate::index::entry::pages_of`].
+    pub(crate) pages_bytes: u64,
+    /// In segments of log and extents.
+    pub(crate) live_bytes: u64,
 }
 
 /// Which half of a publication a copy belongs to. The second half is written only when the first is durable. So a copy
@@ -137,6 +155,9 @@ impl Superblock {
         put_u64(out, DURABLE, self.durable);
         self.partitions_root.encode(&mut out[PARTITIONS_ROOT..]);
         self.table_root.encode(&mut out[TABLE_ROOT..]);
+        put_u64(out, KEYS, self.counts.keys);
+        put_u64(out, PAGES_BYTES, self.counts.pages_bytes);
+        put_u64(out, LIVE_BYTES, self.counts.live_bytes);
         let checksum = Identity::new(self.db_id).checksum(
             Kind::Superblock,
             0,
@@ -206,6 +227,11 @@ impl Superblock {
             durable: get_u64(bytes, DURABLE),
             partitions_root: PageRef::decode(&bytes[PARTITIONS_ROOT..]),
             table_root: PageRef::decode(&bytes[TABLE_ROOT..]),
+            counts: Counts {
+                keys: get_u64(bytes, KEYS),
+                pages_bytes: get_u64(bytes, PAGES_BYTES),
+                live_bytes: get_u64(bytes, LIVE_BYTES),
+            },
         };
         superblock.check_layout()?;
         Ok((superblock, turn))
@@ -275,10 +301,20 @@ impl Superblock {
             ("superblock generation", self.generation),
             ("superblock epoch", self.epoch),
             ("superblock sequence number", self.replay.sequence),
+            ("superblock keys", self.counts.keys),
         ] {
             // They only grow by one, so no database comes near to this.
             if count > COUNT_MAX {
                 return odd(what, count);
+            }
+        }
+        for (what, bytes) in [
+            ("superblock bytes of the index", self.counts.pages_bytes),
+            ("superblock live bytes", self.counts.live_bytes),
+        ] {
+            // No device is larger.
+            if bytes > BYTES_MAX {
+                return odd(what, bytes);
             }
         }
         if self.replay.sequence == 0 {
@@ -317,6 +353,11 @@ pub(crate) mod tests {
                 checksum: 7,
             },
             table_root: PageRef::NONE,
+            counts: Counts {
+                keys: 20,
+                pages_bytes: 2000,
+                live_bytes: 30_000,
+            },
         }
     }
 
@@ -341,6 +382,13 @@ pub(crate) mod tests {
             },
             Superblock {
                 epoch: u64::MAX,
+                ..right
+            },
+            Superblock {
+                counts: Counts {
+                    pages_bytes: u64::MAX,
+                    ..right.counts
+                },
                 ..right
             },
             Superblock {

@@ -234,7 +234,7 @@ impl Core {
 
     /// Whether the index points to this very record.
     pub(crate) fn is_alive(&self, record: &Record<'_>) -> Result<bool, Mismatch> {
-        if !is_value(record.kind) {
+        if !record.kind.has_value() {
             return Ok(false);
         }
         match self
@@ -259,26 +259,29 @@ impl Core {
     /// Appends a verified record anew and points the index there. The log has the room.
     pub(crate) fn move_record(&mut self, record: &Record<'_>) {
         let (sequence, key, value) = (record.sequence, record.key, record.value);
-        let place = self.append_moved(sequence, key, value);
+        let kind = match self.index.is_newest(key, sequence) {
+            true => RecordKind::MoveValue,
+            false => RecordKind::MoveOlderValue,
+        };
+        let place = self.append_moved(kind, sequence, key, value);
         self.relocate(key, sequence, place);
     }
 
-    /// Appends a version anew, and returns where it is now.
-    pub(crate) fn append_moved(&mut self, sequence: u64, key: &[u8], value: &[u8]) -> Place {
+    /// Appends the newest version of a key anew, and returns where it is now.
+    pub(crate) fn append_newest(&mut self, sequence: u64, key: &[u8], value: &[u8]) -> Place {
+        self.append_moved(RecordKind::MoveValue, sequence, key, value)
+    }
+
+    fn append_moved(&mut self, kind: RecordKind, sequence: u64, key: &[u8], value: &[u8]) -> Place {
         let bytes = record_bytes(key.len(), value.len());
         self.log.make_room(&mut self.segments, bytes);
-        let (lsn, checksum) = self.log.append(RecordKind::MoveValue, sequence, key, value);
+        let (lsn, checksum) = self.log.append(kind, sequence, key, value);
         Place::Log {
             lsn,
             value_bytes: crate::format::len32(value.len()),
             tag: tag(checksum),
         }
     }
-}
-
-/// Whether such a record holds a value.
-fn is_value(kind: RecordKind) -> bool {
-    matches!(kind, RecordKind::Put | RecordKind::MoveValue)
 }
 
 /// Moves what is live in a log segment: the newest versions, which the index knows of, and then what snapshots hold.
@@ -320,7 +323,7 @@ async fn walk(handle: &Handle, victim: u32, window: &mut Window) -> Result<(), S
         let mut records = Records::new(base + at + FRAME_HEADER_BYTES as u64, body).peekable();
         loop {
             let next = records.clone().take(RECORDS_PER_STEP).flatten();
-            let next = next.filter(|it| is_value(it.kind)).map(|it| it.key);
+            let next = next.filter(|it| it.kind.has_value()).map(|it| it.key);
             let known = know(handle, next, CoveragePoint::CollectionAwaitedEntries).await?;
             let moved = handle.with(|core| core.move_alive(&mut records, damaged));
             drop(known);

@@ -248,7 +248,7 @@ impl Core {
                 let key = key.bytes();
                 verify_record(&self.id, it.lsn, key, sequence, tag, loaded).map_err(damaged)?;
                 let value = &loaded[record_bytes(key.len(), 0)..];
-                let place = self.append_moved(sequence, key, value);
+                let place = self.append_newest(sequence, key, value);
                 self.relocate_newest(it.slot, key, place);
                 self.note_moved(bytes as u64);
             }
@@ -314,7 +314,7 @@ impl Core {
         let right = value.len() == it.value_bytes
             && is_value_of(&self.id, at, it.sequence, key, value, scratch);
         right.then(|| {
-            let place = self.append_moved(it.sequence, key, value);
+            let place = self.append_newest(it.sequence, key, value);
             let lsn = place.lsn().expect("it was appended to the log");
             self.relocate_newest(it.slot, key, place);
             lsn

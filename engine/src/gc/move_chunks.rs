@@ -91,8 +91,11 @@ impl Core {
         let value = pointer.encode();
         self.log
             .make_room(&mut self.segments, record_bytes(key.len(), value.len()));
-        self.log
-            .append(RecordKind::MoveExtent, sequence, key, &value);
+        let kind = match self.index.is_newest(key, sequence) {
+            true => RecordKind::MoveExtent,
+            false => RecordKind::MoveOlderExtent,
+        };
+        self.log.append(kind, sequence, key, &value);
         let open = self.log.open.as_mut().expect("room was made");
         // The chunks that are still to be moved as well: the record refers to them.
         open.referred

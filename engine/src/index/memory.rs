@@ -82,6 +82,12 @@ impl Index {
         self.newest.get(key)
     }
 
+    /// Whether the key's newest version is the one with this sequence.
+    pub(crate) fn is_newest(&self, key: &[u8], sequence: u64) -> bool {
+        let newest = self.newest(key);
+        newest.is_some_and(|newest| newest.sequence == sequence)
+    }
+
     /// The newest version, if it is of `since` or later and no snapshot reads it. Whoever changes its place accounts for it.
     pub(crate) fn newest_unheld(&mut self, key: &[u8], since: u64) -> Option<&mut Version> {
         let slot = self.newest.find(key)?;

@@ -122,10 +122,16 @@ impl Index {
         })
     }
 
-    /// An opening has met the newest version of a key that is there.
-    pub(crate) fn count_loaded(&mut self, key: &Key, version: &Version) {
-        self.entries += 1;
-        self.pages_bytes += pages_of(key.bytes(), version);
+    /// So much more counts.
+    pub(crate) fn count(&mut self, keys: u64, pages_bytes: u64) {
+        self.entries += keys;
+        self.pages_bytes += pages_bytes;
+    }
+
+    /// So much less does.
+    pub(crate) fn uncount(&mut self, keys: u64, pages_bytes: u64) {
+        self.entries -= keys;
+        self.pages_bytes -= pages_bytes;
     }
 
     /// A key that has no entry in memory was deleted; its entry in a run still counts.
@@ -140,12 +146,13 @@ impl Index {
         self.pages_bytes -= pages_of(key.bytes(), version);
     }
 
-    /// Takes an entry into memory that was counted before. The key is not known.
-    pub(crate) fn learn(&mut self, key: &Key, version: Version) {
+    /// Takes an entry into memory that was counted before, and returns its number. The key is not known.
+    pub(crate) fn learn(&mut self, key: &Key, version: Version) -> Slot {
         self.memory_bytes += memory_of(key.bytes(), &version);
         self.hand.changed += 1;
         let slot = self.newest.insert(key.clone(), version);
         self.order.insert(key.clone(), slot);
+        slot
     }
 
     /// Whether entries take more than this many bytes, and it is worth to look for some that can be forgotten.

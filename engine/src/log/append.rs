@@ -365,7 +365,7 @@ impl Log {
         if kind == RecordKind::Put {
             self.puts.note(key);
         }
-        open.has_extents |= matches!(kind, RecordKind::PutExtent | RecordKind::MoveExtent);
+        open.has_extents |= kind.has_pointer();
         self.volatile_bytes += bytes as u64;
         self.last_record = lsn;
         (lsn, checksum)

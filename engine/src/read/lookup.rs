@@ -9,7 +9,8 @@
 //!   found that no run has it;
 //! - whenever a key becomes known, the gets that wait for it are answered before anything else happens to the key. So each takes effect in the order in which it was handed in;
 //! - what was read from a run counts only if no checkpoint was published since the lookup began. Until then whatever has changed is in memory, and may not be forgotten;
-//! - a key that somebody waits for stays in memory until they have seen it.
+//! - a key that somebody waits for stays in memory until they have seen it;
+//! - as long as the index is being loaded, nothing leaves memory: what memory knows of counts, and is not counted again.
 
 use crate::api::buffer::IoBuf;
 use crate::api::coverage::CoveragePoint;
@@ -236,16 +237,17 @@ impl Core {
         if self.index.is_known(key.bytes()) {
             return Ok(());
         }
-        match self.forgotten {
-            Some(_) => self.recall(key, &version),
-            None => self.check_learnt(&version.place)?,
+        if self.is_unloaded(key.bytes()) {
+            self.count_loaded(key.bytes(), &version)?;
+        } else {
+            self.check_learnt(&version.place)?;
         }
         self.index.learn(key, version);
         self.answer_lookup(key);
         Ok(())
     }
 
-    /// What an entry refers to is there: the opening has counted it.
+    /// What an entry refers to is there: it was counted as the index was loaded.
     pub(super) fn check_learnt(&self, place: &Place) -> Result<(), Mismatch> {
         let odd = |what, found| Mismatch {
             what,
@@ -269,7 +271,7 @@ impl Core {
     }
 
     /// Memory knows of the key: answers those who wait.
-    fn answer_lookup(&mut self, key: &Key) {
+    pub(crate) fn answer_lookup(&mut self, key: &Key) {
         if let Some(lookup) = self.lookups.under_way.remove(key) {
             self.lookups.reading.remove(&lookup.number);
             self.activity += 1;
@@ -306,12 +308,13 @@ impl Core {
         mutations: &[Mutation<'_>],
         blind: &mut Vec<Key>,
     ) -> Known {
-        if !self.forgets() {
+        if !self.forgets() && self.runs.are_whole() {
             return Known::All;
         }
-        // A checkpoint that ends makes room for more.
+        // A checkpoint that ends makes room for more. None begins before the index is loaded.
         let bound = self.settings.options.index_bytes;
-        if self.maintenance.checkpointing && self.is_crowded(bound) {
+        let makes_room = self.maintenance.checkpointing || self.loading.is_some();
+        if makes_room && self.is_crowded(bound) {
             return Known::NotYet;
         }
         let unknown = self.unknown_of(mutations);
@@ -322,11 +325,16 @@ impl Core {
         if !self.may_be_blind(&unknown) {
             return self.look_up_for_write(mutations, &unknown);
         }
-        if !self.lookups.blind.has_room(unknown.len()) {
+        // What the runs have of the others does not count yet, and never will.
+        let counted = unknown.into_iter();
+        let counted: Vec<Key> = counted
+            .filter(|key| !self.is_unloaded(key.bytes()))
+            .collect();
+        if !self.lookups.blind.has_room(counted.len()) {
             return Known::NotYet;
         }
         self.forget_request();
-        blind.extend(unknown);
+        blind.extend(counted);
         Known::All
     }
 
@@ -338,6 +346,9 @@ impl Core {
 
     /// Whether everything is counted exactly, and a write knows what it replaces. Else that is looked up.
     pub(crate) fn know_exactly_for_write(&mut self, mutations: &[Mutation<'_>]) -> Known {
+        if self.loading.is_some() {
+            return Known::NotYet;
+        }
         let unknown = self.unknown_of(mutations);
         match self.look_up_for_write(mutations, &unknown) {
             Known::All if !self.lookups.blind.is_empty() => Known::NotYet,
@@ -430,7 +441,11 @@ impl Core {
             false => FORGET_LOOKS,
         };
         let mut forgot = false;
-        while self.forgets() && self.index.has_to_forget(bound) && looks > 0 {
+        while self.forgets()
+            && self.loading.is_none()
+            && self.index.has_to_forget(bound)
+            && looks > 0
+        {
             looks -= 1;
             let Some(slot) = self.index.next_to_forget(bound) else {
                 continue;
@@ -442,10 +457,7 @@ impl Core {
                 continue;
             };
             self.runs.set_whole(number, false);
-            let (key, version) = self.index.forget(slot);
-            if self.forgotten.is_some() {
-                self.count_forgotten(key.bytes(), &version);
-            }
+            self.index.forget(slot);
             forgot = true;
         }
         if forgot {

@@ -16,7 +16,7 @@ use crate::core::Core;
 use crate::format::checksum::{Identity, Kind};
 use crate::format::damage::{Corruption, Mismatch};
 use crate::format::pointer::Pointer;
-use crate::format::record::{self, RecordKind, record_bytes, tag};
+use crate::format::record::{self, record_bytes, tag};
 use crate::format::{round_up, to_usize};
 use crate::index::key::is_same;
 use crate::index::place::{Place, Version};
@@ -423,8 +423,7 @@ pub(crate) fn verify_record(
     let record = record::verify(id, lsn, bytes)?;
     Mismatch::check("record tag", expected.into(), tag(record.checksum).into())?;
     Mismatch::check("record sequence number", sequence, record.sequence)?;
-    if !is_same(record.key, key) || !matches!(record.kind, RecordKind::Put | RecordKind::MoveValue)
-    {
+    if !is_same(record.key, key) || !record.kind.has_value() {
         return Err(Mismatch {
             what: "record key",
             expected: key.len() as u64,

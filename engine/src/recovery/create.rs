@@ -12,7 +12,7 @@ use crate::checkpoint::superblocks::is_one_half;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::page::PageRef;
-use crate::format::superblock::{COPIES, ReplayStart, Superblock, copy_offset};
+use crate::format::superblock::{COPIES, Counts, ReplayStart, Superblock, copy_offset};
 use crate::format::{HEADER_AREA_BYTES, VERSION, is_blank, to_usize};
 use crate::log::tail::first_tail;
 use crate::runtime::handle::Handle;
@@ -85,6 +85,7 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
         durable: tail.previous_end,
         partitions_root: PageRef::NONE,
         table_root: PageRef::NONE,
+        counts: Counts::default(),
     })
 }
 

@@ -1,11 +1,11 @@
-//! A segment of the log in memory, as far as it was needed. Sectors that cannot be read are zeroes, which no structure passes for.
+//! A segment of the log in memory, as far as it was needed. What comes next is read ahead, while what is there is looked at. Sectors that cannot be read are zeroes, which no structure passes for.
 
 use crate::api::buffer::IoBuf;
 use crate::api::error::Error;
 use crate::format::damage::{Mismatch, unreadable_at};
 use crate::format::{Geometry, round_up, to_usize};
 use crate::recovery::salvage::{Salvaged, salvage};
-use crate::runtime::handle::Handle;
+use crate::runtime::handle::{Handle, Io};
 
 /// First read of a segment; each further one is twice as long.
 const READ_BYTES_MIN: u64 = 64 << 10;
@@ -17,6 +17,8 @@ pub(crate) struct Loaded {
     bytes: IoBuf,
     /// Device offsets of the sectors that could not be read.
     unreadable: Vec<u64>,
+    /// A read of what comes next, and of how much.
+    ahead: Option<(u64, Io)>,
 }
 
 impl Loaded {
@@ -25,6 +27,7 @@ impl Loaded {
             physical,
             bytes: IoBuf::zeroed(0),
             unreadable: Vec::new(),
+            ahead: None,
         }
     }
 
@@ -37,16 +40,22 @@ impl Loaded {
     ) -> Result<(), Error> {
         let mut have = self.bytes.len() as u64;
         while have < end {
-            let len = have
-                .clamp(READ_BYTES_MIN, READ_BYTES_MAX)
-                .max(end - have)
-                .min(geometry.segment_bytes - have);
-            let len = round_up(len, geometry.block_bytes).min(geometry.segment_bytes - have);
+            let begun = self.ahead.take();
+            let (len, read) = begun.unwrap_or_else(|| self.begin(handle, geometry, have, end));
             let offset = geometry.segment_offset(self.physical) + have;
+            if have + len < geometry.segment_bytes {
+                self.ahead = Some(self.begin(handle, geometry, have + len, 0));
+            }
             let Salvaged {
                 bytes: piece,
                 unreadable,
-            } = salvage(handle, offset, len).await?;
+            } = match read.await {
+                Ok(bytes) => Salvaged {
+                    bytes: bytes.expect("a read brings its buffer"),
+                    unreadable: Vec::new(),
+                },
+                Err(_) => salvage(handle, offset, len).await?,
+            };
             self.unreadable.extend(unreadable);
             if have == 0 {
                 self.bytes = piece;
@@ -58,6 +67,17 @@ impl Loaded {
             have += len;
         }
         Ok(())
+    }
+
+    /// Begins to read what comes behind the first `have` bytes, if possible up to `end`; and how much that is.
+    fn begin(&self, handle: &Handle, geometry: &Geometry, have: u64, end: u64) -> (u64, Io) {
+        let len = have
+            .clamp(READ_BYTES_MIN, READ_BYTES_MAX)
+            .max(end.saturating_sub(have));
+        let left = geometry.segment_bytes - have;
+        let len = round_up(len.min(left), geometry.block_bytes).min(left);
+        let offset = geometry.segment_offset(self.physical) + have;
+        (len, handle.read(offset, len))
     }
 
     /// Why these bytes of it are not what they should be: they could not be read, or what a parser says.

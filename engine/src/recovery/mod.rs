@@ -2,12 +2,11 @@
 
 pub(crate) mod create;
 pub(crate) mod durability_record;
-pub(crate) mod forgotten;
-pub(crate) mod forgotten_live;
 pub(crate) mod held;
 pub(crate) mod load;
+pub(crate) mod load_index;
 pub(crate) mod loaded;
-pub(crate) mod log_keys;
+pub(crate) mod loading;
 pub(crate) mod open;
 pub(crate) mod replay;
 pub(crate) mod resolve_tail;

@@ -1,10 +1,12 @@
 //! Opening: from whatever the device holds to a database that serves.
 //!
 //! 1. Choose the superblock: of the valid copies the highest generation.
-//! 2. Load the checkpoint it refers to.
+//! 2. Load the checkpoint it refers to, but for what the leaves of its runs say (`load.rs`).
 //! 3. Replay the log from there (`replay.rs`), which finds the tail, or damage.
+//!    Where the index is small, load the rest of it (`load_index.rs`).
 //! 4. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`rewrite_tail.rs`).
 //! 5. Make a new epoch durable. Only then append.
+//! 6. Load the rest of the index, while clients go on.
 //!
 //! Invariants: recovery overwrites nothing that the superblock before refers to or leads to, so a crash in it changes
 //! nothing that was acknowledged. Running it twice gives the same state. A damaged device is refused and left as it is.
@@ -12,25 +14,22 @@
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Level, Reply};
-use crate::checkpoint::runs::Runs;
+use crate::checkpoint::runs::{Partition, Runs};
 use crate::checkpoint::superblocks::{Choice, choose_superblock, half_of, publish};
 use crate::core::{Core, Phase};
 use crate::format::Geometry;
 use crate::format::checksum::Identity;
 use crate::format::damage::Mismatch;
-use crate::format::frame::FRAME_HEADER_BYTES;
-use crate::format::record::record_bytes;
 use crate::format::superblock::Superblock;
 use crate::index::entry::INLINE_BYTES_ALWAYS;
 use crate::index::memory::Index;
-use crate::index::place::{Place, Version};
 use crate::log::append::Log;
 use crate::log::tail::{Tail, first_tail};
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::create::create;
-use crate::recovery::forgotten_live::Forgotten;
 use crate::recovery::load::load_checkpoint;
-use crate::recovery::log_keys::{LogKeys, keys_of_log};
+use crate::recovery::load_index::{load_behind, load_index};
+use crate::recovery::loading::Loading;
 use crate::recovery::replay::{Recovered, replay};
 use crate::recovery::rewrite_tail::rewrite_tail;
 use crate::runtime::handle::Handle;
@@ -38,9 +37,10 @@ use crate::segments::extent_state::Extents;
 use crate::segments::grow::grow_anew;
 use crate::segments::usage::{Segments, Use};
 
-/// Opens the database and answers request 0.
+/// Opens the database, answers request 0, and loads what is left of the index.
 pub(crate) async fn open(handle: Handle) {
     let result = recover(&handle).await;
+    let opened = result.is_ok();
     handle.with(|core| {
         core.activity += 1;
         match result {
@@ -66,6 +66,9 @@ pub(crate) async fn open(handle: Handle) {
             }
         }
     });
+    if opened && handle.with(|core| core.loading.is_some()) {
+        load_behind(handle).await;
+    }
 }
 
 async fn recover(handle: &Handle) -> Result<(), Error> {
@@ -152,6 +155,11 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
 /// that take no more of the index than their places.
 async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     let recovered = restore(handle, superblock).await?;
+    if handle.with(|core| core.has_room_for(&recovered))? {
+        return Ok(recovered);
+    }
+    // With exact counts there may be.
+    load_index(handle).await?;
     let limit = handle.with(|core| core.replays_inline_bytes);
     if limit == INLINE_BYTES_ALWAYS || handle.with(|core| core.has_room_for(&recovered))? {
         return Ok(recovered);
@@ -166,20 +174,28 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
                 .into(),
         );
     });
-    restore(handle, superblock).await
+    let recovered = restore(handle, superblock).await?;
+    load_index(handle).await?;
+    Ok(recovered)
 }
 
-/// Loads the checkpoint, replays the log, and counts what is live.
+/// Loads the checkpoint but for what its runs say, replays the log, and counts what is live of that. A small index is loaded at once.
 async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     handle.with(|core| start_anew(core, superblock));
-    let wanted = match handle.with(|core| core.forgets()) {
-        true => keys_of_log(handle, superblock).await,
-        false => LogKeys::default(),
-    };
-    handle.with(|core| start_anew(core, superblock));
-    load_checkpoint(handle, superblock, wanted).await?;
+    load_checkpoint(handle, superblock).await?;
     let recovered = replay(handle, superblock).await?;
-    handle.with(|core| count_live(core, &recovered.tail))?;
+    let loads_now = handle.with(|core| {
+        core.loading = Some(Loading::new(superblock.counts, recovered.tail));
+        core.segments.set_counted(false);
+        core.index
+            .count(superblock.counts.keys, superblock.counts.pages_bytes);
+        count_live(core)?;
+        let bytes: u64 = core.runs.partitions.iter().map(Partition::bytes).sum();
+        Ok::<bool, Error>(bytes <= core.settings.options.load_first_bytes)
+    })?;
+    if loads_now {
+        load_index(handle).await?;
+    }
     Ok(recovered)
 }
 
@@ -188,7 +204,7 @@ fn start_anew(core: &mut Core, superblock: &Superblock) {
     core.index = Index::default();
     core.runs = Runs::default();
     core.lookups.start_anew();
-    core.forgotten = core.forgets().then(Forgotten::default);
+    core.loading = None;
     core.extents = Extents::default();
     let count = core
         .geometry
@@ -239,21 +255,18 @@ fn adopt(core: &mut Core, superblock: &Superblock) -> Result<(), Error> {
     Ok(())
 }
 
-/// Everything is known: counts what is live where.
-fn count_live(core: &mut Core, tail: &Tail) -> Result<(), Error> {
+/// Counts what the log has brought.
+fn count_live(core: &mut Core) -> Result<(), Error> {
     let index = std::mem::take(&mut core.index);
     let mut all = index.everything();
-    let counted: Result<(), Error> = all.try_for_each(|(key, version)| {
-        check_version(core, tail, key, version)?;
+    let counted: Result<(), Mismatch> = all.try_for_each(|(key, version)| {
+        core.check_loaded(key, version)?;
         core.add_live(key, &version.place);
-        Ok(())
+        core.check_overlaps(&version.place)
     });
     drop(all);
     core.index = index;
-    counted?;
-    core.count_all_forgotten(tail)
-        .map_err(|mismatch| mismatch.at(0))?;
-    check_overlaps(core)?;
+    counted.map_err(|mismatch| mismatch.at(0))?;
     for (slot, version) in core.index.entries() {
         if let Some(lsn) = version.place.lsn() {
             core.segments.note_resident(lsn, slot);
@@ -299,65 +312,5 @@ impl Core {
             found: next.into(),
         };
         Err(mismatch.at(self.geometry.segment_offset(next)).into())
-    }
-}
-
-/// Values that overlap take more of a segment than it has.
-fn check_overlaps(core: &Core) -> Result<(), Error> {
-    let segment_bytes = core.geometry.segment_bytes;
-    let mut segments = core.segments.iter();
-    match segments.find(|(_, it)| it.live_bytes > segment_bytes) {
-        Some((physical, overfull)) => {
-            let mismatch = Mismatch {
-                what: "values that overlap",
-                expected: segment_bytes,
-                found: overfull.live_bytes,
-            };
-            Err(mismatch.at(core.geometry.segment_offset(physical)).into())
-        }
-        None => Ok(()),
-    }
-}
-
-/// A version that is newer than the log, or whose value is where none can be, would be damage of the checkpoint.
-fn check_version(core: &Core, tail: &Tail, key: &[u8], version: &Version) -> Result<(), Error> {
-    let odd = |what, expected, found, offset| {
-        let mismatch = Mismatch {
-            what,
-            expected,
-            found,
-        };
-        Err(mismatch.at(offset).into())
-    };
-    let next = tail.next_sequence;
-    if version.sequence >= next && !mutant(Mutant::SequencesStartAgain) {
-        return odd("version newer than the log", next, version.sequence, 0);
-    }
-    match &version.place {
-        Place::Tombstone | Place::Inline(_) => Ok(()),
-        Place::Log {
-            lsn, value_bytes, ..
-        } => {
-            let Some(offset) = core.segments.offset_of_lsn(*lsn) else {
-                return odd("value in a segment that the log does not have", 0, *lsn, 0);
-            };
-            let within = core.geometry.within(*lsn);
-            let first = core.geometry.block_bytes + FRAME_HEADER_BYTES as u64;
-            let bytes = record_bytes(key.len(), *value_bytes as usize) as u64;
-            if within < first || within + bytes > core.geometry.segment_bytes {
-                return odd("value beyond its segment", first, within, offset);
-            }
-            if lsn + bytes > tail.lsn {
-                return odd("value beyond the log", tail.lsn, *lsn, offset);
-            }
-            Ok(())
-        }
-        Place::Extent(pointer) => {
-            let mut chunks = pointer.chunks.iter();
-            match chunks.find(|chunk| core.extents.is_owned(chunk.offset)) {
-                Some(chunk) => odd("chunk of two values", 0, chunk.offset, chunk.offset),
-                None => Ok(()),
-            }
-        }
     }
 }

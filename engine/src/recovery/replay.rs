@@ -22,7 +22,6 @@ use crate::format::record::{self, Records};
 use crate::format::segment::SegmentHeader;
 use crate::format::superblock::Superblock;
 use crate::format::{Geometry, round_up, to_usize};
-use crate::index::key::Key;
 use crate::log::tail::Tail;
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::held::Held;
@@ -56,8 +55,6 @@ pub(crate) struct Replay<'a> {
     pub(crate) durable: u64,
     pub(crate) held: VecDeque<Held>,
     pub(crate) segment: Loaded,
-    /// Where only the keys of the chain are asked for, and nothing is applied.
-    keys: Option<Vec<Key>>,
 }
 
 /// Replays the log; what it says is applied to the core's index and segments.
@@ -87,21 +84,7 @@ impl<'a> Replay<'a> {
             durable: superblock.durable.max(superblock.log_minimum),
             held: VecDeque::new(),
             segment: Loaded::new(start.physical),
-            keys: None,
         }
-    }
-
-    /// The keys of all records of the chain, in its order, as far as it can be read. Applies nothing, but the segments of the log are in use afterwards.
-    pub(super) async fn keys(handle: &'a Handle, superblock: &'a Superblock) -> Vec<Key> {
-        let mut replay = Replay {
-            keys: Some(Vec::new()),
-            ..Replay::new(handle, superblock)
-        };
-        // What is wrong with the log is met again by whoever replays it.
-        if let Ok(None) = replay.enter_first().await {
-            let _ = replay.follow().await;
-        }
-        replay.keys.unwrap_or_default()
     }
 
     async fn run(&mut self) -> Result<Recovered, Error> {
@@ -492,9 +475,6 @@ impl<'a> Replay<'a> {
         for record in Records::new(header.lsn + FRAME_HEADER_BYTES as u64, &body) {
             let record = record.map_err(|mismatch| mismatch.at(offset))?;
             records += 1;
-            if let Some(keys) = &mut self.keys {
-                keys.push(Key::new(record.key));
-            }
             if record.kind.is_commit() {
                 let expected = header.first_sequence + commits;
                 if !mutant(Mutant::RecycledSegmentReplays) {
@@ -512,9 +492,6 @@ impl<'a> Replay<'a> {
         self.tail.previous_end = end;
         self.tail.previous_checksum = header.header_checksum;
         self.tail.next_sequence += commits;
-        if self.keys.is_some() {
-            return Ok(());
-        }
         let held = Held {
             header,
             end,
@@ -525,7 +502,7 @@ impl<'a> Replay<'a> {
         };
         self.held.push_back(held);
         while let Some(proven) = self.held.pop_front_if(|held| held.end <= self.durable) {
-            self.apply(&proven, true).await?;
+            self.apply(&proven, true)?;
         }
         Ok(())
     }

@@ -18,7 +18,6 @@ use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
-use crate::read::lookup::know;
 use crate::recovery::held::Held;
 use crate::recovery::replay::Replay;
 use crate::recovery::salvage::{Salvaged, salvage};
@@ -30,7 +29,7 @@ impl Replay<'_> {
     pub(crate) async fn resolve_tail(&mut self) -> Result<(Vec<Held>, bool), Error> {
         let trusted = mutant(Mutant::UnprovenTailTrusted);
         while let Some(held) = self.held.pop_front_if(|held| held.end <= self.durable) {
-            self.apply(&held, true).await?;
+            self.apply(&held, true)?;
         }
         let mut unproven = Vec::from(std::mem::take(&mut self.held));
         let mut cut = false;
@@ -57,7 +56,7 @@ impl Replay<'_> {
             return Ok((Vec::new(), cut));
         }
         for held in &unproven {
-            self.apply(held, trusted).await?;
+            self.apply(held, trusted)?;
         }
         if trusted {
             unproven.clear();
@@ -70,12 +69,7 @@ impl Replay<'_> {
     }
 
     /// Brings the frame's effects into the index: all of them, or only those of commits.
-    pub(crate) async fn apply(&self, held: &Held, moves: bool) -> Result<(), Error> {
-        let keys = held.records().flatten();
-        let keys = keys.filter(|record| record.kind != RecordKind::FreeSegment);
-        let keys = keys.map(|record| record.key);
-        let awaited = CoveragePoint::ReplayAwaitedEntries;
-        let _known = know(self.handle, keys, awaited).await?;
+    pub(crate) fn apply(&self, held: &Held, moves: bool) -> Result<(), Error> {
         let offset = self.geometry.segment_offset(held.physical);
         let within = match self.geometry.within(held.end) {
             0 => self.geometry.segment_bytes,
@@ -105,7 +99,7 @@ impl Replay<'_> {
     /// Never, but for a mutant.
     fn drops_delete(&self, core: &Core, key: &[u8]) -> bool {
         let older = core.index.newest(key);
-        let in_checkpoint = older.is_some_and(|it| it.sequence < self.superblock.replay.sequence);
+        let in_checkpoint = older.is_none_or(|it| it.sequence < self.superblock.replay.sequence);
         mutant(Mutant::DeletesNotReplayed) || (mutant(Mutant::TombstoneDropped) && in_checkpoint)
     }
 
@@ -124,7 +118,7 @@ impl Replay<'_> {
             let record = record.map_err(|mismatch| mismatch.at(offset))?;
             let counts = match record.kind {
                 RecordKind::PutExtent => true,
-                RecordKind::MoveExtent => !commits_only,
+                RecordKind::MoveExtent | RecordKind::MoveOlderExtent => !commits_only,
                 _ => false,
             };
             if !counts {
@@ -194,22 +188,25 @@ fn apply_record(core: &mut Core, record: &Record<'_>, first: u64) -> Result<(), 
         RecordKind::Put if record.value.len() as u64 <= core.replays_inline_bytes => {
             Place::Inline(record.value.into())
         }
-        RecordKind::Put | RecordKind::MoveValue => in_log(),
-        RecordKind::PutExtent | RecordKind::MoveExtent => {
+        RecordKind::Put | RecordKind::MoveValue | RecordKind::MoveOlderValue => in_log(),
+        RecordKind::PutExtent | RecordKind::MoveExtent | RecordKind::MoveOlderExtent => {
             let pointer = Pointer::decode(&core.geometry, core.segments.count(), record.value)?;
             claim_extents(core, &pointer)?;
             Place::Extent(Box::new(pointer))
         }
         RecordKind::FreeSegment => unreachable!("it is no version"),
     };
-    if record.kind.is_commit() || mutant(Mutant::MoveOverwritesNewer) {
-        core.index.set(record.key, Version { sequence, place });
-    } else if core
-        .index
-        .newest(record.key)
-        .is_some_and(|newest| newest.sequence == sequence)
-    {
-        core.index.relocate(record.key, sequence, place);
+    let key = record.key;
+    let is_move = matches!(record.kind, RecordKind::MoveValue | RecordKind::MoveExtent);
+    // What the runs have of a key is not known here, nor need it be: a record brings the key to the state that it had then.
+    let is_newest = !core.index.is_known(key) || core.index.is_newest(key, sequence);
+    let counts =
+        record.kind.is_commit() || (is_move && is_newest) || mutant(Mutant::MoveOverwritesNewer);
+    if counts {
+        core.index.set(key, Version { sequence, place });
+    }
+    if record.kind == RecordKind::Delete {
+        core.index.note_deleted(key, sequence);
     }
     Ok(())
 }

@@ -56,6 +56,8 @@ pub(crate) async fn rewrite_tail(
                 RecordKind::Delete
                 | RecordKind::MoveValue
                 | RecordKind::MoveExtent
+                | RecordKind::MoveOlderValue
+                | RecordKind::MoveOlderExtent
                 | RecordKind::FreeSegment => {}
             }
         }

@@ -125,6 +125,13 @@ impl Handle {
         let call = self.with(|core| core.calls);
         self.until(|core| core.may_go_on(call).then_some(())).await;
     }
+
+    /// The same for work that no client waits for, unless there is one that does: it gives way to reads as well.
+    pub(crate) async fn give_way_to_all(&self) {
+        let call = self.with(|core| core.calls);
+        self.until(|core| core.may_go_on_unhurried(call).then_some(()))
+            .await;
+    }
 }
 
 /// One operation under way. Nobody waits for its end any more when this is dropped.

@@ -231,7 +231,7 @@ impl Core {
     /// collection goes on until it can. Where there is little room beside the live data, half of that is enough.
     pub(crate) fn worth_a_checkpoint(&self) -> u64 {
         let count = u64::from(self.segments.count());
-        let live = self.segments.live_log_bytes + self.segments.live_extent_bytes;
+        let live = self.live_bytes();
         let taken = self.user_floor() + live.div_ceil(self.geometry.payload_bytes());
         let room = count.saturating_sub(taken);
         self.shortage().max(count / 8).min((room / 2).max(2))

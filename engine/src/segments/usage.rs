@@ -76,6 +76,8 @@ pub(crate) struct Segments {
     stated: u64,
     /// Whether segments freed through the log may be used, which an opening must not: what proves its view of the log may vanish with it.
     uses_log_freed: bool,
+    /// Whether everything that is live was counted, which an opening may leave for later. Until then nothing is dead.
+    counted: bool,
     /// Log segments by their number.
     pub(crate) log: BTreeMap<u64, u32>,
     /// The one entered last and its number: most questions are about that.
@@ -95,6 +97,7 @@ impl Segments {
             log_freed: BTreeSet::new(),
             stated: 0,
             uses_log_freed: false,
+            counted: true,
             log: BTreeMap::new(),
             entered: None,
             live_log_bytes: 0,
@@ -152,6 +155,12 @@ impl Segments {
         let (list, stated) = (&self.list, self.stated);
         let lasting = |it: &u32| list[*it as usize].log_freed_at < stated;
         self.free.extend(self.log_freed.extract_if(.., lasting));
+        self.changes += 1;
+    }
+
+    /// Whether everything that is live is counted, or that is still to come.
+    pub(crate) fn set_counted(&mut self, counted: bool) {
+        self.counted = counted;
         self.changes += 1;
     }
 
@@ -366,7 +375,9 @@ impl Segments {
 
     /// Segments of a kind that hold nothing live and are not on their way to be free.
     pub(crate) fn dead(&self, used_as: Use) -> impl Iterator<Item = (u32, &Segment)> {
-        let dead = move |it: &Segment| it.used_as == used_as && it.live_bytes == 0 && !it.leaving;
+        let known = self.counted || used_as == Use::Page || mutant(Mutant::FreedBeforeCounted);
+        let dead =
+            move |it: &Segment| known && it.used_as == used_as && it.live_bytes == 0 && !it.leaving;
         self.iter().filter(move |(_, segment)| dead(segment))
     }
 }

@@ -45,6 +45,7 @@ pub const STEPS: &[Step] = steps! {
     "short_runs" Run 2;
     "few_changes" Run 2;
     "little_index" Run 3;
+    "loading" Run 3;
     "explore_small" Explore 2;
     "disk_full" Run 2;
     "space_returns" Run 2;

@@ -67,6 +67,14 @@ pub enum Event {
         /// The write or the flush that failed first, with what the system said; `None` if the system said nothing.
         failure: Option<DiskFailure>,
     },
+    /// All of the index is loaded, which an opening does not wait for where it is large ([`OpenOptions::load_first_bytes`](crate::OpenOptions::load_first_bytes)). Checkpoints and
+    /// garbage collection have waited for it.
+    IndexLoaded {
+        /// Keys that there are.
+        keys: u64,
+        /// How long it took behind the opening.
+        took: Duration,
+    },
     /// Something on the disk is not what was written.
     Damaged {
         /// The key whose value cannot be read; `None` if the damage was met by garbage collection, which then leaves the segment as it is.

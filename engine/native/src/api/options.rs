@@ -287,6 +287,13 @@ impl OpenOptions {
         self.engine_option("index_bytes", bytes)
     }
 
+    /// An opening loads an index of up to so many bytes in the file before it returns, and a larger one behind that, while reads and writes go on: at most 1 TiB; 4 MiB unless it is
+    /// said. [`Event::IndexLoaded`](crate::Event::IndexLoaded) says when it is.
+    #[must_use]
+    pub fn load_first_bytes(self, bytes: u64) -> OpenOptions {
+        self.engine_option("load_first_bytes", bytes)
+    }
+
     /// Whether an idle engine records what is durable, so that the next opening has less to prove; it does unless it is said.
     #[must_use]
     pub fn durable_mark(self, record: bool) -> OpenOptions {
@@ -336,6 +343,7 @@ mod tests {
             .usable_percent(55)
             .grow_percent(44)
             .index_bytes(1 << 30)
+            .load_first_bytes(77)
             .durable_mark(false);
         let set = Options::parse(&options.engine).expect("all are in their ranges");
         let seen = (
@@ -353,14 +361,14 @@ mod tests {
             ],
             (set.commit, set.group_wait_ns, set.relaxed_window_ns),
             (set.usable_percent, set.grow_percent, set.durable_mark),
-            set.index_bytes,
+            (set.index_bytes, set.load_first_bytes),
         );
         let expected = (
             [1 << 16, 1 << 22, 1 << 21, 1 << 15],
             [7, 5000, 6000, 3],
             (CommitMode::WriteThrough, Some(5000), 2_000_000),
             (55, 44, false),
-            1 << 30,
+            (1 << 30, 77),
         );
         assert_eq!(seen, expected);
         for option in OPTIONS.iter().filter(|option| option.name != "cache_bytes") {

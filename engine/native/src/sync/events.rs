@@ -103,6 +103,10 @@ impl Events {
             Engines::BecameReadOnly { .. } => Event::BecameReadOnly {
                 failure: self.file.failure.get().cloned(),
             },
+            Engines::IndexLoaded { keys, took_ns } => Event::IndexLoaded {
+                keys,
+                took: Duration::from_nanos(took_ns),
+            },
             Engines::Damaged { key, damage } => Event::Damaged {
                 key,
                 offset: damage.offset,

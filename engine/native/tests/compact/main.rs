@@ -250,6 +250,7 @@ fn compact_again_and_again() {
 }
 
 /// Goal: whenever a compaction is killed, the database is there, whole. Method: a process that compacts again and again is killed at moments that are spread over a compaction.
+/// The moments come later and later, until one compaction at least has come to its end: a machine may be busy.
 #[test]
 fn a_compaction_that_is_killed_leaves_the_old_file_or_the_new_one() {
     let directory = directory();
@@ -261,7 +262,10 @@ fn a_compaction_that_is_killed_leaves_the_old_file_or_the_new_one() {
     let program = std::env::current_exe().expect("it has a name");
     let file = || path.metadata().expect("it is there").ino();
     let (first, mut unfinished) = (file(), 0);
-    for round in 0..12 {
+    for round in 0..100 {
+        if round >= 12 && file() != first {
+            break;
+        }
         let mut child = Command::new(&program)
             .args(["--ignored", "--exact", "compact_again_and_again"])
             .env("KVSIM_COMPACT", &path)

@@ -70,6 +70,7 @@ pub const TRIALS: &[Trial] = trials! {
         "space_returns" Seeds 0;
         "growing_lies" Seeds 0;
         "kitchen_sink" Seeds 0;
+        "loading" Seeds 0;
     }
 };
 
@@ -149,17 +150,18 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         BlindDeleteLost, BlindUnderSnapshot, ChangedEntriesForgotten, ChangesMeanwhileForgotten,
         CloseDoesNotFlush, DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait,
         ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried,
-        FailedPublicationWipes, FlushErrorIgnored, ForgottenNotCounted, FreedBeforeSuperblock,
-        GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted,
-        HalvesNotFlushedApart, LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint,
-        NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed,
-        OldestRunFirst, OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked,
-        ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly, RelaxedDeadlineDropped,
-        RelaxedFramesNotFlushed, RelaxedWindowForgotten, ReleasedVersionsStayLive,
-        RemovedKeysLookedUp, RemovedKeysMerged, ReplacedStaysCounted, RepublishedTooEarly,
-        ReturnedKeysTakenForDeleted, RunsReplacedUnderBlindWrites, SingleRootCopy, SyncDoesNotWait,
-        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnprovenTailTrusted,
-        VictimFreedAtOnce,
+        FailedPublicationWipes, FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted,
+        FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
+        HalfPublishedTrusted, HalvesNotFlushedApart, LoadedOverNewer, LogFreedUnproven,
+        MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken,
+        OlderEntriesMerged, OlderRunsFreed, OldestRunFirst, OthersFailureIgnored,
+        PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
+        RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
+        ReplacedStaysCounted, RepublishedTooEarly, ReturnedKeysTakenForDeleted,
+        RunsReplacedUnderBlindWrites, SingleRootCopy, SyncDoesNotWait, TableWithoutExtents,
+        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnloadedDeleteLost,
+        UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -178,6 +180,9 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | OldestRunFirst
         | ForgottenNotCounted
         | BlindUnderSnapshot => &["forgotten"],
+        TableWithoutExtents | FreedBeforeCounted | LoadedOverNewer | UnloadedDeleteLost => {
+            &["loading"]
+        }
         ReplacedStaysCounted | RunsReplacedUnderBlindWrites | BlindBesideGets | BlindDeleteLost => {
             &["blind"]
         }
