@@ -11,7 +11,9 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Case, Disk, FAST, Rng, Times, World, bytes, device};
-use kvsim_engine::{CoveragePoint, Direction, Durability, Mutation, Reply, Request, ScanRange};
+use kvsim_engine::{
+    CoveragePoint, Direction, Durability, Mutation, Reply, Request, ScanRange, Status,
+};
 
 const POINTS: [CoveragePoint; 12] = [
     CoveragePoint::EntriesForgotten,
@@ -288,4 +290,45 @@ fn a_damaged_entry_can_be_overwritten() {
     let lost = world.log().iter();
     let lost = lost.filter(|line| line.contains("the space of an overwritten value is lost"));
     assert!(lost.count() > 40);
+}
+
+/// Goal: on a full device a write is refused, also one of a key that a run names and that is not there: nobody waits for ever. Method: a device is filled, some keys are
+/// deleted, and the room is taken by others; then the deleted keys are written, alone and together with one that is there.
+#[test]
+fn a_full_device_refuses_keys_that_were_deleted() {
+    let mut info = device(3 << 20);
+    info.physical_block_bytes = 512;
+    let options = "segment_bytes=32768\ncheckpoint_bytes=16384\ninline_bytes=0\nindex_bytes=1";
+    let mut world = World::new(Disk::new(info, FAST, 1), options);
+    world.open().expect("opens");
+    let write = |world: &mut World, keys: &[&[u8]], value: &[u8]| {
+        let puts = keys.iter().map(|key| Mutation::Put { key, value });
+        let puts: Vec<Mutation<'_>> = puts.collect();
+        let id = world.request(Request::Write {
+            mutations: &puts,
+            durability: Durability::Durable,
+        });
+        for _ in 0..20_000 {
+            if let Some(Some((answered, reply))) = world.step()
+                && answered == id
+            {
+                return reply;
+            }
+        }
+        panic!("no answer");
+    };
+    let is_full = |reply: &Reply| matches!(reply, Reply::Failed(Status::NoSpace, _));
+    let mut there = 0;
+    while !is_full(&write(&mut world, &[&key(there)], &bytes(there, 900))) {
+        there += 1;
+    }
+    let mut refused = 0;
+    for n in 0..there {
+        world.delete(&key(n));
+        write(&mut world, &[&key(10_000 + n)], &bytes(n, 900));
+        for keys in [&[&key(n)[..]][..], &[&key(n), &key(there)]] {
+            refused += u64::from(is_full(&write(&mut world, keys, &bytes(n, 900))));
+        }
+    }
+    assert!(refused > there, "{refused} of {}", 2 * there);
 }

@@ -47,6 +47,20 @@ impl Core {
         mutations: &[Mutation<'_>],
         durability: Durability,
     ) -> Verdict {
+        let verdict = self.try_write(id, mutations, durability);
+        // A write that waits may ask once more. What it let go before, it would look up again, without an end.
+        if !matches!(verdict, Verdict::Stall | Verdict::Awaits) {
+            self.forget_request();
+        }
+        verdict
+    }
+
+    fn try_write(
+        &mut self,
+        id: RequestId,
+        mutations: &[Mutation<'_>],
+        durability: Durability,
+    ) -> Verdict {
         if let Some(error) = self.poisoned
             && id != PROMISED
         {

@@ -109,6 +109,7 @@ impl Core {
                 Verdict::Refused(status, message) => self.fail(id, status, message),
                 Verdict::Stall if self.maintenance.reclaim_exhausted() => {
                     self.maintenance.note_progress();
+                    self.forget_request();
                     self.fail(id, Status::NoSpace, "no space could be reclaimed");
                 }
                 verdict @ (Verdict::Stall | Verdict::Awaits) => {

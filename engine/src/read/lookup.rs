@@ -319,7 +319,6 @@ impl Core {
         }
         let unknown = self.unknown_of(mutations);
         if unknown.is_empty() {
-            self.forget_request();
             return Known::All;
         }
         if !self.may_be_blind(&unknown) {
@@ -333,7 +332,6 @@ impl Core {
         if !self.lookups.blind.has_room(counted.len()) {
             return Known::NotYet;
         }
-        self.forget_request();
         blind.extend(counted);
         Known::All
     }
@@ -367,16 +365,14 @@ impl Core {
         }
         for key in unknown {
             if let Some(error) = self.lookups.failure_of(key) {
-                self.forget_request();
                 return Known::Failed(error);
             }
             self.look_up(key, None);
         }
-        if unknown.iter().all(|key| self.knows(key.bytes())) {
-            self.forget_request();
-            return Known::All;
+        match unknown.iter().all(|key| self.knows(key.bytes())) {
+            true => Known::All,
+            false => Known::NotYet,
         }
-        Known::NotYet
     }
 
     /// Whether nobody has to see what a write of these keys replaces.
@@ -406,7 +402,7 @@ impl Core {
         self.knows(key.bytes()) && !self.lookups.blind.has(key)
     }
 
-    /// The request that waited first does not wait for the index any more.
+    /// The request that waited first is done: what it has come to know may leave memory.
     pub(crate) fn forget_request(&mut self) {
         for key in std::mem::take(&mut self.lookups.awaited) {
             self.lookups.unpin(&key);
