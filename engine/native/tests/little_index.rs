@@ -11,7 +11,7 @@ fn key(n: u32) -> [u8; 5] {
 }
 
 /// Goal: nothing that is done with keys alone waits for ever, or misses a key, where entries are not in memory. Method: entries for twenty times the memory; counts, looks,
-/// walks and removals of ranges, before and after another opening.
+/// walks and removals of ranges, before and after another opening, which loads the index behind it.
 #[test]
 fn keys_beyond_memory_are_counted_and_removed() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
@@ -20,7 +20,8 @@ fn keys_beyond_memory_are_counted_and_removed() {
         size_bytes: 32 << 20,
         max_bytes: 256 << 20,
         cache_bytes: 64 << 10,
-        engine: "segment_bytes=262144\nindex_bytes=131072\ninline_bytes=0\n".to_owned(),
+        engine: "segment_bytes=262144\nindex_bytes=131072\ninline_bytes=0\nload_first_bytes=0\n"
+            .to_owned(),
         ..OpenOptions::default()
     };
     let database = Database::open(&path, &options).expect("opens");

@@ -31,6 +31,13 @@ impl Loaded {
         }
     }
 
+    /// A segment of which the first read is under way.
+    pub(crate) fn begun(handle: &Handle, geometry: &Geometry, physical: u32) -> Loaded {
+        let mut segment = Loaded::new(physical);
+        segment.ahead = Some(segment.begin(handle, geometry, 0, 0));
+        segment
+    }
+
     /// Makes sure that everything before `end` is loaded (from the segment's start).
     pub(crate) async fn load(
         &mut self,

@@ -55,6 +55,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) durable: u64,
     pub(crate) held: VecDeque<Held>,
     pub(crate) segment: Loaded,
+    /// The one that the present segment leads to, of which the first read is under way.
+    next_segment: Option<Loaded>,
 }
 
 /// Replays the log; what it says is applied to the core's index and segments.
@@ -84,6 +86,7 @@ impl<'a> Replay<'a> {
             durable: superblock.durable.max(superblock.log_minimum),
             held: VecDeque::new(),
             segment: Loaded::new(start.physical),
+            next_segment: None,
         }
     }
 
@@ -253,7 +256,9 @@ impl<'a> Replay<'a> {
     async fn enter(&mut self, physical: u32) -> Result<Option<Mismatch>, Error> {
         let lsn = self.tail.lsn;
         let logical = self.geometry.logical(lsn);
-        let mut segment = Loaded::new(physical);
+        let begun = self.next_segment.take();
+        let begun = begun.filter(|segment| segment.physical == physical);
+        let mut segment = begun.unwrap_or_else(|| Loaded::new(physical));
         segment
             .load(self.handle, &self.geometry, self.geometry.block_bytes)
             .await?;
@@ -289,6 +294,8 @@ impl<'a> Replay<'a> {
         self.epoch = header.epoch;
         self.durable = self.durable.max(header.durable);
         std::mem::replace(&mut self.segment, segment).done(self.handle);
+        let next = Loaded::begun(self.handle, &self.geometry, header.next);
+        self.next_segment = Some(next);
         // A header without a frame behind it proves nothing: it is written again, with the frame that will come.
         self.unentered = Some(self.tail);
         self.tail.current = physical;
