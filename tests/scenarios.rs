@@ -79,6 +79,7 @@ shipped! {
     segments_lost: ["run.seeds=116..118"];
     short_runs: ["run.seeds=1..3"];
     small_faults: ["run.seeds=1..201"];
+    small_index: ["run.seeds=1..41"];
     small_swarm: ["run.seeds=1..201"];
     space: ["run.seeds=1..2", "run.crashes=3"];
     space_returns: ["run.seeds=2..4", "run.crashes=2", "run.events_per_crash=8000"];

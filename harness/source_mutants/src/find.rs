@@ -1,7 +1,7 @@
 //! Finding the places of a source file that can be edited.
 //!
 //! Left alone: tests, code behind `cfg(feature = "mutants")`, arguments of macros (assertions and messages among them),
-//! patterns, types, capacities that are only a hint, coverage points and log lines. So are `Display`, `Debug` and
+//! patterns, types, capacities that are only a hint, coverage points, log lines and events. So are `Display`, `Debug` and
 //! `Error`, whose text is for people.
 
 use std::collections::BTreeMap;
@@ -16,13 +16,14 @@ use crate::mutation::{Kind, Mutation, Switch};
 use crate::values::{neighbours, operators, returned};
 
 /// Calls whose arguments change speed or what people read, and nothing else.
-const HINTS: [&str; 7] = [
+const HINTS: [&str; 8] = [
     "with_capacity",
     "reserve",
     "reserve_exact",
     "expect",
-    "mark",
-    "log",
+    "reached",
+    "log_line",
+    "happened",
     "mutant",
 ];
 /// Traits whose text is for people.

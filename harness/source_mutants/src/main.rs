@@ -60,6 +60,9 @@ enum Command {
         /// Only edits with these numbers, whatever is known of them
         #[arg(long, value_delimiter = ',')]
         only: Vec<usize>,
+        /// Only edits of sources whose names from `engine/src` begin so; the sample is drawn among them
+        #[arg(long, value_delimiter = ',', value_name = "PREFIX")]
+        files: Vec<String>,
     },
     /// Print the score and the edits that survived as the book's page has them
     Score {
@@ -113,7 +116,8 @@ fn run(cli: &Cli) -> Result<(), Failure> {
             seed,
             part,
             only,
-        } => hunt(cli, &work, (*sample, *seed), *part, only),
+            files,
+        } => hunt(cli, &work, (*sample, *seed), *part, only, files),
         Command::Score { page } => score(cli, &work, page.as_deref()),
     }
 }
@@ -172,10 +176,14 @@ fn hunt(
     drawn: (Option<usize>, u64),
     part: (usize, usize),
     only: &[usize],
+    files: &[String],
 ) -> Result<(), Failure> {
     let (all, file) = (built(work)?, work.join("results.jsonl"));
     let executed = Executed::load(&work.join("coverage.json"))?;
-    let can_run: Vec<&Mutation> = all.iter().filter(|it| it.built).collect();
+    let is_in_files =
+        |it: &&Mutation| files.is_empty() || files.iter().any(|prefix| it.file.starts_with(prefix));
+    let built = all.iter().filter(|it| it.built);
+    let can_run: Vec<&Mutation> = built.filter(is_in_files).collect();
     let mut wanted = sample(&can_run, drawn.0.unwrap_or(usize::MAX), drawn.1);
     if !only.is_empty() {
         wanted = can_run

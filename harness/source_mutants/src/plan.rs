@@ -35,17 +35,18 @@ macro_rules! steps {
 
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
-    "small_swarm" Run 6;
-    "small_faults" Run 4;
+    "small_swarm" Run 5;
+    "small_faults" Run 3;
     "powercut" Run 2;
     "kitchen_sink" Run 3;
     "limits" Run 3;
-    "swarm" Run 6;
+    "swarm" Run 5;
     "reopened" Run 2;
     "short_runs" Run 2;
     "few_changes" Run 2;
     "little_index" Run 3;
     "loading" Run 3;
+    "small_index" Run 4;
     "explore_small" Explore 2;
     "disk_full" Run 2;
     "space_returns" Run 2;
@@ -59,7 +60,7 @@ pub const STEPS: &[Step] = steps! {
     "growing_errors" Run 1;
     "segments_lost" Run 2;
     "bit_rot" Run 1;
-    "relaxed_window" Run 2;
+    "relaxed_window" Run 1;
     "torn_superblock" Run 1;
     "torn_unreadable" Run 1;
     "mixed" Run 1;
