@@ -201,6 +201,8 @@ impl RunsRead {
                 let leaves = &mut core.runs.partitions[number].runs[run].leaves;
                 let known = leaves.as_ref().expect("a run that is not loaded has them");
                 *leaves = Some(Arc::new(known.with_filter(hashes)));
+                // Of keys that it denies memory knows from now on, before anything else happens to them.
+                core.answer_known_lookups();
             });
         }
         handle.with(|core| {
