@@ -197,7 +197,7 @@ fn openings_have_options_of_their_own() {
         "open",
         "durable put",
         "500 keys",
-        "log replayed",
+        "of processor time",
     ];
     ends(&openings(&path, &[]), 0, &said);
     ends(&openings(&path, &["--rate", "5"]), 2, &["--rate"]);

@@ -19,6 +19,7 @@ pub fn csv(tables: &[Table]) -> String {
         "version",
         "opening",
         "open_ns",
+        "open_cpu_ms",
         "first_get_ns",
         "gets_ns",
         "put_ns",
@@ -49,11 +50,12 @@ pub fn csv(tables: &[Table]) -> String {
     text
 }
 
-fn figures(opening: &Opening) -> [String; 7] {
+fn figures(opening: &Opening) -> [String; 8] {
     let ns = |it| whole(time(it)).to_string();
     let peak = opening.memory.map(|memory| memory.peak_bytes.to_string());
     [
         ns(opening.open),
+        opening.opening.cpu_ms.to_string(),
         ns(opening.first_get),
         ns(opening.gets),
         ns(opening.put),
@@ -113,7 +115,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(lines[3][4..8], ["kvsim", "7.8.9", "3", "90000000"]);
-        assert_eq!(lines[4][14], "key number 3 is not there");
+        assert_eq!(lines[4][15], "key number 3 is not there");
     }
 
     /// Goal: Markdown has one row for each engine, and what is said of it is no markup. Method: each row has as many cells as the head.

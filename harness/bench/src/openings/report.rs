@@ -64,14 +64,7 @@ pub fn table(table: &Table) -> String {
         let _ = writeln!(text, "  {words}");
     }
     for row in &table.rows {
-        if let Some(replayed) = replayed(row) {
-            let _ = writeln!(
-                text,
-                "  {}: {} of its log replayed, the most of any opening",
-                row.engine,
-                bytes(replayed)
-            );
-        }
+        work(&mut text, row);
     }
     for row in &table.rows {
         if let Some(caveat) = &row.caveat {
@@ -117,6 +110,25 @@ pub(super) fn cold(table: &Table) -> Vec<&'static str> {
     all.sort_unstable();
     all.dedup();
     all
+}
+
+/// What does not depend on how busy the machine is, on a line.
+fn work(text: &mut String, row: &Row) {
+    let cpu = row.spread(|one| float(one.opening.cpu_ms * 1_000_000));
+    let Some(cpu) = cpu else {
+        return;
+    };
+    let _ = write!(
+        text,
+        "  {}: an opening takes {} ({}) of processor time",
+        row.engine,
+        nanoseconds(whole(cpu.median)),
+        nanoseconds(whole(cpu.most)),
+    );
+    if let Some(replayed) = replayed(row) {
+        let _ = write!(text, "; of its log it replays {} at most", bytes(replayed));
+    }
+    text.push('\n');
 }
 
 /// What ours says that it read of its log, the most of its openings; nothing if an engine does not tell.
@@ -189,6 +201,7 @@ pub(super) mod tests {
             put: Duration::from_micros(900),
             opening: Counters {
                 process_read_bytes: 3 << 20,
+                cpu_ms: 120,
                 ..Counters::default()
             },
             until_used: Counters {
@@ -267,7 +280,7 @@ pub(super) mod tests {
             "77 MiB (77 MiB)",
             "other            no room",
             "stopped: WRONG: key number 3 is not there",
-            "kvsim: 9 MiB of its log replayed",
+            "kvsim: an opening takes 120 ms (120 ms) of processor time; of its log it replays 9 MiB at most",
             "dropping these is for root",
             "kvsim 7.8.9: cache 11 MiB · space 3 GiB",
         ] {
