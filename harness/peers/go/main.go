@@ -28,6 +28,7 @@ type request struct {
 	WarmUpNs   int64   `json:"warm_up_ns"`
 	MeasuredNs int64   `json:"measured_ns"`
 	Rate       float64 `json:"rate"`
+	Tasks      bool    `json:"tasks"`
 	Key        string  `json:"key"`
 	Value      string  `json:"value"`
 	Limit      int     `json:"limit"`
@@ -266,6 +267,9 @@ func (s *session) load() error {
 func (s *session) run(asked *request, answer map[string]any) error {
 	if s.script == nil {
 		return errors.New("there is no script")
+	}
+	if asked.Tasks {
+		return errors.New("this engine has no writes for tasks that do not block")
 	}
 	pace := pace{
 		warmUp:   time.Duration(asked.WarmUpNs),
