@@ -4,7 +4,7 @@
 //! memory of the files is dropped. A new process opens the database, reads keys and makes a durable write. Then it is looked at what was read: each key holds
 //! what was durable, or what came after it. Between its turns an engine has no process, so none works behind the turn of another.
 //!
-//! - [`history`]: which write a key must show; [`cold`]: what the system has in memory is dropped
+//! - `history`: which write a key must show; [`cold`]: what the system has in memory is dropped
 //! - [`report`]: the table; [`json`]: the same for programs; [`export`]: as CSV and Markdown
 
 pub mod cold;
