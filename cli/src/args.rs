@@ -18,7 +18,9 @@ use values::{jobs, seed, whole};
 
 use crate::complete;
 
-pub(crate) use disks::{BenchArgs, CalibrateArgs, CrashDiskArgs, DriverArg, DurabilityArg};
+pub(crate) use disks::{
+    BenchArgs, CalibrateArgs, CrashDiskArgs, DriverArg, DurabilityArg, EngineProcessArgs,
+};
 pub(crate) use guests::{CheckGuestArgs, LanguageArg, NewGuestArgs, SuiteArgs};
 
 // The groups of options in each `--help`.
@@ -79,6 +81,9 @@ pub(crate) enum Command {
     /// Measure a workload: on a real disk, beside other engines, or predicted on the simulated device
     #[command(after_help = examples::BENCH)]
     Bench(BenchArgs),
+    /// Hold one engine for a benchmark, and do what is asked for on standard input
+    #[command(hide = true)]
+    EngineProcess(EngineProcessArgs),
     /// Measure a disk, and the machine around it, into a profile for the simulated device
     #[command(after_help = examples::CALIBRATE)]
     Calibrate(CalibrateArgs),

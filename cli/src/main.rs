@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Mutants(args) => mutants::mutants(&args),
         Command::Syncs(args) => syncs::syncs(&args),
         Command::Bench(args) => bench::bench(&args),
+        Command::EngineProcess(args) => bench::engine_process(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::CrashDisk(args) => crash_disk::crash_disk(&args),
         Command::NewGuest(args) => new_guest::new_guest(&args),

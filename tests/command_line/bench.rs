@@ -110,6 +110,111 @@ fn json_holds_every_round() {
         assert!(engine.is_some_and(|ratio| ratio >= 1.0), "{round}");
         assert!(round["amplification"]["wake_ups_per_commit"].is_number());
     }
+    let memory = &engine["memory"];
+    if cfg!(target_os = "linux") {
+        let [peak, now, mapped] = ["peak_bytes", "resident_bytes", "mapped_bytes"]
+            .map(|name| memory[name].as_u64().expect("a number"));
+        assert!(peak >= now && now > mapped && mapped > 0, "{memory}");
+    }
+}
+
+/// Openings of 500 keys, with more than a pass of writes before each kill.
+fn openings<'a>(directory: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let few = [
+        "bench",
+        "--real-disk",
+        "--openings",
+        "--dir",
+        directory,
+        "--rounds",
+        "3",
+        "--log-mib",
+        "1",
+        "--set",
+        "workload.keys=500",
+        "--set",
+        "workload.preload=0",
+    ];
+    [&few[..], more].concat()
+}
+
+/// Goal: what was durable is there after each kill, each opening is timed and counted, and all formats say so. Method: three kills of each engine of this build
+/// that keeps its word, a bounded index once; parse JSON, count lines.
+#[test]
+fn openings_after_a_crash_are_measured() {
+    let directory = on_disk();
+    let at = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
+    let (folder, csv, markdown) = (at(""), at("openings.csv"), at("openings.md"));
+    let mut engines = vec!["kvsim"];
+    if cfg!(feature = "peers") {
+        engines.extend(["fjall", "lmdb", "redb", "sqlite"]);
+    }
+    let named = engines.join(",");
+    let more = ["--json", "--engines", &named, "--index-mib", "1"];
+    let mut arguments = openings(&folder, &more);
+    arguments.extend(["--csv", &csv, "--markdown", &markdown]);
+    let ended = ends(&arguments, 0, &[]);
+    let document: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+    assert_eq!(document["schema"], "kvsim.openings/1");
+    let table = &document["tables"][0];
+    assert_eq!(
+        (&table["keys"], &table["log_bytes"]),
+        (&500.into(), &(1 << 20).into())
+    );
+    let rows = table["engines"].as_array().expect("engines");
+    assert_eq!(rows.len(), engines.len());
+    for row in rows {
+        assert!(row["wrong"].is_null() && row["failed"].is_null(), "{row}");
+        let all = row["openings"].as_array().expect("openings");
+        assert_eq!(all.len(), 3);
+        for one in all {
+            for name in ["open_ns", "first_get_ns", "gets_ns", "put_ns"] {
+                assert!(one[name].as_u64().is_some_and(|ns| ns > 0), "{name}: {one}");
+            }
+        }
+    }
+    // What was durable before the kill was in no checkpoint yet, and was read again.
+    let ours = rows[0]["openings"].as_array().expect("openings");
+    let replayed = |one: &Value| {
+        let counts = one["engine_counters"].as_array().expect("counts");
+        let count = counts.iter().find(|pair| pair[0] == "replayed_bytes");
+        count.and_then(|pair| pair[1].as_u64()).expect("a count")
+    };
+    assert!(ours.iter().any(|one| replayed(one) > 0), "{ended:#?}");
+    let csv = std::fs::read_to_string(csv).expect("it was written");
+    assert_eq!(csv.lines().count(), 1 + 3 * engines.len(), "{csv}");
+    let markdown = std::fs::read_to_string(markdown).expect("it was written");
+    assert!(markdown.contains("\n| kvsim "), "{markdown}");
+}
+
+/// Goal: the table of openings is for people, and options that say nothing there are refused. Method: one opening; a rate, tasks, and a log without openings.
+#[test]
+fn openings_have_options_of_their_own() {
+    let directory = on_disk();
+    let path = directory.path().to_string_lossy();
+    let said = [
+        "openings after SIGKILL",
+        "open",
+        "durable put",
+        "500 keys",
+        "of processor time",
+    ];
+    ends(&openings(&path, &[]), 0, &said);
+    ends(&openings(&path, &["--rate", "5"]), 2, &["--rate"]);
+    ends(&openings(&path, &["--tasks", "5"]), 2, &["--tasks"]);
+    ends(
+        &openings(
+            &path,
+            &["--set", "workload.keys=0", "--set", "workload.preload=0"],
+        ),
+        2,
+        &["workload.keys"],
+    );
+    ends(
+        &["bench", "--real-disk", "--log-mib", "7"],
+        2,
+        &["--openings"],
+    );
 }
 
 /// Goal: tasks on one thread are measured as threads are, and an open loop keeps its rate. Method: both, briefly.

@@ -32,6 +32,13 @@ pub(crate) struct BenchArgs {
     /// tasks are named
     #[arg(long, requires = "real_disk", help_heading = PLACE)]
     pub(crate) no_fsync: bool,
+    /// Measure openings after a crash, and not the workload: all keys of the scenario are written in random order; then, --rounds times, the process writes on, is
+    /// killed, and what it left is opened
+    #[arg(long, requires = "real_disk", conflicts_with_all = ["no_fsync", "clients", "tasks", "rate", "profile", "report"], help_heading = WORK)]
+    pub(crate) openings: bool,
+    /// Keys and values that are made durable before each kill, in MiB
+    #[arg(long, value_name = "MIB", requires = "openings", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=1 << 20), help_heading = WORK)]
+    pub(crate) log_mib: u64,
     /// Threads that use the database [default: the scenario's]
     #[arg(long, value_name = "N", conflicts_with = "tasks", value_parser = clap::value_parser!(u32).range(1..), help_heading = WORK)]
     pub(crate) clients: Option<u32>,
@@ -83,6 +90,20 @@ pub(crate) struct BenchArgs {
     /// Change a field of the scenario, such as --set workload.keys=1000
     #[arg(long, value_name = "PATH=VALUE", add = ArgValueCompleter::new(complete::fields), help_heading = WORK)]
     pub(crate) set: Vec<String>,
+}
+
+/// `kvsim engine-process`, which kvsim itself starts
+#[derive(Debug, Args)]
+pub(crate) struct EngineProcessArgs {
+    /// The engine
+    #[arg(value_name = "NAME")]
+    pub(crate) engine: String,
+    /// Where its database is
+    #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: PathBuf,
+    /// How it is opened, as JSON
+    #[arg(value_name = "JSON")]
+    pub(crate) settings: String,
 }
 
 /// `kvsim calibrate`

@@ -50,7 +50,8 @@ examples! {
         "kvsim bench --real-disk --dir /var/tmp          the same workload on a real disk"
         "kvsim bench --real-disk ycsb_a --engines all --report bench.html"
         "kvsim bench read --profile hard_disk            a profile that ships, or a file"
-        "kvsim bench --real-disk --csv bench.csv";
+        "kvsim bench --real-disk --csv bench.csv"
+        "kvsim bench --real-disk --openings --set workload.keys=10000000 --engines all";
     CALIBRATE:
         "kvsim calibrate /var/tmp --output my_disk.toml"
         "kvsim calibrate /dev/nvme0n1                    only reads unless --write is given";
@@ -107,7 +108,7 @@ mod tests {
         cli.build();
         for command in cli
             .get_subcommands_mut()
-            .filter(|it| it.get_name() != "help")
+            .filter(|it| it.get_name() != "help" && !it.is_hide_set())
         {
             let name = command.get_name().to_owned();
             let help = command.render_help().to_string();

@@ -1,19 +1,21 @@
 //! `kvsim bench`: the workload of a scenario on a real disk, on our engine and on its peers; or on the simulated one.
 
+mod engines;
+mod process;
+
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kvsim_harness::bench::load::Pace;
-use kvsim_harness::bench::native::Native;
-use kvsim_harness::bench::predict::{Course, predict};
+use kvsim_harness::bench::predict::{self, predict};
 use kvsim_harness::bench::rounds::{Plan, Table, Watch, measure};
-use kvsim_harness::bench::slots::Slots;
 use kvsim_harness::bench::store::{Durability, Engine};
-use kvsim_harness::bench::{export, html, json, report};
-use kvsim_harness::guest;
+use kvsim_harness::bench::{export, html, json, openings, report};
+use kvsim_harness::guest::{self, Program};
 use kvsim_harness::scenario::{self, BUILTIN_PROFILES, Scenario, Shipped};
 
 use crate::args::{BenchArgs, DurabilityArg};
@@ -22,6 +24,8 @@ use crate::interrupts::Interrupts;
 use crate::output::progress::Spinner;
 use crate::output::{complain, print};
 use crate::runtime;
+use engines::engines;
+pub(crate) use process::engine_process;
 
 /// What `--no-fsync` measures, on what, and how much of it is under way.
 const NO_FSYNC: &str = "no_fsync";
@@ -34,16 +38,6 @@ const NO_FSYNC_ENGINES: [&str; 4] = [
 const NO_FSYNC_DEPTH: u32 = 100;
 /// What is measured if nothing is named.
 const USUAL: &str = "durable";
-/// In place of the names of engines.
-const ALL: &str = "all";
-/// How to get the engines that this build does not have.
-const UNBUILT: Option<&str> = if cfg!(not(feature = "peers")) {
-    Some("peers are built with --features kvsim/peers, RocksDB with --features kvsim/rocksdb")
-} else if cfg!(not(feature = "rocksdb")) {
-    Some("RocksDB is built with --features kvsim/rocksdb")
-} else {
-    None
-};
 /// File systems in memory: what is measured there says nothing about a disk. Their magic numbers are those of `statfs(2)`.
 const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
 
@@ -151,18 +145,37 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
         Some(_) => Some(guest::load(None)?),
         None => None,
     };
-    // Before anything is measured: whoever waited for the figures should get them.
-    let mut files = Vec::new();
-    for (path, render) in outputs(args) {
-        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        files.push((path, file, render));
+    let call = Call {
+        args,
+        scenarios,
+        engines,
+        directory,
+        interrupts,
+    };
+    if args.openings {
+        return call.openings();
     }
-    let mut tables = Vec::new();
-    for scenario in scenarios {
-        let plan = Plan {
+    call.rounds(program.as_ref())
+}
+
+/// One call of `kvsim bench` on a real disk.
+struct Call<'a> {
+    args: &'a BenchArgs,
+    scenarios: &'a [Scenario],
+    engines: Vec<&'a dyn Engine>,
+    directory: PathBuf,
+    interrupts: Interrupts,
+}
+
+impl Call<'_> {
+    fn plan(&self, scenario: &Scenario) -> Result<Plan, String> {
+        let args = self.args;
+        let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+        Ok(Plan {
             scenario: scenario.clone(),
             durability: durability(scenario, args.durability)?,
-            directory: directory.clone(),
+            directory: self.directory.clone(),
+            program,
             pace: Pace {
                 warm_up: args.warm_up,
                 measured: args.duration,
@@ -174,72 +187,140 @@ fn on_disk(args: &BenchArgs, scenarios: &[Scenario]) -> Result<Exit, String> {
             index_bytes: args.index_mib << 20,
             space_percent: args.space,
             assume_power_loss_protection: args.assume_power_loss_protection,
-        };
-        let tables_left = scenarios.len() - tables.len();
-        let turns = (tables_left * engines.len()) as u64 * u64::from(plan.rounds);
-        let progress = Progress {
-            spinner: Spinner::new(!args.json),
+        })
+    }
+
+    /// What is said while scenarios from this one on are measured.
+    fn progress(&self, done: usize, turn: Duration) -> Progress {
+        let left = self.scenarios.len() - done;
+        let turns = (left * self.engines.len()) as u64 * u64::from(self.args.rounds.get());
+        Progress {
+            spinner: Spinner::new(!self.args.json),
             turns_left: Cell::new(u32::try_from(turns).unwrap_or(u32::MAX)),
-            turn: args.warm_up + args.duration,
-        };
-        let mut table = measure(&plan, &engines, &progress, &|| interrupts.came())?;
-        if let Some(program) = &program {
-            progress.spinner.say("predicting");
-            let course = Course {
-                durability: plan.durability,
-                tasks: plan.pace.tasks,
-                space_percent: plan.space_percent,
-                cache_bytes: plan.cache_bytes,
-                index_bytes: plan.index_bytes,
-                rounds: plan.rounds,
-                warm_up: plan.pace.warm_up,
-                measured: plan.pace.measured,
+            turn,
+        }
+    }
+
+    fn rounds(&self, program: Option<&Arc<dyn Program>>) -> Result<Exit, String> {
+        let args = self.args;
+        let files = Files::create(&[
+            (&args.report, html::page as Render<Table>),
+            (&args.csv, export::csv),
+            (&args.markdown, export::markdown),
+        ])?;
+        let mut tables = Vec::new();
+        for scenario in self.scenarios {
+            let plan = self.plan(scenario)?;
+            let progress = self.progress(tables.len(), args.warm_up + args.duration);
+            let stopped = || self.interrupts.came();
+            let mut table = measure(&plan, &self.engines, &progress, &stopped)?;
+            if let Some(program) = program {
+                progress.spinner.say("predicting");
+                table.prediction = Some(predict(scenario, program, &course(&plan))?);
+            }
+            drop(progress);
+            if !args.json {
+                print(&format!("{}\n", report::table(&table)));
+            }
+            tables.push(table);
+        }
+        if args.json {
+            print_json(&json::document(&tables))?;
+        }
+        files.write(&tables)?;
+        let rows = tables.iter().flat_map(|table| &table.rows);
+        let mut missing = rows.map(|row| row.failed.is_some() || row.rounds.is_empty());
+        Ok(if self.interrupts.came() || missing.any(|it| it) {
+            Exit::Inconclusive
+        } else {
+            Exit::Clean
+        })
+    }
+
+    fn openings(&self) -> Result<Exit, String> {
+        let args = self.args;
+        let files = Files::create(&[
+            (&args.csv, openings::export::csv as Render<openings::Table>),
+            (&args.markdown, openings::export::markdown),
+        ])?;
+        let mut tables = Vec::new();
+        for scenario in self.scenarios {
+            let plan = openings::Plan {
+                of: self.plan(scenario)?,
+                log_bytes: args.log_mib << 20,
             };
-            table.prediction = Some(predict(scenario, program, &course)?);
+            // How long a turn takes is what is asked.
+            let progress = self.progress(tables.len(), Duration::ZERO);
+            let stopped = || self.interrupts.came();
+            let table = openings::measure(&plan, &self.engines, &progress, &stopped)?;
+            drop(progress);
+            if !args.json {
+                print(&format!("{}\n", openings::report::table(&table)));
+            }
+            tables.push(table);
         }
-        drop(progress);
-        if !args.json {
-            print(&format!("{}\n", report::table(&table)));
+        if args.json {
+            print_json(&openings::json::document(&tables))?;
         }
-        tables.push(table);
+        files.write(&tables)?;
+        let mut rows = tables.iter().flat_map(|table| &table.rows);
+        let missing = |row: &openings::Row| row.failed.is_some() || row.openings.is_empty();
+        Ok(if rows.clone().any(|row| row.wrong.is_some()) {
+            Exit::Violation
+        } else if self.interrupts.came() || rows.any(missing) {
+            Exit::Inconclusive
+        } else {
+            Exit::Clean
+        })
     }
-    if args.json {
-        let document = serde_json::to_string_pretty(&json::document(&tables));
-        print(&format!(
-            "{}\n",
-            document.map_err(|error| error.to_string())?
-        ));
+}
+
+/// What the simulator is to predict of a plan.
+fn course(plan: &Plan) -> predict::Course {
+    predict::Course {
+        durability: plan.durability,
+        tasks: plan.pace.tasks,
+        space_percent: plan.space_percent,
+        cache_bytes: plan.cache_bytes,
+        index_bytes: plan.index_bytes,
+        rounds: plan.rounds,
+        warm_up: plan.pace.warm_up,
+        measured: plan.pace.measured,
     }
-    for (path, mut file, render) in files {
-        let written = file.write_all(render(&tables).as_bytes());
-        written.map_err(|error| format!("{}: {error}", path.display()))?;
-    }
-    Ok(exit_of(&tables, interrupts.came()))
+}
+
+fn print_json(document: &impl serde::Serialize) -> Result<(), String> {
+    let document = serde_json::to_string_pretty(document);
+    let document = document.map_err(|error| error.to_string())?;
+    print(&format!("{document}\n"));
+    Ok(())
 }
 
 /// Makes the text of a file.
-type Render = fn(&[Table]) -> String;
+type Render<T> = fn(&[T]) -> String;
 
-/// The files that are asked for, and what goes into each.
-fn outputs(args: &BenchArgs) -> impl Iterator<Item = (&PathBuf, Render)> {
-    let all = [
-        (&args.report, html::page as Render),
-        (&args.csv, export::csv),
-        (&args.markdown, export::markdown),
-    ];
-    all.into_iter()
-        .filter_map(|(path, render)| Some((path.as_ref()?, render)))
-}
+/// The files that are asked for, and what goes into each. They are created before anything is measured: whoever waited for the figures should get them.
+struct Files<T>(Vec<(PathBuf, File, Render<T>)>);
 
-fn exit_of(tables: &[Table], interrupted: bool) -> Exit {
-    let missing = tables
-        .iter()
-        .flat_map(|table| &table.rows)
-        .any(|row| row.failed.is_some() || row.rounds.is_empty());
-    if interrupted || missing {
-        Exit::Inconclusive
-    } else {
-        Exit::Clean
+impl<T> Files<T> {
+    fn create(all: &[(&Option<PathBuf>, Render<T>)]) -> Result<Files<T>, String> {
+        let asked = all
+            .iter()
+            .filter_map(|(path, render)| Some((path.as_ref()?, *render)));
+        let create = |(path, render): (&PathBuf, Render<T>)| {
+            let file =
+                File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok((path.clone(), file, render))
+        };
+        asked.map(create).collect::<Result<_, _>>().map(Files)
+    }
+
+    fn write(self, tables: &[T]) -> Result<(), String> {
+        for (path, mut file, render) in self.0 {
+            let written = file.write_all(render(tables).as_bytes());
+            written.map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
     }
 }
 
@@ -256,78 +337,6 @@ fn durability(scenario: &Scenario, asked: Option<DurabilityArg>) -> Result<Durab
             scenario.name
         )),
     }
-}
-
-fn known() -> Vec<Box<dyn Engine>> {
-    #[cfg_attr(not(feature = "peers"), expect(unused_mut, reason = "peers are added"))]
-    let mut all: Vec<Box<dyn Engine>> = vec![Box::new(Native::ENGINE)];
-    #[cfg(feature = "peers")]
-    all.extend(kvsim_peers::all());
-    all
-}
-
-/// What is measured only by its own name: ways of ours that are compared with one another, and files without an engine.
-fn others() -> Vec<Box<dyn Engine>> {
-    vec![
-        Box::new(Native::THROUGH),
-        Box::new(Native::FLUSH_FREE),
-        Box::new(Slots::BUFFERED),
-        Box::new(Slots::DIRECT),
-    ]
-}
-
-/// Every engine that can be measured here, ours first; what is left out is said.
-fn all() -> Vec<Box<dyn Engine>> {
-    let (here, missing): (Vec<_>, Vec<_>) = known()
-        .into_iter()
-        .partition(|engine| not_ready(engine.as_ref()).is_none());
-    if let Some(why) = missing
-        .first()
-        .and_then(|engine| not_ready(engine.as_ref()))
-    {
-        let names: Vec<&str> = missing.iter().map(|engine| engine.name()).collect();
-        complain(&format!("note: without {}: {why}", names.join(", ")));
-    }
-    if let Some(features) = UNBUILT {
-        complain(&format!("note: {features}"));
-    }
-    here
-}
-
-/// Why an engine of another process cannot be started here.
-fn not_ready(engine: &dyn Engine) -> Option<String> {
-    let error = engine.remote()?.ready().err()?;
-    Some(error.what)
-}
-
-fn engines(names: &[String]) -> Result<Vec<Box<dyn Engine>>, String> {
-    if names.is_empty() {
-        return Ok(vec![Box::new(Native::ENGINE)]);
-    }
-    if names.iter().any(|name| name == ALL) {
-        return match names {
-            [_] => Ok(all()),
-            _ => Err(format!("--engines {ALL} names all of them already")),
-        };
-    }
-    let mut chosen: Vec<Box<dyn Engine>> = Vec::new();
-    for name in names {
-        let mut all: Vec<_> = known().into_iter().chain(others()).collect();
-        let at = all.iter().position(|engine| engine.name() == name);
-        let Some(at) = at else {
-            let names: Vec<&str> = all.iter().map(|engine| engine.name()).collect();
-            let help = UNBUILT.unwrap_or("`all` names all of them");
-            return Err(format!(
-                "there is no engine `{name}`; this build has {}\n  = help: {help}",
-                names.join(", ")
-            ));
-        };
-        if let Some(why) = not_ready(all[at].as_ref()) {
-            return Err(format!("{name}: {why}"));
-        }
-        chosen.push(all.swap_remove(at));
-    }
-    Ok(chosen)
 }
 
 /// Where the databases go. A file system in memory is refused: it would be measured in place of a disk.

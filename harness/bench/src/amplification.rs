@@ -34,7 +34,7 @@ impl Amplification {
     #[must_use]
     pub fn of(seen: &Seen) -> Amplification {
         let own = |name: &str| {
-            let found = seen.own.iter().find(|(counted, _)| *counted == name);
+            let found = seen.own.iter().find(|(counted, _)| counted == name);
             found.map(|(_, count)| *count)
         };
         let engine = own("written_bytes").map(|bytes| bytes + own("grown_bytes").unwrap_or(0));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::load::Seen;
 use super::numbers::{float, whole};
-use super::report::{caveats, setting, share};
+use super::report::{self, caveats, setting, share};
 use super::rounds::{Row, Table};
 use kvsim_api::units::{nanoseconds, thousands};
 
@@ -37,6 +37,7 @@ pub fn csv(tables: &[Table]) -> String {
         "flushes_per_commit",
         "write_amplification",
         "caveat",
+        "peak_memory_bytes",
     ];
     let mut text = record(&names.map(str::to_owned));
     for table in tables {
@@ -62,7 +63,8 @@ pub fn csv(tables: &[Table]) -> String {
                     seen.commits.to_string(),
                     ratio(counters.device_flushes, seen.commits).unwrap_or_default(),
                     ratio(counters.device_written_bytes, seen.user_bytes).unwrap_or_default(),
-                    row.caveat.unwrap_or_default().to_owned(),
+                    row.caveat.clone().unwrap_or_default(),
+                    peak(row).unwrap_or_default(),
                 ]);
                 text.push_str(&record(&fields));
             }
@@ -71,8 +73,13 @@ pub fn csv(tables: &[Table]) -> String {
     text
 }
 
+/// The most memory that was resident; the same in each round of an engine.
+fn peak(row: &Row) -> Option<String> {
+    row.memory.map(|memory| memory.peak_bytes.to_string())
+}
+
 /// One line of CSV.
-fn record(fields: &[String]) -> String {
+pub(crate) fn record(fields: &[String]) -> String {
     let quoted = fields.iter().map(|field| {
         if field.contains([',', '"', '\n', '\r']) {
             format!("\"{}\"", field.replace('"', "\"\""))
@@ -94,8 +101,8 @@ pub fn markdown(tables: &[Table]) -> String {
             let _ = write!(text, "{}\n\n", cell(device));
         }
         let heads = QUANTILES.map(|(name, _)| name).join(" | ");
-        let _ = writeln!(text, "| engine | ops/s | least | most | {heads} |");
-        text.push_str("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+        let _ = writeln!(text, "| engine | ops/s | least | most | {heads} | memory |");
+        text.push_str("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
         for row in &table.rows {
             let _ = writeln!(text, "| {} |", cells(row).join(" | "));
         }
@@ -108,7 +115,7 @@ pub fn markdown(tables: &[Table]) -> String {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let mark = row.caveat.map_or("", |_| " †");
+    let mark = row.caveat.as_ref().map_or("", |_| " †");
     let mut cells = vec![format!("{} {}{mark}", cell(row.engine), cell(&row.version))];
     match row.spread(Seen::rate) {
         Some(rate) => {
@@ -118,18 +125,19 @@ fn cells(row: &Row) -> Vec<String> {
                 let time = row.spread(|seen| float(seen.all_latencies().value_at_quantile(at)));
                 time.map_or_else(String::new, |time| nanoseconds(whole(time.median)))
             }));
+            cells.push(report::peak(row.memory));
         }
         None => {
             let why = row.failed.as_ref().map(|error| cell(&error.what));
             cells.push(why.unwrap_or_else(|| "was not measured".to_owned()));
-            cells.extend(std::iter::repeat_n(String::new(), 7));
+            cells.extend(std::iter::repeat_n(String::new(), 8));
         }
     }
     cells
 }
 
 /// A text as one cell: on one line, and nothing in it taken for markup.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let mut cell = String::new();
     for c in text.chars() {
         match c {
@@ -174,7 +182,7 @@ mod tests {
         assert_eq!(rows.len(), 2 + table("x").rows.len());
         for row in rows {
             let bars = row.replace("\\|", "").matches('|').count();
-            assert_eq!(bars, 10, "{row}");
+            assert_eq!(bars, 11, "{row}");
         }
         assert!(text.contains("5,000 | 4,000 | 6,000"), "{text}");
     }

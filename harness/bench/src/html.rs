@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::load::Seen;
 use super::numbers::{float, whole};
-use super::report::{MARK, caveats, ratios, setting, share};
+use super::report::{MARK, caveats, peak, ratios, setting, share};
 use super::rounds::{Row, Spread, Table};
 use kvsim_api::units::{bytes, nanoseconds, thousands};
 use kvsim_pages::page::chart::{Bar, Curve, bars, colour, curves};
@@ -73,7 +73,9 @@ fn rate(row: &Row) -> Option<Spread> {
 }
 
 fn mark(row: &Row) -> String {
-    row.caveat.map_or_else(String::new, |_| MARK.to_string())
+    row.caveat
+        .as_ref()
+        .map_or_else(String::new, |_| MARK.to_string())
 }
 
 fn rates(rows: &[&Row]) -> Vec<Bar> {
@@ -125,7 +127,7 @@ fn figures(table: &Table) -> Markup {
         div.wide { table {
             thead { tr {
                 th { "engine" } th { "ops/s" } th { "least – most" } th { "p50" } th { "p99" } th { "p99.9" } th { "max" }
-                th { "flushes/commit" } th { "written ÷ user" } th { "space ÷ live" } th { "CPU/op" }
+                th { "flushes/commit" } th { "written ÷ user" } th { "space ÷ live" } th { "CPU/op" } th { "memory" }
             } }
             tbody {
                 @for row in &table.rows { (figures_of(row)) }
@@ -137,7 +139,7 @@ fn figures(table: &Table) -> Markup {
                         td { (nanoseconds(prediction.p50_ns)) }
                         td { (nanoseconds(prediction.p99_ns)) }
                         td { (nanoseconds(prediction.p999_ns)) }
-                        td.how colspan="5" { "by the profile " (prediction.profile) @if let Some(note) = prediction.note { ": " (note) } }
+                        td.how colspan="6" { "by the profile " (prediction.profile) @if let Some(note) = prediction.note { ": " (note) } }
                     }
                 }
             }
@@ -149,7 +151,7 @@ fn figures_of(row: &Row) -> Markup {
     let why = row.failed.as_ref().map(|error| error.what.as_str());
     let Some(rate) = rate(row) else {
         return html! {
-            tr { td { (row.engine) } td.how.failed colspan="10" { (why.unwrap_or("was not measured")) } }
+            tr { td { (row.engine) } td.how.failed colspan="11" { (why.unwrap_or("was not measured")) } }
         };
     };
     let latency = |quantile: f64| {
@@ -173,8 +175,9 @@ fn figures_of(row: &Row) -> Markup {
             td { (ratio(&|seen| share(seen.counters.device_written_bytes, seen.user_bytes))) }
             td { (share(row.space_bytes, row.live_bytes).map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"))) }
             td { (cpu.map_or_else(String::new, |spread| nanoseconds(whole(spread.median)))) }
+            td { (peak(row.memory)) }
         }
-        @if let Some(why) = why { tr { td {} td.how.failed colspan="10" { "stopped: " (why) } } }
+        @if let Some(why) = why { tr { td {} td.how.failed colspan="11" { "stopped: " (why) } } }
     }
 }
 
@@ -216,7 +219,7 @@ pub(super) mod tests {
 
     use super::super::counters::Counters;
     use super::super::load::Pace;
-    use super::super::rounds::Plan;
+    use super::super::rounds::{Memory, Plan};
     use super::super::store::{Durability, StoreError};
     use super::*;
     use kvsim_pages::parsed::parse;
@@ -250,6 +253,11 @@ pub(super) mod tests {
             durable_as_asked: true,
             caveat: None,
             rounds,
+            memory: Some(Memory {
+                peak_bytes: 77 << 20,
+                resident_bytes: 55 << 20,
+                mapped_bytes: 5 << 20,
+            }),
             space_bytes: 3_000,
             live_bytes: 2_000,
             failed: None,
@@ -269,12 +277,13 @@ pub(super) mod tests {
             what: "refused: a \"cache\" <volatile>".to_owned(),
         });
         let mut vouched = row("other", vec![seen(2_000, 50_000)]);
-        vouched.caveat = Some("on your word");
+        vouched.caveat = Some("on your word".to_owned());
         Table {
             plan: Plan {
                 scenario: named(name),
                 durability: Durability::Full,
                 directory: PathBuf::from("."),
+                program: PathBuf::from("kvsim"),
                 pace: Pace {
                     warm_up: Duration::from_secs(1),
                     measured: Duration::from_secs(8),
@@ -320,6 +329,7 @@ pub(super) mod tests {
             "7.8.9",
             "† on your word",
             "0.25",
+            "77 MiB",
             "3.00",
             "1.50",
             "15,000",

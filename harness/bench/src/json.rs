@@ -7,7 +7,7 @@ use super::counters::Counters;
 use super::load::Seen;
 use super::predict::Prediction;
 use super::report::share;
-use super::rounds::{Row, Spread, Table};
+use super::rounds::{Memory, Row, Spread, Table};
 
 const SCHEMA: &str = "kvsim.bench/2";
 const QUANTILES: [(&str, f64); 6] = [
@@ -49,11 +49,12 @@ struct EngineJson {
     configuration: Vec<(String, String)>,
     durable_as_asked: bool,
     device: Option<String>,
-    caveat: Option<&'static str>,
+    caveat: Option<String>,
     failed: Option<String>,
     operations_per_second: Option<Spread>,
     space_bytes: u64,
     live_bytes: u64,
+    memory: Option<Memory>,
     rounds: Vec<RoundJson>,
 }
 
@@ -67,7 +68,7 @@ struct RoundJson {
     write_amplification: Option<f64>,
     amplification: Amplification,
     counters: Counters,
-    engine_counters: Vec<(&'static str, u64)>,
+    engine_counters: Vec<(String, u64)>,
     latency: Vec<LatencyJson>,
 }
 
@@ -111,11 +112,12 @@ fn engine(row: &Row) -> EngineJson {
         configuration: row.configuration.clone(),
         durable_as_asked: row.durable_as_asked,
         device: row.device.clone(),
-        caveat: row.caveat,
+        caveat: row.caveat.clone(),
         failed: row.failed.as_ref().map(ToString::to_string),
         operations_per_second: row.spread(Seen::rate),
         space_bytes: row.space_bytes,
         live_bytes: row.live_bytes,
+        memory: row.memory,
         rounds: row.rounds.iter().map(round).collect(),
     }
 }

@@ -5,6 +5,7 @@
 //! - [`load`]: clients, closed loop or open loop, threads or tasks
 //! - [`counters`]: what the process and the device say that was written; [`amplification`]: that beside the engine's own word
 //! - [`rounds`]: warm-up, rounds that alternate between the engines, medians with their spread
+//! - [`serve`]: the process that each engine has for itself; [`openings`]: what an opening after a crash takes
 //! - [`report`]: the table; [`json`]: the same for programs; [`html`]: the same as a page; [`export`]: as CSV and Markdown
 //! - [`calibrate`]: a disk and its machine as a profile for the simulator; [`predict`]: what it says of a workload, by clients
 //!   ([`play`]) on the processors of [`host`]
@@ -21,10 +22,12 @@ pub mod json;
 pub mod load;
 pub mod native;
 mod numbers;
+pub mod openings;
 pub mod play;
 pub mod predict;
 pub mod report;
 pub mod rounds;
+pub mod serve;
 pub mod slots;
 pub mod store;
 pub mod stream;

@@ -55,7 +55,7 @@ struct Client<'a> {
 pub fn preload(
     store: &dyn Store,
     script: &Script,
-    progress: &dyn Fn(u64),
+    progress: &mut dyn FnMut(u64),
 ) -> Result<(), StoreError> {
     let mut key = Key::new(script.key_bytes);
     for number in 0..script.preload {
@@ -126,7 +126,9 @@ pub fn run(
             own: own_after
                 .iter()
                 .zip(&own_before)
-                .map(|((name, after), (_, before))| (*name, after.saturating_sub(*before)))
+                .map(|((name, after), (_, before))| {
+                    ((*name).to_owned(), after.saturating_sub(*before))
+                })
                 .collect(),
         };
         for thread in threads {
@@ -399,7 +401,7 @@ mod tests {
         (workload.keys, workload.preload, workload.clients) = (500, 500, 3);
         let script = stream::script(&workload, 1).expect("for everyone");
         let store = Map::default();
-        preload(&store, &script, &|_| {}).expect("a map takes it");
+        preload(&store, &script, &mut |_| {}).expect("a map takes it");
         let next_key = AtomicU64::new(500);
         let pace = Pace {
             warm_up: Duration::from_millis(20),

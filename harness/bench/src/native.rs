@@ -224,6 +224,7 @@ impl Store for Opened {
             ("value_reads", counts.engine.value_reads),
             ("collected_segments", counts.engine.collected_segments),
             ("log_freed_segments", counts.engine.log_freed_segments),
+            ("replayed_bytes", counts.engine.replayed_bytes),
             ("stalls", counts.engine.stalls),
             ("stalled_ns", counts.engine.stalled_ns),
         ]

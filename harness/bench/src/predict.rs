@@ -5,7 +5,7 @@
 //! calls take the time of their fuel. The disk is the profile's. Clients share the processors of [`Host`] with the
 //! engine. A prediction has no noise: the same profile, scenario and course give the same figures.
 //!
-//! It ends after [`OPERATIONS_MAX`] operations, if the rounds are not over by then; what was seen of a round that is cut short counts.
+//! It ends after `OPERATIONS_MAX` operations, if the rounds are not over by then; what was seen of a round that is cut short counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::load::Seen;
 use super::numbers::{float, whole};
-use super::rounds::{Row, Spread, Table};
+use super::rounds::{Memory, Row, Spread, Table};
 use kvsim_api::units::{bytes, nanoseconds, thousands};
 
 /// The whole table.
@@ -18,7 +18,7 @@ pub fn table(table: &Table) -> String {
     }
     let _ = writeln!(
         text,
-        "\n  {:<16} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {:>7} {:>7} {:>6} {:>7}",
+        "\n  {:<16} {:>10} {:>21}  {:>8} {:>8} {:>8} {:>8}  {:>7} {:>7} {:>6} {:>7} {:>9}",
         "engine",
         "ops/s",
         "least – most",
@@ -29,12 +29,13 @@ pub fn table(table: &Table) -> String {
         "flushes",
         "written",
         "space",
-        "CPU/op"
+        "CPU/op",
+        "memory"
     );
     for row in &table.rows {
         line(&mut text, row);
     }
-    text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data. The device's counters see every process on this machine.\n");
+    text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data; memory: the most that was resident of the engine's process, its clients and the load with it.\n  The device's counters see every process on this machine.\n");
     text.push_str(&super::amplification::text(table));
     for caveat in caveats(table) {
         let _ = writeln!(text, "  {MARK} {caveat}");
@@ -87,8 +88,9 @@ pub(crate) fn setting(table: &Table) -> String {
 pub(crate) const MARK: char = '†';
 
 /// What the marks mean, each once.
-pub(crate) fn caveats(table: &Table) -> Vec<&'static str> {
-    let mut all: Vec<&'static str> = table.rows.iter().filter_map(|row| row.caveat).collect();
+pub(crate) fn caveats(table: &Table) -> Vec<&str> {
+    let caveats = table.rows.iter().filter_map(|row| row.caveat.as_deref());
+    let mut all: Vec<&str> = caveats.collect();
     all.sort_unstable();
     all.dedup();
     all
@@ -118,10 +120,10 @@ fn line(text: &mut String, row: &Row) {
         .spread(|seen| share(seen.counters.cpu_ms * 1_000_000, seen.operations()).unwrap_or(0.0));
     let space = share(row.space_bytes, row.live_bytes)
         .map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"));
-    let mark = row.caveat.map_or(' ', |_| MARK);
+    let mark = row.caveat.as_ref().map_or(' ', |_| MARK);
     let _ = writeln!(
         text,
-        "  {:<16} {:>10}{mark}{:>21}  {:>8} {:>8} {:>8} {:>8}  {flushes:>7} {written:>7} {space:>6} {:>7}",
+        "  {:<16} {:>10}{mark}{:>21}  {:>8} {:>8} {:>8} {:>8}  {flushes:>7} {written:>7} {space:>6} {:>7} {:>9}",
         row.engine,
         thousands(whole(rate.median)),
         format!(
@@ -134,10 +136,16 @@ fn line(text: &mut String, row: &Row) {
         latency(0.999),
         latency(1.0),
         cpu.map_or_else(String::new, |spread| nanoseconds(whole(spread.median))),
+        peak(row.memory),
     );
     if let Some(error) = &row.failed {
         let _ = writeln!(text, "  {:<16} stopped: {}", "", error.what);
     }
+}
+
+/// The most memory that was resident.
+pub(crate) fn peak(memory: Option<Memory>) -> String {
+    memory.map_or_else(|| "–".to_owned(), |memory| bytes(memory.peak_bytes))
 }
 
 /// Names of ours begin so.

@@ -1,16 +1,17 @@
-//! Rounds: each engine is opened and loaded once, then they take turns, so that a disk that is slow for a while is slow
+//! Rounds: each engine is opened and loaded once, in a process of its own, then they take turns, so that a disk that is slow for a while is slow
 //! for all. A turn begins when the disk is quiet after the one before.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 
-use kvsim_store::remote::{Remote, RemoteLoad};
+pub use kvsim_store::memory::Memory;
+use kvsim_store::process::{Opened, Process};
 use kvsim_store::wait_until_quiet::wait_until_quiet;
 
 use super::counters::{Source, space_bytes};
-use super::load::{Pace, Script, Seen, preload, run};
+use super::load::{Pace, Script, Seen};
 use super::predict::Prediction;
-use super::store::{Durability, Engine, Settings, Store, StoreError};
+use super::serve::start;
+use super::store::{Durability, Engine, Settings, StoreError};
 use super::stream::{self, Action, Operation};
 use kvsim_scenario::Scenario;
 
@@ -23,6 +24,8 @@ pub struct Plan {
     pub durability: Durability,
     /// Where the databases go: a directory on the disk that is measured.
     pub directory: PathBuf,
+    /// kvsim itself: it is started again for each engine that is built into it.
+    pub program: PathBuf,
     /// How long, how fast, by whom.
     pub pace: Pace,
     /// How often each engine has its turn.
@@ -51,9 +54,11 @@ pub struct Row {
     /// What it found out about the disk.
     pub device: Option<String>,
     /// Why its figures are worth less than the others'.
-    pub caveat: Option<&'static str>,
+    pub caveat: Option<String>,
     /// Its rounds, in order.
     pub rounds: Vec<Seen>,
+    /// What its process takes after the last round, its clients and what they write with it; `None` where the system does not say it.
+    pub memory: Option<Memory>,
     /// Bytes on the disk after the last round.
     pub space_bytes: u64,
     /// Bytes of keys and values that were live then.
@@ -82,20 +87,10 @@ pub trait Watch {
 }
 
 /// An engine under measurement.
-struct Contender<'a> {
+struct Contender {
     row: Row,
-    opened: Option<Opened>,
+    process: Option<Process>,
     directory: tempfile::TempDir,
-    next_key: AtomicU64,
-    engine: &'a dyn Engine,
-}
-
-/// Where the database and its clients are.
-enum Opened {
-    /// In this process.
-    Here(Box<dyn Store>),
-    /// In another.
-    There(Box<dyn RemoteLoad>),
 }
 
 /// Measures all engines.
@@ -111,16 +106,7 @@ pub fn measure(
     let workload = &plan.scenario.workload;
     let seed = plan.scenario.run.seeds.start;
     let script = stream::script(workload, seed)?;
-    let settings = Settings {
-        durability: plan.durability,
-        cache_bytes: plan.cache_bytes,
-        index_bytes: plan.index_bytes,
-        data_bytes: workload.keys.max(workload.preload)
-            * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
-        threads: workload.clients as usize,
-        space_percent: plan.space_percent,
-        assume_power_loss_protection: plan.assume_power_loss_protection,
-    };
+    let settings = plan.settings(&script);
     let source = Source::of(&plan.directory);
     let mut contenders = Vec::new();
     for engine in engines {
@@ -131,7 +117,7 @@ pub fn measure(
     }
     for round in 0..plan.rounds {
         for contender in &mut contenders {
-            if contender.opened.is_none() {
+            if contender.process.is_none() {
                 continue;
             }
             if stopped() {
@@ -143,7 +129,7 @@ pub fn measure(
             }
             tracing::debug!(engine = contender.row.engine, quiet, "its turn");
             watch.measuring(contender.row.engine, round + 1, plan.rounds);
-            contender.measure(&script, &plan.pace, &source);
+            contender.measure(&plan.pace);
         }
     }
     let finished = contenders
@@ -156,45 +142,40 @@ pub fn measure(
     })
 }
 
-fn open<'a>(
-    engine: &'a dyn Engine,
+fn open(
+    engine: &dyn Engine,
     plan: &Plan,
     settings: &Settings,
     script: &Script,
     watch: &dyn Watch,
-) -> Result<Contender<'a>, String> {
-    let directory = tempfile::Builder::new()
-        .prefix(&format!("kvsim-bench-{}-", engine.name()))
-        .tempdir_in(&plan.directory)
-        .map_err(|error| format!("{}: {error}", plan.directory.display()))?;
+) -> Result<Contender, String> {
+    let directory = place(&plan.directory, engine)?;
     let mut row = Row {
         engine: engine.name(),
         version: engine.version(),
         configuration: engine.configuration(settings),
         durable_as_asked: engine.keeps(settings.durability),
         device: None,
-        caveat: (!engine.keeps(settings.durability))
-            .then_some("not as durable as the others, and compared with none of them"),
+        caveat: caveat(engine, settings),
         rounds: Vec::new(),
+        memory: None,
         space_bytes: 0,
         live_bytes: 0,
         failed: None,
     };
-    let opened = match engine.remote() {
-        _ if !engine.is_ordered() && scans(script) => Err(StoreError {
+    let loaded = if !engine.is_ordered() && scans(script) {
+        Err(StoreError {
             engine: engine.name(),
             what: "it has no order, and so no scans".to_owned(),
-        }),
-        Some(remote) => load_there(remote, &row, directory.path(), settings, script, watch),
-        None => load(engine, directory.path(), settings, script, watch).map(Opened::Here),
+        })
+    } else {
+        load(engine, plan, directory.path(), settings, script, watch)
     };
-    let opened = match opened {
-        Ok(opened) => {
-            if let Opened::Here(store) = &opened {
-                row.device = store.device();
-                row.caveat = store.caveat().or(row.caveat);
-            }
-            Some(opened)
+    let process = match loaded {
+        Ok((process, opened)) => {
+            row.device = opened.device;
+            row.caveat = opened.caveat.or(row.caveat);
+            Some(process)
         }
         Err(error) => {
             row.failed = Some(error);
@@ -203,11 +184,23 @@ fn open<'a>(
     };
     Ok(Contender {
         row,
-        opened,
+        process,
         directory,
-        next_key: AtomicU64::new(script.next_key),
-        engine,
     })
+}
+
+/// A directory for the databases of an engine, which goes with what is in it.
+pub(crate) fn place(directory: &Path, engine: &dyn Engine) -> Result<tempfile::TempDir, String> {
+    tempfile::Builder::new()
+        .prefix(&format!("kvsim-bench-{}-", engine.name()))
+        .tempdir_in(directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))
+}
+
+/// What is to be said of an engine that does not keep the durability that was asked for.
+pub(crate) fn caveat(engine: &dyn Engine, settings: &Settings) -> Option<String> {
+    let kept = engine.keeps(settings.durability);
+    (!kept).then(|| "not as durable as the others, and compared with none of them".to_owned())
 }
 
 fn scans(script: &Script) -> bool {
@@ -216,81 +209,71 @@ fn scans(script: &Script) -> bool {
 }
 
 /// Starts the process of an engine and lets it load.
-fn load_there(
-    remote: &dyn Remote,
-    row: &Row,
-    directory: &Path,
-    settings: &Settings,
-    script: &Script,
-    watch: &dyn Watch,
-) -> Result<Opened, StoreError> {
-    let mut load = remote.start(directory, settings, script)?;
-    load.load(&|done| watch.loading(row.engine, done, script.preload))?;
-    Ok(Opened::There(load))
-}
-
-/// Loads without waiting for each record, whatever the durability that is measured, if the engine lets itself be opened twice.
 fn load(
     engine: &dyn Engine,
+    plan: &Plan,
     directory: &Path,
     settings: &Settings,
     script: &Script,
     watch: &dyn Watch,
-) -> Result<Box<dyn Store>, StoreError> {
-    let of = script.preload;
-    let progress = |done| watch.loading(engine.name(), done, of);
-    if of > 0 && settings.durability != Durability::Relaxed {
-        let relaxed = Settings {
-            durability: Durability::Relaxed,
-            ..settings.clone()
-        };
-        preload(
-            engine.open(directory, &relaxed)?.as_ref(),
-            script,
-            &progress,
-        )?;
-        return engine.open(directory, settings);
-    }
-    let store = engine.open(directory, settings)?;
-    if of > 0 {
-        preload(store.as_ref(), script, &progress)?;
-    }
-    Ok(store)
+) -> Result<(Process, Opened), StoreError> {
+    let mut process = start(&plan.program, engine, directory, settings)?;
+    process.send_script(script)?;
+    let opened = process.load(&|done| watch.loading(engine.name(), done, script.preload))?;
+    Ok((process, opened))
 }
 
-impl Contender<'_> {
+impl Plan {
+    /// How each engine is opened for this script.
+    pub(crate) fn settings(&self, script: &Script) -> Settings {
+        let workload = &self.scenario.workload;
+        Settings {
+            durability: self.durability,
+            cache_bytes: self.cache_bytes,
+            index_bytes: self.index_bytes,
+            data_bytes: workload.keys.max(workload.preload)
+                * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
+            threads: workload.clients as usize,
+            space_percent: self.space_percent,
+            assume_power_loss_protection: self.assume_power_loss_protection,
+        }
+    }
+}
+
+impl Contender {
     /// One round. After an error there is no further one.
-    fn measure(&mut self, script: &Script, pace: &Pace, source: &Source) {
-        let seen = match &mut self.opened {
-            Some(Opened::Here(store)) => run(store.as_ref(), script, &self.next_key, pace, source),
-            Some(Opened::There(load)) => load.run(pace),
-            None => return,
+    fn measure(&mut self, pace: &Pace) {
+        let Some(process) = &mut self.process else {
+            return;
         };
-        match seen {
-            Ok(seen) => self.row.rounds.push(seen),
+        match process.run(pace) {
+            Ok(seen) => {
+                self.row.rounds.push(seen);
+                self.row.memory = process.memory();
+            }
             Err(error) => {
                 self.row.failed = Some(error);
-                self.opened = None;
+                self.process = None;
             }
         }
     }
 
     fn finish(mut self, script: &Script, settings: &Settings) -> Row {
-        let mut keys = self.next_key.load(std::sync::atomic::Ordering::Relaxed);
-        if let Some(Opened::There(load)) = &mut self.opened {
-            match load.next_key() {
+        let mut keys = script.next_key;
+        if let Some(process) = &mut self.process {
+            match process.next_key() {
                 Ok(there) => keys = there,
                 Err(error) => self.row.failed = Some(error),
             }
         }
         self.row.live_bytes = live_bytes(script, settings, keys);
         self.row.space_bytes = space_bytes(self.directory.path());
-        if let Some(Opened::There(mut load)) = self.opened.take()
-            && let Err(error) = load.close()
+        if let Some(mut process) = self.process.take()
+            && let Err(error) = process.close()
         {
             self.row.failed = Some(error);
         }
-        tracing::debug!(engine = self.engine.name(), "closed");
+        tracing::debug!(engine = self.row.engine, "closed");
         self.row
     }
 }
@@ -308,17 +291,30 @@ fn live_bytes(script: &Script, settings: &Settings, next_key: u64) -> u64 {
 }
 
 impl Row {
-    /// A figure of each round, in order of size.
-    fn sorted(&self, figure: impl Fn(&Seen) -> f64) -> Vec<f64> {
-        let mut all: Vec<f64> = self.rounds.iter().map(figure).collect();
-        all.sort_by(f64::total_cmp);
-        all
-    }
-
     /// Median, least and most of a figure over the rounds.
     #[must_use]
     pub fn spread(&self, figure: impl Fn(&Seen) -> f64) -> Option<Spread> {
-        let all = self.sorted(figure);
+        Spread::of(self.rounds.iter().map(figure))
+    }
+}
+
+/// A figure over several rounds.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// Half of the rounds had less.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of these figures; `None` if there is none.
+    #[must_use]
+    pub fn of(figures: impl Iterator<Item = f64>) -> Option<Spread> {
+        let mut all: Vec<f64> = figures.collect();
+        all.sort_by(f64::total_cmp);
         let (first, last) = (all.first()?, all.last()?);
         let middle = all.len() / 2;
         let median = if all.len() % 2 == 1 {
@@ -332,15 +328,4 @@ impl Row {
             most: *last,
         })
     }
-}
-
-/// A figure over several rounds.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Spread {
-    /// Half of the rounds had less.
-    pub median: f64,
-    /// The least.
-    pub least: f64,
-    /// The most.
-    pub most: f64,
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // protocol changes with what is said between kvsim and this program; kvsim refuses another.
-const protocol = 1
+const protocol = 2
 
 // request is what kvsim asks for; which fields count depends on Do.
 type request struct {
@@ -28,9 +28,16 @@ type request struct {
 	WarmUpNs   int64   `json:"warm_up_ns"`
 	MeasuredNs int64   `json:"measured_ns"`
 	Rate       float64 `json:"rate"`
+	Tasks      bool    `json:"tasks"`
 	Key        string  `json:"key"`
 	Value      string  `json:"value"`
 	Limit      int     `json:"limit"`
+	Durability string  `json:"durability"`
+	From       uint64  `json:"from"`
+	SyncAt     uint64  `json:"sync_at"`
+	To         uint64  `json:"to"`
+	// Numbers of keys.
+	Numbers []uint64 `json:"numbers"`
 }
 
 // session is one engine in one directory.
@@ -134,7 +141,7 @@ func (s *session) answer(asked *request, answer map[string]any) error {
 	}
 	switch asked.Do {
 	case "open":
-		return s.open(s.settings)
+		return s.openAs(asked.Durability, answer)
 	case "script":
 		return s.readScript()
 	case "load":
@@ -146,6 +153,14 @@ func (s *session) answer(asked *request, answer map[string]any) error {
 		return nil
 	case "close":
 		return s.close()
+	case "write":
+		return s.write(asked)
+	case "first_use":
+		return s.firstUse(asked, answer)
+	case "get_all":
+		values, err := s.getAll(asked.Numbers, func() {})
+		answer["values"] = hexed(values)
+		return err
 	default:
 		return s.single(asked, answer)
 	}
@@ -183,6 +198,18 @@ func (s *session) single(asked *request, answer map[string]any) error {
 	default:
 		return fmt.Errorf("there is nothing called %q", asked.Do)
 	}
+}
+
+// openAs opens the database with a durability that may differ from that of the session.
+func (s *session) openAs(durability string, answer map[string]any) error {
+	settings := s.settings
+	if durability != "" {
+		settings.full = durability != "relaxed"
+	}
+	began := time.Now()
+	err := s.open(settings)
+	answer["elapsed_ns"] = time.Since(began).Nanoseconds()
+	return err
 }
 
 func (s *session) open(settings settings) error {
@@ -240,6 +267,9 @@ func (s *session) load() error {
 func (s *session) run(asked *request, answer map[string]any) error {
 	if s.script == nil {
 		return errors.New("there is no script")
+	}
+	if asked.Tasks {
+		return errors.New("this engine has no writes for tasks that do not block")
 	}
 	pace := pace{
 		warmUp:   time.Duration(asked.WarmUpNs),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"sync/atomic"
 )
 
@@ -132,4 +133,21 @@ func (k key) of(number uint64) []byte {
 		number /= 10
 	}
 	return k
+}
+
+// keyOf is the number of the key that a write of the endless sequence sets: kvsim_store::sequence::key_of.
+func keyOf(write, keys uint64) uint64 {
+	width := bits.Len64(keys - 1)
+	mask := uint64(1)<<width - 1
+	half := max(width/2, 1)
+	for at := write % keys; ; {
+		at = (at + 0x6a09_e667_f3bc_c909) & mask
+		for _, factor := range [...]uint64{0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb} {
+			at = at * factor & mask
+			at ^= at >> half
+		}
+		if at < keys {
+			return at
+		}
+	}
 }

@@ -6,10 +6,11 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use kvsim_store::remote::Remote;
+use kvsim_store::process::{Process, Remote};
 use kvsim_store::script::{Action, Key, Operation, Script, Values};
 use kvsim_store::seen::{Pace, Seen};
-use kvsim_store::{Durability, Engine};
+use kvsim_store::sequence::key_of;
+use kvsim_store::{Durability, Engine, Settings};
 
 const PRELOAD: u64 = 200;
 const KEYS: u64 = 300;
@@ -32,6 +33,12 @@ fn script(actions: &[Action], from_latest: bool) -> Script {
         lists: vec![list, backwards],
         values: Values::cut(pool.collect(), vec![100, 3_000, 1_024]),
     }
+}
+
+fn started(remote: &dyn Remote, directory: &Path, settings: &Settings, script: &Script) -> Process {
+    let mut process = remote.start(directory, settings).expect("it starts");
+    process.send_script(script).expect("it takes a script");
+    process
 }
 
 fn pace(rate: Option<f64>) -> Pace {
@@ -64,7 +71,7 @@ fn what_is_loaded_is_what_was_drawn() {
     each(|engine, remote, directory| {
         let (name, settings) = (engine.name(), common::settings(Durability::Full));
         let script = script(&[Action::Put], false);
-        let mut load = remote.start(directory, &settings, &script).expect(name);
+        let mut load = started(remote, directory, &settings, &script);
         load.load(&|_| {}).expect(name);
         assert_eq!(load.next_key().expect(name), KEYS, "{name}");
         load.close().expect(name);
@@ -91,7 +98,7 @@ fn what_is_done_is_counted() {
             .filter(|action| engine.is_ordered() || *action != Action::Scan)
             .collect();
         let script = script(&actions, false);
-        let mut load = remote.start(directory, &settings, &script).expect(name);
+        let mut load = started(remote, directory, &settings, &script);
         load.load(&|_| {}).expect(name);
         let mut next_key = KEYS;
         let mut done = vec![0; actions.len()];
@@ -139,7 +146,7 @@ fn an_open_loop_keeps_its_rate() {
     each(|engine, remote, directory| {
         let (name, settings) = (engine.name(), common::settings(Durability::Relaxed));
         let script = script(&[Action::Get], true);
-        let mut load = remote.start(directory, &settings, &script).expect(name);
+        let mut load = started(remote, directory, &settings, &script);
         load.load(&|_| {}).expect(name);
         let seen = load.run(&pace(Some(500.0))).expect(name);
         // No more than were due until then, however late this machine is.
@@ -158,7 +165,7 @@ fn errors_arrive() {
     each(|engine, remote, directory| {
         let (name, settings) = (engine.name(), common::settings(Durability::Relaxed));
         let script = script(&[Action::Scan], false);
-        let mut load = remote.start(directory, &settings, &script).expect(name);
+        let mut load = started(remote, directory, &settings, &script);
         let early = load.run(&pace(None)).expect_err("nothing is open");
         assert!(early.what.contains("no database is open"), "{early}");
         load.load(&|_| {}).expect(name);
@@ -173,5 +180,47 @@ fn errors_arrive() {
         assert!(load.run(&tasks).is_err(), "{name}");
         load.close().expect(name);
         assert!(load.run(&pace(None)).is_err(), "{name}");
+    });
+}
+
+/// Goal: there is one sequence of writes, and what was synced survives a kill. Method: one and a half passes over all keys, the process killed in the midst of
+/// further writes; then a put beside gets, and all keys read.
+#[test]
+fn what_was_synced_survives_a_kill() {
+    each(|engine, remote, directory| {
+        let (name, settings) = (engine.name(), common::settings(Durability::Full));
+        let script = script(&[Action::Get], false);
+        let synced = PRELOAD + PRELOAD / 2;
+        let mut process = started(remote, directory, &settings, &script);
+        process.open(Durability::Relaxed).expect(name);
+        process
+            .write_until_killed(0, synced, u64::MAX, synced + 50)
+            .expect(name);
+        let mut process = started(remote, directory, &settings, &script);
+        process.open(Durability::Full).expect(name);
+        let first: Vec<u64> = (0..synced).map(|write| key_of(write, PRELOAD)).collect();
+        let next = 1 << 40;
+        let used = process.first_use(&first, next).expect(name);
+        assert!(
+            used.first_get <= used.gets && used.put.as_nanos() > 0,
+            "{name}"
+        );
+        assert!(used.values.iter().all(Option::is_some), "{name}");
+        let numbers: Vec<u64> = (0..PRELOAD).map(|write| key_of(write, PRELOAD)).collect();
+        let values = process.get_all(&numbers).expect(name);
+        for (place, (number, value)) in (0..).zip(numbers.iter().zip(values)) {
+            let value = value.expect(name);
+            // The newest write that was synced, or one after it.
+            let newest = if place < PRELOAD / 2 {
+                place + PRELOAD
+            } else {
+                place
+            };
+            let mut writes = (newest..newest + 1_000_000).step_by(200);
+            let is_right = *number == key_of(next, PRELOAD) && value == script.values.nth(next)
+                || writes.any(|write| value == script.values.nth(write));
+            assert!(is_right, "{name}: key {number}");
+        }
+        process.close().expect(name);
     });
 }

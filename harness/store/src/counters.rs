@@ -13,7 +13,7 @@ const SECTOR_BYTES: u64 = 512;
 const TICKS_PER_SECOND: u64 = 100;
 
 /// Totals at one moment, or the difference between two.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
     /// Bytes read from the device, by anyone.
     pub device_read_bytes: u64,
@@ -23,6 +23,8 @@ pub struct Counters {
     pub device_writes: u64,
     /// Flush requests that the device completed.
     pub device_flushes: u64,
+    /// Bytes that the process caused to be read from the device, what it read through the page cache with it.
+    pub process_read_bytes: u64,
     /// Bytes that the process caused to be written.
     pub process_written_bytes: u64,
     /// Processor time of the process in milliseconds.
@@ -41,6 +43,7 @@ impl Counters {
             device_written_bytes: less(self.device_written_bytes, before.device_written_bytes),
             device_writes: less(self.device_writes, before.device_writes),
             device_flushes: less(self.device_flushes, before.device_flushes),
+            process_read_bytes: less(self.process_read_bytes, before.process_read_bytes),
             process_written_bytes: less(self.process_written_bytes, before.process_written_bytes),
             cpu_ms: less(self.cpu_ms, before.cpu_ms),
             context_switches: less(self.context_switches, before.context_switches),
@@ -83,6 +86,7 @@ impl Source {
             .as_deref()
             .map_or_else(Counters::default, |path| block_stat(&text(path)));
         let io = text(&self.process.join("io"));
+        counters.process_read_bytes = named(&io, "read_bytes:");
         counters.process_written_bytes = named(&io, "write_bytes:");
         counters.cpu_ms = cpu_ms(&text(&self.process.join("stat")));
         counters.context_switches = context_switches(&self.process);
@@ -127,9 +131,10 @@ fn block_stat(text: &str) -> Counters {
     }
 }
 
-fn named(text: &str, name: &str) -> u64 {
+pub(crate) fn named(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+    let number = line.and_then(|rest| rest.split_whitespace().next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 fn cpu_ms(stat: &str) -> u64 {

@@ -4,15 +4,17 @@
 
 //!
 //! - [`Store`] and [`Engine`]: an engine of this process
-//! - [`remote`]: an engine of another process, its clients with it
-//! - [`script`]: what the clients do; [`seen`]: how they come, and what was seen of them
+//! - [`process`]: an engine in a process of its own, its clients with it; [`memory`]: what that takes
+//! - [`script`]: what the clients do; [`sequence`]: writes without end, each of which can be told from all others; [`seen`]: how they come, and what was seen of them
 //! - [`counters`]: what the process and the device say that was read and written
 //! - [`wait_until_quiet`]: the pause between two turns
 
 pub mod counters;
-pub mod remote;
+pub mod memory;
+pub mod process;
 pub mod script;
 pub mod seen;
+pub mod sequence;
 pub mod wait_until_quiet;
 
 use std::future::Future;
@@ -20,7 +22,7 @@ use std::path::Path;
 use std::pin::Pin;
 
 /// When a write of a benchmark may be acknowledged. Figures of different kinds never share a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
     /// Each commit is on the medium before it is acknowledged, the drive's own cache flushed.
@@ -42,7 +44,7 @@ impl std::fmt::Display for Durability {
 }
 
 /// How an engine is to be opened.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Settings {
     /// When a write may be acknowledged.
     pub durability: Durability,
@@ -157,8 +159,8 @@ pub trait Engine: Send + Sync {
     /// The engine's own.
     fn open(&self, directory: &Path, settings: &Settings) -> Result<Box<dyn Store>, StoreError>;
 
-    /// An engine of another process is not opened but started there; `None` for those of this process.
-    fn remote(&self) -> Option<&dyn remote::Remote> {
+    /// An engine that comes with a program of its own; `None` for those that are built into this one.
+    fn remote(&self) -> Option<&dyn process::Remote> {
         None
     }
 }

@@ -3,6 +3,8 @@
 //! Who draws is the harness; who plays is its own load or a process that holds another engine. A script is handed to such a
 //! process whole ([`Script::encode`]), so that there is one generator and not two that agree.
 
+use std::io::{self, Read};
+
 /// What is done to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -194,5 +196,104 @@ impl Script {
         }
         bytes.extend(&self.values.pool);
         bytes
+    }
+
+    /// Reads what [`Script::encode`] made.
+    ///
+    /// # Errors
+    /// The input ends, or it is no script of this version.
+    pub fn decode(from: &mut dyn Read) -> io::Result<Script> {
+        let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+        let mut header = [0; 56];
+        from.read_exact(&mut header)?;
+        let short = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("4 bytes"));
+        let long = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("8 bytes"));
+        let size =
+            |number: u64| usize::try_from(number).map_err(|_| wrong("a script that is too large"));
+        if &header[..8] != b"kvscript" || short(8) != 1 {
+            return Err(wrong("this is no script of version 1"));
+        }
+        let mut bytes = |len: u64| -> io::Result<Vec<u8>> {
+            // What is stated is not believed before it has come.
+            let mut bytes = Vec::new();
+            from.take(len).read_to_end(&mut bytes)?;
+            if bytes.len() == size(len)? {
+                Ok(bytes)
+            } else {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+        };
+        let mut lists = Vec::new();
+        for _ in 0..short(36) {
+            let list = bytes(8 * u64::from(short(40)))?;
+            let operations = list.chunks_exact(8).map(operation);
+            let operations: Option<Vec<Operation>> = operations.collect();
+            lists.push(operations.ok_or_else(|| wrong("a script with an unknown action"))?);
+        }
+        let lengths = bytes(4 * u64::from(short(44)))?;
+        let lengths = lengths.chunks_exact(4);
+        let lengths: Vec<u32> = lengths
+            .map(|one| u32::from_le_bytes(one.try_into().expect("4 bytes")))
+            .collect();
+        let pool = bytes(long(48))?;
+        let longest = lengths.iter().max();
+        if short(12) == 0 || longest.is_none_or(|longest| pool.len() <= *longest as usize) {
+            return Err(wrong("a script without keys or values"));
+        }
+        Ok(Script {
+            key_bytes: short(12),
+            preload: long(16),
+            next_key: long(24),
+            from_latest: short(32) == 1,
+            lists,
+            values: Values::cut(pool, lengths),
+        })
+    }
+}
+
+fn operation(bytes: &[u8]) -> Option<Operation> {
+    let action = Action::ALL.into_iter().find(|it| *it as u8 == bytes[6])?;
+    Some(Operation {
+        action,
+        key: u32::from_le_bytes(bytes[..4].try_into().ok()?),
+        entries: u16::from_le_bytes(bytes[4..6].try_into().ok()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: who plays a script has the one that was drawn. Method: there and back; cut short anywhere, and with an action that is none, it is refused.
+    #[test]
+    fn a_script_is_read_as_it_was_written() {
+        let operation = |n: u32| Operation {
+            action: Action::ALL[n as usize % 6],
+            key: n * 1_000_003,
+            entries: 7,
+        };
+        let script = Script {
+            key_bytes: 20,
+            preload: 1 << 40,
+            next_key: 3,
+            from_latest: true,
+            lists: vec![
+                (0..6).map(operation).collect(),
+                (6..12).map(operation).collect(),
+            ],
+            values: Values::cut((0..=99).collect(), vec![3, 99, 0]),
+        };
+        let bytes = script.encode();
+        let read = |mut bytes: &[u8]| Script::decode(&mut bytes);
+        assert_eq!(read(&bytes).expect("a script"), script);
+        for len in 0..bytes.len() {
+            assert!(read(&bytes[..len]).is_err(), "{len}");
+        }
+        let mut wrong = bytes.clone();
+        wrong[56 + 6] = 6;
+        assert!(read(&wrong).is_err());
+        wrong.clone_from(&bytes);
+        wrong[48] = 99;
+        assert!(read(&wrong).is_err(), "a pool as short as a value");
     }
 }

@@ -37,7 +37,7 @@ pub struct Seen {
     /// What process and device counted.
     pub counters: Counters,
     /// What the engine counted itself.
-    pub own: Vec<(&'static str, u64)>,
+    pub own: Vec<(String, u64)>,
 }
 
 impl Seen {

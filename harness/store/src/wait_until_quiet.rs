@@ -46,16 +46,18 @@ pub fn wait_until_quiet(directory: &Path, source: &Source, stopped: &dyn Fn() ->
     false
 }
 
+/// Writes out what the file system of `directory` holds back.
 #[cfg(target_os = "linux")]
-fn write_out(directory: &Path) {
+pub fn write_out(directory: &Path) {
     // What cannot be written out will show in the turn that wants to write.
     if let Ok(directory) = fs::File::open(directory) {
         let _ = rustix::fs::syncfs(directory);
     }
 }
 
+/// Writes out what the file systems hold back.
 #[cfg(not(target_os = "linux"))]
-fn write_out(_: &Path) {
+pub fn write_out(_: &Path) {
     rustix::fs::sync();
 }
 

@@ -5,17 +5,15 @@
 //! `harness/peers/go/build` builds the program. It is looked for where `KVSIM_GO_PEERS` says, beside `kvsim` itself, and where it
 //! was built. A program that was built from other versions than this crate knows of is refused.
 
-mod process;
 mod store;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use kvsim_store::remote::{Remote, RemoteLoad};
-use kvsim_store::script::Script;
+use kvsim_store::process::{Hello, PROTOCOL, Process, Remote};
 use kvsim_store::{Engine, Settings, Store, StoreError};
 
 use crate::common::failed;
-use process::Process;
 
 /// What the program is called.
 const PROGRAM: &str = "kvsim-go-peers";
@@ -102,14 +100,14 @@ impl Engine for GoEngine {
     }
 
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)> {
-        Process::describe(self, settings)
+        self.describe(settings)
             .unwrap_or_else(|error| vec![("unknown".to_owned(), error.what)])
     }
 
     /// For tests: each operation goes through a pipe, one at a time. Benchmarks use [`Remote`].
     fn open(&self, directory: &Path, settings: &Settings) -> Result<Box<dyn Store>, StoreError> {
-        let process = Process::start(self, directory, settings)?;
-        Ok(Box::new(store::Piped::open(process)?))
+        let process = self.start(directory, settings)?;
+        Ok(Box::new(store::Piped::open(process, settings.durability)?))
     }
 
     fn remote(&self) -> Option<&dyn Remote> {
@@ -128,15 +126,54 @@ impl Remote for GoEngine {
         )))
     }
 
-    fn start(
-        &self,
-        directory: &Path,
-        settings: &Settings,
-        script: &Script,
-    ) -> Result<Box<dyn RemoteLoad>, StoreError> {
-        let mut process = Process::start(self, directory, settings)?;
-        process.send_script(script)?;
-        Ok(Box::new(process))
+    fn start(&self, directory: &Path, settings: &Settings) -> Result<Process, StoreError> {
+        self.ready()?;
+        let mut command = self.command(settings);
+        command.arg("--directory").arg(directory);
+        Process::start(self.name, &mut command, directory, &|hello| {
+            self.check(hello)
+        })
+    }
+}
+
+impl GoEngine {
+    fn command(&self, settings: &Settings) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg(format!("--engine={}", self.name))
+            .arg(format!("--durability={}", settings.durability))
+            .arg(format!("--cache-bytes={}", settings.cache_bytes));
+        command
+    }
+
+    /// How the engine would be set up, in its own words.
+    fn describe(&self, settings: &Settings) -> Result<Vec<(String, String)>, StoreError> {
+        self.ready()?;
+        let output = self.command(settings).arg("--describe").output();
+        let output = output.map_err(|error| failed(self.name)(&error))?;
+        let hello = self.check(&String::from_utf8_lossy(&output.stdout))?;
+        let mut configuration = hello.configuration;
+        configuration.extend(hello.go.map(|go| ("built with".to_owned(), go)));
+        Ok(configuration)
+    }
+
+    /// Whether this was said by the program that belongs to this crate.
+    fn check(&self, line: &str) -> Result<Hello, StoreError> {
+        let (failed, program) = (failed(self.name), self.program.display());
+        let again = format!("run {BUILD} again");
+        let hello: Hello = serde_json::from_str(line).map_err(|error| {
+            failed(&format!(
+                "{program} does not answer as it should; {again}: {error}"
+            ))
+        })?;
+        let version = self.version();
+        if hello.protocol != PROTOCOL || hello.version != version {
+            return Err(failed(&format!(
+                "{program} has {} and protocol {}, this kvsim {version} and {PROTOCOL}; {again}",
+                hello.version, hello.protocol
+            )));
+        }
+        Ok(hello)
     }
 }
 

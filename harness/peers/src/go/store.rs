@@ -3,10 +3,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use kvsim_store::remote::RemoteLoad;
-use kvsim_store::{Store, StoreError};
-
-use super::process::{Process, Request};
+use kvsim_store::process::{Process, Request, Work, hex, unhex};
+use kvsim_store::{Durability, Store, StoreError};
 
 pub(super) struct Piped {
     engine: &'static str,
@@ -14,8 +12,8 @@ pub(super) struct Piped {
 }
 
 impl Piped {
-    pub(super) fn open(mut process: Process) -> Result<Piped, StoreError> {
-        process.ask(&Request::of("open"))?;
+    pub(super) fn open(mut process: Process, durability: Durability) -> Result<Piped, StoreError> {
+        process.open(durability)?;
         Ok(Piped {
             engine: process.engine(),
             process: Mutex::new(process),
@@ -41,29 +39,12 @@ impl Drop for Piped {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 == 1 {
-        return None;
-    }
-    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).ok();
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
 impl Store for Piped {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
         let request = Request {
             key: Some(hex(key)),
             value: Some(hex(value)),
-            ..Request::of("put")
+            ..Request::of(Work::Put)
         };
         self.process().ask(&request).map(|_| ())
     }
@@ -71,7 +52,7 @@ impl Store for Piped {
     fn delete(&self, key: &[u8]) -> Result<(), StoreError> {
         let request = Request {
             key: Some(hex(key)),
-            ..Request::of("delete")
+            ..Request::of(Work::Delete)
         };
         self.process().ask(&request).map(|_| ())
     }
@@ -79,7 +60,7 @@ impl Store for Piped {
     fn get(&self, key: &[u8], take: &mut dyn FnMut(&[u8])) -> Result<bool, StoreError> {
         let request = Request {
             key: Some(hex(key)),
-            ..Request::of("get")
+            ..Request::of(Work::Get)
         };
         let answer = self.process().ask(&request)?;
         if answer.found {
@@ -97,7 +78,7 @@ impl Store for Piped {
         let request = Request {
             key: Some(hex(start)),
             limit: Some(limit),
-            ..Request::of("scan")
+            ..Request::of(Work::Scan)
         };
         let answer = self.process().ask(&request)?;
         for (key, value) in &answer.entries {
@@ -107,21 +88,6 @@ impl Store for Piped {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.process().ask(&Request::of("sync")).map(|_| ())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Goal: bytes come back as they went, and nothing else is taken for bytes. Method: a few of each.
-    #[test]
-    fn bytes_are_written_as_hex() {
-        assert_eq!(hex(&[0, 255, 16]), "00ff10");
-        assert_eq!(unhex("00ff10"), Some(vec![0, 255, 16]));
-        for wrong in ["0", "zz", "é"] {
-            assert_eq!(unhex(wrong), None, "{wrong}");
-        }
+        self.process().ask(&Request::of(Work::Sync)).map(|_| ())
     }
 }
