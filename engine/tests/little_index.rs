@@ -332,3 +332,40 @@ fn a_full_device_refuses_keys_that_were_deleted() {
     }
     assert!(refused > there, "{refused} of {}", 2 * there);
 }
+
+/// Goal: a checkpoint that fails leaves no segment in use that nothing refers to, and the next one does not begin in the same call. Method: every leaf of the index is damaged, so each
+/// checkpoint that merges some fails; free segments are counted while small writes go on.
+#[test]
+fn checkpoints_that_fail_take_no_room() {
+    let mut world = world_of_forgotten(5000);
+    world.disk.damage(|image| {
+        let leaves = image.chunks_mut(4096).filter(|page| {
+            let (level, tree) = (page[6], page[7]);
+            page.starts_with(b"KVPG") && (level, tree) == (0, 1)
+        });
+        leaves.for_each(|page| page[100] ^= 1);
+    });
+    let failed = |world: &World| {
+        let log = world.log().iter();
+        log.filter(|line| line.contains("a checkpoint failed"))
+            .count()
+    };
+    let mut n = 0;
+    while failed(&world) < 3 {
+        world.put_relaxed(&key(n * 97 % 5000), &bytes(n, 100));
+        n += 1;
+        assert!(n < 100_000, "no checkpoint has failed");
+    }
+    let (before, failed_before) = (world.engine().stats().free_segments, failed(&world));
+    for more in 0..200 {
+        world.put_relaxed(&key(more * 97 % 5000), b"new");
+    }
+    world.run_until_idle();
+    let times = failed(&world) - failed_before;
+    assert!(times > 50, "{times} have failed");
+    let after = world.engine().stats().free_segments;
+    assert!(
+        after + 5 >= before,
+        "{before} free before, {after} after {times}"
+    );
+}

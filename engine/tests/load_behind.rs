@@ -289,46 +289,53 @@ fn damage_that_is_met_behind_an_opening_makes_read_only() {
 /// Goal: a write that fits is not refused because it is not known yet what is live. Method: a full device, half of it deleted in the log, and puts behind the next opening.
 #[test]
 fn a_write_waits_until_it_is_known_what_is_live() {
-    let mut info = device(8 << 20);
+    let mut info = device(16 << 20);
     info.physical_block_bytes = 4096;
     let options =
-        "load_first_bytes=0\nsegment_bytes=65536\ncheckpoint_bytes=8000000\ninline_bytes=0";
+        "load_first_bytes=0\nsegment_bytes=65536\ncheckpoint_bytes=4194304\ninline_bytes=0";
     let mut world = World::new(Disk::new(info, FAST, 1), options);
     world.open().expect("opens");
     let mut n = 0;
     let full = loop {
-        let reply = world.put_relaxed(&key(n), &bytes(n, 1000));
+        let reply = world.put_relaxed(&key(n), &bytes(n, 60));
         match reply {
             Reply::Done => n += 1,
             Reply::Failed(Status::NoSpace, _) => break n,
             other => panic!("{other:?}"),
         }
     };
-    assert!(full > 1000, "{full}");
+    assert!(full > 20_000, "{full}");
     world.call(Request::Close);
     world.kill();
     world.disk.process_crash();
     world.open().expect("opens");
     world.run_until_idle();
-    for n in 0..full / 2 {
-        assert!(matches!(world.delete(&key(n)), Reply::Done));
+    let keys: Vec<Vec<u8>> = (0..full / 2).map(key).collect();
+    for keys in keys.chunks(500) {
+        let deletes: Vec<_> = keys.iter().map(|key| Mutation::Delete { key }).collect();
+        let reply = world.call(Request::Write {
+            mutations: &deletes,
+            durability: Durability::Durable,
+        });
+        assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
+    assert_eq!(world.engine().stats().checkpoints, 0);
     world.kill();
     world.disk.power_cut();
     world.disk.times = SLOW_READS;
     world.open().expect("opens");
     let before = world.engine().stats().stalls;
-    for n in 0..full / 3 {
-        let reply = world.put_relaxed(&key(full + n), &bytes(n, 1000));
+    for n in 0..full / 8 {
+        let reply = world.put_relaxed(&key(full + n), &bytes(n, 60));
         assert!(matches!(reply, Reply::Done), "{reply:?}");
     }
     assert!(is_loaded(&world));
     assert!(world.engine().stats().stalls > before);
-    for n in 0..full / 3 {
-        assert_eq!(world.get(&key(full + n)), Some(bytes(n, 1000)));
+    for n in 0..full / 8 {
+        assert_eq!(world.get(&key(full + n)), Some(bytes(n, 60)));
     }
     assert_eq!(world.get(&key(0)), None);
-    assert_eq!(world.get(&key(full - 1)), Some(bytes(full - 1, 1000)));
+    assert_eq!(world.get(&key(full - 1)), Some(bytes(full - 1, 60)));
 }
 
 /// Goal: a version that only a snapshot reads, and that garbage collection has moved, does not come back. Method: a snapshot over overwritten keys, garbage collection under it, and

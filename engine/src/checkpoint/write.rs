@@ -97,6 +97,9 @@ pub(crate) async fn checkpoint(handle: Handle) {
     handle.with(|core| {
         core.maintenance.checkpointing = false;
         core.maintenance.checkpoint_failed = !matches!(result, Ok(true));
+        if core.maintenance.checkpoint_failed {
+            core.maintenance.failed_in_call = Some(core.calls);
+        }
         core.maintenance.freeing = 0;
         if !matches!(result, Ok(true)) {
             core.segments.cancel_pending_frees();
@@ -266,12 +269,14 @@ async fn write_in_room(handle: &Handle, plan: &mut Plan) -> Result<Option<Writte
     loop {
         let choice = &plan.choice;
         let mut sink = PageSink::new(handle, choice.end, choice.segments_max);
-        if let Some(written) = write_pages(handle, &mut sink, plan).await? {
+        let written = write_pages(handle, &mut sink, plan).await;
+        if let Ok(Some(written)) = written {
             return Ok(Some(written));
         }
-        // Its pages were never referred to.
+        // Its pages were never referred to, and nothing is being written any more.
         let taken = std::mem::take(&mut sink.segments);
         handle.with(|core| taken.iter().for_each(|it| core.segments.free(*it)));
+        written?;
         if plan.choice.is_everything() {
             return Ok(None);
         }
@@ -290,14 +295,19 @@ async fn write_pages(
         sink,
         in_flight: Vec::new(),
     };
-    let written = pages.write(plan).await?;
+    let written = pages.write(plan).await;
+    if written.is_err() {
+        // Whoever frees the segments may not be overtaken by a write.
+        handle.await_writes(pages.in_flight).await?;
+        return written;
+    }
     pages.sink.close_batch();
     pages.in_flight.extend(pages.sink.write_out(handle));
     if mutant(Mutant::SuperblockBeforePages) {
         pages.in_flight.clear();
     }
     handle.await_writes(pages.in_flight).await?;
-    Ok(written)
+    written
 }
 
 /// Pages on their way to the device.

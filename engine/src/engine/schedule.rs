@@ -13,6 +13,8 @@ use crate::segments::unproven::RecoveryReserve;
 
 /// Work that has given way goes on after this time if nobody has called.
 const RESUME_NS: Nanos = 50_000;
+/// A checkpoint that has failed is tried again after this time if nobody has called and a client waits.
+const RETRY_NS: Nanos = 10_000_000;
 
 impl Core {
     /// Whether commits that go on are to be held up as little as can be by what makes space.
@@ -117,7 +119,12 @@ impl Core {
             // Even with nothing to free: a new checkpoint may be smaller than the old one.
             due |= self.maintenance.gc_futile && !log_frees && (reclaimable > 0 || stalled);
         }
-        if due && !checkpointing {
+        if due && !checkpointing && self.maintenance.failed_in_call == Some(self.calls) {
+            if stalled || !self.queue.is_empty() {
+                let at = self.now + RETRY_NS;
+                self.resume_at = Some(self.resume_at.map_or(at, |other| other.min(at)));
+            }
+        } else if due && !checkpointing {
             self.maintenance.checkpointing = true;
             self.maintenance.log_free_stuck = false;
             self.activity += 1;

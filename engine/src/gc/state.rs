@@ -15,6 +15,8 @@ pub(crate) struct Maintenance {
     pub(crate) checkpointing: bool,
     /// The last checkpoint was not published: nobody waits for the next one.
     pub(crate) checkpoint_failed: bool,
+    /// The call in which that was. In the same one nothing has changed that would help.
+    pub(crate) failed_in_call: Option<u64>,
     /// Segments that hold nothing live, and of what state that was counted.
     pub(crate) dead: Cell<((u64, u64, u64), u64)>,
     /// Segments that the checkpoint under way will free, beside the pages of the one before.
