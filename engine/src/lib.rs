@@ -8,7 +8,8 @@
 //! - `log`: frames and the order of records; `index`: keys, versions and their places; `segments`: the use of space, and extents;
 //! - `commit`: the way of a write to its acknowledgement; `read`: single values and scans;
 //! - `checkpoint`, `gc` (garbage collection), `recovery`: `async` procedures, for which `runtime` has the small executor;
-//! - `engine`: the order of it all, from a call to the next wake-up.
+//! - `engine`: the order of it all, from a call to the next wake-up;
+//! - `repair`: what can be read of a damaged database. It stands beside all this: nothing here knows of it, it needs no engine, and the sandboxed engine does not have it.
 //!
 //! A write that is acknowledged as durable survives a power cut at any point. A write that was not acknowledged is
 //! wholly there or wholly not. What survives is a prefix of the order of requests. Damage is reported, never returned
@@ -37,6 +38,8 @@ mod log;
 mod mutant;
 mod read;
 mod recovery;
+#[cfg(not(target_family = "wasm"))]
+mod repair;
 mod runtime;
 mod segments;
 
@@ -57,3 +60,5 @@ pub use engine::Engine;
 pub use format::damage::{Corruption, Mismatch};
 pub use index::key::Key;
 pub use mutant::Mutant;
+#[cfg(not(target_family = "wasm"))]
+pub use repair::{Image, KeySpan, LogGap, NoDatabase, Outcome, Repair};

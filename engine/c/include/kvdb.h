@@ -6,7 +6,7 @@
 // Ownership. What a function gives out through a `kvdb_… **` is yours, and is freed by the function named after it; freeing NULL does nothing. Keys and values that
 // you hand in are copied before the function returns. Bytes that you get belong to the handle that you asked, and are valid until the time that its function states.
 //
-// Threads. A database, keyspaces and a keyspace, a snapshot, streams, a value, names and an error may be used by any number of threads at once. Options, a batch, a cursor, and a
+// Threads. A database, keyspaces and a keyspace, a snapshot, streams, a value, names, a report and an error may be used by any number of threads at once. Options, a batch, a cursor, and a
 // writer, a reader and a list of streams may move from thread to thread, but are used by one at a time. A handle is freed by one thread, once, and used by none from then on.
 // Nothing depends on which thread calls.
 //
@@ -82,6 +82,9 @@ typedef struct kvdb_names kvdb_names;
 
 // What a database is opened with.
 typedef struct kvdb_options kvdb_options;
+
+// What a repair did, and what is lost.
+typedef struct kvdb_repair_report kvdb_repair_report;
 
 // One moment of a database, which later writes do not change.
 typedef struct kvdb_snapshot kvdb_snapshot;
@@ -261,6 +264,36 @@ const char *kvdb_error_message(const kvdb_error *error);
 
 // Frees an error.
 void kvdb_error_free(kvdb_error *error);
+
+// Makes the file of a database that nobody has open as small as it can be: all is copied into a new file, which then takes the old one's name. The file system needs room for both.
+//
+// `options` may be NULL. KVDB_LOCKED if it is open; KVDB_INVALID if it is a block device or has other names (hard links); KVDB_CORRUPTION if a value is damaged. Unless it is
+// KVDB_OK the old file is as it was.
+kvdb_status kvdb_compact(const char *path,
+                         const kvdb_options *options,
+                         kvdb_error **error);
+
+// Makes a new database at `to` of what can be read of a damaged one that nobody has open, and says what is lost. The damaged file is only read.
+//
+// `options` may be NULL. KVDB_OK also where something is lost: the report says what, and is to be freed. KVDB_LOCKED if the damaged one is open; KVDB_INVALID if it is no database, or
+// there is something at `to` already.
+kvdb_status kvdb_repair(const char *damaged,
+                        const char *to,
+                        const kvdb_options *options,
+                        kvdb_repair_report **report,
+                        kvdb_error **error);
+
+// Whether the new database has all that one without damage would show: KVDB_OK, or KVDB_NOT_FOUND if something is lost or may be. KVDB_INVALID if `report` is none.
+kvdb_status kvdb_repair_report_is_complete(const kvdb_repair_report *report);
+
+// How many keys were copied.
+uint64_t kvdb_repair_report_keys(const kvdb_repair_report *report);
+
+// The report as a text that ends with a zero: a line for each key that is lost or has an older value, and for whatever else is lost or may be. It is valid until the report is freed.
+const char *kvdb_repair_report_text(const kvdb_repair_report *report);
+
+// Frees a report.
+void kvdb_repair_report_free(kvdb_repair_report *report);
 
 // Frees a handle of a keyspace. The keyspace stays.
 void kvdb_keyspace_free(kvdb_keyspace *keyspace);

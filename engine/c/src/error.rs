@@ -4,7 +4,9 @@ use std::any::Any;
 use std::ffi::{CString, c_char};
 use std::io::ErrorKind;
 
-use kvsim_native::{BackupError, Failure, KeyspaceError, OpenError, Status};
+use kvsim_native::{
+    BackupError, CompactError, Failure, KeyspaceError, OpenError, RepairError, Status,
+};
 
 use crate::border::{Kind, border_or, free, shared};
 
@@ -114,6 +116,35 @@ impl From<BackupError> for Failed {
             BackupError::Name { source, .. } if source.kind() == ErrorKind::AlreadyExists => {
                 KvdbStatus::KvdbInvalid
             }
+            _ => KvdbStatus::KvdbIoError,
+        };
+        Failed { status, message }
+    }
+}
+
+impl From<CompactError> for Failed {
+    fn from(error: CompactError) -> Failed {
+        let message = error.to_string();
+        let status = match error {
+            CompactError::Open(error) => Failed::from(error).status,
+            CompactError::BlockDevice { .. } | CompactError::OtherNames { .. } => {
+                KvdbStatus::KvdbInvalid
+            }
+            CompactError::Read(failure) => Failed::from(failure).status,
+            CompactError::Copy(error) => Failed::from(error).status,
+            _ => KvdbStatus::KvdbIoError,
+        };
+        Failed { status, message }
+    }
+}
+
+impl From<RepairError> for Failed {
+    fn from(error: RepairError) -> Failed {
+        let message = error.to_string();
+        let status = match error {
+            RepairError::Open(error) => Failed::from(error).status,
+            RepairError::Copy(error) => Failed::from(error).status,
+            RepairError::NoDatabase { .. } | RepairError::Options(_) => KvdbStatus::KvdbInvalid,
             _ => KvdbStatus::KvdbIoError,
         };
         Failed { status, message }

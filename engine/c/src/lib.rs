@@ -1,7 +1,7 @@
 //! The engine on a real disk for C, and for all that calls C: `include/kvdb.h`, which says what holds of errors, ownership and threads.
 //!
 //! - `border` is the only way between the two sides: it checks pointers, catches panics and hands out errors;
-//! - `error`, `options`, `database`, `batch`, `snapshot`, `cursor`, `keyspaces`, `keyspace`, `stream`: the functions of the header, by what they are about.
+//! - `error`, `options`, `database`, `batch`, `snapshot`, `cursor`, `keyspaces`, `keyspace`, `stream`, `files`: the functions of the header, by what they are about.
 //!
 //! Invariants:
 //! - **No panic crosses the border.** Every function runs within `border`, and a panic is the status `KVDB_PANICKED`.
@@ -22,6 +22,7 @@ mod border;
 mod cursor;
 mod database;
 mod error;
+mod files;
 mod keyspace;
 mod keyspaces;
 mod options;
@@ -43,6 +44,10 @@ pub use database::{
     kvdb_value_bytes, kvdb_value_free, kvdb_version,
 };
 pub use error::{KvdbError, KvdbStatus, kvdb_error_free, kvdb_error_message, kvdb_error_status};
+pub use files::{
+    KvdbRepairReport, kvdb_compact, kvdb_repair, kvdb_repair_report_free,
+    kvdb_repair_report_is_complete, kvdb_repair_report_keys, kvdb_repair_report_text,
+};
 pub use keyspace::{
     KvdbKeyspace, KvdbKeyspacesBatch, kvdb_keyspace_contains, kvdb_keyspace_cursor_new,
     kvdb_keyspace_delete, kvdb_keyspace_delete_range, kvdb_keyspace_free, kvdb_keyspace_get,

@@ -424,3 +424,84 @@ fn writes_have_conditions_and_copies_are_made() {
         assert_eq!(kvdb_close(copy, none), KvdbOk);
     }
 }
+
+/// Goal: a file is compacted and repaired, and what is wrong with it is said. Method: a database that is open, one that is closed, and one without superblocks; wrong arguments.
+#[test]
+fn files_are_compacted_and_repaired() {
+    let place = place();
+    let db = opened(&place);
+    let path = place.path.as_ptr();
+    let other = CString::new([place.path.as_bytes(), b" again"].concat()).expect("a name");
+    let mut report = null_mut();
+    // SAFETY: what is an address leads to something.
+    unsafe {
+        let put = kvdb_put(
+            db,
+            b"key".as_ptr(),
+            3,
+            b"value".as_ptr(),
+            5,
+            KVDB_DURABLE,
+            null_mut(),
+        );
+        assert_eq!(put, KvdbOk);
+        let (status, _) = said(|error| kvdb_compact(path, null(), error));
+        assert_eq!(status, KvdbLocked);
+        let (status, _) =
+            said(|error| kvdb_repair(path, other.as_ptr(), null(), &raw mut report, error));
+        assert_eq!((status, report), (KvdbLocked, null_mut()));
+        assert_eq!(kvdb_close(db, null_mut()), KvdbOk);
+        let (status, message) = said(|error| kvdb_compact(null(), null(), error));
+        assert!(
+            status == KvdbInvalid && message.contains("`path`"),
+            "{message}"
+        );
+        let (status, message) = said(|error| kvdb_compact(path, null(), error));
+        assert_eq!(status, KvdbOk, "{message}");
+
+        let name = place.path.to_str().expect("it is a text");
+        let mut bytes = std::fs::read(name).expect("it is there");
+        bytes[..256 << 10].fill(0);
+        std::fs::write(name, &bytes).expect("it is ours");
+        let (status, message) =
+            said(|error| kvdb_repair(path, other.as_ptr(), null(), null_mut(), error));
+        assert!(
+            status == KvdbInvalid && message.contains("`report`"),
+            "{message}"
+        );
+        let (status, message) =
+            said(|error| kvdb_repair(path, other.as_ptr(), null(), &raw mut report, error));
+        assert_eq!(status, KvdbOk, "{message}");
+        assert_eq!(kvdb_repair_report_keys(report), 1);
+        assert_eq!(kvdb_repair_report_is_complete(report), KvdbNotFound);
+        let text = CStr::from_ptr(kvdb_repair_report_text(report)).to_string_lossy();
+        assert!(
+            text.starts_with("1 keys\nnot known for certain: "),
+            "{text}"
+        );
+        kvdb_repair_report_free(report);
+        let (status, _) =
+            said(|error| kvdb_repair(path, other.as_ptr(), null(), &raw mut report, error));
+        assert_eq!((status, report), (KvdbInvalid, null_mut()));
+        assert_eq!(kvdb_repair_report_keys(null()), 0);
+        assert_eq!(kvdb_repair_report_is_complete(null()), KvdbInvalid);
+        assert_eq!(CStr::from_ptr(kvdb_repair_report_text(null())), c"");
+
+        let mut repaired = null_mut();
+        assert_eq!(
+            kvdb_open(other.as_ptr(), null(), &raw mut repaired, null_mut()),
+            KvdbOk
+        );
+        let found = kvdb_contains(repaired, b"key".as_ptr(), 3, null_mut());
+        assert_eq!(found, KvdbOk);
+        assert_eq!(kvdb_close(repaired, null_mut()), KvdbOk);
+        std::fs::write(name, b"nothing").expect("it is ours");
+        let third = CString::new([place.path.as_bytes(), b" third"].concat()).expect("a name");
+        let (status, message) =
+            said(|error| kvdb_repair(path, third.as_ptr(), null(), &raw mut report, error));
+        assert!(
+            status == KvdbInvalid && message.contains("no database"),
+            "{message}"
+        );
+    }
+}

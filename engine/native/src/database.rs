@@ -16,6 +16,7 @@ pub(crate) mod metrics;
 mod pressure;
 pub(crate) mod range;
 pub(crate) mod read_only;
+pub(crate) mod repair;
 pub(crate) mod snapshot;
 mod tasks;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The engine itself knows no threads, no clock and no files (see `kvsim-engine`). Here it gets them:
 //!
 //! - `api`: what callers choose, and why an opening fails;
-//! - `io`: `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises; `driver` carries operations to it: io_uring,
+//! - `io`: `file` opens, locks, sizes and grows the one file; `device` finds out what the device under it promises; `image` reads a file that may be damaged; `driver` carries operations to it: io_uring,
 //!   or a pool of threads;
 //! - `cache` answers most reads without the engine: `rows` by key (`shard`), and ranges of keys in order (`ranges`, `leaf`). `draft` is what a writer makes of
 //!   its rows before it takes any lock, and `entries` is what readers borrow;
@@ -13,7 +13,7 @@
 //! - `gauge`, a feature, measures a disk through all that, for the simulator;
 //! - `scan` answers scans, and `database` is what callers see. Both lie above the others. The folder `database` has a file for each thing that callers do with
 //!   one beyond single reads and writes: `snapshot`, `range` and `cursor`; `batch` and `many`;
-//!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `compact`, `dump`; `metrics`;
+//!   `conditional` and `transaction`; `keys` for what needs no values; `read_only`; `backup`, `check`, `compact`, `dump`, `repair`; `metrics`;
 //!   `tasks` and `writing` for those who do not block;
 //! - `keyspaces` divides one database into named parts. It lies above `database`, and nothing knows of it;
 //! - `streams`, above `database`, is for values that are too large to be in memory as a whole. A database keeps what its process knows of them (`live`), and nothing else of it.
@@ -66,6 +66,8 @@ pub use database::dump::DumpError;
 pub use database::metrics::{Metric, Metrics};
 pub use database::range::{OwnedEntry, Range};
 pub use database::read_only::ReadOnly;
+pub use database::repair::report::RepairReport;
+pub use database::repair::{RepairError, RepairProgress, repair};
 pub use database::snapshot::Snapshot;
 pub use database::transaction::{Transaction, TransactionRange};
 pub use database::{Database, ENGINE_MEMORY_BYTES};
@@ -78,7 +80,10 @@ pub use keyspaces::error::{KEYSPACE_KEY_BYTES_MAX, KEYSPACE_NAME_BYTES_MAX, Keys
 pub use keyspaces::keyspace::Keyspace;
 pub use keyspaces::snapshot::KeyspacesSnapshot;
 pub use keyspaces::transaction::KeyspaceTransaction;
-pub use kvsim_engine::{CommitMode, Direction, Durability, Mutation, ScanRange, Stats, Status};
+pub use kvsim_engine::{
+    CommitMode, Direction, Durability, KeySpan, LogGap, Mutation, NoDatabase, ScanRange, Stats,
+    Status,
+};
 pub use streams::handle::{StreamInfo, Streams};
 pub use streams::list::{StreamEntry, StreamList};
 pub use streams::reader::StreamReader;

@@ -222,8 +222,50 @@ fn use_it(world: &mut World, seed: u64, keys: u64) {
     scan(world, Direction::Forward);
 }
 
-/// Opens an image and uses the database; then once more after a crash.
+/// An image in memory.
+struct Bytes<'a>(&'a [u8]);
+
+impl kvsim_engine::Image for Bytes<'_> {
+    fn len_bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) {
+        bytes.fill(0);
+        let rest = self.0.get(offset as usize..).unwrap_or(&[]);
+        let len = rest.len().min(bytes.len());
+        bytes[..len].copy_from_slice(&rest[..len]);
+    }
+}
+
+/// Repairs an image. Any keys and values will do.
+fn repair(image: &[u8]) {
+    let mut image = Bytes(image);
+    if let Ok(repair) = kvsim_engine::Repair::of(&mut image, None, &mut |_| ()) {
+        let all = repair.each(&mut image, |_, _| Ok::<(), ()>(()));
+        all.expect("nothing is refused");
+        let spans = repair.unknown();
+        let apart = |two: &[kvsim_engine::KeySpan]| {
+            let end = two[0].to.as_ref();
+            end.is_some_and(|end| end < &two[1].from)
+        };
+        assert!(spans.windows(2).all(apart), "{spans:?}");
+    }
+}
+
+/// Repairs an image. Opens it and uses the database; then once more after a crash.
 fn try_image(recipe: &Recipe, image: Vec<u8>, seed: u64) -> bool {
+    let mut bare = image.clone();
+    if seed.is_multiple_of(2) {
+        // Without a superblock.
+        bare[..256 << 10].fill(0);
+    }
+    let ((), peak) = peak_of(|| repair(&bare));
+    let max = memory_max(bare.len());
+    assert!(
+        peak <= max,
+        "{peak} bytes for a repair, and {max} are allowed"
+    );
     let mut world = recipe.world();
     let image_bytes = image.len();
     // Half of them load their index behind the opening, and of some not all entries fit into memory.

@@ -359,3 +359,14 @@ impl<'a> Entries<'a> {
         Ok(Some(payload))
     }
 }
+
+/// What a page at this place says of itself: its tree, its level, its bytes. Nothing is checked but whose it is and where it lies.
+#[cfg(not(target_family = "wasm"))]
+pub(crate) fn claimed(id: &Identity, offset: u64, bytes: &[u8]) -> Option<(u8, u8, u32)> {
+    let is_page = bytes.len() >= PAGE_HEADER_BYTES
+        && get_u32(bytes, MAGIC) == MAGIC_VALUE
+        && get_u16(bytes, FORMAT_VERSION) == VERSION
+        && bytes[DB_ID..DB_ID + 16] == id.db_id
+        && get_u64(bytes, OFFSET) == offset;
+    is_page.then(|| (bytes[TREE], bytes[LEVEL], get_u32(bytes, USED_BYTES)))
+}

@@ -24,9 +24,9 @@ const BATCH_BYTES: usize = 128 << 10;
 /// What an entry takes of a frame beside its key and value.
 const ENTRY_BYTES: usize = 24;
 /// A new file of a backup grows by itself; this is where it begins.
-const SIZE_BYTES: u64 = 16 << 20;
+pub(super) const SIZE_BYTES: u64 = 16 << 20;
 /// The largest value that any database can have.
-const VALUE_BYTES_MAX: u64 = 64 << 20;
+pub(super) const VALUE_BYTES_MAX: u64 = 64 << 20;
 
 /// How much was copied, checked, dumped or loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -116,25 +116,7 @@ impl Snapshot {
         progress: impl FnMut(Progress),
     ) -> Result<Progress, BackupError> {
         let path = path.as_ref();
-        let name_error = |source| BackupError::Name {
-            path: path.to_owned(),
-            source,
-        };
-        if path.symlink_metadata().is_ok() {
-            return Err(name_error(io::ErrorKind::AlreadyExists.into()));
-        }
-        let partial = partial(path).map_err(name_error)?;
-        let copied = self.copy_to(&partial, options, progress);
-        let named = copied.and_then(|copied| {
-            // Unlike a renaming this replaces nothing.
-            std::fs::hard_link(&partial, path).map_err(name_error)?;
-            Ok(copied)
-        });
-        let removed = std::fs::remove_file(&partial);
-        tracing::debug!(?removed, "the name of a copy that is not whole");
-        let copied = named?;
-        sync_folder(path).map_err(name_error)?;
-        Ok(copied)
+        named_when_whole(path, |partial| self.copy_to(partial, options, progress))
     }
 
     pub(super) fn copy_to(
@@ -164,6 +146,31 @@ impl Snapshot {
         progress(copied);
         Ok(copied)
     }
+}
+
+/// Has a file made under another name, which it loses for this one when it is whole. Nothing that has the name already is replaced.
+pub(super) fn named_when_whole<T>(
+    path: &Path,
+    make: impl FnOnce(&Path) -> Result<T, BackupError>,
+) -> Result<T, BackupError> {
+    let name_error = |source| BackupError::Name {
+        path: path.to_owned(),
+        source,
+    };
+    if path.symlink_metadata().is_ok() {
+        return Err(name_error(io::ErrorKind::AlreadyExists.into()));
+    }
+    let partial = partial(path).map_err(name_error)?;
+    let named = make(&partial).and_then(|made| {
+        // Unlike a renaming this replaces nothing.
+        std::fs::hard_link(&partial, path).map_err(name_error)?;
+        Ok(made)
+    });
+    let removed = std::fs::remove_file(&partial);
+    tracing::debug!(?removed, "the name of a copy that is not whole");
+    let made = named?;
+    sync_folder(path).map_err(name_error)?;
+    Ok(made)
 }
 
 /// Puts that are made many at a time. The last ones are made by `end`.

@@ -6,3 +6,4 @@ pub(crate) mod device;
 pub(crate) mod driver;
 pub(crate) mod failure;
 pub(crate) mod file;
+pub(crate) mod image;
