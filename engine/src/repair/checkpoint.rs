@@ -1,10 +1,10 @@
-//! What the superblock leads to: the table of log segments, and the entries of all runs, with the ranges of keys of which something is missing.
+//! What the superblock leads to: the table of segments, and the entries of all runs, with the ranges of keys of which something is missing.
 
 use super::layout::Layout;
 use super::tree::{KeySpan, PageEntry, Pages};
 use super::{Found, Source};
 use crate::checkpoint::runs::{FIRST_KEY, Partition};
-use crate::format::get_u32;
+use crate::checkpoint::table::decode_table_entry;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::Superblock;
 use crate::index::entry;
@@ -122,8 +122,8 @@ fn only(key: Box<[u8]>) -> KeySpan {
     }
 }
 
-/// What an entry of the table says.
+/// What an entry of the table says of the log.
 fn part_of((key, payload): &PageEntry) -> Option<(u64, u32)> {
-    let logical = u64::from_be_bytes(key[..].try_into().ok()?);
-    (payload.len() == 8).then(|| (logical, get_u32(payload, 0)))
+    let listed = decode_table_entry(key, payload).ok()?;
+    listed.logical.map(|logical| (logical, listed.physical))
 }

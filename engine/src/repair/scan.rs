@@ -244,12 +244,12 @@ impl Scan {
     ) {
         let place = match record.kind {
             RecordKind::Delete => Place::Tombstone,
-            RecordKind::Put | RecordKind::MoveValue => Place::Log {
+            RecordKind::Put | RecordKind::MoveValue | RecordKind::MoveOlderValue => Place::Log {
                 lsn: record.lsn,
                 value_bytes: len32(record.value.len()),
                 tag: tag(record.checksum),
             },
-            RecordKind::PutExtent | RecordKind::MoveExtent => {
+            RecordKind::PutExtent | RecordKind::MoveExtent | RecordKind::MoveOlderExtent => {
                 match Pointer::decode(geometry, u32::MAX, record.value) {
                     Ok(pointer) => Place::Extent(Box::new(pointer)),
                     Err(_) => return,
