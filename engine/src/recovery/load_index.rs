@@ -299,9 +299,9 @@ impl Core {
         };
         let of_extents = chunks.iter().map(|it| self.geometry.locate(it.offset).0);
         let room = self.geometry.segment_bytes;
-        let lives = of_extents.chain(in_log);
-        let mut lives = lives.map(|physical| self.segments.get(physical).live_bytes);
-        match lives.find(|live| *live > room) {
+        let all = of_extents.chain(in_log);
+        let mut bytes = all.map(|physical| self.segments.get(physical).live_bytes);
+        match bytes.find(|live| *live > room) {
             Some(live) => Err(Mismatch {
                 what: "values that overlap",
                 expected: room,
