@@ -427,7 +427,7 @@ fn engine_options(device: &DeviceReport, options: &OpenOptions) -> String {
     // What a checkpoint writes is written beside the log, so checkpoints are rare. The price is an opening that replays more of the log.
     // Values are cached by key, outside the engine.
     let mut text =
-        "checkpoint_bytes=536870912\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=85\ngrow_percent=80\n"
+        "checkpoint_bytes=536870912\ncache_bytes=0\nsegment_bytes=1048576\nusable_percent=85\ngrow_percent=80\nload_first_bytes=67108864\n"
             .to_owned();
     // Of a file whose extents are written, an overwrite with write-through is one request to the device; a flush would be two.
     if device.flush_needed && device.direct && cfg!(target_os = "linux") {
