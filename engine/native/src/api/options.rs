@@ -288,7 +288,7 @@ impl OpenOptions {
     }
 
     /// An opening loads an index of up to so many bytes in the file before it returns, and a larger one behind that, while reads and writes go on: at most 1 TiB; 64 MiB unless it
-    /// is said, which is loaded in about a second. [`Event::IndexLoaded`](crate::Event::IndexLoaded) says when it is.
+    /// is said. A key takes about a microsecond. [`Event::IndexLoaded`](crate::Event::IndexLoaded) says when it is.
     #[must_use]
     pub fn load_first_bytes(self, bytes: u64) -> OpenOptions {
         self.engine_option("load_first_bytes", bytes)
