@@ -114,7 +114,7 @@ impl Partition {
 /// Keys from the first on, and before the second.
 type Bounds = (Box<[u8]>, Option<Box<[u8]>>);
 
-/// What the superblock refers to, but for the table of log segments.
+/// What the superblock refers to, but for the table of segments.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     pub(crate) partitions: Vec<Partition>,

@@ -5,7 +5,7 @@
 //! | 0 | 4 | magic `KVPG` |
 //! | 4 | 2 | format version |
 //! | 6 | 1 | level: 0 leaf |
-//! | 7 | 1 | tree: 1 a run of the index, 2 table of log segments, 3 list of partitions |
+//! | 7 | 1 | tree: 1 a run of the index, 2 table of segments, 3 list of partitions |
 //! | 8 | 16 | database id |
 //! | 24 | 8 | device offset of this page |
 //! | 32 | 4 | entries |

@@ -22,7 +22,7 @@
 //! | 112 | 8 | the LSN that the log reaches at least, since the checkpoint contains its effects |
 //! | 120 | 8 | known durable LSN |
 //! | 128 | 20 | root of the list of partitions: offset 8, length 4, checksum 8; offset 0: empty |
-//! | 148 | 20 | root of the table of log segments, likewise |
+//! | 148 | 20 | root of the table of segments, likewise |
 //! | 168 | 8 | keys when the checkpoint began, at most |
 //! | 176 | 8 | bytes of pages that an index written anew would have had then, at most |
 //! | 184 | 8 | live bytes in segments of log and extents then, at most |
