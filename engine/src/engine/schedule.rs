@@ -13,6 +13,8 @@ use crate::segments::unproven::RecoveryReserve;
 
 /// Work that has given way goes on after this time if nobody has called.
 const RESUME_NS: Nanos = 50_000;
+/// Work that nobody waits for pauses so long while something is read for a client.
+const BESIDE_READS_NS: Nanos = 500_000;
 /// A checkpoint that has failed is tried again after this time if nobody has called and a client waits.
 const RETRY_NS: Nanos = 10_000_000;
 
@@ -35,12 +37,16 @@ impl Core {
         on
     }
 
-    /// The same for work that nobody is held up by, and that reads should not be held up by either.
-    pub(crate) fn may_go_on_unhurried(&mut self, gave_way_in: u64) -> bool {
-        let running = self.phase == Phase::Running && self.poisoned.is_none();
-        let on = self.calls != gave_way_in || !running || !self.queue.is_empty();
+    /// The same for work that nobody is held up by, and that gave way at this time. It pauses, whoever calls: else the end of each read would be held up by some of it.
+    pub(crate) fn may_go_on_unhurried(&mut self, gave_way_at: Nanos) -> bool {
+        let pause = match self.reads.is_idle() && self.lookups.are_idle() {
+            true => RESUME_NS,
+            false => BESIDE_READS_NS,
+        };
+        let (at, running) = (gave_way_at + pause, self.phase == Phase::Running);
+        let on = self.now >= at || !running || self.poisoned.is_some() || !self.queue.is_empty();
         if !on {
-            self.resume_at = Some(self.now + RESUME_NS);
+            self.resume_at = Some(self.resume_at.map_or(at, |other| other.min(at)));
         }
         on
     }

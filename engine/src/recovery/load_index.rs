@@ -37,7 +37,7 @@ use crate::segments::usage::Use;
 /// Leaves of a base that are loaded in one go, with what newer runs have of their keys.
 const LEAVES_AT_ONCE: usize = 16;
 /// Entries of one step, after which clients go on.
-const ENTRIES_PER_STEP: usize = 512;
+const ENTRIES_PER_STEP: usize = 1024;
 
 /// Loads the index behind an opening.
 pub(crate) async fn load_behind(handle: Handle) {

@@ -128,8 +128,8 @@ impl Handle {
 
     /// The same for work that no client waits for, unless there is one that does: it gives way to reads as well.
     pub(crate) async fn give_way_to_all(&self) {
-        let call = self.with(|core| core.calls);
-        self.until(|core| core.may_go_on_unhurried(call).then_some(()))
+        let at = self.with(|core| core.now);
+        self.until(|core| core.may_go_on_unhurried(at).then_some(()))
             .await;
     }
 }
