@@ -9,7 +9,7 @@ use clap_complete::engine::ArgValueCompleter;
 use kvsim_harness::bench::native::SPACE_PERCENT;
 use kvsim_harness::scenario::parse_duration;
 
-use super::values::{count, jobs, rate, whole};
+use super::values::{count, jobs, parse_option, rate, whole};
 use super::{PLACE, RESULTS, WORK};
 use crate::complete;
 
@@ -66,6 +66,12 @@ pub(crate) struct BenchArgs {
     /// Memory for the entries of kvsim's index, in MiB, beside its cache; 0: all of them are in memory
     #[arg(long, value_name = "MIB", requires = "real_disk", default_value = "0", value_parser = clap::value_parser!(u64).range(..=1 << 20), help_heading = PLACE)]
     pub(crate) index_mib: u64,
+    /// A further option of kvsim's engine, such as --option inline_bytes=192
+    #[arg(long, value_name = "NAME=VALUE", requires = "real_disk", value_parser = parse_option, help_heading = PLACE)]
+    pub(crate) option: Vec<(String, String)>,
+    /// All memory that an engine's process may take, in MiB, its clients and what the system caches of its files included. For root on Linux [default: what there is]
+    #[arg(long, value_name = "MIB", requires = "real_disk", value_parser = clap::value_parser!(u64).range(16..=1 << 30), help_heading = PLACE)]
+    pub(crate) memory_mib: Option<u64>,
     /// The file that kvsim begins with, in percent of the data: the less room, the more garbage collection. It grows if it must
     #[arg(long, value_name = "PERCENT", requires = "real_disk", default_value_t = SPACE_PERCENT, value_parser = clap::value_parser!(u64).range(100..=2000), help_heading = PLACE)]
     pub(crate) space: u64,

@@ -185,7 +185,13 @@ impl Call<'_> {
             rounds: args.rounds.get(),
             cache_bytes: args.cache_mib << 20,
             index_bytes: args.index_mib << 20,
+            engine_options: args
+                .option
+                .iter()
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect(),
             space_percent: args.space,
+            memory_bytes: args.memory_mib.map(|mib| mib << 20),
             assume_power_loss_protection: args.assume_power_loss_protection,
         })
     }

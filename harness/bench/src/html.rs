@@ -293,7 +293,9 @@ pub(super) mod tests {
                 rounds: 3,
                 cache_bytes: 0,
                 index_bytes: 0,
+                engine_options: Vec::new(),
                 space_percent: crate::native::SPACE_PERCENT,
+                memory_bytes: None,
                 assume_power_loss_protection: false,
             },
             rows: vec![

@@ -69,7 +69,12 @@ impl Native {
             assume_power_loss_protection: vouched,
             ..OpenOptions::default()
         };
-        options.index_bytes(settings.index_bytes)
+        let mut options = options.index_bytes(settings.index_bytes);
+        for option in &settings.engine_options {
+            options.engine.push_str(option);
+            options.engine.push('\n');
+        }
+        options
     }
 }
 
@@ -98,7 +103,7 @@ impl Engine for Native {
 
     fn configuration(&self, settings: &Settings) -> Vec<(String, String)> {
         let options = self.options(settings);
-        vec![
+        let mut configuration = vec![
             ("durable means".to_owned(), options.kind.to_string()),
             (
                 "file".to_owned(),
@@ -115,7 +120,11 @@ impl Engine for Native {
                     mib => format!("{mib} MiB"),
                 },
             ),
-        ]
+        ];
+        let named = settings.engine_options.iter();
+        let named = named.filter_map(|option| option.split_once('='));
+        configuration.extend(named.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        configuration
     }
 
     fn open(&self, directory: &Path, settings: &Settings) -> Result<Box<dyn Store>, StoreError> {
@@ -252,9 +261,11 @@ mod tests {
                 durability: Durability::Relaxed,
                 cache_bytes: 0,
                 index_bytes,
+                engine_options: Vec::new(),
                 data_bytes: 0,
                 threads: 1,
                 space_percent: SPACE_PERCENT,
+                memory_bytes: None,
                 assume_power_loss_protection: false,
             };
             let configuration = Native::ENGINE.configuration(&settings);

@@ -72,8 +72,14 @@ pub(crate) fn setting(table: &Table) -> String {
         Some(rate) => format!("open loop at {}/s", thousands(whole(rate))),
         None => "closed loop".to_owned(),
     };
+    let memory = plan.memory_bytes.map_or_else(String::new, |all| {
+        format!(
+            "{} of memory for each engine, page cache included · ",
+            bytes(all)
+        )
+    });
     format!(
-        "durability {} · {} {clients} · {} keys · {} rounds of {:.1} s after {:.1} s of warm-up · {pace} · seed {}",
+        "durability {} · {} {clients} · {} keys · {memory}{} rounds of {:.1} s after {:.1} s of warm-up · {pace} · seed {}",
         plan.durability,
         workload.clients,
         thousands(workload.keys),

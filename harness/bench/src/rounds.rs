@@ -34,8 +34,12 @@ pub struct Plan {
     pub cache_bytes: u64,
     /// Memory for the entries of our engine's index; 0: all of them are in memory.
     pub index_bytes: u64,
+    /// Further options of our engine, `name=value` each.
+    pub engine_options: Vec<String>,
     /// The file that our engine begins with, in percent of the data.
     pub space_percent: u64,
+    /// All that the process of an engine may take, what the system caches of its files included; `None`: what there is.
+    pub memory_bytes: Option<u64>,
     /// The caller's word that the drive's cache survives a power cut.
     pub assume_power_loss_protection: bool,
 }
@@ -231,10 +235,12 @@ impl Plan {
             durability: self.durability,
             cache_bytes: self.cache_bytes,
             index_bytes: self.index_bytes,
+            engine_options: self.engine_options.clone(),
             data_bytes: workload.keys.max(workload.preload)
                 * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
             threads: workload.clients as usize,
             space_percent: self.space_percent,
+            memory_bytes: self.memory_bytes,
             assume_power_loss_protection: self.assume_power_loss_protection,
         }
     }

@@ -22,7 +22,7 @@ pub const COMMAND: &str = "engine-process";
 /// Writes between two reports of progress.
 const REPORT_EVERY: u64 = 256;
 
-/// Starts `program`, which is kvsim itself, for an engine that is built into it.
+/// Starts the process of an engine: `program`, which is kvsim itself, if it is built into it.
 ///
 /// # Errors
 /// The process does not start, or is of another version.
@@ -32,9 +32,22 @@ pub fn start(
     directory: &Path,
     settings: &Settings,
 ) -> Result<Process, StoreError> {
-    if let Some(remote) = engine.remote() {
-        return remote.start(directory, settings);
+    let mut process = match engine.remote() {
+        Some(remote) => remote.start(directory, settings)?,
+        None => start_own(program, engine, directory, settings)?,
+    };
+    if let Some(bytes) = settings.memory_bytes {
+        process.limit_memory(bytes)?;
     }
+    Ok(process)
+}
+
+fn start_own(
+    program: &Path,
+    engine: &dyn Engine,
+    directory: &Path,
+    settings: &Settings,
+) -> Result<Process, StoreError> {
     let failed = |what: String| StoreError {
         engine: engine.name(),
         what,
@@ -406,9 +419,11 @@ mod tests {
             durability: Durability::Full,
             cache_bytes: 1 << 20,
             index_bytes: 0,
+            engine_options: Vec::new(),
             data_bytes: 1 << 20,
             threads: 1,
             space_percent: SPACE_PERCENT,
+            memory_bytes: None,
             assume_power_loss_protection: false,
         };
         let asked = [

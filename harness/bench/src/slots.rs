@@ -341,9 +341,11 @@ mod tests {
             durability,
             cache_bytes: 0,
             index_bytes: 0,
+            engine_options: Vec::new(),
             space_percent: crate::native::SPACE_PERCENT,
             data_bytes: 64 * (4096 + 16),
             threads: 1,
+            memory_bytes: None,
             assume_power_loss_protection: false,
         }
     }

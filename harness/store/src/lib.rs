@@ -9,6 +9,7 @@
 //! - [`counters`]: what the process and the device say that was read and written
 //! - [`wait_until_quiet`]: the pause between two turns
 
+mod confined;
 pub mod counters;
 pub mod memory;
 pub mod process;
@@ -52,12 +53,16 @@ pub struct Settings {
     pub cache_bytes: u64,
     /// Memory for the entries of our engine's index; 0: all of them are in memory. The others have theirs in their caches.
     pub index_bytes: u64,
+    /// Further options of our engine, `name=value` each.
+    pub engine_options: Vec<String>,
     /// About how much data there will be.
     pub data_bytes: u64,
     /// Threads that use it.
     pub threads: usize,
     /// The file that an engine writes in full beforehand, in percent of the data. One that grows its files as it goes has no use for it.
     pub space_percent: u64,
+    /// All that its process may take, what the system caches of its files included; `None`: what there is.
+    pub memory_bytes: Option<u64>,
     /// The caller's word that the drive's cache survives a power cut.
     pub assume_power_loss_protection: bool,
 }

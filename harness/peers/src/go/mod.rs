@@ -207,9 +207,11 @@ mod tests {
             durability: kvsim_store::Durability::Full,
             cache_bytes: 1 << 20,
             index_bytes: 0,
+            engine_options: Vec::new(),
             space_percent: 190,
             data_bytes: 1 << 20,
             threads: 1,
+            memory_bytes: None,
             assume_power_loss_protection: false,
         };
         assert!(engines[0].open(Path::new("."), &settings).is_err());

@@ -16,9 +16,11 @@ pub fn settings(durability: Durability) -> Settings {
         durability,
         cache_bytes: 16 << 20,
         index_bytes: 0,
+        engine_options: Vec::new(),
         space_percent: 190,
         data_bytes: 1 << 20,
         threads: 2,
+        memory_bytes: None,
         assume_power_loss_protection: false,
     }
 }

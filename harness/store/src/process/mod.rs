@@ -13,6 +13,7 @@ use std::time::Duration;
 
 pub use said::{Answer, Hello, PROTOCOL, Request, Work, hex, unhex};
 
+use crate::confined::Confined;
 use crate::counters::{Counters, Source};
 use crate::memory::Memory;
 use crate::script::{Action, Script};
@@ -42,6 +43,8 @@ pub struct Process {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     counters: Source,
+    /// Its end has to come before that of its group.
+    confined: Option<Confined>,
 }
 
 /// What came of a database that was opened.
@@ -102,10 +105,21 @@ impl Process {
             to,
             from: BufReader::new(from),
             counters,
+            confined: None,
         };
         let hello = process.line()?;
         check(&hello)?;
         Ok(process)
+    }
+
+    /// Lets it have no more than so many bytes of memory from now on, what the system caches of its files included. It is killed where it wants more.
+    ///
+    /// # Errors
+    /// The system cannot do that, or does not let this user.
+    pub fn limit_memory(&mut self, bytes: u64) -> Result<(), StoreError> {
+        let confined = Confined::new(self.child.id(), bytes);
+        self.confined = Some(confined.map_err(|error| self.failed(&error))?);
+        Ok(())
     }
 
     /// Which engine.
