@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status};
 
-use self::state::{Inside, Leader, Movable, PostUnlock};
+use self::state::{Inside, Leader, Movable, PostUnlock, Work};
 use crate::cache::draft::Draft;
 use crate::cache::rows::Rows;
 use crate::io::driver::{Completion, Driver};
@@ -248,10 +248,15 @@ impl Shared {
         inside.waiters.push(Arc::clone(waiter));
         // The leader may sleep until its group has gathered: whoever completes the group is awake, and would only wait.
         let mut work = self.let_go(inside, true);
-        while work {
-            if !self.driver.work() {
-                self.driver.start();
-                break;
+        loop {
+            match work {
+                Work::None => break,
+                Work::Read(taken) => self.driver.read(taken),
+                Work::Lone if self.driver.work() => {}
+                Work::Lone => {
+                    self.driver.start();
+                    break;
+                }
             }
             let mut inside = self.lock();
             self.take_completions(&mut inside, &mut Vec::new());
@@ -299,15 +304,15 @@ impl Shared {
         self.let_go(inside, false);
     }
 
-    /// The same for a thread that can do the work itself; true if there is work that has to be begun.
-    fn let_go(&self, inside: Held<'_>, works: bool) -> bool {
+    /// The same for a thread that can do some of the work itself, which it is given.
+    fn let_go(&self, inside: Held<'_>, works: bool) -> Work {
         let work = self.end(inside, works);
         self.come_by();
         work
     }
 
     /// The same without a look at what was accepted meanwhile.
-    fn end(&self, mut inside: Held<'_>, works: bool) -> bool {
+    fn end(&self, mut inside: Held<'_>, works: bool) -> Work {
         // What has ended is taken by whoever comes along: the leader may have to wait for a processor.
         if self.driver.has_ended() {
             self.take_completions(&mut inside, &mut Vec::new());
@@ -315,6 +320,14 @@ impl Shared {
         let mut post_unlock = self.post_unlock(&mut inside);
         // Whoever took the last end: this thread now, or one before that did the work itself.
         let helper_is_done = inside.effects.in_flight == 0;
+        let taken = match works && inside.effects.queued {
+            true => self.driver.take_read(),
+            false => None,
+        };
+        let taken = taken.map(|(taken, left)| {
+            inside.effects.queued = left;
+            taken
+        });
         match &inside.leader {
             Leader::Nobody => post_unlock.call_helper = self.needs_helper(&mut inside),
             leader => {
@@ -341,9 +354,13 @@ impl Shared {
             }
         }
         inside.end();
-        let work = works && std::mem::take(&mut post_unlock.begin);
+        let lone = works && taken.is_none() && std::mem::take(&mut post_unlock.begin);
         self.run(post_unlock);
-        work
+        match taken {
+            Some(taken) => Work::Read(taken),
+            None if lone => Work::Lone,
+            None => Work::None,
+        }
     }
 
     /// Nobody leads: whether the helper has to be told, and whether it leads from here on.
@@ -391,9 +408,16 @@ impl Shared {
             let spins = left.is_some_and(|left| left < SPIN);
             inside.leader_sleeps = (!spins).then_some(wake_at);
             self.nudge.store(false, Ordering::Release);
+            let taken = match spins {
+                true => None,
+                false => self.driver.take_lone_read(),
+            };
             drop(inside);
             self.run(post_unlock);
-            if spins {
+            if let Some(taken) = taken {
+                self.driver.read(taken);
+                self.driver.awake();
+            } else if spins {
                 if !self.driver.work() {
                     self.give_way_until(wake_at.unwrap_or(0));
                 }

@@ -28,6 +28,13 @@ pub(crate) struct Completion {
     pub(crate) result: Result<Option<IoBuf>, DiskError>,
 }
 
+/// A read that the thread that has this does itself.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    tag: u64,
+    op: DiskOp,
+}
+
 /// Where operations go.
 ///
 /// Many threads may call `start` and `wake`; `queue` is called by one at a time, and so are `wait` and `reap`; `wait` may go
@@ -43,6 +50,19 @@ pub(crate) trait Driver: Send + Sync {
     /// Its end is there for `reap`, and for nobody who sleeps in `wait`.
     fn work(&self) -> bool {
         false
+    }
+    /// Takes a read that was queued and not begun, for the calling thread to do itself with `read`: to be woken for its end by another thread takes longer. Called as `queue`
+    /// is. Says too whether something else is left to begin.
+    fn take_read(&self) -> Option<(Taken, bool)> {
+        None
+    }
+    /// The same for the thread that calls `wait`, if there is nothing else to wait for.
+    fn take_lone_read(&self) -> Option<Taken> {
+        None
+    }
+    /// Does what was taken. Its end is there for `reap`, and for nobody who sleeps in `wait`.
+    fn read(&self, _: Taken) {
+        unreachable!("nothing was taken");
     }
     /// Begins what was queued, then sleeps until something has ended, someone calls `wake`, or the time is over.
     fn wait(&self, timeout: Option<Duration>);
@@ -132,5 +152,62 @@ mod tests {
                 assert!(!lost, "{}: a wake-up was lost", driver.name());
             });
         }
+    }
+
+    /// Goal: a read that a thread does itself ends as any other, once, and those that were queued with it are begun. Method: three reads of a file, of which this thread takes one; then
+    /// one alone, as a thread that waits takes it, and one that must not be taken since another is under way.
+    #[test]
+    fn a_read_that_is_taken_ends_like_any_other() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        let options = OpenOptions {
+            size_bytes: 1 << 20,
+            ..OpenOptions::default()
+        };
+        let file = DataFile::open(&directory.path().join("file"), &options).expect("a file");
+        let blocks: Vec<IoBuf> = (1..5_u8)
+            .map(|n| {
+                let mut block = IoBuf::zeroed(4096);
+                block.fill(n);
+                block
+            })
+            .collect();
+        for (at, block) in (0..).zip(&blocks) {
+            file.write_all(block, at * 4096).expect("it is written");
+        }
+        let Ok((driver, None)) = choose(&Arc::new(file), DriverChoice::Auto) else {
+            return;
+        };
+        let queue = |tag: u64| {
+            let (offset, buffer) = (tag * 4096, IoBuf::zeroed(4096));
+            driver.queue(tag, DiskOp::Read { offset, buffer });
+        };
+        let mut done = Vec::new();
+        let mut wait_for = |count: usize| {
+            while done.len() < count {
+                driver.wait(Some(TIMEOUT));
+                driver.reap(&mut done);
+            }
+            done.sort_by_key(|it: &Completion| it.tag);
+            for Completion { tag, result } in std::mem::take(&mut done) {
+                let bytes = result.expect("it is read").expect("a buffer");
+                assert_eq!(bytes[..], blocks[usize::try_from(tag).expect("small")][..]);
+            }
+        };
+        (0..3).for_each(queue);
+        if let Some((taken, left)) = driver.take_read() {
+            assert!(left, "two are left to begin");
+            driver.read(taken);
+            driver.start();
+        }
+        wait_for(3);
+        queue(3);
+        if let Some(taken) = driver.take_lone_read() {
+            driver.read(taken);
+        }
+        wait_for(1);
+        queue(1);
+        queue(2);
+        assert!(driver.take_lone_read().is_none(), "there are two");
+        wait_for(2);
     }
 }

@@ -25,13 +25,15 @@ use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
-use super::{Completion, Driver, blocking};
+use super::{Completion, Driver, Taken, blocking};
 use crate::io::failure::DiskOperation;
 use crate::io::file::DataFile;
 use crate::lock::lock;
 use crate::record::{Call, CallId};
 
 const ENTRIES: u32 = 256;
+/// A thread does no larger read itself: others wait for the leader, and large reads are mostly nobody's own.
+const OWN_READ_BYTES_MAX: usize = 16 << 10;
 /// The registered file.
 const FILE: Fixed = Fixed(0);
 /// Marks the completion of a wake-up.
@@ -74,6 +76,10 @@ struct Slots {
     lone: Option<(u64, DiskOp)>,
     /// Somebody is at it.
     lone_under_way: bool,
+    /// Reads that nobody has begun or taken.
+    reads: Vec<(u64, DiskOp)>,
+    /// Reads that threads do themselves.
+    here: usize,
 }
 
 pub(crate) struct Uring {
@@ -89,6 +95,8 @@ struct Ring {
     slots: Mutex<Slots>,
     /// Guards the submission queue's tail.
     submission: Mutex<()>,
+    /// Something was queued since the kernel was last told.
+    unsubmitted: AtomicBool,
     /// A wake-up is on its way, and nobody has returned from `wait` since. Who waits may have to wait for a processor too, and meanwhile one is enough.
     waking: AtomicBool,
     /// Completions of wake-ups that nobody has taken.
@@ -107,6 +115,7 @@ impl Uring {
             file,
             slots: Mutex::default(),
             submission: Mutex::new(()),
+            unsubmitted: AtomicBool::new(false),
             waking: AtomicBool::new(false),
             wake_ups: AtomicUsize::new(0),
         };
@@ -244,6 +253,8 @@ impl Ring {
             let mut queue = unsafe { self.ring.submission_shared() };
             // SAFETY: the entry's memory lies in `slots`, in heap buffers that do not move, until its completion was reaped.
             if unsafe { queue.push(entry) }.is_ok() {
+                drop(queue);
+                self.unsubmitted.store(true, Ordering::SeqCst);
                 return;
             }
             drop(queue);
@@ -253,6 +264,7 @@ impl Ring {
 
     /// Begins what is queued; waits for `want` completions.
     fn enter(&self, want: usize, timeout: Option<Duration>) {
+        self.unsubmitted.store(false, Ordering::SeqCst);
         let submitter = self.ring.submitter();
         let result = match timeout {
             Some(timeout) => {
@@ -415,6 +427,12 @@ impl Driver for Uring {
             slots.lone = Some((tag, op));
             return;
         }
+        if let DiskOp::Read { buffer, .. } = &op
+            && buffer.len() <= OWN_READ_BYTES_MAX
+        {
+            slots.reads.push((tag, op));
+            return;
+        }
         drop(slots);
         match op {
             DiskOp::Discard { .. } | DiskOp::Grow { .. } => self.queue_blocking(tag, op),
@@ -427,7 +445,7 @@ impl Driver for Uring {
         if let Some((tag, op)) = lone {
             self.ring.queue(tag, op);
         }
-        self.ring.enter(0, None);
+        self.ring.begin_queued();
     }
 
     fn work(&self) -> bool {
@@ -436,12 +454,9 @@ impl Driver for Uring {
             return false;
         };
         slots.lone_under_way = true;
-        let company = slots.slots.len() > slots.free.len();
         drop(slots);
-        if company {
-            // What was queued after it must not wait for it.
-            self.ring.enter(0, None);
-        }
+        // What was queued beside it must not wait for it.
+        self.ring.begin_queued();
         let result = blocking::execute(&self.ring.file, op);
         let mut slots = lock(&self.ring.slots);
         slots.lone_under_way = false;
@@ -449,10 +464,45 @@ impl Driver for Uring {
         true
     }
 
+    fn take_read(&self) -> Option<(Taken, bool)> {
+        let mut slots = lock(&self.ring.slots);
+        if slots.reads.is_empty() {
+            return None;
+        }
+        let (tag, op) = slots.reads.remove(0);
+        slots.here += 1;
+        let others = std::mem::take(&mut slots.reads);
+        let left = slots.lone.is_some();
+        drop(slots);
+        others
+            .into_iter()
+            .for_each(|(tag, op)| self.ring.queue(tag, op));
+        let left = left || self.ring.unsubmitted.load(Ordering::SeqCst);
+        Some((Taken { tag, op }, left))
+    }
+
+    fn take_lone_read(&self) -> Option<Taken> {
+        let mut slots = lock(&self.ring.slots);
+        if slots.reads.len() != 1 || slots.lone.is_some() || !slots.is_ring_idle() {
+            return None;
+        }
+        let (tag, op) = slots.reads.pop()?;
+        slots.here += 1;
+        Some(Taken { tag, op })
+    }
+
+    fn read(&self, Taken { tag, op }: Taken) {
+        let result = blocking::execute(&self.ring.file, op);
+        let mut slots = lock(&self.ring.slots);
+        slots.here -= 1;
+        slots.ended.push(Completion { tag, result });
+    }
+
     fn wait(&self, timeout: Option<Duration>) {
         if !lock(&self.ring.slots).ended.is_empty() {
             self.start();
         } else if !self.work() {
+            self.ring.queue_reads();
             self.ring.enter(1, timeout);
         }
         self.awake();
@@ -479,8 +529,13 @@ impl Driver for Uring {
 
 impl Slots {
     fn is_idle(&self) -> bool {
-        let under_way = self.slots.len() - self.free.len() + self.elsewhere;
-        under_way == 0 && self.takes_lone()
+        let elsewhere = self.elsewhere + self.here + self.reads.len();
+        self.is_ring_idle() && elsewhere == 0 && self.takes_lone()
+    }
+
+    /// Whether the kernel has nothing.
+    fn is_ring_idle(&self) -> bool {
+        self.slots.len() == self.free.len()
     }
 
     /// Whether there is no lone write. Other operations under way do not delay one. The kernel hands write-throughs to
@@ -491,7 +546,21 @@ impl Slots {
 }
 
 impl Ring {
-    fn queue(self: &Arc<Ring>, tag: u64, op: DiskOp) {
+    /// Leaves to the kernel the reads that nobody has taken.
+    fn queue_reads(&self) {
+        let reads = std::mem::take(&mut lock(&self.slots).reads);
+        reads.into_iter().for_each(|(tag, op)| self.queue(tag, op));
+    }
+
+    /// Begins what was queued.
+    fn begin_queued(&self) {
+        self.queue_reads();
+        if self.unsubmitted.load(Ordering::SeqCst) {
+            self.enter(0, None);
+        }
+    }
+
+    fn queue(&self, tag: u64, op: DiskOp) {
         let work = match op {
             DiskOp::Read { offset, buffer } => Work::Read { offset, buffer },
             DiskOp::Write {

@@ -10,7 +10,7 @@ use kvsim_engine::{Engine, Nanos, Promise, ScanRange};
 use crate::cache::accepted::Accepted;
 use crate::cache::draft::Draft;
 use crate::cache::rows::{Rows, Stamp};
-use crate::io::driver::Driver;
+use crate::io::driver::{Driver, Taken};
 use crate::record::Recorder;
 use crate::sync::effects::{Effects, IoCounts};
 use crate::sync::gate::Gate;
@@ -67,6 +67,15 @@ impl Inside {
     pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
         self.engine.as_ref()?.0.scan_keys(range, take)
     }
+}
+
+/// What a thread that waits for its reply does itself meanwhile.
+pub(super) enum Work {
+    None,
+    /// A read.
+    Read(Taken),
+    /// What has to be begun, or done, alone.
+    Lone,
 }
 
 /// What has to be done once the lock is let go.
