@@ -1,6 +1,6 @@
 //! One of the parts of the cache of values by key: a hash table with a bound, and the CLOCK policy.
 //!
-//! Invariant: `bytes` is what all slots cost. The row of a slot that is shared with the ordered cache is counted there, not here.
+//! Invariant: `bytes` is what all rows cost; the table comes on top. The row of a slot that is shared with the ordered cache is counted there, not here.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use hashbrown::hash_table::Entry;
 
 use crate::cache::borrowed::split;
 
-/// What a row costs beside its key and value.
-pub(crate) const OVERHEAD_BYTES: usize = 64;
+/// What a row costs beside its key, its value and its slot: two counts, and what the allocator adds.
+pub(crate) const OVERHEAD_BYTES: usize = 32;
 
 /// One row of a shard.
 #[derive(Debug)]
@@ -159,6 +159,8 @@ impl Shard {
 
     pub(crate) fn evict(&mut self, bytes_max: usize) -> Vec<Arc<[u8]>> {
         let mut evicted = Vec::new();
+        // It only grows, and has as many buckets as it had rows at most.
+        let bytes_max = bytes_max.saturating_sub(self.table.allocation_size());
         while self.bytes > bytes_max {
             if self.hand >= self.table.num_buckets() {
                 self.hand = 0;
