@@ -186,6 +186,7 @@ impl Engine {
             }
             core.maintain(&mut self.executor, &handle);
             core.read_for_scan(&mut self.executor, &handle);
+            core.subtract_if_due(&mut self.executor, &handle);
             core.look_up_replaced();
             core.mark_if_idle();
             core.hurry_log_free();

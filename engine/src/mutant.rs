@@ -159,6 +159,8 @@ mutants! {
     OlderEntriesMerged = "older_entries_merged" [];
     /// What a blind write replaces is looked up and not subtracted.
     ReplacedStaysCounted = "replaced_stays_counted" [];
+    /// Of what blind writes replaced, the oldest that the runs have is subtracted.
+    OldestIsSubtracted = "oldest_is_subtracted" [];
     /// A checkpoint replaces the runs before what blind writes replaced is subtracted.
     RunsReplacedUnderBlindWrites = "runs_replaced_under_blind_writes" [];
     /// A write does not wait for the entry that it replaces though a snapshot reads it.

@@ -15,13 +15,14 @@ use kvsim_engine::{
     CoveragePoint, Direction, Durability, Mutation, Reply, Request, ScanRange, Status,
 };
 
-const POINTS: [CoveragePoint; 12] = [
+const POINTS: [CoveragePoint; 13] = [
     CoveragePoint::EntriesForgotten,
     CoveragePoint::EntryRead,
     CoveragePoint::EntryNotInRun,
     CoveragePoint::EntryReadAgain,
     CoveragePoint::WriteAwaitedEntry,
     CoveragePoint::WrittenBlindly,
+    CoveragePoint::BlindWritesSubtracted,
     CoveragePoint::CheckpointAwaitedBlindWrites,
     CoveragePoint::RangeRead,
     CoveragePoint::PartitionRead,
@@ -368,4 +369,35 @@ fn checkpoints_that_fail_take_no_room() {
         after + 5 >= before,
         "{before} free before, {after} after {times}"
     );
+}
+
+/// Goal: what many blind writes replace is read together, with far fewer reads than there are keys, and everything is counted exactly soon after. Method: overwrites of keys all
+/// over a database whose entries are not in memory, then time in which nobody calls.
+#[test]
+fn what_blind_writes_replace_is_read_together() {
+    const KEYS: u64 = 6_000;
+    const WRITES: u64 = 512;
+    let mut world = world_of_forgotten(KEYS);
+    let before = world.engine().stats();
+    for n in 0..WRITES {
+        world.put_relaxed(&key(n * 4001 % KEYS), &bytes(n, 90));
+    }
+    world.run_until_idle();
+    let after = world.engine().stats();
+    assert_eq!(after.keys, KEYS);
+    assert!(
+        world
+            .coverage_points()
+            .contains(&CoveragePoint::BlindWritesSubtracted)
+    );
+    let reads = after.index_reads - before.index_reads;
+    println!("{reads} reads for {WRITES} blind writes");
+    assert!(reads < WRITES / 2, "{reads} reads");
+    for n in 0..WRITES {
+        assert_eq!(
+            world.get(&key(n * 4001 % KEYS)),
+            Some(bytes(n, 90)),
+            "write {n}"
+        );
+    }
 }

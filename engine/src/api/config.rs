@@ -112,6 +112,9 @@ const INLINE_BYTES: u64 = 192;
 /// The same where entries leave memory: a value in the index is written anew with it, and takes the room of other entries.
 const INLINE_BYTES_BOUNDED: u64 = 32;
 
+/// Where entries may leave memory, the lists of those that lie in each segment of the log take so much of it.
+const RESIDENTS_SHARE: u64 = 16;
+
 impl Options {
     /// Values up to this size live in the index.
     #[must_use]
@@ -121,6 +124,14 @@ impl Options {
             _ => INLINE_BYTES_BOUNDED,
         };
         self.inline_bytes.unwrap_or(usual)
+    }
+
+    /// How many entries the lists of those that lie in each segment of the log may have.
+    pub(crate) fn residents_max(&self) -> usize {
+        match self.index_bytes {
+            0 => usize::MAX,
+            bytes => crate::format::to_usize(bytes / RESIDENTS_SHARE) / size_of::<u32>(),
+        }
     }
 
     /// Reads `name=value` lines.

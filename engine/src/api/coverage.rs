@@ -111,6 +111,8 @@ coverage_points! {
     WriteAwaitedEntry = "index.write_awaited_entry",
     /// A client's write did not wait for the entry of the index that it replaced.
     WrittenBlindly = "index.written_blindly",
+    /// What many such writes had replaced was read and subtracted together.
+    BlindWritesSubtracted = "index.blind_writes_subtracted",
     /// A checkpoint waited until everything that such writes had replaced was subtracted.
     CheckpointAwaitedBlindWrites = "index.checkpoint_awaited_blind_writes",
     /// A part of the index was read for a scan.

@@ -41,17 +41,25 @@ impl<'a> LeafReader<'a> {
 
     /// Hands out the entries of all leaves, key and payload, one leaf after the other.
     pub(crate) async fn each(
-        mut self,
+        self,
         mut entry: impl FnMut(&PageRef, &[u8], &[u8]) -> Result<(), Mismatch>,
     ) -> Result<(), Error> {
         let id = self.handle.with(|core| core.id);
+        let read = self.each_leaf(|leaf, bytes| {
+            let page = Page::decode(&id, Tree::Run, leaf, bytes)?;
+            page.each(|key, payload| entry(leaf, key, payload))
+        });
+        read.await
+    }
+
+    /// Hands out the bytes of all leaves, one after the other.
+    pub(crate) async fn each_leaf(
+        mut self,
+        mut leaf: impl FnMut(&PageRef, &[u8]) -> Result<(), Mismatch>,
+    ) -> Result<(), Error> {
         while let Some(stretch) = self.in_flight.pop_front() {
             self.begin_some();
-            let read = stretch.each(self.handle, |leaf, bytes| {
-                let page = Page::decode(&id, Tree::Run, leaf, bytes)?;
-                page.each(|key, payload| entry(leaf, key, payload))
-            });
-            read.await?;
+            stretch.each(self.handle, &mut leaf).await?;
         }
         Ok(())
     }

@@ -53,6 +53,11 @@ impl Leaves {
         .finish()
     }
 
+    /// What they take of memory, in bytes, long keys left out.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        (size_of_val(&self.first_keys[..]) + size_of_val(&self.filter[..])) as u64
+    }
+
     /// All leaves, with the first key of each.
     pub(crate) fn all(&self) -> &[(Key, PageRef)] {
         &self.first_keys
@@ -65,12 +70,17 @@ impl Leaves {
 
     /// The leaf that has the key, whose hash that is, if the run may have it.
     pub(crate) fn leaf_of(&self, key: &Key, hash: u64) -> Option<PageRef> {
+        let at = self.position_of(key, hash)?;
+        Some(self.first_keys[at].1)
+    }
+
+    /// Which of the leaves that is.
+    pub(crate) fn position_of(&self, key: &Key, hash: u64) -> Option<usize> {
         if !self.may_have(hash) {
             return None;
         }
         let behind = self.first_keys.partition_point(|(first, _)| first <= key);
-        let (_, leaf) = self.first_keys.get(behind.checked_sub(1)?)?;
-        Some(*leaf)
+        behind.checked_sub(1)
     }
 
     /// Whether the run may have a key of this hash.

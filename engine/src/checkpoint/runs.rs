@@ -59,6 +59,11 @@ impl Partition {
         leaves.map(|leaves| leaves.keys()).sum()
     }
 
+    /// What memory knows of the leaves of its runs, the oldest first.
+    pub(crate) fn known_leaves(&self) -> impl Iterator<Item = &Arc<Leaves>> {
+        self.runs.iter().filter_map(|run| run.leaves.as_ref())
+    }
+
     /// The leaves that may have a key, those of the newest run first.
     pub(crate) fn leaves_of(&self, key: &Key) -> impl DoubleEndedIterator<Item = PageRef> {
         let leaves = self.runs.iter().rev().filter_map(|run| run.leaves.as_ref());
@@ -122,16 +127,32 @@ pub(crate) struct Runs {
     pub(crate) end: Option<(u32, u64)>,
     /// Partitions that are not whole.
     partial: usize,
+    memory_bytes: u64,
 }
 
 impl Runs {
     pub(crate) fn new(partitions: Vec<Partition>, end: Option<(u32, u64)>) -> Runs {
         let partial = partitions.iter().filter(|it| !it.whole).count();
-        Runs {
+        let mut runs = Runs {
             partitions,
             end,
             partial,
-        }
+            memory_bytes: 0,
+        };
+        runs.count_memory();
+        runs
+    }
+
+    /// What memory keeps of all runs, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// The leaves of some runs are others, or have filters now.
+    pub(crate) fn count_memory(&mut self) {
+        let runs = self.partitions.iter().flat_map(|it| &it.runs);
+        let leaves = runs.filter_map(|run| run.leaves.as_ref());
+        self.memory_bytes = leaves.map(|leaves| leaves.memory_bytes()).sum();
     }
 
     /// Whether all entries are in memory.

@@ -37,6 +37,7 @@ use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{Counts, ReplayStart, Superblock};
 use crate::index::key::Key;
 use crate::mutant::{Mutant, mutant};
+use crate::read::subtract::subtract_gathered;
 use crate::read::window::keep_in_memory;
 use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
@@ -180,6 +181,7 @@ async fn write_and_publish(
     if mutant(Mutant::FreedBeforeSuperblock) {
         handle.with(|core| plan.free(core));
     }
+    subtract_gathered(handle).await;
     handle.until(Core::stop_blind_writes).await;
     let superblock = handle.with(|core| Superblock {
         generation: before.generation + 1,

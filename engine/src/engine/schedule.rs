@@ -28,7 +28,7 @@ impl Core {
     /// delayed or clients wait for space.
     pub(crate) fn may_go_on(&mut self, gave_way_in: u64) -> bool {
         let running = self.phase == Phase::Running && self.poisoned.is_none();
-        let bound = self.settings.options.index_bytes;
+        let bound = self.entries_bytes();
         let wanted = !running || !self.commits_come_first() || self.is_crowded(bound);
         let on = self.calls != gave_way_in || wanted;
         if !on {
@@ -105,7 +105,7 @@ impl Core {
         let stalled = self.maintenance.stalled;
         // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
         let log_frees = !self.maintenance.leaving.is_empty();
-        let crowded = self.is_crowded(self.settings.options.index_bytes / 2);
+        let crowded = self.is_crowded(self.entries_bytes() / 2);
         let mut due = !checkpointing && (since >= threshold || crowded);
         if !due && shortage > 0 && !self.maintenance.growing {
             let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());

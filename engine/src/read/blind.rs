@@ -16,14 +16,14 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::port::Level;
+use crate::api::port::{Level, Nanos};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::index::key::Key;
 use crate::index::place::Version;
 use crate::mutant::{Mutant, mutant};
 
-/// Keys that may still be to be looked up. A checkpoint waits for them before it replaces the runs.
+/// Keys of one write, and keys beyond those that are gathered, that may still be to be looked up. A checkpoint waits for them before it replaces the runs.
 const KEYS_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -32,6 +32,14 @@ pub(crate) struct Blind {
     keys: BTreeSet<Key>,
     /// Those of them whose lookup has not begun, in the order of the writes.
     to_read: VecDeque<Key>,
+    /// Those of them that are gathered, to be looked up together. Some may be subtracted by now.
+    gathered: Vec<Key>,
+    /// When the first of these was written.
+    since: Nanos,
+    /// Somebody waits until everything is counted exactly.
+    awaited: bool,
+    /// What was gathered is being subtracted.
+    subtracting: bool,
     /// A checkpoint is about to replace the runs.
     stopped: bool,
 }
@@ -46,9 +54,62 @@ impl Blind {
         !self.stopped && keys <= KEYS_MAX
     }
 
-    /// Whether there is room for so many more.
-    pub(super) fn has_room(&self, keys: usize) -> bool {
-        self.keys.len() + keys <= KEYS_MAX
+    /// Whether there is room for so many more where so many are gathered.
+    pub(super) fn has_room(&self, keys: usize, gathered: usize) -> bool {
+        self.keys.len() + keys <= KEYS_MAX + 2 * gathered
+    }
+
+    /// Keys that wait to be looked up together.
+    pub(super) fn gathered(&self) -> usize {
+        self.gathered.len()
+    }
+
+    pub(super) fn since(&self) -> Nanos {
+        self.since
+    }
+
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited || self.stopped
+    }
+
+    /// Somebody waits until everything is counted exactly.
+    pub(super) fn hurry(&mut self) {
+        self.awaited = true;
+    }
+
+    pub(super) fn is_subtracting(&self) -> bool {
+        self.subtracting
+    }
+
+    pub(super) fn begin_subtracting(&mut self) {
+        self.subtracting = true;
+    }
+
+    pub(super) fn end_subtracting(&mut self) {
+        self.subtracting = false;
+    }
+
+    /// The gathered keys that still count, ascending.
+    pub(super) fn take_gathered(&mut self) -> Vec<Key> {
+        self.awaited = false;
+        let mut gathered = std::mem::take(&mut self.gathered);
+        gathered.retain(|key| self.keys.contains(key));
+        gathered.sort_unstable();
+        gathered.dedup();
+        gathered
+    }
+
+    /// Those that are gathered are looked up one by one.
+    pub(super) fn look_up_gathered(&mut self) {
+        let gathered = self.take_gathered();
+        self.to_read.extend(gathered);
+    }
+
+    /// A key that still counts is looked up for itself.
+    pub(super) fn look_up_later(&mut self, key: &Key) {
+        if self.keys.contains(key) {
+            self.to_read.push_back(key.clone());
+        }
     }
 
     /// Whether everything is counted exactly.
@@ -69,10 +130,20 @@ impl Core {
             return;
         }
         self.reached(CoveragePoint::WrittenBlindly);
+        let now = self.now;
+        let blind = &mut self.lookups.blind;
         for key in keys {
-            if self.lookups.blind.keys.insert(key.clone()) {
-                self.lookups.blind.to_read.push_back(key);
+            if !blind.keys.insert(key.clone()) {
+                continue;
             }
+            if blind.is_awaited() {
+                blind.to_read.push_back(key);
+                continue;
+            }
+            if blind.gathered.is_empty() {
+                blind.since = now;
+            }
+            blind.gathered.push(key);
         }
     }
 

@@ -12,7 +12,6 @@
 //! - a key that somebody waits for stays in memory until they have seen it;
 //! - as long as the index is being loaded, nothing leaves memory: what memory knows of counts, and is not counted again.
 
-use crate::api::buffer::IoBuf;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{DiskOp, IoResult, Mutation, Request, RequestId};
@@ -48,6 +47,12 @@ impl Core {
     /// Whether entries may leave memory.
     pub(crate) fn forgets(&self) -> bool {
         self.settings.options.index_bytes > 0
+    }
+
+    /// What entries may take of memory: of what the index may, where the leaves of the runs and their filters take the rest, and at least the half.
+    pub(crate) fn entries_bytes(&self) -> u64 {
+        let all = self.settings.options.index_bytes;
+        all - self.runs.memory_bytes().min(all / 2)
     }
 
     /// Whether memory knows what there is of a key.
@@ -129,6 +134,7 @@ impl Core {
     }
 
     fn read_leaf(&mut self, key: &Key, leaf: PageRef) {
+        let buffer = self.lookups.pages.take(leaf.len as usize);
         let number = self.lookups.next;
         self.lookups.next += 1;
         self.lookups.reading.insert(number, key.clone());
@@ -141,7 +147,7 @@ impl Core {
         self.stats.index_reads += 1;
         let op = DiskOp::Read {
             offset: leaf.offset,
-            buffer: IoBuf::zeroed(leaf.len as usize),
+            buffer,
         };
         self.submit(Owner::Leaf { number }, op);
     }
@@ -172,8 +178,9 @@ impl Core {
         let found = match result {
             Ok(bytes) => {
                 let bytes = bytes.expect("a read brings its buffer");
-                self.find_in(&leaf, &key, &bytes)
-                    .map_err(|mismatch| Error::from(mismatch.at(leaf.offset)))
+                let found = self.find_in(&leaf, &key, &bytes);
+                self.lookups.pages.give(bytes);
+                found.map_err(|mismatch| Error::from(mismatch.at(leaf.offset)))
             }
             Err(error) => Err(error.into()),
         };
@@ -312,7 +319,7 @@ impl Core {
             return Known::All;
         }
         // A checkpoint that ends makes room for more. None begins before the index is loaded.
-        let bound = self.settings.options.index_bytes;
+        let bound = self.entries_bytes();
         let makes_room = self.maintenance.checkpointing || self.loading.is_some();
         if makes_room && self.is_crowded(bound) {
             return Known::NotYet;
@@ -329,8 +336,12 @@ impl Core {
         let counted: Vec<Key> = counted
             .filter(|key| !self.is_unloaded(key.bytes()))
             .collect();
-        if !self.lookups.blind.has_room(counted.len()) {
-            return Known::NotYet;
+        if !counted.is_empty() {
+            let gathered = self.batch_of_blind();
+            if !self.lookups.blind.has_room(counted.len(), gathered) {
+                self.lookups.blind.hurry();
+                return Known::NotYet;
+            }
         }
         blind.extend(counted);
         Known::All
@@ -349,7 +360,10 @@ impl Core {
         }
         let unknown = self.unknown_of(mutations);
         match self.look_up_for_write(mutations, &unknown) {
-            Known::All if !self.lookups.blind.is_empty() => Known::NotYet,
+            Known::All if !self.lookups.blind.is_empty() => {
+                self.lookups.blind.hurry();
+                Known::NotYet
+            }
             known => known,
         }
     }
@@ -431,7 +445,7 @@ impl Core {
 
     /// Has entries leave memory as long as there are too many, and as far as one call goes. Returns whether some left and there are still too many.
     pub(crate) fn forget_some(&mut self) -> bool {
-        let bound = self.settings.options.index_bytes;
+        let bound = self.entries_bytes();
         let mut looks = match self.index.memory_bytes() > bound + bound / 4 {
             true => FORGET_LOOKS_MAX,
             false => FORGET_LOOKS,

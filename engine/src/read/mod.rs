@@ -5,6 +5,7 @@ pub(crate) mod cache;
 pub(crate) mod lookup;
 pub(crate) mod scan;
 pub(crate) mod state;
+pub(crate) mod subtract;
 pub(crate) mod value;
 pub(crate) mod waiting;
 pub(crate) mod window;

@@ -7,6 +7,7 @@ use crate::api::port::{Direction, RequestId, ScanRange};
 use crate::checkpoint::runs::FIRST_KEY;
 use crate::format::page::PageRef;
 use crate::index::key::Key;
+use crate::log::pool::Pool;
 use crate::read::blind::Blind;
 
 /// A read of the runs for one key.
@@ -40,8 +41,13 @@ pub(super) enum Found {
     Failed(Error),
 }
 
-#[derive(Debug, Default)]
+/// Buffers of pages that are kept to be used again, in bytes.
+const PAGES_BYTES_MAX: usize = 256 << 10;
+
+#[derive(Debug)]
 pub(crate) struct Lookups {
+    /// Buffers for pages.
+    pub(super) pages: Pool,
     /// Grows whenever the runs become others.
     pub(crate) generation: u64,
     pub(super) under_way: BTreeMap<Key, Lookup>,
@@ -59,6 +65,24 @@ pub(crate) struct Lookups {
     pub(crate) kept: Option<(Key, Option<Key>)>,
     /// What blind writes have replaced and is still counted.
     pub(crate) blind: Blind,
+}
+
+impl Default for Lookups {
+    fn default() -> Lookups {
+        Lookups {
+            pages: Pool::new(PAGES_BYTES_MAX),
+            generation: 0,
+            under_way: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            next: 0,
+            pinned: BTreeMap::new(),
+            awaited: Vec::new(),
+            window: None,
+            served: None,
+            kept: None,
+            blind: Blind::default(),
+        }
+    }
 }
 
 impl Lookups {

@@ -21,7 +21,7 @@ use crate::read::waiting::{Edge, Part, Window, start_of};
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 
-/// Leaves of a base that are read in one go, with what newer runs have of their keys.
+/// Leaves of one run that are read in one go, with what the others have of their keys.
 const LEAVES_AT_ONCE: usize = 8;
 /// So many entries of a scan are thought to be in a leaf, which is fewer than there are.
 const ENTRIES_PER_LEAF: u32 = 48;
@@ -141,31 +141,30 @@ impl Core {
 
     /// Whether there is room for all entries of a partition beside what is in memory.
     fn has_memory_for(&self, number: usize) -> bool {
-        let bound = self.settings.options.index_bytes;
+        let bound = self.entries_bytes();
         let bytes = memory_of_entries(self.runs.partitions[number].keys_max());
         self.index.memory_bytes() + bytes <= bound
     }
 
-    /// Where so many leaves of a base end that begin with the one that may have `from`.
+    /// Where the first run ends that so many leaves of it are read, from the one that may have `from` on. So no more is read of any run: a base may have next to nothing
+    /// yet, and then the others have it all.
     pub(crate) fn leaves_behind(&self, number: usize, from: &Key, leaves: usize) -> Option<Key> {
-        let base = self.runs.partitions[number].runs.first();
-        let base = base.and_then(|run| run.leaves.as_ref());
         let end = self.runs.end_of(number).map(Key::new);
-        let next = base.and_then(|base| base.between(from, None).get(leaves));
-        next.map(|(first, _)| first.clone()).or(end)
+        let ends = self.runs.partitions[number].known_leaves();
+        let ends = ends.filter_map(|it| it.between(from, None).get(leaves));
+        ends.map(|(first, _)| first.clone()).chain(end).min()
     }
 
-    /// Where so many leaves of a base begin that end before `end`.
+    /// Where the first run begins that so many leaves of it are read, backwards from the one that ends before `end`.
     fn leaves_before(&self, number: usize, end: Option<&Key>, leaves: usize) -> Key {
         let partition = &self.runs.partitions[number];
         let from = Key::new(&partition.from);
-        let base = partition.runs.first().and_then(|run| run.leaves.as_ref());
-        let before = base.map_or(&[][..], |base| base.between(&from, end));
-        // Newer runs may have smaller keys than the first leaf of the base.
-        match before.len() > leaves {
-            true => before[before.len() - leaves].0.clone(),
-            false => from,
-        }
+        let starts = partition.known_leaves().filter_map(|it| {
+            let before = it.between(&from, end);
+            let at = before.len().checked_sub(leaves).filter(|at| *at > 0)?;
+            Some(before[at].0.clone())
+        });
+        starts.chain([from.clone()]).max().expect("there is one")
     }
 
     /// Starts to read what a scan waits for.
@@ -243,10 +242,10 @@ async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<()
         let (geometry, segments) = handle.with(|core| (core.geometry, core.segments.count()));
         let read = LeafReader::new(handle, leaves);
         let read = read.each(|leaf, key, payload| {
-            let version = decode(&geometry, segments, payload)?;
-            let key = Key::new(key);
-            if *from <= key && end.is_none_or(|end| key < *end) {
-                merged.insert(key, (version, leaf.offset));
+            // Of most runs a leaf reaches far beyond the range.
+            if from.bytes() <= key && end.is_none_or(|end| key < end.bytes()) {
+                let version = decode(&geometry, segments, payload)?;
+                merged.insert(Key::new(key), (version, leaf.offset));
             }
             Ok(())
         });

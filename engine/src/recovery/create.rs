@@ -30,6 +30,8 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
     // A database that takes no write is none: it needs room for data beside log, garbage collection and checkpoints.
     let (max, needed) = handle.with(|core: &mut Core| {
         core.segments.extend(count);
+        core.segments
+            .keep_residents(core.settings.options.residents_max());
         (core.segments_max(), core.segments_min())
     });
     if max < needed || count == 0 {

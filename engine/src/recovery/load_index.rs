@@ -206,6 +206,7 @@ impl RunsRead {
             });
         }
         handle.with(|core| {
+            core.runs.count_memory();
             if self.whole {
                 core.runs.set_whole(number, true);
                 core.answer_known_lookups();
@@ -215,6 +216,7 @@ impl RunsRead {
             if !core.forgets() {
                 let runs = &mut core.runs.partitions[number].runs;
                 runs.iter_mut().for_each(|run| run.leaves = None);
+                core.runs.count_memory();
             }
         });
     }
@@ -256,7 +258,7 @@ impl Core {
             return Ok(());
         }
         self.count_loaded(key, &version)?;
-        let bound = self.settings.options.index_bytes;
+        let bound = self.entries_bytes();
         let bytes = self.index.memory_bytes() + memory_of(key, &version);
         if self.forgets() && bytes > bound / 2 {
             *whole = false;

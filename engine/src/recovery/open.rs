@@ -210,6 +210,8 @@ fn start_anew(core: &mut Core, superblock: &Superblock) {
         .geometry
         .segments_in(core.settings.device.capacity_bytes);
     core.segments = Segments::new(core.geometry, count);
+    core.segments
+        .keep_residents(core.settings.options.residents_max());
     let stated = superblock.durable.max(superblock.log_minimum);
     core.segments.state(stated);
 }

@@ -6,8 +6,8 @@
 //!   proven to say so;
 //! - a segment with readers is not handed out: it waits until the last of them is done;
 //! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
-//! - residents are a superset of the entries whose newest version lies in a segment of the log, but for entries that were not in memory meanwhile. Code that goes through
-//!   them has to ask the index whether they still do.
+//! - residents are a superset of the entries whose newest version lies in a segment of the log, but for entries that were not in memory meanwhile, and for old segments where there
+//!   would be too many in all. Code that goes through them has to ask the index whether they still do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -82,6 +82,10 @@ pub(crate) struct Segments {
     pub(crate) log: BTreeMap<u64, u32>,
     /// The one entered last and its number: most questions are about that.
     entered: Option<(u64, u32)>,
+    /// Residents of all segments.
+    residents: usize,
+    /// No more of them are kept: those of the oldest segments leave first.
+    residents_max: usize,
     pub(crate) live_log_bytes: u64,
     pub(crate) live_extent_bytes: u64,
     /// Grows whenever a segment changes its use, or comes to hold something live or nothing any more.
@@ -100,6 +104,8 @@ impl Segments {
             counted: true,
             log: BTreeMap::new(),
             entered: None,
+            residents: 0,
+            residents_max: usize::MAX,
             live_log_bytes: 0,
             live_extent_bytes: 0,
             changes: 0,
@@ -185,6 +191,7 @@ impl Segments {
         let log_freed_at = segment.log_freed_at;
         // Its memory serves again.
         let mut residents = std::mem::take(&mut segment.residents);
+        self.residents -= residents.len();
         residents.clear();
         *segment = Segment {
             log_freed_at,
@@ -336,6 +343,26 @@ impl Segments {
     pub(crate) fn note_resident(&mut self, lsn: u64, slot: Slot) {
         let physical = self.of_lsn(lsn).expect("the log reaches there");
         self.list[physical as usize].residents.push(slot);
+        self.residents += 1;
+        if self.residents > self.residents_max {
+            self.drop_residents();
+        }
+    }
+
+    /// Keeps no more residents than that.
+    pub(crate) fn keep_residents(&mut self, residents_max: usize) {
+        self.residents_max = residents_max;
+    }
+
+    /// Forgets the residents of the oldest segment of the log that has some. Collecting it will walk through its records.
+    fn drop_residents(&mut self) {
+        for physical in self.log.values() {
+            let residents = std::mem::take(&mut self.list[*physical as usize].residents);
+            self.residents -= residents.len();
+            if !residents.is_empty() {
+                return;
+            }
+        }
     }
 
     /// See the invariants.
@@ -391,6 +418,28 @@ mod tests {
         block_bytes: 4096,
         segment_bytes: 65_536,
     };
+
+    /// Goal: the lists of residents take no more memory than they may; the oldest segment's leaves first. Method: three segments of the log, a bound of four, and one more.
+    #[test]
+    fn residents_of_the_oldest_segment_leave() {
+        let mut segments = Segments::new(GEOMETRY, 3);
+        for physical in 0..3 {
+            assert!(segments.claim(physical, Use::Log));
+            segments.enter_log(u64::from(physical) + 1, physical);
+        }
+        segments.keep_residents(4);
+        for (number, slot) in [(1, 7), (1, 8), (2, 9), (3, 10)] {
+            segments.note_resident(number * 65_536, slot);
+        }
+        assert_eq!(segments.residents(0), [7, 8]);
+        segments.note_resident(3 * 65_536, 11);
+        let residents = [0, 1, 2].map(|physical| segments.residents(physical).len());
+        assert_eq!(residents, [0, 1, 2]);
+        segments.note_resident(3 * 65_536, 12);
+        segments.note_resident(3 * 65_536, 13);
+        let residents = [0, 1, 2].map(|physical| segments.residents(physical).len());
+        assert_eq!(residents, [0, 0, 4]);
+    }
 
     /// Goal: what an opening may not use yet does not count as what it can take. Method: a segment that a record of the log gave back behind what the
     /// superblock states, before and after the opening.

@@ -154,8 +154,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
         HalfPublishedTrusted, HalvesNotFlushedApart, LoadedOverNewer, LogFreedUnproven,
         MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken,
-        OlderEntriesMerged, OlderRunsFreed, OldestRunFirst, OthersFailureIgnored,
-        PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst,
+        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
         ReplacedStaysCounted, RepublishedTooEarly, ReturnedKeysTakenForDeleted,
@@ -183,9 +183,11 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         TableWithoutExtents | FreedBeforeCounted | LoadedOverNewer | UnloadedDeleteLost => {
             &["loading"]
         }
-        ReplacedStaysCounted | RunsReplacedUnderBlindWrites | BlindBesideGets | BlindDeleteLost => {
-            &["blind"]
-        }
+        ReplacedStaysCounted
+        | OldestIsSubtracted
+        | RunsReplacedUnderBlindWrites
+        | BlindBesideGets
+        | BlindDeleteLost => &["blind"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused

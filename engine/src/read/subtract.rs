@@ -1,0 +1,277 @@
+//! Subtracting what many blind writes have replaced, all at once: their entries are read from the runs in the order of the keys, and leaves that lie near each other in one go. That
+//! takes far fewer reads than to look up one key after the other.
+//!
+//! Invariants: as those of `blind.rs`. The runs stay these as long as one of these keys still counts; what was read of runs that were replaced meanwhile is dropped.
+
+use crate::api::coverage::CoveragePoint;
+use crate::api::error::Error;
+use crate::api::port::Nanos;
+use crate::checkpoint::leaf_reader::LeafReader;
+use crate::checkpoint::leaves::hash_of;
+use crate::core::{Core, Phase};
+use crate::format::damage::Mismatch;
+use crate::format::page::{Page, PageRef, Tree};
+use crate::index::entry::decode;
+use crate::index::key::Key;
+use crate::index::place::{Place, Version};
+use crate::mutant::{Mutant, mutant};
+use crate::runtime::executor::Executor;
+use crate::runtime::handle::Handle;
+
+/// Fewer keys are looked up one by one.
+const KEYS_MIN: usize = 8;
+/// More keys than that gain little by being read together.
+const KEYS_MAX: u64 = 64 << 10;
+/// The keys of a batch take about so much of the memory that the index may take.
+const MEMORY_SHARE: u64 = 2048;
+/// What is still to be subtracted takes about so much of the device, so that garbage collection is not misled.
+const SPACE_SHARE: u64 = 64;
+/// What was written blindly is subtracted after this time at the latest.
+const AFTER_NS: Nanos = 1_000_000_000;
+/// Keys of which the leaves are read at once.
+const KEYS_AT_ONCE: usize = 256;
+/// So many leaves are read in vain where two reads would be needed without them.
+const GAP_MAX: usize = 3;
+
+/// A checkpoint that waits for no more keys than that has its way: meanwhile writes wait for the entries that they replace.
+const LITTLE: usize = 256;
+/// So often it waits for what was written blindly while it waited.
+const ROUNDS_MAX: usize = 4;
+
+/// A leaf that is read.
+struct Wanted {
+    leaf: PageRef,
+    /// Which of the keys it may have. None of one that is read because it lies between others.
+    keys: Vec<usize>,
+}
+
+impl Core {
+    /// How many blind writes are gathered before what they replaced is subtracted.
+    pub(super) fn batch_of_blind(&self) -> usize {
+        let of_memory = self.settings.options.index_bytes / MEMORY_SHARE;
+        let capacity = u64::from(self.segments.count()) * self.geometry.segment_bytes;
+        let mean = self.live_bytes() / self.index.len().max(1);
+        let of_space = capacity / SPACE_SHARE / mean.max(1);
+        let keys = of_memory.min(of_space).clamp(KEYS_MIN as u64, KEYS_MAX);
+        crate::format::to_usize(keys)
+    }
+
+    /// Begins to subtract what blind writes have replaced, if there are many or somebody waits for it.
+    pub(crate) fn subtract_if_due(&mut self, executor: &mut Executor, handle: &Handle) {
+        let blind = &self.lookups.blind;
+        if blind.is_subtracting() {
+            return;
+        }
+        if blind.gathered() == 0 {
+            self.lookups.blind.take_gathered();
+            return;
+        }
+        let at = blind.since() + AFTER_NS;
+        let due = self.phase != Phase::Running
+            || self.maintenance.stalled
+            || blind.is_awaited()
+            || self.now >= at
+            || blind.gathered() >= self.batch_of_blind();
+        if !due {
+            self.resume_at = Some(self.resume_at.map_or(at, |other| other.min(at)));
+            return;
+        }
+        if self.lookups.blind.gathered() < KEYS_MIN {
+            self.lookups.blind.look_up_gathered();
+            return;
+        }
+        self.lookups.blind.begin_subtracting();
+        self.activity += 1;
+        executor.spawn(subtract_behind(handle.clone()));
+    }
+
+    /// The leaves that may have these keys, those of older runs first and ascending within a run, and those that lie between.
+    fn leaves_with(&self, keys: &[Key]) -> Vec<Wanted> {
+        let mut places = Vec::with_capacity(keys.len());
+        for (at, key) in keys.iter().enumerate() {
+            if !self.lookups.blind.has(key) {
+                continue;
+            }
+            let Some(number) = self.runs.number_of(key.bytes()) else {
+                continue;
+            };
+            let hash = hash_of(key.bytes());
+            for (run, it) in self.runs.partitions[number].runs.iter().enumerate() {
+                let leaves = it.leaves.as_ref();
+                let leaf = leaves.and_then(|leaves| leaves.position_of(key, hash));
+                places.extend(leaf.map(|leaf| (number, run, leaf, at)));
+            }
+        }
+        places.sort_unstable();
+        let mut wanted: Vec<Wanted> = Vec::new();
+        let mut last = None;
+        for (number, run, leaf, key) in places {
+            let leaves = self.runs.partitions[number].runs[run].leaves.as_ref();
+            let all = leaves.expect("it was just found there").all();
+            match last {
+                Some(before) if before == (number, run, leaf) => {}
+                Some((other, of, before))
+                    if (other, of) == (number, run)
+                        && leaf - before <= GAP_MAX + 1
+                        && are_neighbours(&all[before..=leaf]) =>
+                {
+                    wanted.extend(
+                        all[before + 1..=leaf]
+                            .iter()
+                            .map(|(_, leaf)| Wanted::new(*leaf)),
+                    );
+                }
+                _ => wanted.push(Wanted::new(all[leaf].1)),
+            }
+            let it = wanted.last_mut().expect("it was just added");
+            it.keys.push(key);
+            last = Some((number, run, leaf));
+        }
+        wanted
+    }
+
+    /// What was found of a key that was written blindly is subtracted, unless it was meanwhile.
+    fn subtract_found(&mut self, key: &Key, found: Option<&Version>) {
+        if !self.lookups.blind.has(key) {
+            return;
+        }
+        let version = found.filter(|version| version.place != Place::Tombstone);
+        match version.map(|version| self.subtract_replaced(key, version)) {
+            None => self.nothing_replaced(key),
+            Some(Ok(_)) => {}
+            Some(Err(_)) => return self.lookups.blind.look_up_later(key),
+        }
+        self.activity += 1;
+        self.answer_lookup(key);
+    }
+}
+
+impl Wanted {
+    fn new(leaf: PageRef) -> Wanted {
+        Wanted {
+            leaf,
+            keys: Vec::new(),
+        }
+    }
+}
+
+/// Whether these leaves lie one behind the other.
+fn are_neighbours(leaves: &[(Key, PageRef)]) -> bool {
+    let mut pairs = leaves.windows(2);
+    pairs.all(|pair| pair[0].1.offset.checked_add(pair[0].1.len.into()) == Some(pair[1].1.offset))
+}
+
+async fn subtract_behind(handle: Handle) {
+    subtract(&handle).await;
+    handle.with(|core| {
+        core.lookups.blind.end_subtracting();
+        core.activity += 1;
+    });
+}
+
+/// Subtracts what was written blindly up to now, before the runs are replaced, and what is written blindly meanwhile until that is little.
+pub(crate) async fn subtract_gathered(handle: &Handle) {
+    let begins = |core: &mut Core| {
+        let blind = &mut core.lookups.blind;
+        (!blind.is_subtracting()).then(|| blind.begin_subtracting())
+    };
+    handle.until(begins).await;
+    for _ in 0..ROUNDS_MAX {
+        subtract(handle).await;
+        if handle.with(|core| core.lookups.blind.gathered() < LITTLE) {
+            break;
+        }
+    }
+    handle.with(|core| {
+        core.lookups.blind.end_subtracting();
+        core.activity += 1;
+    });
+}
+
+async fn subtract(handle: &Handle) {
+    let (keys, generation) = handle.with(|core| {
+        let keys = core.lookups.blind.take_gathered();
+        (keys, core.lookups.generation)
+    });
+    if keys.is_empty() {
+        return;
+    }
+    handle.with(|core| core.reached(CoveragePoint::BlindWritesSubtracted));
+    let mut chunks = keys.chunks(KEYS_AT_ONCE);
+    let mut next = chunks.next().map(|keys| Chunk::begin(handle, keys));
+    while let Some(chunk) = next.take() {
+        next = chunks.next().map(|keys| Chunk::begin(handle, keys));
+        let keys = chunk.keys;
+        let found = chunk.read(handle).await;
+        let goes_on = handle.with(|core| {
+            // Then all these keys were subtracted by somebody else, and what counts now is something else.
+            if core.lookups.generation != generation {
+                return false;
+            }
+            match found {
+                Ok(found) => {
+                    for (key, found) in keys.iter().zip(&found) {
+                        core.subtract_found(key, found.as_ref());
+                    }
+                }
+                // Each is looked up for itself: only one leaf may be damaged.
+                Err(_) => keys
+                    .iter()
+                    .for_each(|key| core.lookups.blind.look_up_later(key)),
+            }
+            true
+        });
+        if !goes_on {
+            return;
+        }
+        handle.give_way_to_all().await;
+    }
+}
+
+/// Keys whose leaves are being read.
+struct Chunk<'a> {
+    keys: &'a [Key],
+    wanted: Vec<Wanted>,
+    reader: LeafReader<'a>,
+}
+
+impl<'a> Chunk<'a> {
+    fn begin(handle: &'a Handle, keys: &'a [Key]) -> Chunk<'a> {
+        let wanted = handle.with(|core| core.leaves_with(keys));
+        let leaves = wanted.iter().map(|it| it.leaf).collect();
+        Chunk {
+            keys,
+            wanted,
+            reader: LeafReader::new(handle, leaves),
+        }
+    }
+
+    /// What the newest run that has it has of each key.
+    async fn read(self, handle: &Handle) -> Result<Vec<Option<Version>>, Error> {
+        let (id, geometry, segments) =
+            handle.with(|core| (core.id, core.geometry, core.segments.count()));
+        let mut found = vec![None; self.keys.len()];
+        let mut wanted = self.wanted.iter();
+        let keys = self.keys;
+        let read = self.reader.each_leaf(|leaf, bytes| {
+            let it = wanted
+                .next()
+                .expect("as many leaves are read as are wanted");
+            if it.keys.is_empty() {
+                return Ok(());
+            }
+            let page = Page::decode(&id, Tree::Run, leaf, bytes)?;
+            for at in &it.keys {
+                let Some(payload) = page.find(keys[*at].bytes())? else {
+                    continue;
+                };
+                if found[*at].is_none() || !mutant(Mutant::OldestIsSubtracted) {
+                    found[*at] = Some(decode(&geometry, segments, payload)?);
+                }
+            }
+            Ok::<(), Mismatch>(())
+        });
+        read.await?;
+        Ok(found)
+    }
+}
