@@ -36,6 +36,8 @@ struct TableJson {
     keys: u64,
     seed: u64,
     rate: Option<f64>,
+    /// All memory that the process of an engine could take, the page cache included; `null` where there was no bound.
+    memory_limit_bytes: Option<u64>,
     seconds_measured: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     prediction: Option<Prediction>,
@@ -99,6 +101,7 @@ fn table(table: &Table) -> TableJson {
         keys: plan.scenario.workload.keys,
         seed: plan.scenario.run.seeds.start,
         rate: plan.pace.rate,
+        memory_limit_bytes: plan.memory_bytes,
         seconds_measured: plan.pace.measured.as_secs_f64(),
         prediction: table.prediction.clone(),
         engines: table.rows.iter().map(engine).collect(),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::load::Seen;
 use super::numbers::{float, whole};
-use super::rounds::{Memory, Row, Spread, Table};
+use super::rounds::{Memory, Plan, Row, Spread, Table};
 use kvsim_api::units::{bytes, nanoseconds, thousands};
 
 /// The whole table.
@@ -72,12 +72,7 @@ pub(crate) fn setting(table: &Table) -> String {
         Some(rate) => format!("open loop at {}/s", thousands(whole(rate))),
         None => "closed loop".to_owned(),
     };
-    let memory = plan.memory_bytes.map_or_else(String::new, |all| {
-        format!(
-            "{} of memory for each engine, page cache included · ",
-            bytes(all)
-        )
-    });
+    let memory = memory_limit(plan);
     format!(
         "durability {} · {} {clients} · {} keys · {memory}{} rounds of {:.1} s after {:.1} s of warm-up · {pace} · seed {}",
         plan.durability,
@@ -88,6 +83,16 @@ pub(crate) fn setting(table: &Table) -> String {
         plan.pace.warm_up.as_secs_f64(),
         plan.scenario.run.seeds.start,
     )
+}
+
+/// What each engine had of memory, if that was bounded.
+pub(crate) fn memory_limit(plan: &Plan) -> String {
+    plan.memory_bytes.map_or_else(String::new, |all| {
+        format!(
+            "{} of memory for each engine, page cache included · ",
+            bytes(all)
+        )
+    })
 }
 
 /// Stands beside a figure that is worth less than the others of its table.

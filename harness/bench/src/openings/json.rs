@@ -36,6 +36,8 @@ struct TableJson {
     log_bytes: u64,
     /// Keys that are read after each opening.
     gets: u64,
+    /// All memory that the process of an engine could take, the page cache included; `null` where there was no bound.
+    memory_limit_bytes: Option<u64>,
     /// The seed of the values, of the keys that are read, and of the moments of the kills.
     seed: u64,
     /// One for each engine.
@@ -103,6 +105,7 @@ fn table(table: &Table) -> TableJson {
     TableJson {
         scenario: of.scenario.name.clone(),
         durability: of.durability,
+        memory_limit_bytes: of.memory_bytes,
         keys: table.keys,
         data_bytes: table.data_bytes,
         log_bytes: table.plan.log_bytes,

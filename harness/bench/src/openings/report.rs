@@ -93,10 +93,11 @@ pub fn table(table: &Table) -> String {
 pub(super) fn setting(table: &Table) -> String {
     let of = &table.plan.of;
     format!(
-        "openings after SIGKILL · {} keys in random order, {} in all · {} made durable before each kill, and writes under way · durability {} · {} openings of each · seed {}",
+        "openings after SIGKILL · {} keys in random order, {} in all · {} made durable before each kill, and writes under way · {}durability {} · {} openings of each · seed {}",
         thousands(table.keys),
         bytes(table.data_bytes),
         bytes(table.plan.log_bytes),
+        crate::report::memory_limit(of),
         of.durability,
         of.rounds,
         of.scenario.run.seeds.start,

@@ -2,6 +2,7 @@
 //!
 //! The file is registered, so that the kernel need not look it up for each operation. A thread that waits submits in the same
 //! call; one that does not wait submits without waiting. What blocks by nature (growing) has a thread of its own, which sleeps otherwise.
+//! A thread that waits for a lone write-through write, or for a small read, does that itself.
 //!
 //! Invariants: the memory of an operation under way is kept in `slots` until the kernel has ended the operation, also
 //! while the driver is dropped. A short transfer goes on with its rest. `queue` and `reap` are each called by one
@@ -12,6 +13,8 @@
     reason = "the kernel is given addresses, and keeps them until completion"
 )]
 
+mod slot;
+
 use std::io;
 use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,49 +24,21 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
+use self::slot::{Progress, Slot, Work};
 use super::{Completion, Driver, Taken, blocking};
 use crate::io::failure::DiskOperation;
 use crate::io::file::DataFile;
 use crate::lock::lock;
-use crate::record::{Call, CallId};
 
 const ENTRIES: u32 = 256;
 /// A thread does no larger read itself: others wait for the leader, and large reads are mostly nobody's own.
 const OWN_READ_BYTES_MAX: usize = 16 << 10;
-/// The registered file.
-const FILE: Fixed = Fixed(0);
 /// Marks the completion of a wake-up.
 const WAKE: u64 = u64::MAX;
-/// `RWF_DSYNC` of `linux/fs.h`: the write is durable when it completes.
-const RWF_DSYNC: i32 = 0x2;
-
-/// What the kernel works on.
-struct Slot {
-    tag: u64,
-    work: Work,
-    /// Bytes of it that are done.
-    done: usize,
-    /// What the recording calls it, if there is one.
-    recorded: Option<CallId>,
-}
-
-enum Work {
-    Read {
-        offset: u64,
-        buffer: IoBuf,
-    },
-    Write {
-        offset: u64,
-        data: Arc<IoBuf>,
-        through: bool,
-    },
-    Flush,
-}
-
 #[derive(Default)]
 struct Slots {
     slots: Vec<Option<Slot>>,
@@ -145,106 +120,6 @@ impl Uring {
     }
 }
 
-impl Slot {
-    /// What is left to do of it, as the kernel wants to be told.
-    fn entry(&mut self, index: usize) -> squeue::Entry {
-        let done = self.done;
-        let entry = match &mut self.work {
-            Work::Read { offset, buffer } => {
-                let rest = &mut buffer[done..];
-                opcode::Read::new(FILE, rest.as_mut_ptr(), len32(rest.len()))
-                    .offset(*offset + done as u64)
-                    .build()
-            }
-            Work::Write {
-                offset,
-                data,
-                through,
-            } => {
-                let rest = &data[done..];
-                opcode::Write::new(FILE, rest.as_ptr(), len32(rest.len()))
-                    .offset(*offset + done as u64)
-                    .rw_flags(if *through { RWF_DSYNC } else { 0 })
-                    .build()
-            }
-            Work::Flush => opcode::Fsync::new(FILE).flags(FsyncFlags::DATASYNC).build(),
-        };
-        entry.user_data(index as u64)
-    }
-
-    /// What the entry tells the kernel, in a recording's words; nothing of what this driver thinks that it told.
-    fn call(&self, entry: &squeue::Entry) -> Call {
-        let told = Told::of(entry);
-        match &self.work {
-            Work::Read { .. } if told.opcode == opcode::Read::CODE => Call::Read {
-                offset: told.offset,
-                len_bytes: told.len as u64,
-            },
-            Work::Write { data, .. } if told.opcode == opcode::Write::CODE => {
-                let start = told.address - data.as_ptr().addr();
-                Call::Write {
-                    offset: told.offset,
-                    data: data[start..start + told.len].into(),
-                    through: told.rw_flags & RWF_DSYNC != 0,
-                }
-            }
-            Work::Flush if told.opcode == opcode::Fsync::CODE => Call::Flush,
-            _ => panic!("an entry of another kind: {entry:?}"),
-        }
-    }
-
-    fn error(&self, errno: i32) -> DiskError {
-        match self.work {
-            Work::Read { .. } => DiskError::Read,
-            Work::Flush => DiskError::Flush,
-            Work::Write { .. } if errno == rustix::io::Errno::NOSPC.raw_os_error() => {
-                DiskError::NoSpace
-            }
-            Work::Write { .. } => DiskError::Write,
-        }
-    }
-
-    fn len(&self) -> usize {
-        match &self.work {
-            Work::Read { buffer, .. } => buffer.len(),
-            Work::Write { data, .. } => data.len(),
-            Work::Flush => 0,
-        }
-    }
-}
-
-/// The fields of an entry, as the kernel reads them: `struct io_uring_sqe` of `linux/io_uring.h`.
-struct Told {
-    opcode: u8,
-    offset: u64,
-    address: usize,
-    len: usize,
-    rw_flags: i32,
-}
-
-impl Told {
-    fn of(entry: &squeue::Entry) -> Told {
-        // SAFETY: an entry is the kernel's structure of 64 bytes and nothing else, and it was zeroed before its fields were set.
-        let bytes: [u8; 64] = unsafe { std::mem::transmute(entry.clone()) };
-        let field =
-            |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let size = |number: u64| usize::try_from(number).expect("an address or a length in memory");
-        let word =
-            |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        Told {
-            opcode: bytes[0],
-            offset: field(8),
-            address: size(field(16)),
-            len: size(u64::from(word(24))),
-            rw_flags: word(28).cast_signed(),
-        }
-    }
-}
-
-fn len32(len: usize) -> u32 {
-    u32::try_from(len).expect("an operation is below 4 GiB")
-}
-
 impl Ring {
     fn push(&self, entry: &squeue::Entry) {
         let _guard = lock(&self.submission);
@@ -274,6 +149,8 @@ impl Ring {
             None => submitter.submit_and_wait(want),
         };
         if let Err(error) = result {
+            // It may not have taken all.
+            self.unsubmitted.store(true, Ordering::SeqCst);
             // The time is over, a signal came, or there are completions to take first: the caller looks and comes again.
             let passing = [
                 rustix::io::Errno::TIME,
@@ -384,35 +261,6 @@ impl Ring {
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
         self.push(&opcode::Nop::new().build().user_data(WAKE));
         self.enter(0, None);
-    }
-}
-
-enum Progress {
-    More,
-    Ended(Result<(), DiskError>),
-}
-
-impl Slot {
-    fn progress(&mut self, result: i32) -> Progress {
-        // `CANCELED`: the thread that submitted it has ended before the kernel began with it.
-        let again = [
-            rustix::io::Errno::INTR,
-            rustix::io::Errno::AGAIN,
-            rustix::io::Errno::CANCELED,
-        ];
-        match usize::try_from(result) {
-            Err(_) if again.iter().any(|errno| errno.raw_os_error() == -result) => Progress::More,
-            Err(_) => Progress::Ended(Err(self.error(-result))),
-            Ok(0) if self.len() > self.done => Progress::Ended(Err(self.error(0))),
-            Ok(bytes) => {
-                self.done += bytes;
-                if self.done < self.len() {
-                    Progress::More
-                } else {
-                    Progress::Ended(Ok(()))
-                }
-            }
-        }
     }
 }
 
