@@ -30,6 +30,10 @@ pub(crate) struct Completion {
 
 /// A read that the thread that has this does itself.
 #[derive(Debug)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only io_uring lets a thread take one")
+)]
 pub(crate) struct Taken {
     tag: u64,
     op: DiskOp,
