@@ -67,8 +67,13 @@ fn make(
         let file = confined.group.join(file);
         fs::write(&file, text.to_string()).map_err(at(&file))?;
     }
-    // There may be no swap, and then no such file.
-    let _ = fs::write(confined.group.join("memory.swap.max"), "0");
+    // Of memory and swap together, and of swap. There may be no swap, and then no such file.
+    for (file, most) in [
+        ("memory.memsw.limit_in_bytes", bytes),
+        ("memory.swap.max", 0),
+    ] {
+        let _ = fs::write(confined.group.join(file), most.to_string());
+    }
     Ok(confined)
 }
 
@@ -90,16 +95,14 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Goal: a process that wants more than it may have is killed, and one that wants less is not. Method: a shell that makes a string of that many bytes, where control groups can be made.
+    /// Goal: a process that wants more than it may have is killed, and one that wants less is not. Method: a program with a buffer of 64 MiB, where control groups can be made.
     #[test]
     fn more_than_the_limit_is_not_to_be_had() {
         let ends_well = |mib: u64| {
-            let script = format!(
-                "read go; x=$(head -c {} /dev/zero | tr '\\0' x); true",
-                64 << 20
-            );
+            let script =
+                "read go; exec dd if=/dev/zero of=/dev/null bs=67108864 count=1 2>/dev/null";
             let mut child = Command::new("sh")
-                .args(["-c", &script])
+                .args(["-c", script])
                 .stdin(std::process::Stdio::piped())
                 .spawn()
                 .expect("a shell");
