@@ -2,7 +2,8 @@
 //!
 //! The thread that makes a request hands it in, under the lock. If its reply has to wait for the disk, a thread has to
 //! wait there too: the first such thread becomes the *leader*. It sleeps in the driver on behalf of all, hands
-//! completions to the engine, and tells the others. When its own reply has come, it passes the lead on. Where no thread
+//! completions to the engine, and tells the others. A thread whose request needs a small read does that read itself meanwhile, and
+//! the leader does its own where nothing else is under way. When its own reply has come, it passes the lead on. Where no thread
 //! waits, as with relaxed writes, a thread of the database leads; it sleeps when there is nothing to lead.
 //!
 //! Invariants:

@@ -178,9 +178,10 @@ mod tests {
         for (at, block) in (0..).zip(&blocks) {
             file.write_all(block, at * 4096).expect("it is written");
         }
-        let Ok((driver, None)) = choose(&Arc::new(file), DriverChoice::Auto) else {
+        let (driver, _) = choose(&Arc::new(file), DriverChoice::Auto).expect("a driver");
+        if driver.name() != "io_uring" {
             return;
-        };
+        }
         let queue = |tag: u64| {
             let (offset, buffer) = (tag * 4096, IoBuf::zeroed(4096));
             driver.queue(tag, DiskOp::Read { offset, buffer });
@@ -198,16 +199,13 @@ mod tests {
             }
         };
         (0..3).for_each(queue);
-        if let Some((taken, left)) = driver.take_read() {
-            assert!(left, "two are left to begin");
-            driver.read(taken);
-            driver.start();
-        }
+        let (taken, left) = driver.take_read().expect("there are three");
+        assert!(left, "two are left to begin");
+        driver.read(taken);
+        driver.start();
         wait_for(3);
         queue(3);
-        if let Some(taken) = driver.take_lone_read() {
-            driver.read(taken);
-        }
+        driver.read(driver.take_lone_read().expect("there is one"));
         wait_for(1);
         queue(1);
         queue(2);
