@@ -138,7 +138,7 @@ impl Core {
             volatile_chunks: BTreeMap::new(),
             cache: Cache::new(settings.options.cache_bytes.unwrap_or(0)),
             values: None,
-            replays_inline_bytes: settings.options.inline_bytes(),
+            replays_inline_bytes: settings.options.inline_bytes,
             scratch: Vec::new(),
             group: Group::default(),
             waiters: VecDeque::new(),

@@ -185,7 +185,8 @@ impl Engine {
                 core.serve_queue();
             }
             core.maintain(&mut self.executor, &handle);
-            core.read_for_scan(&mut self.executor, &handle);
+            core.read_to_know(&mut self.executor, &handle);
+            core.start_runs_scans(&mut self.executor, &handle);
             core.subtract_if_due(&mut self.executor, &handle);
             core.look_up_replaced();
             core.mark_if_idle();

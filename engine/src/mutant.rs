@@ -219,6 +219,10 @@ mutants! {
     RelaxedDeadlineDropped = "relaxed_deadline_dropped" [];
     /// A segment that is freed while it is read stays unusable when its last reader is done.
     DrainedSegmentKept = "drained_segment_kept" [];
+    /// What is freed while a scan reads the index is handed out anew at once.
+    ScanHoldsNothing = "scan_holds_nothing" [];
+    /// Where both have a key, a scan takes what the runs have, and not what memory had when it arrived.
+    ScanPrefersRuns = "scan_prefers_runs" [];
     /// Releasing a snapshot drops old versions and leaves their bytes counted as live.
     ReleasedVersionsStayLive = "released_versions_stay_live" [];
     /// A pointer to a large value is followed wherever it leads.

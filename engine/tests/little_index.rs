@@ -15,7 +15,7 @@ use kvsim_engine::{
     CoveragePoint, Direction, Durability, Mutation, Reply, Request, ScanRange, Status,
 };
 
-const POINTS: [CoveragePoint; 13] = [
+const POINTS: [CoveragePoint; 14] = [
     CoveragePoint::EntriesForgotten,
     CoveragePoint::EntryRead,
     CoveragePoint::EntryNotInRun,
@@ -25,6 +25,7 @@ const POINTS: [CoveragePoint; 13] = [
     CoveragePoint::BlindWritesSubtracted,
     CoveragePoint::CheckpointAwaitedBlindWrites,
     CoveragePoint::RangeRead,
+    CoveragePoint::ScanJoined,
     CoveragePoint::PartitionRead,
     CoveragePoint::PartitionMerged,
     CoveragePoint::CollectionAwaitedEntries,
@@ -147,8 +148,6 @@ fn entries_stay_within_their_memory() {
                 panic!("{reply:?}");
             };
             assert!(more);
-            // What a scan has read answers a driver that asks for the same keys.
-            let mut keys = Vec::new();
             let range = ScanRange {
                 snapshot: 0,
                 direction,
@@ -157,6 +156,10 @@ fn entries_stay_within_their_memory() {
                 limit: 150,
                 max_bytes: u32::MAX,
             };
+            // A scan leaves nothing in memory. A driver that needs the keys has them read.
+            assert_eq!(world.engine().scan_keys(&range, |_| {}), None);
+            assert!(matches!(world.call(Request::Know(range)), Reply::Done));
+            let mut keys = Vec::new();
             let known = world
                 .engine()
                 .scan_keys(&range, |key| keys.push(key.to_vec()));

@@ -205,6 +205,7 @@ impl Recorder {
             Request::Close => Asked::Close,
             Request::Get { .. }
             | Request::Scan(_)
+            | Request::Know(_)
             | Request::Snapshot
             | Request::Release { .. } => Asked::Read,
         };

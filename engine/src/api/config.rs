@@ -51,8 +51,8 @@ pub struct Options {
     pub write_buffer_bytes: u64,
     /// A frame is closed when it reaches this size.
     pub frame_bytes: u64,
-    /// Values up to this size live in the index; `None`: 192 bytes, or 32 where the index is bounded. See [`Options::inline_bytes`].
-    pub inline_bytes: Option<u64>,
+    /// Values up to this size live in the index, where they are read without a look at the log.
+    pub inline_bytes: u64,
     /// Values above this size live in extents.
     pub large_value_bytes: u64,
     /// Larger values are refused.
@@ -89,7 +89,7 @@ impl Default for Options {
             cache_bytes: None,
             write_buffer_bytes: 0,
             frame_bytes: 1 << 20,
-            inline_bytes: None,
+            inline_bytes: 192,
             large_value_bytes: 128 << 10,
             max_value_bytes: 16 << 20,
             commit: CommitMode::Auto,
@@ -107,25 +107,10 @@ impl Default for Options {
     }
 }
 
-/// Values up to this size live in an index that is all in memory, where they are read without a look at the log.
-const INLINE_BYTES: u64 = 192;
-/// The same where entries leave memory: a value in the index is written anew with it, and takes the room of other entries.
-const INLINE_BYTES_BOUNDED: u64 = 32;
-
 /// Where entries may leave memory, the lists of those that lie in each segment of the log take so much of it.
 const RESIDENTS_SHARE: u64 = 16;
 
 impl Options {
-    /// Values up to this size live in the index.
-    #[must_use]
-    pub fn inline_bytes(&self) -> u64 {
-        let usual = match self.index_bytes {
-            0 => INLINE_BYTES,
-            _ => INLINE_BYTES_BOUNDED,
-        };
-        self.inline_bytes.unwrap_or(usual)
-    }
-
     /// How many entries the lists of those that lie in each segment of the log may have.
     pub(crate) fn residents_max(&self) -> usize {
         match self.index_bytes {
@@ -169,7 +154,7 @@ impl Options {
             "cache_bytes" => self.cache_bytes = Some(number(0, 1 << 40)?),
             "write_buffer_bytes" => self.write_buffer_bytes = number(4 << 10, 1 << 40)?,
             "frame_bytes" => self.frame_bytes = number(4 << 10, 64 << 20)?,
-            "inline_bytes" => self.inline_bytes = Some(number(0, INLINE_BYTES_MAX as u64)?),
+            "inline_bytes" => self.inline_bytes = number(0, INLINE_BYTES_MAX as u64)?,
             "large_value_bytes" => self.large_value_bytes = number(1024, 16 << 20)?,
             "max_value_bytes" => self.max_value_bytes = number(1, 64 << 20)?,
             "commit_depth" => self.commit_depth = number(1, 64)?,
@@ -325,16 +310,6 @@ mod tests {
             let message = Options::parse(text).expect_err(text);
             assert!(message.contains(part), "{message}");
         }
-    }
-
-    /// Goal: small values fill no index that is to stay small, unless somebody wants that. Method: both options, each stated or not.
-    #[test]
-    fn a_bounded_index_takes_smaller_values() {
-        let inline = |text| Options::parse(text).unwrap().inline_bytes();
-        assert_eq!(inline(""), 192);
-        assert_eq!(inline("index_bytes=1000000"), 32);
-        assert_eq!(inline("index_bytes=1000000\ninline_bytes=192"), 192);
-        assert_eq!(inline("inline_bytes=0"), 0);
     }
 
     /// Goal: options arrive. Method: parse several lines, look at the fields.

@@ -117,6 +117,8 @@ coverage_points! {
     CheckpointAwaitedBlindWrites = "index.checkpoint_awaited_blind_writes",
     /// A part of the index was read for a scan.
     RangeRead = "index.range_read",
+    /// A scan joined runs with what memory knew.
+    ScanJoined = "index.scan_joined",
     /// A part of the index was read into memory to be written anew.
     PartitionRead = "index.partition_read",
     /// A part of the index was written anew though it did not fit into memory.

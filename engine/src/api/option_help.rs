@@ -51,7 +51,7 @@ pub const OPTIONS: &[OptionHelp] = &[
     OptionHelp {
         name: "inline_bytes",
         values: "0 to 1024",
-        default: "192, or 32 where `index_bytes` bounds the index",
+        default: "192",
         meaning: "Values up to this size are kept in the index, where they are read without a look at the log. They are written with it, too.",
     },
     OptionHelp {

@@ -205,6 +205,9 @@ pub enum Request<'a> {
     },
     /// Read a range.
     Scan(ScanRange<'a>),
+    /// Have the keys of a range in memory, without their values, until the next request of this kind: for a driver that asks for them then
+    /// ([`Engine::scan_keys`](crate::Engine::scan_keys)). Whatever was handed in behind it waits for it.
+    Know(ScanRange<'a>),
     /// Take a snapshot of everything handed in before.
     Snapshot,
     /// Let a snapshot go.

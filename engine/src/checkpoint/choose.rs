@@ -1,7 +1,8 @@
 //! What a checkpoint writes anew, and where its changes are enough.
 //!
 //! A partition is written anew when the runs behind its base have come to half of its size: then each change costs three entries, one in a run and two in
-//! the next base, whatever the size of the index. Few are written anew at a time, those first that gain the most. Two small neighbours become one.
+//! the next base, whatever the size of the index. Few are written anew at a time, those first that gain the most; and a few of those with the most runs, as there may be only
+//! so many. Two small neighbours become one.
 //!
 //! What the index takes of the device is bounded: by what it would take if all of it was written anew, and a quarter (`Core::index_segments`). Where the runs would
 //! go beyond that, the partitions in the emptiest segments are written anew, down to all of them.
@@ -173,8 +174,27 @@ impl Estimate {
                 anew[at] = true;
             }
         }
-        for (anew, size) in anew.iter_mut().zip(&self.sizes) {
-            *anew |= size.runs >= RUNS_MAX;
+        self.choose_old(anew);
+    }
+
+    /// Those that have the most runs, a few in each checkpoint: so that never many come to have too many at once, which would make one checkpoint take as long as all keys do.
+    fn choose_old(&self, anew: &mut [bool]) {
+        let mut with_runs = [0; RUNS_MAX + 1];
+        for size in &self.sizes {
+            with_runs[size.runs.min(RUNS_MAX)] += 1;
+        }
+        // So many have to be written anew by the checkpoint that comes so many after this one.
+        let mut due = 0;
+        let later = with_runs.iter().rev().take(RUNS_MAX / 2);
+        let paces = later.zip(1..).map(|(more, checkpoints)| {
+            due += more;
+            due / checkpoints
+        });
+        let pace: usize = paces.max().expect("there is at least the first");
+        let mut oldest: Vec<usize> = (0..self.sizes.len()).collect();
+        oldest.sort_by_key(|at| Reverse(self.sizes[*at].runs));
+        for at in oldest.into_iter().take(pace) {
+            anew[at] = true;
         }
     }
 
@@ -209,7 +229,7 @@ impl Estimate {
                 let mut pieces = partition.runs.iter().flat_map(|run| &run.pieces);
                 pieces.any(|piece| piece.physical == *emptiest)
             };
-            for (anew, partition) in anew.iter_mut().zip(partitions) {
+            for (anew, partition) in anew.iter_mut().zip(partitions.iter()) {
                 *anew |= lies_there(partition);
             }
         }
@@ -284,7 +304,8 @@ mod tests {
                 0 => FIRST_KEY.to_vec(),
                 _ => vec![0, crate::format::len32(at).to_le_bytes()[0]],
             };
-            core.runs.partitions.push(Partition {
+            let partitions = std::rc::Rc::make_mut(&mut core.runs.partitions);
+            partitions.push(Partition {
                 from: from.into(),
                 runs: runs.map(run).collect(),
                 whole: true,
@@ -316,6 +337,42 @@ mod tests {
                 .set(&slot.to_be_bytes(), Version { sequence: 2, place });
         }
         assert_eq!(anew(&core), [1, 2]);
+    }
+
+    /// Goal: no partition comes to have more runs than it may, and no checkpoint writes many anew at once. Method: so many partitions that were written at the same time, and
+    /// checkpoints that add a run to each, until all were written anew several times.
+    #[test]
+    fn partitions_age_apart() {
+        for count in [1, 2, 7, 24, 100] {
+            let size = Size {
+                base: CUT,
+                changes: 0,
+                coming: 0,
+                runs: 1,
+            };
+            let mut estimate = Estimate {
+                sizes: vec![size; count],
+                coming: 0,
+            };
+            let mut written = vec![0; count];
+            let most = (0..100).map(|_| {
+                let mut anew = vec![false; count];
+                estimate.choose_old(&mut anew);
+                for (at, size) in estimate.sizes.iter_mut().enumerate() {
+                    size.runs = if anew[at] { 1 } else { size.runs + 1 };
+                    written[at] += u32::from(anew[at]);
+                    assert!(size.runs <= RUNS_MAX);
+                }
+                anew.iter().filter(|it| **it).count()
+            });
+            let most = most.max().unwrap_or(0);
+            assert!(most <= 1 + count / 11, "{most} of {count} at once");
+            // Nor is any written more often than it has to be, but for the first time.
+            assert!(
+                written.iter().all(|times| (4..=8).contains(times)),
+                "{written:?}"
+            );
+        }
     }
 
     /// Goal: small neighbours become one, and a small partition beside a large one stays. Method: both.

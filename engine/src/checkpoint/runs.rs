@@ -10,6 +10,7 @@
 //! Invariants: the first partition begins before all keys. Lower bounds ascend. A partition has at least one run.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::checkpoint::leaves::{Leaves, hash_of};
@@ -55,27 +56,55 @@ pub(crate) struct Partition {
 impl Partition {
     /// How many keys its runs have at most.
     pub(crate) fn keys_max(&self) -> u64 {
-        let leaves = self.runs.iter().filter_map(|run| run.leaves.as_ref());
-        leaves.map(|leaves| leaves.keys()).sum()
+        self.known_leaves().map(|leaves| leaves.keys()).sum()
     }
 
     /// What memory knows of the leaves of its runs, the oldest first.
-    pub(crate) fn known_leaves(&self) -> impl Iterator<Item = &Arc<Leaves>> {
+    pub(crate) fn known_leaves(&self) -> impl DoubleEndedIterator<Item = &Arc<Leaves>> {
         self.runs.iter().filter_map(|run| run.leaves.as_ref())
     }
 
     /// The leaves that may have a key, those of the newest run first.
     pub(crate) fn leaves_of(&self, key: &Key) -> impl DoubleEndedIterator<Item = PageRef> {
-        let leaves = self.runs.iter().rev().filter_map(|run| run.leaves.as_ref());
         let hash = hash_of(key.bytes());
+        let leaves = self.known_leaves().rev();
         leaves.filter_map(move |leaves| leaves.leaf_of(key, hash))
     }
 
     /// The leaves that may have keys from `from` on and before `end`, those of the oldest run first.
     pub(crate) fn leaves_between(&self, from: &Key, end: Option<&Key>) -> Vec<PageRef> {
-        let runs = self.runs.iter().filter_map(|run| run.leaves.as_ref());
-        let leaves = runs.flat_map(|leaves| leaves.between(from, end));
+        let leaves = self.known_leaves();
+        let leaves = leaves.flat_map(|leaves| leaves.between(from, end));
         leaves.map(|(_, leaf)| *leaf).collect()
+    }
+
+    /// Where the first run ends that so many leaves of it are read, from the one that may have `from` on. So no more is read of any run: a base may have next to nothing
+    /// yet, and then the others have it all.
+    pub(crate) fn end_of_leaves(&self, from: &Key, leaves: usize) -> Option<Key> {
+        let ends = self.known_leaves();
+        let ends = ends.filter_map(|it| it.between(from, None).get(leaves));
+        ends.map(|(first, _)| first.clone()).min()
+    }
+
+    /// Where the first run begins that so many leaves of it are read, backwards from the one that ends before `end`, and none before `from`.
+    pub(crate) fn start_of_leaves(
+        &self,
+        from: &Key,
+        end: Option<&Key>,
+        leaves: usize,
+    ) -> Option<Key> {
+        let starts = self.known_leaves().filter_map(|it| {
+            let before = it.between(from, end);
+            let at = before.len().checked_sub(leaves).filter(|at| *at > 0)?;
+            Some(before[at].0.clone())
+        });
+        starts.max()
+    }
+
+    /// How many keys a leaf of its largest run has, about.
+    pub(crate) fn keys_per_leaf(&self) -> u64 {
+        let largest = self.known_leaves().max_by_key(|it| it.keys());
+        largest.map_or(1, |it| it.keys() / (it.all().len() as u64).max(1))
     }
 
     /// Bytes of all runs.
@@ -122,7 +151,8 @@ type Bounds = (Box<[u8]>, Option<Box<[u8]>>);
 /// What the superblock refers to, but for the table of segments.
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
-    pub(crate) partitions: Vec<Partition>,
+    /// Scans read those of their arrival.
+    pub(crate) partitions: Rc<Vec<Partition>>,
     /// A segment of pages that has room behind its last page, and where that page ends.
     pub(crate) end: Option<(u32, u64)>,
     /// Partitions that are not whole.
@@ -134,13 +164,18 @@ impl Runs {
     pub(crate) fn new(partitions: Vec<Partition>, end: Option<(u32, u64)>) -> Runs {
         let partial = partitions.iter().filter(|it| !it.whole).count();
         let mut runs = Runs {
-            partitions,
+            partitions: Rc::new(partitions),
             end,
             partial,
             memory_bytes: 0,
         };
         runs.count_memory();
         runs
+    }
+
+    /// To change something of one. Scans under way keep what there was.
+    pub(crate) fn partition_mut(&mut self, number: usize) -> &mut Partition {
+        &mut Rc::make_mut(&mut self.partitions)[number]
     }
 
     /// What memory keeps of all runs, in bytes.
@@ -150,8 +185,7 @@ impl Runs {
 
     /// The leaves of some runs are others, or have filters now.
     pub(crate) fn count_memory(&mut self) {
-        let runs = self.partitions.iter().flat_map(|it| &it.runs);
-        let leaves = runs.filter_map(|run| run.leaves.as_ref());
+        let leaves = self.partitions.iter().flat_map(Partition::known_leaves);
         self.memory_bytes = leaves.map(|leaves| leaves.memory_bytes()).sum();
     }
 
@@ -162,8 +196,7 @@ impl Runs {
 
     /// The number of the partition that a key belongs to; `None` if there is no partition.
     pub(crate) fn number_of(&self, key: &[u8]) -> Option<usize> {
-        let behind = self.partitions.partition_point(|it| &it.from[..] <= key);
-        behind.checked_sub(1)
+        number_of(&self.partitions, key)
     }
 
     /// The upper bound of a partition's keys.
@@ -173,9 +206,8 @@ impl Runs {
 
     /// All entries of the partition are in memory, or they are not any more.
     pub(crate) fn set_whole(&mut self, number: usize, whole: bool) {
-        let partition = &mut self.partitions[number];
-        if partition.whole != whole {
-            partition.whole = whole;
+        if self.partitions[number].whole != whole {
+            self.partition_mut(number).whole = whole;
             match whole {
                 true => self.partial -= 1,
                 false => self.partial += 1,
@@ -214,6 +246,18 @@ impl Runs {
     pub(crate) fn base_bytes(&self) -> u64 {
         self.partitions.iter().map(Partition::base_bytes).sum()
     }
+}
+
+/// The number of the partition that a key belongs to; `None` if there is none.
+pub(crate) fn number_of(partitions: &[Partition], key: &[u8]) -> Option<usize> {
+    let behind = partitions.partition_point(|it| &it.from[..] <= key);
+    behind.checked_sub(1)
+}
+
+/// The number of the partition that has the keys right before this one, or the last keys of all.
+pub(crate) fn number_before(partitions: &[Partition], end: Option<&Key>) -> Option<usize> {
+    let below = |it: &Partition| end.is_none_or(|end| &it.from[..] < end.bytes());
+    partitions.partition_point(below).checked_sub(1)
 }
 
 /// Segments that hold pages of these partitions, and how many bytes of pages.

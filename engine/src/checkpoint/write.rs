@@ -205,8 +205,9 @@ async fn write_and_publish(
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = written.bytes;
         core.stats.checkpoint_bytes += written.bytes;
-        core.maintenance
-            .note_round(core.segments.free_count(), core.stats.user_bytes);
+        // What is still being read is free as soon as that has ended.
+        let gained = core.segments.free_count() + core.segments.draining_count();
+        core.maintenance.note_round(gained, core.stats.user_bytes);
     });
     Ok(true)
 }
@@ -491,19 +492,13 @@ impl Pages<'_> {
 
 impl Core {
     /// The runs are these from now on. A partition is whole if all those were that its keys belonged to.
-    fn adopt(&mut self, runs: Runs) {
-        let before = std::mem::take(&mut self.runs);
-        let Runs {
-            mut partitions,
-            end,
-            ..
-        } = runs;
-        for at in 0..partitions.len() {
-            let to = partitions.get(at + 1).map(|it| it.from.clone());
-            let from = &partitions[at].from;
-            partitions[at].whole = before.are_whole_between(from, to.as_deref());
+    fn adopt(&mut self, mut runs: Runs) {
+        for at in 0..runs.partitions.len() {
+            let (from, to) = (&runs.partitions[at].from, runs.end_of(at));
+            let whole = self.runs.are_whole_between(from, to);
+            runs.set_whole(at, whole);
         }
-        self.runs = Runs::new(partitions, end);
+        self.runs = runs;
         self.lookups.generation += 1;
         self.answer_known_lookups();
     }

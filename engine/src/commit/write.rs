@@ -264,7 +264,7 @@ impl Core {
             let mut bytes = 0;
             let form = |mutation: &Mutation<'_>| match mutation {
                 Mutation::Delete { .. } => Form::Delete,
-                Mutation::Put { value, .. } if value.len() as u64 <= options.inline_bytes() => {
+                Mutation::Put { value, .. } if value.len() as u64 <= options.inline_bytes => {
                     Form::Inline
                 }
                 Mutation::Put { value, .. } if value.len() as u64 <= large => Form::Log,

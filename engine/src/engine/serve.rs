@@ -1,6 +1,6 @@
 //! Serving requests in the order in which they were handed in: while one waits, all that came after it wait behind it.
 
-use crate::api::port::{Mutation, Reply, Request, RequestId, ScanRange, Status};
+use crate::api::port::{Mutation, Reply, Request, RequestId, Status};
 use crate::core::{Core, Phase};
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::request::{OwnedMutation, OwnedRequest, Verdict};
@@ -76,24 +76,8 @@ impl Core {
                         key,
                     },
                 ),
-                OwnedRequest::Scan {
-                    snapshot,
-                    direction,
-                    start,
-                    end,
-                    limit,
-                    max_bytes,
-                } => self.serve(
-                    id,
-                    &Request::Scan(ScanRange {
-                        snapshot: *snapshot,
-                        direction: *direction,
-                        start: start.as_deref(),
-                        end: end.as_deref(),
-                        limit: *limit,
-                        max_bytes: *max_bytes,
-                    }),
-                ),
+                OwnedRequest::Scan(range) => self.serve(id, &Request::Scan(range.borrow())),
+                OwnedRequest::Know(range) => self.serve(id, &Request::Know(range.borrow())),
                 OwnedRequest::Snapshot => self.serve(id, &Request::Snapshot),
                 OwnedRequest::Release { snapshot } => self.serve(
                     id,
@@ -107,7 +91,10 @@ impl Core {
             match verdict {
                 Verdict::Taken => self.maintenance.note_progress(),
                 Verdict::Refused(status, message) => self.fail(id, status, message),
-                Verdict::Stall if self.maintenance.reclaim_exhausted() => {
+                Verdict::Stall
+                    if self.maintenance.reclaim_exhausted()
+                        && self.segments.draining_count() == 0 =>
+                {
                     self.maintenance.note_progress();
                     self.forget_request();
                     self.fail(id, Status::NoSpace, "no space could be reclaimed");
@@ -133,6 +120,7 @@ impl Core {
             } => return self.write(id, mutations, *durability),
             Request::Get { snapshot, key } => return self.get(id, *snapshot, key),
             Request::Scan(scan) => return self.scan(id, scan),
+            Request::Know(range) => return self.know(id, range),
             Request::Snapshot => {
                 let at = self.log.next_sequence - 1;
                 self.index.hold(at);

@@ -49,10 +49,9 @@ const _: () = assert!(PAGE_HEADER_BYTES == 40);
 const MAGIC_VALUE: u32 = u32::from_le_bytes(*b"KVPG");
 /// A page is closed when the next entry would take it beyond this, or beyond a block if that is more.
 const PAGE_BYTES_TARGET: u64 = 16 << 10;
-/// The same for a leaf that single entries are read from, as long as they are small: to read it takes little more than the device takes to find it.
-const LEAF_BYTES_TARGET: u64 = 4 << 10;
-/// Of such a leaf no more than 105 bytes are unused, and 91 more lead to it: 5 % (see `pages_bytes_max`).
-const SMALL_ENTRY_BYTES_MAX: usize = 64;
+/// A leaf that single entries are read from is closed where a multiple of this ends, if little of it is unused then: to read so little takes hardly more than the device
+/// takes to find it.
+const LEAF_BYTES: u64 = 4 << 10;
 /// A page lies in one segment. No entry makes one larger than the target: keys, inline values and pointers are bounded, by the segment too.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = PAGE_BYTES_TARGET;
 pub(crate) const SEGMENT_BYTES_MAX: u64 = 64 << 20;
@@ -135,12 +134,15 @@ pub(crate) fn target_bytes(block_bytes: u64) -> usize {
     super::to_usize(PAGE_BYTES_TARGET.max(block_bytes))
 }
 
-/// The same for a leaf that single entries are read from, whose largest entry has so many bytes.
-pub(crate) fn leaf_target_bytes(block_bytes: u64, largest: usize) -> usize {
-    match largest {
-        0..=SMALL_ENTRY_BYTES_MAX => super::to_usize(LEAF_BYTES_TARGET.max(block_bytes)),
-        _ => target_bytes(block_bytes),
-    }
+/// Whether a leaf that single entries are read from, with so many bytes of its page used, is closed before an entry of `next` bytes, whose key has `key_bytes`. So it is
+/// where the page and what leads to the next one take no more than a sixteenth more than the entries do (see `pages_bytes_max`).
+pub(crate) fn closes_leaf(block_bytes: u64, used: usize, next: usize, key_bytes: usize) -> bool {
+    let unit = super::to_usize(LEAF_BYTES.max(block_bytes));
+    let page = used.next_multiple_of(unit);
+    let lead = PAGE_ENTRY_HEADER_BYTES_MAX + key_bytes + PAGE_REF_BYTES;
+    // The pages above have headers and unused ends too.
+    let takes = page + lead + lead / 8;
+    used + next > page && takes * 16 <= (used - PAGE_HEADER_BYTES) * 17
 }
 
 /// Bytes of an entry whose key shares so many of its bytes with the one before.

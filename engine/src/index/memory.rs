@@ -109,7 +109,12 @@ impl Index {
         self.visible(key, self.newest.get(key)?, at)
     }
 
-    fn visible<'a>(&'a self, key: &[u8], newest: &'a Version, at: u64) -> Option<&'a Version> {
+    pub(super) fn visible<'a>(
+        &'a self,
+        key: &[u8],
+        newest: &'a Version,
+        at: u64,
+    ) -> Option<&'a Version> {
         let version = if newest.sequence <= at {
             newest
         } else {

@@ -5,8 +5,11 @@
 //! - an entry that has changed since the last checkpoint began, or whose key has older versions, stays. So do removed keys, until a checkpoint has written that;
 //! - forgetting and learning change neither what is counted nor what a checkpoint writes.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use crate::api::port::Direction;
 use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::memory::{Index, note_removed};
@@ -68,11 +71,12 @@ impl Index {
         self.memory_bytes
     }
 
-    /// The same of those that cannot be forgotten before a checkpoint has written them, at least.
+    /// The same of those that cannot be forgotten before a checkpoint has written them, if they take as much as others on average.
     pub(crate) fn changed_bytes(&self) -> u64 {
         let writing = self.writing.as_ref();
         let writing = writing.map_or(0, |writing| writing.changes.count());
-        memory_of_entries(self.changes_count() + writing)
+        let average = self.memory_bytes / (self.order.len() as u64).max(1);
+        (self.changes_count() + writing) * average.max(ENTRY_BYTES)
     }
 
     /// Whether memory says what there is of a key: it has an entry, or it was removed since the last checkpoint.
@@ -98,22 +102,62 @@ impl Index {
         start: Bound<Key>,
         end: Option<&Key>,
     ) -> impl Iterator<Item = (&Key, Option<&Version>)> {
-        let bounds = (
-            start,
-            end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.clone())),
-        );
+        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.clone()));
+        let bounds = (start, end);
+        let removed = self.removed_sets();
+        let there = self.order.range(bounds.clone());
+        let removed = removed.map(move |removed| removed.range(bounds.clone()));
+        self.joined(there, removed, Key::cmp)
+    }
+
+    /// All keys that memory knows of, from `start` on and before `end`, in a direction: what is visible of each at a sequence, if anything is.
+    pub(crate) fn known_at<'a>(
+        &'a self,
+        start: &Key,
+        end: Option<&Key>,
+        direction: Direction,
+        at: u64,
+    ) -> Box<dyn Iterator<Item = (&'a Key, Option<&'a Version>)> + 'a> {
+        let end = end.map_or(Bound::Unbounded, |end| Bound::Excluded(end.clone()));
+        let bounds = (Bound::Included(start.clone()), end);
+        let there = self.order.range(bounds.clone());
+        let removed = self.removed_sets();
+        let removed = removed.map(move |removed| removed.range(bounds.clone()));
+        let visible = move |(key, newest): (&'a Key, Option<&'a Version>)| {
+            let version = newest.and_then(|newest| self.visible(key.bytes(), newest, at));
+            (key, version)
+        };
+        match direction {
+            Direction::Forward => Box::new(self.joined(there, removed, Key::cmp).map(visible)),
+            Direction::Reverse => {
+                let removed = removed.map(Iterator::rev);
+                let known = self.joined(there.rev(), removed, |one, other| other.cmp(one));
+                Box::new(known.map(visible))
+            }
+        }
+    }
+
+    /// Keys that were removed since the last checkpoint.
+    fn removed_sets(&self) -> impl Iterator<Item = &BTreeMap<Key, u64>> {
         let writing = self.writing.iter().map(|it| &it.changes.removed);
-        let mut removed: Vec<_> = writing
-            .chain([&self.changes.removed])
-            .filter(|_| !mutant(Mutant::RemovedKeysMerged))
-            .map(|removed| removed.range(bounds.clone()).peekable())
-            .collect();
-        let mut there = self.order.range(bounds).peekable();
+        let all = writing.chain([&self.changes.removed]);
+        all.filter(|_| !mutant(Mutant::RemovedKeysMerged))
+    }
+
+    /// The keys of the order and removed ones, all in one order: the newest version of each, or `None` if it was removed.
+    fn joined<'a>(
+        &'a self,
+        there: impl Iterator<Item = (&'a Key, &'a Slot)>,
+        removed: impl Iterator<Item = impl Iterator<Item = (&'a Key, &'a u64)>>,
+        order: impl Fn(&Key, &Key) -> Ordering,
+    ) -> impl Iterator<Item = (&'a Key, Option<&'a Version>)> {
+        let mut there = there.peekable();
+        let mut removed: Vec<_> = removed.map(Iterator::peekable).collect();
         std::iter::from_fn(move || {
             let gone = removed.iter_mut().filter_map(|it| it.peek());
-            let gone = gone.map(|(key, _)| *key).min();
+            let gone = gone.map(|(key, _)| *key);
             let next = there.peek().map(|(key, _)| *key).into_iter();
-            let next = next.chain(gone).min()?;
+            let next = next.chain(gone).min_by(|one, other| order(one, other))?;
             for removed in &mut removed {
                 removed.next_if(|(key, _)| *key == next);
             }

@@ -4,6 +4,7 @@ pub(crate) mod blind;
 pub(crate) mod cache;
 pub(crate) mod lookup;
 pub(crate) mod scan;
+pub(crate) mod scan_runs;
 pub(crate) mod state;
 pub(crate) mod subtract;
 pub(crate) mod value;

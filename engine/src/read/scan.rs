@@ -1,15 +1,17 @@
 //! Range scans both ways: the entries are chosen when the scan arrives, and their values are read with several reads in
 //! flight.
 //!
+//! Where a part of the range's index is not in memory, the entries are chosen by a task (`scan_runs.rs`).
+//!
 //! Invariants: a scan shows one point in the order of commits, that of its arrival (or of its snapshot). Every place it
 //! will read is held from the start. The request's own limits bound its memory.
 
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::Version;
-use crate::read::lookup::{Known, unread};
 use crate::read::state::{Scan, Sink, Slot, ValueResult};
 use crate::runtime::request::Verdict;
+use crate::segments::passes::Pass;
 
 const READS_IN_FLIGHT_MAX: usize = 16;
 
@@ -22,10 +24,9 @@ impl Core {
             Ok(at) => at,
             Err(refused) => return refused,
         };
-        match self.know_for_scan(range, at) {
-            Known::All => {}
-            Known::NotYet => return Verdict::Awaits,
-            Known::Failed(error) => return unread(&error),
+        if !self.has_all_in_memory(range) {
+            self.begin_runs_scan(id, range, at);
+            return Verdict::Taken;
         }
         let (chosen, more) = self.choose(range, at);
         let mut slots = Vec::with_capacity(chosen.len());
@@ -37,6 +38,18 @@ impl Core {
             });
             slots.push(Slot { key, value, unread });
         }
+        self.read_slots(id, slots, more, None);
+        Verdict::Taken
+    }
+
+    /// Reads the values that are not there, and then answers.
+    pub(super) fn read_slots(
+        &mut self,
+        id: RequestId,
+        slots: Vec<Slot>,
+        more: bool,
+        pass: Option<Pass>,
+    ) {
         let scan = self.reads.next_scan;
         self.reads.next_scan += 1;
         self.reads.scans.insert(
@@ -48,10 +61,16 @@ impl Core {
                 outstanding: 0,
                 more,
                 failed: None,
+                pass,
             },
         );
         self.continue_scan(scan);
-        Verdict::Taken
+    }
+
+    /// Whether memory has every entry of the range.
+    fn has_all_in_memory(&self, range: &ScanRange<'_>) -> bool {
+        let start = range.start.unwrap_or_default();
+        self.runs.are_whole_between(start, range.end)
     }
 
     /// The entries within the bounds, and whether there are more.
@@ -110,6 +129,9 @@ impl Core {
         if scan.outstanding > 0 {
             self.reads.scans.insert(id, scan);
             return;
+        }
+        if let Some(pass) = scan.pass {
+            self.end_pass(pass);
         }
         match scan.failed {
             Some((status, message)) => self.fail(scan.id, status, message),

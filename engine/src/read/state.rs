@@ -6,6 +6,8 @@ use crate::api::buffer::Shared;
 use crate::api::port::{RequestId, Status};
 use crate::format::pointer::Pointer;
 use crate::index::place::Version;
+use crate::read::scan_runs::RunsScan;
+use crate::segments::passes::Pass;
 
 /// Where a value goes once it is read.
 #[derive(Debug, Clone, Copy)]
@@ -80,11 +82,15 @@ pub(crate) struct Reads {
     pub(super) next_joined: u64,
     pub(crate) scans: BTreeMap<u64, Scan>,
     pub(crate) next_scan: u64,
+    /// Scans that have still to read a part of the index, until their tasks are started.
+    pub(super) starting: Vec<RunsScan>,
+    /// The same, until they have.
+    pub(super) joining: u64,
 }
 
 impl Reads {
     pub(crate) fn is_idle(&self) -> bool {
-        self.values.is_empty() && self.scans.is_empty()
+        self.values.is_empty() && self.scans.is_empty() && self.joining == 0
     }
 }
 
@@ -105,4 +111,6 @@ pub(crate) struct Scan {
     pub(super) outstanding: usize,
     pub(super) more: bool,
     pub(super) failed: Option<(Status, String)>,
+    /// Until it is answered, if its places are not held one by one.
+    pub(super) pass: Option<Pass>,
 }

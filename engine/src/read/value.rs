@@ -25,6 +25,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::read::state::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
 use crate::runtime::flight::Owner;
 use crate::runtime::request::Verdict;
+use crate::segments::passes::Pass;
 
 /// What a read from the device brought: bytes, and the offset of the first.
 type Piece = (Arc<IoBuf>, u64);
@@ -139,6 +140,12 @@ impl Core {
             Place::Extent(pointer) => pointer.chunks.iter().map(|chunk| chunk.offset).collect(),
         };
         Held { segments, offsets }
+    }
+
+    /// A reader of everything is done.
+    pub(super) fn end_pass(&mut self, pass: Pass) {
+        self.segments.end_pass(pass);
+        self.activity += 1;
     }
 
     fn let_go_place(&mut self, held: &[u32]) {

@@ -7,21 +7,33 @@ use crate::api::port::{Direction, RequestId, ScanRange};
 use crate::checkpoint::runs::FIRST_KEY;
 use crate::format::page::PageRef;
 use crate::index::key::Key;
+use crate::index::place::Version;
 use crate::log::pool::Pool;
 use crate::read::blind::Blind;
 
 /// A read of the runs for one key.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    /// The operation that is under way for it.
-    pub(super) number: u64,
     pub(super) generation: u64,
     /// Leaves that are still to be read, the next one last.
     pub(super) leaves: Vec<PageRef>,
-    pub(super) leaf: PageRef,
-    pub(super) retried: bool,
+    /// How many of them are read at once.
+    pub(super) at_once: usize,
+    /// Those that are being read or were, the first one that counts first.
+    pub(super) reads: Vec<LeafRead>,
     /// Gets that wait for it, and what they read at.
     pub(super) gets: Vec<(RequestId, u64)>,
+}
+
+/// A leaf that is read for a key.
+#[derive(Debug)]
+pub(super) struct LeafRead {
+    /// Of the operation.
+    pub(super) number: u64,
+    pub(super) leaf: PageRef,
+    pub(super) retried: bool,
+    /// What it has of the key, once it is read.
+    pub(super) found: Option<Result<Option<Version>, Error>>,
 }
 
 /// A key that somebody waits for.
@@ -109,6 +121,13 @@ impl Lookups {
         pin.count -= 1;
         if pin.count == 0 {
             self.pinned.remove(key);
+        }
+    }
+
+    /// Nobody waits for what is being read for a key any more.
+    pub(super) fn abandon(&mut self, reads: &[LeafRead]) {
+        for read in reads {
+            self.reading.remove(&read.number);
         }
     }
 

@@ -1,25 +1,26 @@
-//! Reading parts of the index into memory: what a scan is about to return, and what is written anew.
+//! Reading parts of the index into memory: what a driver will ask for, and what is written anew.
 //!
-//! A scan that meets a partition that is not whole waits until as much of it is in memory as the scan returns, and whatever was handed in behind it waits too.
+//! A driver that needs to know which keys a range has, and nothing else to happen meanwhile, has them read first ([`Request::Know`](crate::Request::Know)), and then
+//! asks for them ([`Engine::scan_keys`](crate::Engine::scan_keys)).
 //!
-//! Invariant: what was read stays in memory until the scan has seen it and another one has waited, or until it was written. So a driver that asks for the same keys
-//! next is answered ([`Engine::scan_keys`](crate::Engine::scan_keys)).
+//! Invariant: what was read stays in memory until another such range is, or until it was written.
 
 use std::collections::BTreeMap;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::port::{Direction, ScanRange};
+use crate::api::port::{Direction, Reply, RequestId, ScanRange};
 use crate::checkpoint::leaf_reader::LeafReader;
-use crate::checkpoint::runs::Partition;
+use crate::checkpoint::runs::number_before;
 use crate::core::Core;
 use crate::index::entry::decode;
 use crate::index::key::Key;
 use crate::index::resident::memory_of_entries;
-use crate::read::lookup::Known;
+use crate::read::lookup::{Known, unread};
 use crate::read::waiting::{Edge, Part, Window, start_of};
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
+use crate::runtime::request::Verdict;
 
 /// Leaves of one run that are read in one go, with what the others have of their keys.
 const LEAVES_AT_ONCE: usize = 8;
@@ -28,8 +29,22 @@ const ENTRIES_PER_LEAF: u32 = 48;
 const LEAVES_PER_SCAN_MAX: usize = 64;
 
 impl Core {
+    /// Has memory know of the keys of a range.
+    pub(crate) fn know(&mut self, id: RequestId, range: &ScanRange<'_>) -> Verdict {
+        let at = match self.sequence_of(range.snapshot) {
+            Ok(at) => at,
+            Err(refused) => return refused,
+        };
+        match self.know_range(range, at) {
+            Known::All => self.reply(id, Reply::Done),
+            Known::NotYet => return Verdict::Awaits,
+            Known::Failed(error) => return unread(&error),
+        }
+        Verdict::Taken
+    }
+
     /// Whether memory knows of all that a scan returns. Else it is read.
-    pub(crate) fn know_for_scan(&mut self, range: &ScanRange<'_>, at: u64) -> Known {
+    fn know_range(&mut self, range: &ScanRange<'_>, at: u64) -> Known {
         if self.runs.are_whole() {
             self.forget_request();
             return Known::All;
@@ -78,13 +93,12 @@ impl Core {
                     }
                     self.runs.number_of(edge.bytes())?
                 }
-                (Direction::Reverse, Edge::Top) => partitions.len().checked_sub(1)?,
+                (Direction::Reverse, Edge::Top) => number_before(partitions, None)?,
                 (Direction::Reverse, Edge::At(edge)) => {
                     if *edge <= start {
                         return None;
                     }
-                    let below = |it: &Partition| &it.from[..] < edge.bytes();
-                    partitions.partition_point(below).checked_sub(1)?
+                    number_before(partitions, Some(edge))?
                 }
             };
             let served = self.lookups.served.as_ref();
@@ -146,29 +160,23 @@ impl Core {
         self.index.memory_bytes() + bytes <= bound
     }
 
-    /// Where the first run ends that so many leaves of it are read, from the one that may have `from` on. So no more is read of any run: a base may have next to nothing
-    /// yet, and then the others have it all.
+    /// The keys from `from` on, up to this one, lie in so many leaves of any run at most; `None`: all that there are.
     pub(crate) fn leaves_behind(&self, number: usize, from: &Key, leaves: usize) -> Option<Key> {
         let end = self.runs.end_of(number).map(Key::new);
-        let ends = self.runs.partitions[number].known_leaves();
-        let ends = ends.filter_map(|it| it.between(from, None).get(leaves));
-        ends.map(|(first, _)| first.clone()).chain(end).min()
+        let few = self.runs.partitions[number].end_of_leaves(from, leaves);
+        few.into_iter().chain(end).min()
     }
 
-    /// Where the first run begins that so many leaves of it are read, backwards from the one that ends before `end`.
+    /// The keys from this one on, and before `end`, lie in so many leaves of any run at most.
     fn leaves_before(&self, number: usize, end: Option<&Key>, leaves: usize) -> Key {
         let partition = &self.runs.partitions[number];
         let from = Key::new(&partition.from);
-        let starts = partition.known_leaves().filter_map(|it| {
-            let before = it.between(&from, end);
-            let at = before.len().checked_sub(leaves).filter(|at| *at > 0)?;
-            Some(before[at].0.clone())
-        });
-        starts.chain([from.clone()]).max().expect("there is one")
+        let few = partition.start_of_leaves(&from, end, leaves);
+        few.unwrap_or(from)
     }
 
-    /// Starts to read what a scan waits for.
-    pub(crate) fn read_for_scan(&mut self, executor: &mut Executor, handle: &Handle) {
+    /// Starts to read what a request waits for.
+    pub(crate) fn read_to_know(&mut self, executor: &mut Executor, handle: &Handle) {
         let Some(window) = &mut self.lookups.window else {
             return;
         };
@@ -176,12 +184,12 @@ impl Core {
             && !std::mem::replace(&mut window.begun, true)
         {
             self.activity += 1;
-            executor.spawn(read_for_scan(handle.clone(), from, end));
+            executor.spawn(read_to_know(handle.clone(), from, end));
         }
     }
 }
 
-async fn read_for_scan(handle: Handle, from: Key, end: Option<Key>) {
+async fn read_to_know(handle: Handle, from: Key, end: Option<Key>) {
     let result = read_range(&handle, &from, end.as_ref()).await;
     handle.with(|core| {
         core.activity += 1;

@@ -198,7 +198,7 @@ impl RunsRead {
         for (run, hashes) in hashes.into_iter().enumerate() {
             handle.give_way_to_all().await;
             handle.with(|core| {
-                let leaves = &mut core.runs.partitions[number].runs[run].leaves;
+                let leaves = &mut core.runs.partition_mut(number).runs[run].leaves;
                 let known = leaves.as_ref().expect("a run that is not loaded has them");
                 *leaves = Some(Arc::new(known.with_filter(hashes)));
                 // Of keys that it denies memory knows from now on, before anything else happens to them.
@@ -214,7 +214,7 @@ impl RunsRead {
                 core.reached(CoveragePoint::EntriesForgotten);
             }
             if !core.forgets() {
-                let runs = &mut core.runs.partitions[number].runs;
+                let runs = &mut core.runs.partition_mut(number).runs;
                 runs.iter_mut().for_each(|run| run.leaves = None);
                 core.runs.count_memory();
             }

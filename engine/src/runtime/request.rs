@@ -1,6 +1,6 @@
 //! Requests that wait, and what becomes of one.
 
-use crate::api::port::{Direction, Durability, Mutation, Request, SnapshotId, Status};
+use crate::api::port::{Direction, Durability, Mutation, Request, ScanRange, SnapshotId, Status};
 
 /// What became of a request.
 #[derive(Debug)]
@@ -34,6 +34,41 @@ impl OwnedMutation {
     }
 }
 
+/// A range that outlives the call it came with.
+#[derive(Debug)]
+pub(crate) struct OwnedRange {
+    snapshot: SnapshotId,
+    direction: Direction,
+    start: Option<Box<[u8]>>,
+    end: Option<Box<[u8]>>,
+    limit: u32,
+    max_bytes: u32,
+}
+
+impl OwnedRange {
+    fn new(range: &ScanRange<'_>) -> OwnedRange {
+        OwnedRange {
+            snapshot: range.snapshot,
+            direction: range.direction,
+            start: range.start.map(Into::into),
+            end: range.end.map(Into::into),
+            limit: range.limit,
+            max_bytes: range.max_bytes,
+        }
+    }
+
+    pub(crate) fn borrow(&self) -> ScanRange<'_> {
+        ScanRange {
+            snapshot: self.snapshot,
+            direction: self.direction,
+            start: self.start.as_deref(),
+            end: self.end.as_deref(),
+            limit: self.limit,
+            max_bytes: self.max_bytes,
+        }
+    }
+}
+
 /// A request that outlives the call it came with.
 #[derive(Debug)]
 pub(crate) enum OwnedRequest {
@@ -45,14 +80,8 @@ pub(crate) enum OwnedRequest {
         snapshot: SnapshotId,
         key: Box<[u8]>,
     },
-    Scan {
-        snapshot: SnapshotId,
-        direction: Direction,
-        start: Option<Box<[u8]>>,
-        end: Option<Box<[u8]>>,
-        limit: u32,
-        max_bytes: u32,
-    },
+    Scan(OwnedRange),
+    Know(OwnedRange),
     Snapshot,
     Release {
         snapshot: SnapshotId,
@@ -87,14 +116,8 @@ impl OwnedRequest {
                 snapshot: *snapshot,
                 key: (*key).into(),
             },
-            Request::Scan(scan) => OwnedRequest::Scan {
-                snapshot: scan.snapshot,
-                direction: scan.direction,
-                start: scan.start.map(Into::into),
-                end: scan.end.map(Into::into),
-                limit: scan.limit,
-                max_bytes: scan.max_bytes,
-            },
+            Request::Scan(range) => OwnedRequest::Scan(OwnedRange::new(range)),
+            Request::Know(range) => OwnedRequest::Know(OwnedRange::new(range)),
             Request::Snapshot => OwnedRequest::Snapshot,
             Request::Release { snapshot } => OwnedRequest::Release {
                 snapshot: *snapshot,

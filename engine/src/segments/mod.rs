@@ -3,6 +3,7 @@
 pub(crate) mod extent;
 pub(crate) mod extent_state;
 pub(crate) mod grow;
+pub(crate) mod passes;
 pub(crate) mod space;
 pub(crate) mod unproven;
 pub(crate) mod usage;

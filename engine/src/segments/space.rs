@@ -155,7 +155,7 @@ impl Core {
 
     /// Segments that a blank device needs so that a database on it takes a write: one of the longest key, whose value is in the index.
     pub(crate) fn segments_min(&self) -> u64 {
-        let value = to_usize(self.settings.options.inline_bytes());
+        let value = to_usize(self.settings.options.inline_bytes);
         let pages_bytes = pages_of_new(KEY_BYTES_MAX, u64::MAX, value);
         let reserve = RecoveryReserve {
             log_bytes: record_bytes(KEY_BYTES_MAX, value) as u64,

@@ -4,7 +4,7 @@
 //! - a segment is handed out only while it is free, and becomes free only by `free`. The checkpoint calls `free` after
 //!   every superblock copy that could refer to the segment has been replaced; `gc/log_free.rs` calls it when the log is
 //!   proven to say so;
-//! - a segment with readers is not handed out: it waits until the last of them is done;
+//! - a segment with readers is not handed out: it waits until the last of them is done, and until the passes have ended that were open when it was freed (`passes.rs`);
 //! - live bytes are exact: of the log, the records the index points to; of extents, the whole blocks of their chunks;
 //! - residents are a superset of the entries whose newest version lies in a segment of the log, but for entries that were not in memory meanwhile, and for old segments where there
 //!   would be too many in all. Code that goes through them has to ask the index whether they still do.
@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::format::Geometry;
 use crate::index::table::Slot;
 use crate::mutant::{Mutant, mutant};
+use crate::segments::passes::{Pass, Passes};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -36,6 +37,8 @@ pub(crate) struct Segment {
     pub(crate) end: u32,
     /// Reads in flight.
     pub(crate) readers: u32,
+    /// It was freed during a pass.
+    awaits_pass: bool,
     /// Damage was met in it: it is never collected, and freed only when nothing in it is live.
     pub(crate) damaged: bool,
     /// The checkpoint under way will free it.
@@ -56,6 +59,7 @@ impl Segment {
             live_bytes: 0,
             end: 0,
             readers: 0,
+            awaits_pass: false,
             damaged: false,
             free_pending: false,
             leaving: false,
@@ -82,6 +86,9 @@ pub(crate) struct Segments {
     pub(crate) log: BTreeMap<u64, u32>,
     /// The one entered last and its number: most questions are about that.
     entered: Option<(u64, u32)>,
+    passes: Passes,
+    /// Those that are being read and free otherwise.
+    draining: u64,
     /// Residents of all segments.
     residents: usize,
     /// No more of them are kept: those of the oldest segments leave first.
@@ -104,6 +111,8 @@ impl Segments {
             counted: true,
             log: BTreeMap::new(),
             entered: None,
+            passes: Passes::default(),
+            draining: 0,
             residents: 0,
             residents_max: usize::MAX,
             live_log_bytes: 0,
@@ -129,6 +138,11 @@ impl Segments {
 
     pub(crate) fn free_count(&self) -> u64 {
         (self.free.len() + self.log_freed.len()) as u64
+    }
+
+    /// How many will be free when those are done who read them.
+    pub(crate) fn draining_count(&self) -> u64 {
+        self.draining
     }
 
     /// How many can be taken now: an opening cannot use those that only the log says are free.
@@ -265,14 +279,44 @@ impl Segments {
             !matches!(segment.used_as, Use::Free | Use::Draining),
             "segment {physical} is freed twice"
         );
-        if segment.used_as == Use::Log && segment.logical != 0 {
-            self.log.remove(&segment.logical);
+        let logical =
+            (segment.used_as == Use::Log && segment.logical != 0).then_some(segment.logical);
+        if let Some(logical) = logical {
+            self.log.remove(&logical);
             self.entered = self.entered.filter(|(_, it)| *it != physical);
         }
-        if segment.readers > 0 {
+        segment.awaits_pass =
+            !mutant(Mutant::ScanHoldsNothing) && self.passes.hold(physical, logical);
+        if segment.readers > 0 || segment.awaits_pass {
             segment.used_as = Use::Draining;
             segment.leaving = false;
+            self.draining += 1;
         } else {
+            self.put_back(physical);
+        }
+    }
+
+    /// From now on whatever is freed stays as it is until the pass has ended.
+    pub(crate) fn begin_pass(&mut self) -> Pass {
+        self.passes.begin()
+    }
+
+    pub(crate) fn end_pass(&mut self, pass: Pass) {
+        for physical in self.passes.end(pass) {
+            let segment = &mut self.list[physical as usize];
+            segment.awaits_pass = false;
+            self.passes.let_go(segment.logical);
+            self.end_draining(physical);
+        }
+    }
+
+    /// It is free if nobody reads it any more.
+    fn end_draining(&mut self, physical: u32) {
+        let segment = &self.list[physical as usize];
+        let is_read = segment.readers > 0 || segment.awaits_pass;
+        if segment.used_as == Use::Draining && !is_read && !mutant(Mutant::DrainedSegmentKept) {
+            self.changes += 1;
+            self.draining -= 1;
             self.put_back(physical);
         }
     }
@@ -307,11 +351,7 @@ impl Segments {
             .readers
             .checked_sub(1)
             .expect("a reader leaves once");
-        let drained = segment.readers == 0 && segment.used_as == Use::Draining;
-        if drained && !mutant(Mutant::DrainedSegmentKept) {
-            self.changes += 1;
-            self.put_back(physical);
-        }
+        self.end_draining(physical);
     }
 
     pub(crate) fn add_live(&mut self, physical: u32, bytes: u64) {
@@ -382,6 +422,13 @@ impl Segments {
     /// The device offset of a position in the log.
     pub(crate) fn offset_of_lsn(&self, lsn: u64) -> Option<u64> {
         Some(self.geometry.segment_offset(self.of_lsn(lsn)?) + self.geometry.within(lsn))
+    }
+
+    /// The same for a reader that began before its segment was freed.
+    pub(crate) fn offset_of_lsn_in_pass(&self, lsn: u64) -> Option<u64> {
+        let freed = || self.passes.of_log(self.geometry.logical(lsn));
+        let physical = self.of_lsn(lsn).or_else(freed)?;
+        Some(self.geometry.segment_offset(physical) + self.geometry.within(lsn))
     }
 
     /// Forgets log segments from a number on, at a cut.

@@ -147,6 +147,18 @@ impl Case {
                 });
                 self.open.insert(id, What::Get(key, upto));
             }
+            16 if self.rng.chance(20) => {
+                let (start, end) = (self.key(), self.key());
+                let id = self.world.request(Request::Know(ScanRange {
+                    snapshot: 0,
+                    direction: Direction::Forward,
+                    start: Some(&start),
+                    end: Some(&end),
+                    limit: 20,
+                    max_bytes: u32::MAX,
+                }));
+                self.open.insert(id, What::Other);
+            }
             16 => self.submit_scan(upto),
             17 if self.snapshots.len() < 3 => {
                 let id = self.world.request(Request::Snapshot);

@@ -208,6 +208,7 @@ impl Database {
             let draft = self.0.shared.rows.draft(&writes);
             let caught_up = self.0.shared.lock_caught_up();
             let mut is_known = true;
+            let mut unknown = Vec::new();
             for (condition, stamp) in conditions.keys.iter().zip(stamps) {
                 match self.look_again(&caught_up, condition, stamp) {
                     Seen::Holds => {}
@@ -218,7 +219,10 @@ impl Database {
             for (range, held_at) in conditions.ranges.iter().zip(&mut held_at) {
                 match self.look_again_at_range(&caught_up, range, *held_at) {
                     Ok(true) => {}
-                    Ok(false) => (is_known, *held_at) = (false, None),
+                    Ok(false) => {
+                        (is_known, *held_at) = (false, None);
+                        unknown.push(range);
+                    }
                     Err(key) => return Ok(Checked::Changed { key }),
                 }
             }
@@ -232,6 +236,10 @@ impl Database {
                     ..Beside::default()
                 };
                 return done(caught_up.call(request, &beside)).map(|()| Checked::Written);
+            }
+            drop(caught_up);
+            for range in unknown {
+                self.know_range(range)?;
             }
         }
     }

@@ -1,8 +1,8 @@
 //! What is done with keys alone: their values are not read.
 
-use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, ScanRange, Status};
+use kvsim_engine::{Direction, Durability, Mutation, Request, ScanRange, Status};
 
-use super::{Database, done, failed};
+use super::{Database, done};
 use crate::api::error::Failure;
 use crate::api::key_range::{Bounds, KeyRange, successor};
 use crate::scan::Keys;
@@ -10,8 +10,6 @@ use crate::sync::leader::{Beside, CaughtUp};
 
 /// Keys that are looked at with the engine's lock held.
 const PIECE_KEYS: u32 = 1024;
-/// Waits for writes before it is thought that keys have to be read.
-const WAITS_BEFORE_SCAN: u32 = 3;
 /// Keys that one frame of the log can have deletes of at most; what it cannot have, the engine refuses.
 const ATOMIC_KEYS_MAX: u32 = 1 << 16;
 
@@ -106,7 +104,6 @@ impl Database {
         range: &ScanRange<'_>,
         keys: &mut Keys,
     ) -> Result<(CaughtUp<'_>, bool), Failure> {
-        let mut waits = 0_u32;
         loop {
             keys.clear();
             let caught_up = self.0.shared.lock_caught_up();
@@ -114,20 +111,8 @@ impl Database {
                 return Ok((caught_up, more));
             }
             drop(caught_up);
-            // Writes wait for room. Whatever is asked for now is answered after them, also that there is no such snapshot.
-            let snapshot = u64::MAX;
-            match done(self.call(Request::Release { snapshot })) {
-                Err(closed) if closed.status != Status::Invalid => return Err(closed),
-                _ => {}
-            }
-            waits += 1;
-            // Or these keys are not in memory: a scan has them read, which costs more.
-            if waits.is_multiple_of(WAITS_BEFORE_SCAN) {
-                match self.call(Request::Scan(*range)) {
-                    Reply::Entries { .. } => {}
-                    other => return Err(failed(other)),
-                }
-            }
+            // Writes wait for room, or these keys are not in memory. This is answered when neither is so.
+            done(self.call(Request::Know(*range)))?;
         }
     }
 

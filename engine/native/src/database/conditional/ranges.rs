@@ -5,13 +5,13 @@
 
 use std::cmp::Ordering;
 
-use kvsim_engine::{Direction, Reply, Request};
+use kvsim_engine::{Direction, Reply, Request, ScanRange};
 
 use crate::api::error::Failure;
 use crate::api::key_range::Bounds;
 use crate::database::range::OwnedEntry;
 use crate::database::snapshot::Snapshot;
-use crate::database::{Database, failed};
+use crate::database::{Database, done, failed};
 use crate::scan::Keys;
 use crate::sync::leader::{Beside, CaughtUp};
 
@@ -39,6 +39,12 @@ impl RangeCondition {
             entries,
             held_at,
         }
+    }
+
+    /// Its keys, and one more in case another has come.
+    fn keys(&self) -> ScanRange<'_> {
+        let limit = u32::try_from(self.entries.len() + 1).unwrap_or(u32::MAX);
+        self.bounds.scan(0, Direction::Forward, limit, u32::MAX)
     }
 
     /// How often rows had changed when it is known to have held.
@@ -84,6 +90,11 @@ impl Database {
         })
     }
 
+    /// Has the range's keys in memory, so that they are known when somebody looks again.
+    pub(super) fn know_range(&self, condition: &RangeCondition) -> Result<(), Failure> {
+        done(self.call(Request::Know(condition.keys())))
+    }
+
     /// Looks again with the lock held, and reads nothing. Says whether it is known to hold; if not, values have to be read.
     pub(super) fn look_again_at_range(
         &self,
@@ -94,11 +105,7 @@ impl Database {
         if held_at == Some(self.0.shared.rows.changes()) {
             return Ok(true);
         }
-        // One more, in case another key has come.
-        let limit = u32::try_from(condition.entries.len() + 1).unwrap_or(u32::MAX);
-        let range = condition
-            .bounds
-            .scan(0, Direction::Forward, limit, u32::MAX);
+        let range = condition.keys();
         let mut keys = Keys::default();
         if caught_up.scan_keys(&range, |key| keys.push(key)).is_none() {
             return Ok(false);

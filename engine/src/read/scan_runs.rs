@@ -1,0 +1,337 @@
+//! Scans of keys that are not all in memory. What memory knows of them is taken down as the scan arrives; then a task joins it with what the runs of that moment have, a
+//! few leaves at a time. Nothing of it comes into memory for others, and nobody waits for it.
+//!
+//! Invariants:
+//! - a scan shows the state of its arrival: of a key that memory knew of then, what it knew; of any other, what the newest of the runs of then has. What has changed such a
+//!   key since is newer than the scan;
+//! - whatever the runs of its arrival refer to stays on the device until the scan is answered: it holds a pass;
+//! - of what memory knows, no more is taken down than the scan can return.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::api::buffer::Shared;
+use crate::api::coverage::CoveragePoint;
+use crate::api::error::Error;
+use crate::api::port::{Direction, RequestId, ScanRange};
+use crate::checkpoint::leaf_reader::LeafReader;
+use crate::checkpoint::merge::{Merge, Newest};
+use crate::checkpoint::runs::{Partition, number_before, number_of};
+use crate::core::Core;
+use crate::format::damage::Mismatch;
+use crate::index::entry::{decode, is_deleted};
+use crate::index::key::Key;
+use crate::index::place::{Place, Version};
+use crate::mutant::{Mutant, mutant};
+use crate::read::lookup::message_of;
+use crate::read::state::{Held, Slot};
+use crate::read::waiting::{Part, start_of};
+use crate::runtime::executor::Executor;
+use crate::runtime::handle::Handle;
+use crate::segments::passes::Pass;
+
+/// Leaves of each run that are read in one go.
+const LEAVES_AT_ONCE_MAX: u64 = 64;
+
+/// What memory knew of a key: the version to show, and its value if that needs no read; `None` if there is nothing to show.
+#[derive(Debug)]
+struct Noted {
+    key: Key,
+    shown: Option<(Version, Option<Shared>)>,
+}
+
+/// How much a scan may return.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    entries: usize,
+    bytes: usize,
+    has_some: bool,
+}
+
+impl Room {
+    fn of(range: &ScanRange<'_>) -> Room {
+        Room {
+            entries: range.limit.max(1) as usize,
+            bytes: range.max_bytes as usize,
+            has_some: false,
+        }
+    }
+
+    /// Takes room for an entry. Whether there was any.
+    fn take(&mut self, key: &[u8], version: &Version) -> bool {
+        let bytes = key.len() + version.place.value_bytes();
+        if self.entries == 0 || (self.has_some && bytes > self.bytes) {
+            return false;
+        }
+        self.entries -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.has_some = true;
+        true
+    }
+}
+
+/// A scan whose entries are still being chosen.
+#[derive(Debug)]
+pub(crate) struct RunsScan {
+    id: RequestId,
+    at: u64,
+    direction: Direction,
+    /// The keys that were not looked at yet; `None`: there are none.
+    left: Option<Part>,
+    room: Room,
+    /// In the scan's direction.
+    noted: VecDeque<Noted>,
+    partitions: Rc<Vec<Partition>>,
+    slots: Vec<Slot>,
+    pass: Pass,
+}
+
+impl Core {
+    /// Takes down what memory knows of the range.
+    pub(super) fn begin_runs_scan(&mut self, id: RequestId, range: &ScanRange<'_>, at: u64) {
+        let (from, end) = (start_of(range), range.end.map(Key::new));
+        let is_empty = end.as_ref().is_some_and(|end| *end <= from);
+        let left = (!is_empty).then_some((from, end));
+        let mut chosen = Vec::new();
+        if let Some((from, end)) = &left {
+            let mut room = Room::of(range);
+            for (key, version) in self.index.known_at(from, end.as_ref(), range.direction, at) {
+                chosen.push((key.clone(), version.cloned()));
+                if version.is_some_and(|version| !room.take(key.bytes(), version)) {
+                    break;
+                }
+            }
+        }
+        let noted = chosen.into_iter().map(|(key, version)| {
+            // A write may change a record in place that the log still has in memory.
+            let shown = version.map(|version| {
+                let value = self.in_memory(&version.place);
+                (version, value)
+            });
+            Noted { key, shown }
+        });
+        let noted = noted.collect();
+        let scan = RunsScan {
+            id,
+            at,
+            direction: range.direction,
+            left,
+            room: Room::of(range),
+            noted,
+            partitions: self.runs.partitions.clone(),
+            slots: Vec::new(),
+            pass: self.segments.begin_pass(),
+        };
+        self.reads.joining += 1;
+        self.reads.starting.push(scan);
+        self.activity += 1;
+    }
+
+    /// Starts the tasks of scans that have arrived.
+    pub(crate) fn start_runs_scans(&mut self, executor: &mut Executor, handle: &Handle) {
+        for scan in self.reads.starting.drain(..) {
+            self.activity += 1;
+            executor.spawn(choose_entries(handle.clone(), scan));
+        }
+    }
+
+    /// An entry that a scan shows.
+    fn slot_in_pass(
+        &self,
+        key: Box<[u8]>,
+        version: Version,
+        value: Option<Shared>,
+    ) -> Result<Slot, Mismatch> {
+        let unread = match value {
+            Some(_) => None,
+            None => {
+                let offsets = self.offsets_in_pass(&version.place)?;
+                let segments = Vec::new();
+                Some((version, Held { segments, offsets }))
+            }
+        };
+        Ok(Slot { key, value, unread })
+    }
+
+    /// Where the parts of a value lie that may have been replaced since.
+    fn offsets_in_pass(&self, place: &Place) -> Result<Vec<u64>, Mismatch> {
+        Ok(match place {
+            Place::Tombstone | Place::Inline(_) => Vec::new(),
+            Place::Extent(pointer) => pointer.chunks.iter().map(|chunk| chunk.offset).collect(),
+            Place::Log { lsn, .. } => match self.segments.offset_of_lsn_in_pass(*lsn) {
+                Some(offset) => vec![offset],
+                None => {
+                    return Err(Mismatch {
+                        what: "value in a segment that the log does not have",
+                        expected: 0,
+                        found: *lsn,
+                    });
+                }
+            },
+        })
+    }
+}
+
+async fn choose_entries(handle: Handle, mut scan: RunsScan) {
+    let result = scan.choose(&handle).await;
+    handle.with(|core| {
+        core.reached(CoveragePoint::ScanJoined);
+        core.reads.joining -= 1;
+        core.activity += 1;
+        match result {
+            Ok(more) => core.read_slots(scan.id, scan.slots, more, Some(scan.pass)),
+            Err(error) => {
+                core.end_pass(scan.pass);
+                core.fail(scan.id, error.status(), message_of(&error));
+            }
+        }
+    });
+}
+
+impl RunsScan {
+    /// Chooses the entries. Whether there are more.
+    async fn choose(&mut self, handle: &Handle) -> Result<bool, Error> {
+        while let Some((number, from, end)) = self.next_part() {
+            let partition = &self.partitions[number];
+            let mut merge = Merge::default();
+            if !partition.whole {
+                let leaves = partition.leaves_between(&from, end.as_ref());
+                let read = LeafReader::new(handle, leaves).each(|leaf, key, payload| {
+                    if from.bytes() <= key && end.as_ref().is_none_or(|end| key < end.bytes()) {
+                        merge.push(leaf.offset, key, payload);
+                    }
+                    Ok(())
+                });
+                read.await?;
+            }
+            if handle.with(|core| self.take_part(core, &mut merge, &(from, end)))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The keys to look at next, and the partition that they lie in.
+    fn next_part(&mut self) -> Option<(usize, Key, Option<Key>)> {
+        let (from, end) = self.left.take()?;
+        match self.direction {
+            Direction::Forward => {
+                let number = number_of(&self.partitions, from.bytes())?;
+                let last = self.partitions.get(number + 1);
+                let last = last.map(|next| Key::new(&next.from));
+                let few = self.partitions[number].end_of_leaves(&from, self.leaves_at_once(number));
+                let until = few.into_iter().chain(last).chain(end.clone()).min();
+                if until != end {
+                    self.left = until.clone().map(|until| (until, end));
+                }
+                Some((number, from, until))
+            }
+            Direction::Reverse => {
+                let number = number_before(&self.partitions, end.as_ref())?;
+                let partition = &self.partitions[number];
+                let first = Key::new(&partition.from).max(from.clone());
+                let leaves = self.leaves_at_once(number);
+                let since = partition.start_of_leaves(&first, end.as_ref(), leaves);
+                let since = since.unwrap_or(first);
+                if since > from {
+                    self.left = Some((from, Some(since.clone())));
+                }
+                Some((number, since, end))
+            }
+        }
+    }
+
+    /// About as many leaves as have what the scan may still return.
+    fn leaves_at_once(&self, number: usize) -> usize {
+        let in_one = self.partitions[number].keys_per_leaf().max(1);
+        let all = 1 + self.room.entries as u64 / in_one;
+        crate::format::to_usize(all.min(LEAVES_AT_ONCE_MAX))
+    }
+
+    /// Takes the entries of a part. Whether there was no room for one.
+    fn take_part(
+        &mut self,
+        core: &mut Core,
+        merge: &mut Merge,
+        part: &Part,
+    ) -> Result<bool, Error> {
+        let mut runs: Vec<Newest<'_>> = merge.newest().collect();
+        if self.direction == Direction::Reverse {
+            runs.reverse();
+        }
+        let mut runs = runs.into_iter().peekable();
+        loop {
+            let noted = self.noted.front().map(|it| &it.key);
+            let noted = noted.filter(|key| is_in(part, key));
+            let order = match (noted, runs.peek()) {
+                (None, None) => return Ok(false),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(noted), Some(run)) => {
+                    let order = noted.bytes().cmp(run.key);
+                    match self.direction {
+                        Direction::Forward => order,
+                        Direction::Reverse => order.reverse(),
+                    }
+                }
+            };
+            let run = match order {
+                Ordering::Less => None,
+                Ordering::Equal | Ordering::Greater => runs.next(),
+            };
+            let noted = match order {
+                Ordering::Less | Ordering::Equal => self.noted.pop_front(),
+                Ordering::Greater => None,
+            };
+            let took = match (noted, run) {
+                (Some(noted), None) => self.take_noted(core, noted)?,
+                (Some(noted), Some(_)) if !mutant(Mutant::ScanPrefersRuns) => {
+                    self.take_noted(core, noted)?
+                }
+                (_, Some(run)) => self
+                    .take_run(core, &run)
+                    .map_err(|mismatch| mismatch.at(run.offset))?,
+                (None, None) => unreachable!("one of them was there"),
+            };
+            if !took {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Takes what memory knew of a key, if it is to be shown. Whether there was room.
+    fn take_noted(&mut self, core: &mut Core, noted: Noted) -> Result<bool, Error> {
+        let Some((version, value)) = noted.shown else {
+            return Ok(true);
+        };
+        if !self.room.take(noted.key.bytes(), &version) {
+            return Ok(false);
+        }
+        let slot = core.slot_in_pass(noted.key.bytes().into(), version, value);
+        self.slots.push(slot.map_err(|mismatch| mismatch.at(0))?);
+        Ok(true)
+    }
+
+    /// The same for what a run has of a key that memory did not know of.
+    fn take_run(&mut self, core: &mut Core, run: &Newest<'_>) -> Result<bool, Mismatch> {
+        if is_deleted(run.payload) {
+            return Ok(true);
+        }
+        let version = decode(&core.geometry, core.segments.count(), run.payload)?;
+        if version.sequence > self.at {
+            return Ok(true);
+        }
+        if !self.room.take(run.key, &version) {
+            return Ok(false);
+        }
+        let value = core.in_memory(&version.place);
+        let slot = core.slot_in_pass(run.key.into(), version, value)?;
+        self.slots.push(slot);
+        Ok(true)
+    }
+}
+
+fn is_in((from, end): &Part, key: &Key) -> bool {
+    from <= key && end.as_ref().is_none_or(|end| key < end)
+}
