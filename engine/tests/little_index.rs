@@ -23,7 +23,7 @@ const POINTS: [CoveragePoint; 14] = [
     CoveragePoint::WriteAwaitedEntry,
     CoveragePoint::WrittenBlindly,
     CoveragePoint::BlindWritesSubtracted,
-    CoveragePoint::CheckpointAwaitedBlindWrites,
+    CoveragePoint::BlindWritesOutlivedRuns,
     CoveragePoint::RangeRead,
     CoveragePoint::ScanJoined,
     CoveragePoint::PartitionRead,

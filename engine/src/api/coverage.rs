@@ -113,8 +113,8 @@ coverage_points! {
     WrittenBlindly = "index.written_blindly",
     /// What many such writes had replaced was read and subtracted together.
     BlindWritesSubtracted = "index.blind_writes_subtracted",
-    /// A checkpoint waited until everything that such writes had replaced was subtracted.
-    CheckpointAwaitedBlindWrites = "index.checkpoint_awaited_blind_writes",
+    /// A checkpoint replaced the runs before everything that such writes had replaced was subtracted.
+    BlindWritesOutlivedRuns = "index.blind_writes_outlived_runs",
     /// A part of the index was read for a scan.
     RangeRead = "index.range_read",
     /// A scan joined runs with what memory knew.

@@ -37,7 +37,6 @@ use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{Counts, ReplayStart, Superblock};
 use crate::index::key::Key;
 use crate::mutant::{Mutant, mutant};
-use crate::read::subtract::subtract_gathered;
 use crate::read::window::keep_in_memory;
 use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
@@ -144,7 +143,6 @@ pub(crate) async fn run(
     let published = matches!(result, Ok(true));
     handle.with(|core| {
         core.index.end_writing(published);
-        core.go_on_blindly();
         core.keep_no_longer();
     });
     result
@@ -181,8 +179,6 @@ async fn write_and_publish(
     if mutant(Mutant::FreedBeforeSuperblock) {
         handle.with(|core| plan.free(core));
     }
-    subtract_gathered(handle).await;
-    handle.until(Core::stop_blind_writes).await;
     let superblock = handle.with(|core| Superblock {
         generation: before.generation + 1,
         segment_count: core.segments.count(),
@@ -199,6 +195,7 @@ async fn write_and_publish(
         if !plan.choice.is_everything() {
             core.reached(CoveragePoint::CheckpointChanges);
         }
+        core.leave_blind_writes();
         plan.free(core);
         core.adopt(written.runs);
         core.maintenance.freeing = 0;

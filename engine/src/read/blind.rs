@@ -3,27 +3,31 @@
 //! Until then live bytes, the number of keys and the room that the index takes are upper bounds. So a segment stays a little longer, and a write that would be refused
 //! waits until the count is exact.
 //!
-//! A write waits for the entry all the same where somebody has to see what it replaces: a snapshot, or a get that is waiting for the key. Also as long as a checkpoint is
-//! about to replace the runs, and where too many keys are still to be looked up.
+//! A write waits for the entry all the same where somebody has to see what it replaces: a snapshot, or a get that is waiting for the key. Also where too many keys are still to
+//! be looked up.
+//!
+//! Where a checkpoint replaces the runs before everything is subtracted, what is left is read from the runs of before, which a pass keeps on the device.
 //!
 //! Invariants:
-//! - what the runs have of such a key is what was counted when it was written: memory knows of the key from then on, so nothing else replaces or moves that entry, and the runs stay these until it
-//!   is subtracted;
+//! - what the runs of its write have of such a key is what was counted then: nothing else replaces or moves that entry;
 //! - so a segment that it refers to has live bytes, and is not freed;
 //! - it is subtracted once: by the key's lookup, or by whatever else meets it first in the runs.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Level, Nanos};
+use crate::checkpoint::runs::Partition;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::index::key::Key;
 use crate::index::place::Version;
 use crate::mutant::{Mutant, mutant};
+use crate::segments::passes::Pass;
 
-/// Keys of one write, and keys beyond those that are gathered, that may still be to be looked up. A checkpoint waits for them before it replaces the runs.
+/// Keys of one write, and keys beyond those that are gathered, that may still be to be looked up.
 const KEYS_MAX: usize = 1024;
 
 #[derive(Debug, Default)]
@@ -40,8 +44,16 @@ pub(crate) struct Blind {
     awaited: bool,
     /// What was gathered is being subtracted.
     subtracting: bool,
-    /// A checkpoint is about to replace the runs.
-    stopped: bool,
+    /// What was still to be subtracted when the runs were replaced, the oldest first.
+    left: VecDeque<Left>,
+}
+
+/// Keys that were written blindly, and whose entries in these runs, which were replaced since, still count.
+#[derive(Debug)]
+struct Left {
+    keys: BTreeSet<Key>,
+    partitions: Rc<Vec<Partition>>,
+    pass: Pass,
 }
 
 impl Blind {
@@ -49,14 +61,20 @@ impl Blind {
         !self.keys.is_empty() && self.keys.contains(key)
     }
 
+    /// Whether what a write of the key replaced still counts, in the runs of now or of before.
+    pub(super) fn counts(&self, key: &Key) -> bool {
+        self.has(key) || self.left.iter().any(|left| left.keys.contains(key))
+    }
+
     /// Whether so many keys may be written blindly at all, now or when there is room.
-    pub(super) fn takes(&self, keys: usize) -> bool {
-        !self.stopped && keys <= KEYS_MAX
+    pub(super) fn takes(keys: usize) -> bool {
+        keys <= KEYS_MAX
     }
 
     /// Whether there is room for so many more where so many are gathered.
     pub(super) fn has_room(&self, keys: usize, gathered: usize) -> bool {
-        self.keys.len() + keys <= KEYS_MAX + 2 * gathered
+        let left = self.left.iter().map(|left| left.keys.len());
+        self.keys.len() + left.sum::<usize>() + keys <= KEYS_MAX + 2 * gathered
     }
 
     /// Keys that wait to be looked up together.
@@ -69,7 +87,7 @@ impl Blind {
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        self.awaited || self.stopped
+        self.awaited
     }
 
     /// Somebody waits until everything is counted exactly.
@@ -89,9 +107,14 @@ impl Blind {
         self.subtracting = false;
     }
 
+    /// Nobody waits any more.
+    pub(super) fn hurry_no_longer(&mut self) {
+        self.awaited = false;
+    }
+
     /// The gathered keys that still count, ascending.
     pub(super) fn take_gathered(&mut self) -> Vec<Key> {
-        self.awaited = false;
+        self.hurry_no_longer();
         let mut gathered = std::mem::take(&mut self.gathered);
         gathered.retain(|key| self.keys.contains(key));
         gathered.sort_unstable();
@@ -105,22 +128,52 @@ impl Blind {
         self.to_read.extend(gathered);
     }
 
-    /// A key that still counts is looked up for itself.
-    pub(super) fn look_up_later(&mut self, key: &Key) {
-        if self.keys.contains(key) {
-            self.to_read.push_back(key.clone());
+    /// Whether everything is counted exactly.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.left.is_empty()
+    }
+
+    /// Whether something is left to be read from runs that were replaced.
+    pub(super) fn has_left(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    /// The keys of the oldest runs that something is left of, ascending, and these runs.
+    pub(super) fn first_left(&self) -> Option<(Vec<Key>, Rc<Vec<Partition>>)> {
+        let left = self.left.front()?;
+        let keys = left.keys.iter().cloned().collect();
+        Some((keys, left.partitions.clone()))
+    }
+
+    /// Whether what these runs have of a key still counts.
+    pub(super) fn counts_of(&self, key: &Key, of: Of) -> bool {
+        match of {
+            Of::Left => self.left.front().is_some_and(|it| it.keys.contains(key)),
+            Of::Now => self.keys.contains(key),
         }
     }
 
-    /// Whether everything is counted exactly.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+    /// A key does not count any more, in the runs of now, or in the oldest that something is left of. Whether it did.
+    pub(super) fn take(&mut self, key: &Key, of: Of) -> bool {
+        match (of, self.left.front_mut()) {
+            (Of::Left, Some(left)) => left.keys.remove(key),
+            (Of::Left, None) => false,
+            (Of::Now, _) => self.keys.remove(key),
+        }
     }
 
     /// The next key to look up.
     pub(super) fn next(&mut self) -> Option<Key> {
         self.to_read.pop_front()
     }
+}
+
+/// Which runs have what still counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// Those that were replaced, the oldest first.
+    Left,
+    Now,
 }
 
 impl Core {
@@ -161,14 +214,25 @@ impl Core {
         if !self.lookups.blind.has(key) {
             return Ok(false);
         }
+        self.subtract_of(key, version, Of::Now)?;
+        Ok(true)
+    }
+
+    /// The same of a key that was.
+    pub(super) fn subtract_of(
+        &mut self,
+        key: &Key,
+        version: &Version,
+        of: Of,
+    ) -> Result<(), Mismatch> {
         self.check_learnt(&version.place)?;
-        self.lookups.blind.keys.remove(key);
+        self.lookups.blind.take(key, of);
         if !mutant(Mutant::ReplacedStaysCounted) {
             self.index.subtract(key, version);
             self.remove_live(key.bytes(), &version.place);
         }
         self.activity += 1;
-        Ok(true)
+        Ok(())
     }
 
     /// No run has the key any more: there is nothing to subtract.
@@ -177,8 +241,8 @@ impl Core {
     }
 
     /// What a blind write replaced cannot be read. It counts until the next opening, which counts anew.
-    pub(super) fn leave_replaced(&mut self, key: &Key, error: &Error) {
-        if self.lookups.blind.keys.remove(key) {
+    pub(super) fn leave_replaced(&mut self, key: &Key, error: &Error, of: Of) {
+        if self.lookups.blind.take(key, of) {
             self.log_line(
                 Level::Error,
                 format!(
@@ -188,22 +252,33 @@ impl Core {
         }
     }
 
-    /// From here on writes wait for the entries that they replace. `None` as long as some are still to be subtracted.
-    pub(crate) fn stop_blind_writes(&mut self) -> Option<()> {
+    /// The runs are about to be replaced, and before anything of them is freed: what still counts in them is read from them later.
+    pub(crate) fn leave_blind_writes(&mut self) {
         let blind = &mut self.lookups.blind;
-        if mutant(Mutant::RunsReplacedUnderBlindWrites) || blind.keys.is_empty() {
-            blind.stopped = true;
-            return Some(());
+        if blind.keys.is_empty() || mutant(Mutant::RunsReplacedUnderBlindWrites) {
+            return;
         }
-        if !std::mem::replace(&mut blind.stopped, true) {
-            self.reached(CoveragePoint::CheckpointAwaitedBlindWrites);
+        let keys = std::mem::take(&mut blind.keys);
+        blind.to_read.clear();
+        blind.gathered.clear();
+        let under_way = keys
+            .iter()
+            .filter(|key| self.lookups.under_way.contains_key(key));
+        for key in under_way.cloned().collect::<Vec<_>>() {
+            self.answer_lookup(&key);
         }
-        None
+        self.lookups.blind.left.push_back(Left {
+            keys,
+            partitions: self.runs.partitions.clone(),
+            pass: self.segments.begin_pass(),
+        });
+        self.reached(CoveragePoint::BlindWritesOutlivedRuns);
     }
 
-    /// The runs were replaced, or stay as they are.
-    pub(crate) fn go_on_blindly(&mut self) {
-        self.lookups.blind.stopped = false;
-        self.activity += 1;
+    /// Nothing is left of the oldest runs that something was left of.
+    pub(super) fn end_left(&mut self) {
+        if let Some(left) = self.lookups.blind.left.pop_front() {
+            self.end_pass(left.pass);
+        }
     }
 }

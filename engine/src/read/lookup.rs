@@ -22,6 +22,7 @@ use crate::index::entry::decode;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
+use crate::read::blind::{Blind, Of};
 use crate::read::waiting::{Found, LeafRead, Lookup};
 use crate::runtime::flight::Owner;
 use crate::runtime::handle::Handle;
@@ -259,6 +260,7 @@ impl Core {
             return Ok(());
         }
         if self.index.is_known(key.bytes()) {
+            self.answer_lookup(key);
             return Ok(());
         }
         if self.is_unloaded(key.bytes()) {
@@ -309,7 +311,7 @@ impl Core {
         let lookup = self.lookups.under_way.remove(key).expect("it is under way");
         self.lookups.abandon(&lookup.reads);
         self.activity += 1;
-        self.leave_replaced(key, error);
+        self.leave_replaced(key, error, Of::Now);
         if let Some(pin) = self.lookups.pinned.get_mut(key) {
             pin.found = Some(Found::Failed(error.clone()));
         }
@@ -414,8 +416,7 @@ impl Core {
             let lookup = self.lookups.under_way.get(key);
             lookup.is_some_and(|it| !it.gets.is_empty()) && !mutant(Mutant::BlindBesideGets)
         };
-        let blind = &self.lookups.blind;
-        !is_read && blind.takes(keys.len()) && !keys.iter().any(is_awaited)
+        !is_read && Blind::takes(keys.len()) && !keys.iter().any(is_awaited)
     }
 
     /// Begins to look up what blind writes have replaced, as far as few enough lookups are under way.
@@ -431,7 +432,12 @@ impl Core {
 
     /// Whether memory knows of a key, and of nothing else that still counts.
     fn knows_exactly(&self, key: &Key) -> bool {
-        self.knows(key.bytes()) && !self.lookups.blind.has(key)
+        self.knows(key.bytes()) && !self.lookups.blind.counts(key)
+    }
+
+    /// Whether a lookup in the runs of now says something that is not known.
+    fn has_to_look_up(&self, key: &Key) -> bool {
+        !self.knows(key.bytes()) || self.lookups.blind.has(key)
     }
 
     /// The request that waited first is done: what it has come to know may leave memory.
@@ -546,7 +552,7 @@ pub(crate) async fn know<'a>(
                 if let Some(error) = core.lookups.failure_of(key) {
                     return Some(Err(error));
                 }
-                if !core.knows_exactly(key) {
+                if core.has_to_look_up(key) {
                     core.look_up(key, None);
                 }
             }

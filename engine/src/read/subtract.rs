@@ -1,13 +1,16 @@
 //! Subtracting what many blind writes have replaced, all at once: their entries are read from the runs in the order of the keys, and leaves that lie near each other in one go. That
 //! takes far fewer reads than to look up one key after the other.
 //!
-//! Invariants: as those of `blind.rs`. The runs stay these as long as one of these keys still counts; what was read of runs that were replaced meanwhile is dropped.
+//! Invariants: as those of `blind.rs`.
+
+use std::rc::Rc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::Nanos;
 use crate::checkpoint::leaf_reader::LeafReader;
 use crate::checkpoint::leaves::hash_of;
+use crate::checkpoint::runs::{Partition, number_of};
 use crate::core::{Core, Phase};
 use crate::format::damage::Mismatch;
 use crate::format::page::{Page, PageRef, Tree};
@@ -15,6 +18,7 @@ use crate::index::entry::decode;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
+use crate::read::blind::Of;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 
@@ -32,11 +36,6 @@ const AFTER_NS: Nanos = 1_000_000_000;
 const KEYS_AT_ONCE: usize = 256;
 /// So many leaves are read in vain where two reads would be needed without them.
 const GAP_MAX: usize = 3;
-
-/// A checkpoint that waits for no more keys than that has its way: meanwhile writes wait for the entries that they replace.
-const LITTLE: usize = 256;
-/// So often it waits for what was written blindly while it waited.
-const ROUNDS_MAX: usize = 4;
 
 /// A leaf that is read.
 struct Wanted {
@@ -62,21 +61,22 @@ impl Core {
         if blind.is_subtracting() {
             return;
         }
-        if blind.gathered() == 0 {
-            self.lookups.blind.take_gathered();
+        if blind.gathered() == 0 && !blind.has_left() {
+            self.lookups.blind.hurry_no_longer();
             return;
         }
         let at = blind.since() + AFTER_NS;
         let due = self.phase != Phase::Running
             || self.maintenance.stalled
             || blind.is_awaited()
+            || blind.has_left()
             || self.now >= at
             || blind.gathered() >= self.batch_of_blind();
         if !due {
             self.resume_at = Some(self.resume_at.map_or(at, |other| other.min(at)));
             return;
         }
-        if self.lookups.blind.gathered() < KEYS_MIN {
+        if self.lookups.blind.gathered() < KEYS_MIN && !self.lookups.blind.has_left() {
             self.lookups.blind.look_up_gathered();
             return;
         }
@@ -85,65 +85,67 @@ impl Core {
         executor.spawn(subtract_behind(handle.clone()));
     }
 
-    /// The leaves that may have these keys, those of older runs first and ascending within a run, and those that lie between.
-    fn leaves_with(&self, keys: &[Key]) -> Vec<Wanted> {
-        let mut places = Vec::with_capacity(keys.len());
-        for (at, key) in keys.iter().enumerate() {
-            if !self.lookups.blind.has(key) {
-                continue;
-            }
-            let Some(number) = self.runs.number_of(key.bytes()) else {
-                continue;
-            };
-            let hash = hash_of(key.bytes());
-            for (run, it) in self.runs.partitions[number].runs.iter().enumerate() {
-                let leaves = it.leaves.as_ref();
-                let leaf = leaves.and_then(|leaves| leaves.position_of(key, hash));
-                places.extend(leaf.map(|leaf| (number, run, leaf, at)));
-            }
-        }
-        places.sort_unstable();
-        let mut wanted: Vec<Wanted> = Vec::new();
-        let mut last = None;
-        for (number, run, leaf, key) in places {
-            let leaves = self.runs.partitions[number].runs[run].leaves.as_ref();
-            let all = leaves.expect("it was just found there").all();
-            match last {
-                Some(before) if before == (number, run, leaf) => {}
-                Some((other, of, before))
-                    if (other, of) == (number, run)
-                        && leaf - before <= GAP_MAX + 1
-                        && are_neighbours(&all[before..=leaf]) =>
-                {
-                    wanted.extend(
-                        all[before + 1..=leaf]
-                            .iter()
-                            .map(|(_, leaf)| Wanted::new(*leaf)),
-                    );
-                }
-                _ => wanted.push(Wanted::new(all[leaf].1)),
-            }
-            let it = wanted.last_mut().expect("it was just added");
-            it.keys.push(key);
-            last = Some((number, run, leaf));
-        }
-        wanted
-    }
-
     /// What was found of a key that was written blindly is subtracted, unless it was meanwhile.
-    fn subtract_found(&mut self, key: &Key, found: Option<&Version>) {
-        if !self.lookups.blind.has(key) {
-            return;
+    fn subtract_found(
+        &mut self,
+        key: &Key,
+        found: Option<&Version>,
+        of: Of,
+    ) -> Result<(), Mismatch> {
+        if !self.lookups.blind.counts_of(key, of) {
+            return Ok(());
         }
-        let version = found.filter(|version| version.place != Place::Tombstone);
-        match version.map(|version| self.subtract_replaced(key, version)) {
-            None => self.nothing_replaced(key),
-            Some(Ok(_)) => {}
-            Some(Err(_)) => return self.lookups.blind.look_up_later(key),
+        match found.filter(|version| version.place != Place::Tombstone) {
+            Some(version) => self.subtract_of(key, version, of)?,
+            None => {
+                self.lookups.blind.take(key, of);
+            }
         }
         self.activity += 1;
-        self.answer_lookup(key);
+        if of == Of::Now {
+            self.answer_lookup(key);
+        }
+        Ok(())
     }
+}
+
+/// The leaves that may have these keys, those of older runs first and ascending within a run, and those that lie between.
+fn leaves_with(partitions: &[Partition], keys: &[Key]) -> Vec<Wanted> {
+    let mut places = Vec::with_capacity(keys.len());
+    for (at, key) in keys.iter().enumerate() {
+        let Some(number) = number_of(partitions, key.bytes()) else {
+            continue;
+        };
+        let hash = hash_of(key.bytes());
+        for (run, it) in partitions[number].runs.iter().enumerate() {
+            let leaves = it.leaves.as_ref();
+            let leaf = leaves.and_then(|leaves| leaves.position_of(key, hash));
+            places.extend(leaf.map(|leaf| (number, run, leaf, at)));
+        }
+    }
+    places.sort_unstable();
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut last = None;
+    for (number, run, leaf, key) in places {
+        let leaves = partitions[number].runs[run].leaves.as_ref();
+        let all = leaves.expect("it was just found there").all();
+        match last {
+            Some(before) if before == (number, run, leaf) => {}
+            Some((other, of, before))
+                if (other, of) == (number, run)
+                    && leaf - before <= GAP_MAX + 1
+                    && are_neighbours(&all[before..=leaf]) =>
+            {
+                let between = all[before + 1..=leaf].iter();
+                wanted.extend(between.map(|(_, leaf)| Wanted::new(*leaf)));
+            }
+            _ => wanted.push(Wanted::new(all[leaf].1)),
+        }
+        let it = wanted.last_mut().expect("it was just added");
+        it.keys.push(key);
+        last = Some((number, run, leaf));
+    }
+    wanted
 }
 
 impl Wanted {
@@ -169,62 +171,74 @@ async fn subtract_behind(handle: Handle) {
     });
 }
 
-/// Subtracts what was written blindly up to now, before the runs are replaced, and what is written blindly meanwhile until that is little.
-pub(crate) async fn subtract_gathered(handle: &Handle) {
-    let begins = |core: &mut Core| {
-        let blind = &mut core.lookups.blind;
-        (!blind.is_subtracting()).then(|| blind.begin_subtracting())
-    };
-    handle.until(begins).await;
-    for _ in 0..ROUNDS_MAX {
-        subtract(handle).await;
-        if handle.with(|core| core.lookups.blind.gathered() < LITTLE) {
-            break;
-        }
+/// Subtracts what is left of runs that were replaced, and then what was gathered.
+async fn subtract(handle: &Handle) {
+    while let Some((keys, partitions)) = handle.with(|core| core.lookups.blind.first_left()) {
+        subtract_keys(handle, &keys, partitions, Of::Left).await;
+        handle.with(Core::end_left);
     }
-    handle.with(|core| {
-        core.lookups.blind.end_subtracting();
-        core.activity += 1;
+    let (keys, partitions) = handle.with(|core| {
+        let keys = core.lookups.blind.take_gathered();
+        (keys, core.runs.partitions.clone())
     });
+    subtract_keys(handle, &keys, partitions, Of::Now).await;
 }
 
-async fn subtract(handle: &Handle) {
-    let (keys, generation) = handle.with(|core| {
-        let keys = core.lookups.blind.take_gathered();
-        (keys, core.lookups.generation)
+/// Subtracts what these runs have of these keys. Where they are those of now, ends if they are replaced: all that is left is read from them later.
+async fn subtract_keys(handle: &Handle, keys: &[Key], partitions: Rc<Vec<Partition>>, of: Of) {
+    let generation = handle.with(|core| {
+        if !keys.is_empty() {
+            core.reached(CoveragePoint::BlindWritesSubtracted);
+        }
+        core.lookups.generation
     });
-    if keys.is_empty() {
-        return;
-    }
-    handle.with(|core| core.reached(CoveragePoint::BlindWritesSubtracted));
     let mut chunks = keys.chunks(KEYS_AT_ONCE);
-    let mut next = chunks.next().map(|keys| Chunk::begin(handle, keys));
+    let begin = |keys| Chunk::begin(handle, &partitions, keys);
+    let mut next = chunks.next().map(begin);
     while let Some(chunk) = next.take() {
-        next = chunks.next().map(|keys| Chunk::begin(handle, keys));
+        next = chunks.next().map(begin);
         let keys = chunk.keys;
         let found = chunk.read(handle).await;
-        let goes_on = handle.with(|core| {
-            // Then all these keys were subtracted by somebody else, and what counts now is something else.
-            if core.lookups.generation != generation {
-                return false;
-            }
-            match found {
-                Ok(found) => {
-                    for (key, found) in keys.iter().zip(&found) {
-                        core.subtract_found(key, found.as_ref());
-                    }
-                }
-                // Each is looked up for itself: only one leaf may be damaged.
-                Err(_) => keys
-                    .iter()
-                    .for_each(|key| core.lookups.blind.look_up_later(key)),
-            }
-            true
-        });
-        if !goes_on {
+        if of == Of::Now && handle.with(|core| core.lookups.generation != generation) {
             return;
         }
+        let is_subtracted = found.and_then(|found| {
+            handle.with(|core| {
+                let mut found = keys.iter().zip(&found);
+                let all = found.try_for_each(|(key, it)| core.subtract_found(key, it.as_ref(), of));
+                all.map_err(|mismatch| mismatch.at(0).into())
+            })
+        });
+        if is_subtracted.is_err() {
+            subtract_one_by_one(handle, keys, &partitions, of).await;
+        }
         handle.give_way_to_all().await;
+    }
+}
+
+/// The same where something cannot be read: only one leaf may be damaged.
+async fn subtract_one_by_one(handle: &Handle, keys: &[Key], partitions: &[Partition], of: Of) {
+    let generation = handle.with(|core| core.lookups.generation);
+    for key in keys {
+        let mut result = Ok(());
+        for _ in 0..2 {
+            let one = std::slice::from_ref(key);
+            let found = Chunk::begin(handle, partitions, one).read(handle).await;
+            if of == Of::Now && handle.with(|core| core.lookups.generation != generation) {
+                return;
+            }
+            result = found.and_then(|found| {
+                let found = found[0].as_ref();
+                let subtracted = handle.with(|core| core.subtract_found(key, found, of));
+                subtracted.map_err(|mismatch| mismatch.at(0).into())
+            });
+            if result.is_ok() {
+                break;
+            }
+        }
+        if let Err(error) = result {
+            handle.with(|core| core.leave_replaced(key, &error, of));
+        }
     }
 }
 
@@ -236,8 +250,8 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    fn begin(handle: &'a Handle, keys: &'a [Key]) -> Chunk<'a> {
-        let wanted = handle.with(|core| core.leaves_with(keys));
+    fn begin(handle: &'a Handle, partitions: &[Partition], keys: &'a [Key]) -> Chunk<'a> {
+        let wanted = leaves_with(partitions, keys);
         let leaves = wanted.iter().map(|it| it.leaf).collect();
         Chunk {
             keys,
