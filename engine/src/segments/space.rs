@@ -205,14 +205,15 @@ impl Core {
         (u64::from(self.segments.count()) / 16).max(2)
     }
 
-    /// How many segments fewer than the target are free for clients; 0 if enough are.
+    /// How many segments fewer than the target are free for clients, or will be when those are done who read them; 0 if enough are.
     pub(crate) fn shortage(&self) -> u64 {
         let free_target = self.free_target().max(self.maintenance.stalled_for);
         let floor = self.wanted_floor();
-        match self.segments.free_above(floor) {
+        let short = match self.segments.free_above(floor) {
             Some(free) => free_target.saturating_sub(free),
             None => free_target + floor - self.segments.lasting_count(),
-        }
+        };
+        short.saturating_sub(self.segments.draining_count())
     }
 
     /// What an opening after a crash has to find, with what a client waits to write.
