@@ -323,7 +323,7 @@ impl Core {
     /// The runs are others, or a partition is whole: of some keys memory may know now.
     pub(crate) fn answer_known_lookups(&mut self) {
         let keys = self.lookups.under_way.keys();
-        let known = keys.filter(|key| self.knows_exactly(key));
+        let known = keys.filter(|key| !self.has_to_look_up(key));
         for key in known.cloned().collect::<Vec<_>>() {
             self.answer_lookup(&key);
         }

@@ -159,9 +159,9 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
         ReplacedStaysCounted, RepublishedTooEarly, ReturnedKeysTakenForDeleted,
-        RunsReplacedUnderBlindWrites, SingleRootCopy, SyncDoesNotWait, TableWithoutExtents,
-        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnloadedDeleteLost,
-        UnprovenTailTrusted, VictimFreedAtOnce,
+        RunsReplacedUnderBlindWrites, ScanHoldsNothing, ScanPrefersRuns, SingleRootCopy,
+        SyncDoesNotWait, TableWithoutExtents, TailNotFenced, TailRewriteNotFlushed,
+        TornRootMadeValid, UnloadedDeleteLost, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -178,6 +178,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | RemovedKeysMerged
         | OlderEntriesMerged
         | OldestRunFirst
+        | ScanPrefersRuns
         | ForgottenNotCounted
         | BlindUnderSnapshot => &["forgotten"],
         TableWithoutExtents | FreedBeforeCounted | LoadedOverNewer | UnloadedDeleteLost => {
@@ -185,6 +186,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         }
         ReplacedStaysCounted
         | OldestIsSubtracted
+        | ScanHoldsNothing
         | RunsReplacedUnderBlindWrites
         | BlindBesideGets
         | BlindDeleteLost => &["blind"],
