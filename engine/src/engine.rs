@@ -111,7 +111,7 @@ impl Engine {
 
     /// Calls `take` with the keys that a scan of the newest versions would return now, for a driver that has the values
     /// itself. Says whether there are more. `None` where only a request can be answered: with a refusal, or later,
-    /// behind a write that waits for room, or since a part of the index is not in memory, as it is after a scan of the same range. Such a write may be acknowledged already, see [`Engine::keep`].
+    /// behind a write that waits for room, or since a part of the index is not in memory, as it is after [`Request::Know`] of the same range. Such a write may be acknowledged already, see [`Engine::keep`].
     pub fn scan_keys(&self, range: &ScanRange<'_>, mut take: impl FnMut(&[u8])) -> Option<bool> {
         let core = self.core.borrow();
         let newest = core.phase == Phase::Running && range.snapshot == 0;

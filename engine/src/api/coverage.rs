@@ -115,7 +115,7 @@ coverage_points! {
     BlindWritesSubtracted = "index.blind_writes_subtracted",
     /// A checkpoint replaced the runs before everything that such writes had replaced was subtracted.
     BlindWritesOutlivedRuns = "index.blind_writes_outlived_runs",
-    /// A part of the index was read for a scan.
+    /// The keys of a range were read for a driver that asks for them.
     RangeRead = "index.range_read",
     /// A scan joined runs with what memory knew.
     ScanJoined = "index.scan_joined",

@@ -63,11 +63,6 @@ impl Leaves {
         &self.first_keys
     }
 
-    /// Whether keys that the run does not have are denied.
-    pub(crate) fn has_filter(&self) -> bool {
-        !self.filter.is_empty()
-    }
-
     /// How many keys the run has.
     pub(crate) fn keys(&self) -> u64 {
         self.keys

@@ -1,6 +1,6 @@
 //! Looking up entries of the index that are not in memory: which keys memory knows of, and reads of runs for those that it does not.
 //!
-//! A lookup reads, of each run of the key's partition that may have the key, the one leaf that does, the newest run first, and several at once where there are no filters yet. What it finds goes into memory, and then those who
+//! A lookup reads, of each run of the key's partition that may have the key, the one leaf that does, the newest run first. What it finds goes into memory, and then those who
 //! wait for it are answered. A get waits for its own lookup only. A write mostly does not wait (`blind.rs`). Where it does, it waits until all its keys are known, and whatever was
 //! handed in behind it waits too.
 //!
@@ -23,15 +23,13 @@ use crate::index::key::Key;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
 use crate::read::blind::{Blind, Of};
-use crate::read::waiting::{Found, LeafRead, Lookup};
+use crate::read::waiting::{Found, Lookup};
 use crate::runtime::flight::Owner;
 use crate::runtime::handle::Handle;
 use crate::runtime::request::Verdict;
 
 /// Lookups on behalf of writes and tasks. Each has a page in memory.
 const LOOKUPS_MAX: usize = 64;
-/// Leaves that are read for a key at once where there are no filters.
-const LEAVES_AT_ONCE: usize = 8;
 /// Entries that one call looks at to find some that can be forgotten.
 const FORGET_LOOKS: usize = 512;
 /// The same where there are far too many, as after a scan.
@@ -89,79 +87,70 @@ impl Core {
         if get.is_none() && self.lookups.under_way.len() >= LOOKUPS_MAX {
             return;
         }
-        let (leaves, at_once) = self.leaves_of(key);
         let lookup = Lookup {
+            number: 0,
             generation: self.lookups.generation,
-            leaves,
-            at_once,
-            reads: Vec::new(),
+            leaves: self.leaves_of(key),
+            leaf: PageRef::NONE,
+            retried: false,
             gets: get.into_iter().collect(),
         };
         self.lookups.under_way.insert(key.clone(), lookup);
-        self.read_next_leaves(key);
+        self.read_next_leaf(key);
     }
 
-    /// The leaves to read for a key, the first one last, and how many of them at once: a filter mostly leaves one, and without filters each run has one.
-    fn leaves_of(&self, key: &Key) -> (Vec<PageRef>, usize) {
+    /// The leaves to read for a key, the first one last.
+    fn leaves_of(&self, key: &Key) -> Vec<PageRef> {
         let Some(number) = self.runs.number_of(key.bytes()) else {
-            return (Vec::new(), 1);
+            return Vec::new();
         };
-        let partition = &self.runs.partitions[number];
-        let leaves = partition.leaves_of(key);
-        let leaves = match mutant(Mutant::OldestRunFirst) {
+        let leaves = self.runs.partitions[number].leaves_of(key);
+        match mutant(Mutant::OldestRunFirst) {
             true => leaves.collect(),
             false => leaves.rev().collect(),
-        };
-        let at_once = match partition.known_leaves().all(|it| it.has_filter()) {
-            true => 1,
-            false => LEAVES_AT_ONCE,
-        };
-        (leaves, at_once)
+        }
     }
 
-    /// Of a lookup that is under way.
-    fn lookup_of(&mut self, key: &Key) -> &mut Lookup {
-        let lookup = self.lookups.under_way.get_mut(key);
-        lookup.expect("it is under way")
-    }
-
-    fn read_next_leaves(&mut self, key: &Key) {
-        let lookup = self.lookup_of(key);
-        let left = lookup.leaves.len().saturating_sub(lookup.at_once);
-        let next = lookup.leaves.split_off(left);
-        lookup.reads.clear();
-        if next.is_empty() {
-            let generation = lookup.generation;
-            if let Some(pin) = self.lookups.pinned.get_mut(key) {
-                pin.found = Some(Found::Absent { generation });
+    fn read_next_leaf(&mut self, key: &Key) {
+        let lookup = self
+            .lookups
+            .under_way
+            .get_mut(key)
+            .expect("it is under way");
+        match lookup.leaves.pop() {
+            Some(leaf) => {
+                lookup.leaf = leaf;
+                lookup.retried = false;
+                self.read_leaf(key, leaf);
             }
-            self.nothing_replaced(key);
-            return self.answer_lookup(key);
-        }
-        for leaf in next.into_iter().rev() {
-            let number = self.read_leaf(key, leaf);
-            self.lookup_of(key).reads.push(LeafRead {
-                number,
-                leaf,
-                retried: false,
-                found: None,
-            });
+            None => {
+                let generation = lookup.generation;
+                if let Some(pin) = self.lookups.pinned.get_mut(key) {
+                    pin.found = Some(Found::Absent { generation });
+                }
+                self.nothing_replaced(key);
+                self.answer_lookup(key);
+            }
         }
     }
 
-    /// Begins to read a leaf for a key. Returns the operation's number.
-    fn read_leaf(&mut self, key: &Key, leaf: PageRef) -> u64 {
+    fn read_leaf(&mut self, key: &Key, leaf: PageRef) {
         let buffer = self.lookups.pages.take(leaf.len as usize);
         let number = self.lookups.next;
         self.lookups.next += 1;
         self.lookups.reading.insert(number, key.clone());
+        let lookup = self
+            .lookups
+            .under_way
+            .get_mut(key)
+            .expect("it is under way");
+        lookup.number = number;
         self.stats.index_reads += 1;
         let op = DiskOp::Read {
             offset: leaf.offset,
             buffer,
         };
         self.submit(Owner::Leaf { number }, op);
-        number
     }
 
     /// A leaf was read, or not.
@@ -170,13 +159,23 @@ impl Core {
         let Some(key) = self.lookups.reading.remove(&number) else {
             return;
         };
-        if self.lookups.under_way[&key].generation != self.lookups.generation {
-            return self.look_up_anew(&key);
+        let (generation, now) = {
+            let lookup = &self.lookups.under_way[&key];
+            (lookup.generation, self.lookups.generation)
+        };
+        if generation != now {
+            self.reached(CoveragePoint::EntryReadAgain);
+            let leaves = self.leaves_of(&key);
+            let lookup = self
+                .lookups
+                .under_way
+                .get_mut(&key)
+                .expect("it is under way");
+            lookup.generation = now;
+            lookup.leaves = leaves;
+            return self.read_next_leaf(&key);
         }
-        let mut reads = self.lookups.under_way[&key].reads.iter();
-        let at = reads.position(|read| read.number == number);
-        let at = at.expect("what is read is noted");
-        let leaf = self.lookups.under_way[&key].reads[at].leaf;
+        let leaf = self.lookups.under_way[&key].leaf;
         let found = match result {
             Ok(bytes) => {
                 let bytes = bytes.expect("a read brings its buffer");
@@ -186,54 +185,38 @@ impl Core {
             }
             Err(error) => Err(error.into()),
         };
-        let read = &mut self.lookup_of(&key).reads[at];
-        if found.is_err() && !std::mem::replace(&mut read.retried, true) {
-            self.reached(CoveragePoint::ReadRetried);
-            let number = self.read_leaf(&key, leaf);
-            self.lookup_of(&key).reads[at].number = number;
-            return;
-        }
-        read.found = Some(found);
-        self.decide(&key);
-    }
-
-    /// The runs are others by now.
-    fn look_up_anew(&mut self, key: &Key) {
-        self.reached(CoveragePoint::EntryReadAgain);
-        let now = self.lookups.generation;
-        let (leaves, at_once) = self.leaves_of(key);
-        let lookup = self.lookup_of(key);
-        (lookup.generation, lookup.leaves, lookup.at_once) = (now, leaves, at_once);
-        let before = std::mem::take(&mut lookup.reads);
-        self.lookups.abandon(&before);
-        self.read_next_leaves(key);
-    }
-
-    /// Ends a lookup if it is known by now what the newest run has that has the key.
-    fn decide(&mut self, key: &Key) {
-        let reads = &mut self.lookup_of(key).reads;
-        let decides = |read: &LeafRead| !matches!(read.found, Some(Ok(None)));
-        let Some(at) = reads.iter().position(decides) else {
-            self.reached(CoveragePoint::EntryNotInRun);
-            return self.read_next_leaves(key);
-        };
-        let leaf = reads[at].leaf;
-        match reads[at].found.take() {
-            None => {}
-            Some(Ok(version)) => {
-                let version = version.expect("it decides");
-                if version.place == Place::Tombstone {
-                    let before = std::mem::take(reads);
-                    self.lookups.abandon(&before);
-                    self.lookup_of(key).leaves.clear();
-                    return self.read_next_leaves(key);
-                }
+        match found {
+            Ok(None) => {
+                self.reached(CoveragePoint::EntryNotInRun);
+                self.read_next_leaf(&key);
+            }
+            Ok(Some(version)) if version.place == Place::Tombstone => {
+                let lookup = self
+                    .lookups
+                    .under_way
+                    .get_mut(&key)
+                    .expect("it is under way");
+                lookup.leaves.clear();
+                self.read_next_leaf(&key);
+            }
+            Ok(Some(version)) => {
                 self.reached(CoveragePoint::EntryRead);
-                if let Err(mismatch) = self.learn(key, version) {
-                    self.fail_lookup(key, &mismatch.at(leaf.offset).into());
+                if let Err(mismatch) = self.learn(&key, version) {
+                    self.fail_lookup(&key, &mismatch.at(leaf.offset).into());
                 }
             }
-            Some(Err(error)) => self.fail_lookup(key, &error),
+            Err(error) => {
+                let lookup = self
+                    .lookups
+                    .under_way
+                    .get_mut(&key)
+                    .expect("it is under way");
+                if std::mem::replace(&mut lookup.retried, true) {
+                    return self.fail_lookup(&key, &error);
+                }
+                self.reached(CoveragePoint::ReadRetried);
+                self.read_leaf(&key, leaf);
+            }
         }
     }
 
@@ -299,7 +282,7 @@ impl Core {
     /// Memory knows of the key: answers those who wait.
     pub(crate) fn answer_lookup(&mut self, key: &Key) {
         if let Some(lookup) = self.lookups.under_way.remove(key) {
-            self.lookups.abandon(&lookup.reads);
+            self.lookups.reading.remove(&lookup.number);
             self.activity += 1;
             for (id, at) in lookup.gets {
                 self.answer_get(id, at, key.bytes());
@@ -309,7 +292,6 @@ impl Core {
 
     fn fail_lookup(&mut self, key: &Key, error: &Error) {
         let lookup = self.lookups.under_way.remove(key).expect("it is under way");
-        self.lookups.abandon(&lookup.reads);
         self.activity += 1;
         self.leave_replaced(key, error, Of::Now);
         if let Some(pin) = self.lookups.pinned.get_mut(key) {

@@ -1,4 +1,4 @@
-//! What is being read of the index, and who waits for it. How it goes on is in `lookup.rs`, for single keys, and in `window.rs`, for scans.
+//! What is being read of the index, and who waits for it. How it goes on is in `lookup.rs`, for single keys, and in `window.rs`, for ranges.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,21 @@ use crate::api::port::{Direction, RequestId, ScanRange};
 use crate::checkpoint::runs::FIRST_KEY;
 use crate::format::page::PageRef;
 use crate::index::key::Key;
-use crate::index::place::Version;
 use crate::log::pool::Pool;
 use crate::read::blind::Blind;
 
 /// A read of the runs for one key.
 #[derive(Debug)]
 pub(super) struct Lookup {
+    /// The operation that is under way for it.
+    pub(super) number: u64,
     pub(super) generation: u64,
     /// Leaves that are still to be read, the next one last.
     pub(super) leaves: Vec<PageRef>,
-    /// How many of them are read at once.
-    pub(super) at_once: usize,
-    /// Those that are being read or were, the first one that counts first.
-    pub(super) reads: Vec<LeafRead>,
-    /// Gets that wait for it, and what they read at.
-    pub(super) gets: Vec<(RequestId, u64)>,
-}
-
-/// A leaf that is read for a key.
-#[derive(Debug)]
-pub(super) struct LeafRead {
-    /// Of the operation.
-    pub(super) number: u64,
     pub(super) leaf: PageRef,
     pub(super) retried: bool,
-    /// What it has of the key, once it is read.
-    pub(super) found: Option<Result<Option<Version>, Error>>,
+    /// Gets that wait for it, and what they read at.
+    pub(super) gets: Vec<(RequestId, u64)>,
 }
 
 /// A key that somebody waits for.
@@ -69,9 +57,9 @@ pub(crate) struct Lookups {
     pub(super) pinned: BTreeMap<Key, Pin>,
     /// The keys of the request that waits first.
     pub(super) awaited: Vec<Key>,
-    /// What a scan that waits first has to know.
+    /// The range that a request which waits first wants to have known.
     pub(super) window: Option<Window>,
-    /// What the last scan that waited has come to know, until another one has waited.
+    /// The last range that was wanted so, until another one is.
     pub(super) served: Option<Window>,
     /// Keys that stay in memory until they are written: from the first on, and before the second.
     pub(crate) kept: Option<(Key, Option<Key>)>,
@@ -124,13 +112,6 @@ impl Lookups {
         }
     }
 
-    /// Nobody waits for what is being read for a key any more.
-    pub(super) fn abandon(&mut self, reads: &[LeafRead]) {
-        for read in reads {
-            self.reading.remove(&read.number);
-        }
-    }
-
     pub(super) fn failure_of(&self, key: &Key) -> Option<Error> {
         match &self.pinned.get(key)?.found {
             Some(Found::Failed(error)) => Some(error.clone()),
@@ -150,21 +131,21 @@ impl Lookups {
     }
 }
 
-/// Up to where a scan knows its range.
+/// Up to where a range is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Edge {
-    /// A scan backwards knows nothing yet, and has no upper bound.
+    /// Backwards: nothing is known yet, and there is no upper bound.
     Top,
-    /// The next key of a scan forward; all keys from this one on are known to a scan backwards.
+    /// Forward: the next key. Backwards: all keys from this one on are known.
     At(Key),
-    /// A scan forward knows all keys.
+    /// Forward: all keys are known.
     Beyond,
 }
 
 /// Keys from the first on, and before the second.
 pub(super) type Part = (Key, Option<Key>);
 
-/// What a waiting scan knows, and what is being read for it.
+/// What is known of a range that somebody waits for, and what is being read of it.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(super) direction: Direction,
@@ -177,7 +158,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A scan of this range knows nothing yet.
+    /// Nothing of this range is known yet.
     pub(super) fn new(range: &ScanRange<'_>) -> Window {
         Window {
             direction: range.direction,

@@ -24,7 +24,7 @@ use crate::runtime::request::Verdict;
 
 /// Leaves of one run that are read in one go, with what the others have of their keys.
 const LEAVES_AT_ONCE: usize = 8;
-/// So many entries of a scan are thought to be in a leaf, which is fewer than there are.
+/// So many entries are thought to be in a leaf, which is fewer than there are.
 const ENTRIES_PER_LEAF: u32 = 48;
 const LEAVES_PER_SCAN_MAX: usize = 64;
 
@@ -136,7 +136,7 @@ impl Core {
         self.walk(&known, at, |_, _| {})
     }
 
-    /// The keys of a partition that are read next for a scan.
+    /// The keys of a partition that are read next.
     fn next_part(&self, window: &Window, range: &ScanRange<'_>, number: usize) -> Part {
         let leaves = crate::format::to_usize((range.limit / ENTRIES_PER_LEAF).into());
         let leaves = 1 + leaves.min(LEAVES_PER_SCAN_MAX);
