@@ -8,8 +8,6 @@
 //! - of what memory knows, no more is taken down than the scan can return.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
-use std::rc::Rc;
 
 use crate::api::buffer::Shared;
 use crate::api::coverage::CoveragePoint;
@@ -17,7 +15,7 @@ use crate::api::error::Error;
 use crate::api::port::{Direction, RequestId, ScanRange};
 use crate::checkpoint::leaf_reader::LeafReader;
 use crate::checkpoint::merge::{Merge, Newest};
-use crate::checkpoint::runs::{Partition, number_before, number_of};
+use crate::checkpoint::runs::{number_before, number_of};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::index::entry::{decode, is_deleted};
@@ -25,67 +23,13 @@ use crate::index::key::Key;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
 use crate::read::lookup::message_of;
-use crate::read::state::{Held, Slot};
+use crate::read::state::{Held, Noted, Room, RunsScan, Slot};
 use crate::read::waiting::{Part, start_of};
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
-use crate::segments::passes::Pass;
 
 /// Leaves of each run that are read in one go.
 const LEAVES_AT_ONCE_MAX: u64 = 64;
-
-/// What memory knew of a key: the version to show, and its value if that needs no read; `None` if there is nothing to show.
-#[derive(Debug)]
-struct Noted {
-    key: Key,
-    shown: Option<(Version, Option<Shared>)>,
-}
-
-/// How much a scan may return.
-#[derive(Debug, Clone, Copy)]
-struct Room {
-    entries: usize,
-    bytes: usize,
-    has_some: bool,
-}
-
-impl Room {
-    fn of(range: &ScanRange<'_>) -> Room {
-        Room {
-            entries: range.limit.max(1) as usize,
-            bytes: range.max_bytes as usize,
-            has_some: false,
-        }
-    }
-
-    /// Takes room for an entry. Whether there was any.
-    fn take(&mut self, key: &[u8], version: &Version) -> bool {
-        let bytes = key.len() + version.place.value_bytes();
-        if self.entries == 0 || (self.has_some && bytes > self.bytes) {
-            return false;
-        }
-        self.entries -= 1;
-        self.bytes = self.bytes.saturating_sub(bytes);
-        self.has_some = true;
-        true
-    }
-}
-
-/// A scan whose entries are still being chosen.
-#[derive(Debug)]
-pub(crate) struct RunsScan {
-    id: RequestId,
-    at: u64,
-    direction: Direction,
-    /// The keys that were not looked at yet; `None`: there are none.
-    left: Option<Part>,
-    room: Room,
-    /// In the scan's direction.
-    noted: VecDeque<Noted>,
-    partitions: Rc<Vec<Partition>>,
-    slots: Vec<Slot>,
-    pass: Pass,
-}
 
 impl Core {
     /// Takes down what memory knows of the range.

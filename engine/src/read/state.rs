@@ -1,12 +1,14 @@
 //! Reads under way: which parts of which values are asked for, and the scans that wait for some. How they go on is in `value.rs` and `scan.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 use crate::api::buffer::Shared;
-use crate::api::port::{RequestId, Status};
+use crate::api::port::{Direction, RequestId, ScanRange, Status};
+use crate::checkpoint::runs::Partition;
 use crate::format::pointer::Pointer;
+use crate::index::key::Key;
 use crate::index::place::Version;
-use crate::read::scan_runs::RunsScan;
 use crate::segments::passes::Pass;
 
 /// Where a value goes once it is read.
@@ -113,4 +115,57 @@ pub(crate) struct Scan {
     pub(super) failed: Option<(Status, String)>,
     /// Until it is answered, if its places are not held one by one.
     pub(super) pass: Option<Pass>,
+}
+
+/// What memory knew of a key: the version to show, and its value if that needs no read; `None` if there is nothing to show.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) key: Key,
+    pub(super) shown: Option<(Version, Option<Shared>)>,
+}
+
+/// How much a scan may return.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub(super) entries: usize,
+    bytes: usize,
+    has_some: bool,
+}
+
+impl Room {
+    pub(super) fn of(range: &ScanRange<'_>) -> Room {
+        Room {
+            entries: range.limit.max(1) as usize,
+            bytes: range.max_bytes as usize,
+            has_some: false,
+        }
+    }
+
+    /// Takes room for an entry. Whether there was any.
+    pub(super) fn take(&mut self, key: &[u8], version: &Version) -> bool {
+        let bytes = key.len() + version.place.value_bytes();
+        if self.entries == 0 || (self.has_some && bytes > self.bytes) {
+            return false;
+        }
+        self.entries -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.has_some = true;
+        true
+    }
+}
+
+/// A scan whose entries are still being chosen.
+#[derive(Debug)]
+pub(crate) struct RunsScan {
+    pub(super) id: RequestId,
+    pub(super) at: u64,
+    pub(super) direction: Direction,
+    /// The keys that were not looked at yet; `None`: there are none.
+    pub(super) left: Option<(Key, Option<Key>)>,
+    pub(super) room: Room,
+    /// In the scan's direction.
+    pub(super) noted: VecDeque<Noted>,
+    pub(super) partitions: Rc<Vec<Partition>>,
+    pub(super) slots: Vec<Slot>,
+    pub(super) pass: Pass,
 }
