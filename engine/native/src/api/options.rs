@@ -354,7 +354,7 @@ mod tests {
                 set.frame_bytes,
             ],
             [
-                set.inline_bytes(),
+                set.inline_bytes,
                 set.large_value_bytes,
                 set.max_value_bytes,
                 set.commit_depth,
