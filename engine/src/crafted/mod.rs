@@ -3,7 +3,13 @@
 //! everything after it: no panic, no endless work, no more memory than a stated multiple of the image.
 #![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../tests/engine/common/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    missing_docs,
+    reason = "of what the engine's other tests have, a part is used"
+)]
 mod common;
 mod craft;
 mod memory;

@@ -1,14 +1,6 @@
 //! Checkpoints that write what has changed: what they cost, and that nothing is lost by what they leave out.
-#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a failing seed has to be told"
-)]
 
-mod common;
-
-use common::{Case, Disk, FAST, Rng, World, bytes, device};
+use crate::common::{Case, Disk, FAST, Rng, World, bytes, device};
 use kvsim_engine::{CoveragePoint, Direction, Request};
 
 fn key(n: u64) -> Vec<u8> {

@@ -1,14 +1,6 @@
 //! Brute force: random work from many clients, crashes at random events, also during recovery, checked against a model.
-#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a failing seed has to be told"
-)]
 
-mod common;
-
-use common::{Case, Disk, FAST, Rng, device};
+use crate::common::{Case, Disk, FAST, Rng, device};
 
 #[derive(Debug, Default)]
 struct Totals {

@@ -1,11 +1,9 @@
 //! Garbage collection that finds what is live in a segment in memory.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use common::{Disk, FAST, World, device, numbered};
+use crate::common::{Disk, FAST, World, device, numbered};
 use kvsim_engine::{CachedValues, Durability, Mutation, Reply, Request, Stats};
 
 const KEYS: u64 = 8_000;

@@ -1,8 +1,6 @@
 //! Writes that a driver acknowledges before the engine has them.
 
-mod common;
-
-use common::{Disk, FAST, World, device, numbered, world};
+use crate::common::{Disk, FAST, World, device, numbered, world};
 use kvsim_engine::{Direction, Mutation, Reply, Request, Room, ScanRange, Status};
 
 const ROOM: Room = Room {

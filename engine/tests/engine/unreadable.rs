@@ -1,10 +1,7 @@
 //! Sectors that cannot be read: a torn one is a torn tail, one that is known to have been durable is damage, and a device that fails altogether
 //! says nothing about either.
-#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
-mod common;
-
-use common::{Case, Disk, FAST, World, device, numbered};
+use crate::common::{Case, Disk, FAST, World, device, numbered, world};
 use kvsim_engine::{CoveragePoint, Mutation, Reply, Request, Status};
 
 const HEADER_BYTES: usize = 256 << 10;
@@ -60,7 +57,7 @@ fn a_creation_is_taken_up_again_where_superblocks_cannot_be_read() {
 
 /// A database of a few writes, each acknowledged before the next was made, after a power cut.
 fn written() -> World {
-    let mut world = common::world(2 << 20, "durable_mark=off\ninline_bytes=0");
+    let mut world = world(2 << 20, "durable_mark=off\ninline_bytes=0");
     world.open().expect("opens");
     for n in 0..8 {
         let reply = world.put(&[n], &numbered(n.into()));

@@ -1,8 +1,6 @@
 //! The empty frame that only states a durable position: it may be the first in its segment.
 
-mod common;
-
-use common::{Disk, FAST, World, device};
+use crate::common::{Disk, FAST, World, device};
 
 const BLOCK: u64 = 4096;
 const SEGMENT: u64 = 65_536;

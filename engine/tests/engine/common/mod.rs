@@ -1,11 +1,5 @@
 //! A small deterministic device and driver for the engine's own tests, and a model of what a database must hold.
-#![allow(
-    unreachable_pub,
-    missing_docs,
-    reason = "shared by the test binaries only"
-)]
-#![allow(dead_code, reason = "each test binary uses a part of it")]
-#![allow(unused_imports, reason = "each test binary uses a part of it")]
+#![allow(unreachable_pub, reason = "shared with the engine's own tests")]
 #![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 
 mod case;
@@ -14,7 +8,7 @@ mod world;
 
 use kvsim_engine::DeviceInfo;
 
-pub use case::{Case, State};
+pub use case::Case;
 pub use disk::{Disk, FAST, Times};
 pub use world::World;
 

@@ -1,11 +1,8 @@
 //! An index that is loaded behind its opening: clients read and write meanwhile, and the power may go at any moment.
-#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Disk, FAST, Rng, Times, World, bytes, device};
+use crate::common::{Disk, FAST, Rng, Times, World, bytes, device};
 use kvsim_engine::{
     CoveragePoint, Direction, Durability, Mutation, Reply, Request, ScanRange, Status,
 };

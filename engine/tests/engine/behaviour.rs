@@ -1,11 +1,8 @@
 //! One behaviour a test, on the test device: throughput of group commit, space, errors, damage, snapshots, large values.
-#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Disk, Rng, Times, World, bytes, device, world};
+use crate::common::{Disk, Rng, Times, World, bytes, device, world};
 use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, Status};
 
 /// Runs closed-loop clients that write 1 KB durably for a second of virtual time; returns commits per second and the 99th

@@ -1,8 +1,6 @@
 //! Overwriting in the open frame: what it saves, and what it must not change.
 
-mod common;
-
-use common::{Disk, FAST, World, device, world};
+use crate::common::{Disk, FAST, World, device, world};
 use kvsim_engine::{Direction, Reply, Request};
 
 fn value(n: u32, len: usize) -> Vec<u8> {

@@ -1,21 +1,13 @@
 //! An index that does not fit into the memory that it may take: entries leave memory, and are read when somebody asks for them.
-#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a failing seed has to be told"
-)]
-
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{Case, Disk, FAST, Rng, Times, World, bytes, device};
+use crate::common::{Case, Disk, FAST, Rng, Times, World, bytes, device};
 use kvsim_engine::{
     CoveragePoint, Direction, Durability, Mutation, Reply, Request, ScanRange, Status,
 };
 
-const POINTS: [CoveragePoint; 14] = [
+const POINTS: [CoveragePoint; 15] = [
     CoveragePoint::EntriesForgotten,
     CoveragePoint::EntryRead,
     CoveragePoint::EntryNotInRun,
@@ -26,6 +18,7 @@ const POINTS: [CoveragePoint; 14] = [
     CoveragePoint::BlindWritesOutlivedRuns,
     CoveragePoint::RangeRead,
     CoveragePoint::ScanJoined,
+    CoveragePoint::LeafKept,
     CoveragePoint::PartitionRead,
     CoveragePoint::PartitionMerged,
     CoveragePoint::CollectionAwaitedEntries,

@@ -1,8 +1,6 @@
 //! Garbage collection that reads what it moves: what snapshots hold goes along, and damage stays where it is.
 
-mod common;
-
-use common::{Rng, World, numbered, world};
+use crate::common::{Rng, World, numbered, world};
 use kvsim_engine::{Reply, Request, Status};
 
 const OPTIONS: &str = "segment_bytes=65536\ninline_bytes=0\ncache_bytes=0";

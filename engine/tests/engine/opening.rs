@@ -1,9 +1,7 @@
 //! What an opening refuses, and what it formats: blank devices and others, other versions of the format, wrong configurations, devices that are too
 //! small.
 
-mod common;
-
-use common::{Disk, FAST, World, device, world};
+use crate::common::{Disk, FAST, World, device, world};
 use kvsim_engine::{Reply, Status};
 
 /// Goal: nothing that is not blank is formatted over. Method: garbage in many places.

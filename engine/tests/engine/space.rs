@@ -1,10 +1,8 @@
 //! Devices that are full, or about to be: what is refused, what is taken, and how they grow.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Disk, FAST, Rng, World, bytes, device, world};
+use crate::common::{Disk, FAST, Rng, World, bytes, device, world};
 use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, Status};
 
 /// Goal: a full device refuses definitely, still takes deletes, and takes writes again after them. Method: fill, delete, refill,

@@ -1,10 +1,8 @@
 //! Segments given back between checkpoints, by a record of the log.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{Disk, FAST, World, device, numbered};
+use crate::common::{Disk, FAST, World, device, numbered};
 use kvsim_engine::{Reply, Request};
 
 const SEGMENT: u64 = 65_536;

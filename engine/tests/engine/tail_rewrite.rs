@@ -1,15 +1,7 @@
 //! What was read is not therefore on the medium: failed flushes, restarts in the same cache, and crashes while recovery writes
 //! anew what nothing states as durable.
-#![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a failing seed has to be told"
-)]
 
-mod common;
-
-use common::{Case, Disk, FAST, Rng, World, bytes, device};
+use crate::common::{Case, Disk, FAST, Rng, World, bytes, device};
 use kvsim_engine::{Reply, Request};
 
 /// Seeds from `KVSIM_ENGINE_FIRST`, `KVSIM_ENGINE_SEEDS` of them.
