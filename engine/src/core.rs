@@ -37,6 +37,9 @@ use crate::runtime::request::OwnedRequest;
 use crate::segments::extent_state::Extents;
 use crate::segments::usage::Segments;
 
+/// No value takes more than one of so many parts of the cache.
+const CACHED_VALUES_MIN: u64 = 8;
+
 /// What leaves the engine, in order.
 #[derive(Debug)]
 enum Out {
@@ -73,7 +76,7 @@ pub(crate) struct Core {
     pub(crate) extents: Extents,
     /// Chunks that are not durable yet, by device offset.
     pub(crate) volatile_chunks: BTreeMap<u64, Arc<IoBuf>>,
-    pub(crate) cache: Cache,
+    pub(crate) cache: Cache<u64>,
     /// Where values are that the driver keeps.
     pub(crate) values: Option<Arc<dyn CachedValues>>,
     /// Values of this size are put into the index as the log is replayed.
@@ -136,7 +139,7 @@ impl Core {
             log: Log::new(geometry, id, &settings.options, 0, &tail),
             extents: Extents::default(),
             volatile_chunks: BTreeMap::new(),
-            cache: Cache::new(settings.options.cache_bytes.unwrap_or(0)),
+            cache: Cache::new(settings.options.cache_bytes.unwrap_or(0), CACHED_VALUES_MIN),
             values: None,
             replays_inline_bytes: settings.options.inline_bytes,
             scratch: Vec::new(),

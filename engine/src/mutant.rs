@@ -223,6 +223,10 @@ mutants! {
     ScanHoldsNothing = "scan_holds_nothing" [];
     /// Where both have a key, a scan takes what the runs have, and not what memory had when it arrived.
     ScanPrefersRuns = "scan_prefers_runs" [];
+    /// A leaf that is kept in memory is taken for whatever leaf lies there by now.
+    LeafKeptByPlace = "leaf_kept_by_place" [];
+    /// Runs that a checkpoint replaces are freed although something is still to be subtracted of them.
+    ReplacedRunsNotHeld = "replaced_runs_not_held" [];
     /// Releasing a snapshot drops old versions and leaves their bytes counted as live.
     ReleasedVersionsStayLive = "released_versions_stay_live" [];
     /// A pointer to a large value is followed wherever it leads.

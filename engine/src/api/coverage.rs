@@ -119,6 +119,8 @@ coverage_points! {
     RangeRead = "index.range_read",
     /// A scan joined runs with what memory knew.
     ScanJoined = "index.scan_joined",
+    /// A scan found a leaf in memory that another scan had read.
+    LeafKept = "index.leaf_kept",
     /// A part of the index was read into memory to be written anew.
     PartitionRead = "index.partition_read",
     /// A part of the index was written anew though it did not fit into memory.

@@ -4,36 +4,32 @@
 //! Invariant: of each key the page gets what memory knows of it at the moment when the page is filled, or else what the newest run has. The runs stay these while a
 //! checkpoint is being written, and whatever changes a key makes memory know of it.
 
+use std::collections::VecDeque;
 use std::ops::Bound;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::checkpoint::leaf_reader::LeafReader;
+use crate::checkpoint::chunk::Chunk;
 use crate::checkpoint::merge::{Merge, Newest};
 use crate::checkpoint::step::{ENTRIES_PER_STEP, Step};
 use crate::core::Core;
-use crate::format::page::PageRef;
 use crate::index::entry::is_deleted;
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::handle::Handle;
 
-/// Leaves of a base that are merged in one go, with what newer runs have of their keys.
-const LEAVES_AT_ONCE: usize = 64;
-
-/// What is merged in one go: keys from the first on, and before the second.
-struct Chunk<'a> {
-    from: Key,
-    end: Option<Key>,
-    leaves: LeafReader<'a>,
-}
+/// Chunks whose first reads are under way: a small one is merged sooner than the next is read.
+const CHUNKS_AHEAD: usize = 4;
 
 /// The merged entries of a partition's keys, a few at a time.
 pub(super) struct Merged<'a> {
     handle: &'a Handle,
     end: Option<Key>,
-    /// What comes next. Its first reads are under way.
-    next: Option<Chunk<'a>>,
+    /// What comes next. Their first reads are under way.
+    ahead: VecDeque<Chunk<'a>>,
+    /// Where the chunk behind these begins, if there is one.
+    from: Option<Key>,
 }
 
 impl<'a> Merged<'a> {
@@ -42,47 +38,42 @@ impl<'a> Merged<'a> {
         let mut merged = Merged {
             handle,
             end: end.cloned(),
-            next: None,
+            ahead: VecDeque::new(),
+            from: Some(from.clone()),
         };
-        merged.next = Some(merged.chunk_from(from.clone()));
+        merged.read_ahead();
         merged
     }
 
-    fn chunk_from(&self, from: Key) -> Chunk<'a> {
-        let (end, leaves) = self.handle.with(|core| core.leaves_of_chunk(&from));
-        let end = end.or_else(|| self.end.clone());
-        let leaves = LeafReader::new(self.handle, leaves);
-        Chunk { from, end, leaves }
+    fn read_ahead(&mut self) {
+        while self.ahead.len() < CHUNKS_AHEAD
+            && let Some(from) = self.from.take()
+        {
+            let chunk = Chunk::begin(self.handle, from, self.end.as_ref());
+            if chunk.keys.end != self.end {
+                self.from = chunk.keys.end.clone();
+            }
+            self.ahead.push_back(chunk);
+        }
     }
 
-    /// Reads the next chunk, and begins to read the one behind it. `None`: there is none.
+    /// Reads the next chunk, and begins to read some behind it. `None`: there is none.
     pub(super) async fn next(&mut self) -> Result<Option<MergedChunk>, Error> {
-        let Some(Chunk { from, end, leaves }) = self.next.take() else {
+        let Some(chunk) = self.ahead.pop_front() else {
             return Ok(None);
         };
-        let mut merge = Merge::default();
-        let read = leaves.each(|leaf, key, payload| {
-            if from.bytes() <= key && end.as_ref().is_none_or(|end| key < end.bytes()) {
-                merge.push(leaf.offset, key, payload);
-            }
-            Ok(())
-        });
-        read.await?;
-        if end != self.end
-            && let Some(behind) = &end
-        {
-            self.next = Some(self.chunk_from(behind.clone()));
-        }
+        self.read_ahead();
+        let keys = chunk.keys.clone();
+        let merge = chunk.merge(|_, _, _| Ok(())).await?;
         self.handle
             .with(|core| core.reached(CoveragePoint::PartitionMerged));
-        Ok(Some(MergedChunk { from, end, merge }))
+        Ok(Some(MergedChunk { keys, merge }))
     }
 }
 
 /// Entries of the runs, read, and the range that they are of.
 pub(super) struct MergedChunk {
-    from: Key,
-    end: Option<Key>,
+    keys: KeyRange,
     merge: Merge,
 }
 
@@ -90,8 +81,8 @@ impl MergedChunk {
     /// The chunk's steps: each takes the next few entries, as they are at that moment.
     pub(super) fn steps(&mut self) -> Steps<'_> {
         Steps {
-            start: Bound::Included(self.from.clone()),
-            end: self.end.as_ref(),
+            start: Bound::Included(self.keys.from.clone()),
+            end: self.keys.end.as_ref(),
             runs: self.merge.newest().collect::<Vec<_>>().into_iter(),
         }
     }
@@ -141,17 +132,5 @@ impl Steps<'_> {
         }
         self.start = Bound::Excluded(Key::new(last));
         true
-    }
-}
-
-impl Core {
-    /// Where the chunk ends that begins with this key, if the partition goes on behind it, and the leaves that have its keys.
-    fn leaves_of_chunk(&self, from: &Key) -> (Option<Key>, Vec<PageRef>) {
-        let Some(number) = self.runs.number_of(from.bytes()) else {
-            return (None, Vec::new());
-        };
-        let end = self.leaves_behind(number, from, LEAVES_AT_ONCE);
-        let leaves = self.runs.partitions[number].leaves_between(from, end.as_ref());
-        (end, leaves)
     }
 }

@@ -46,11 +46,13 @@ pub(super) struct Choice {
     pub(super) end: Option<(u32, u64)>,
     /// How many free segments may be taken.
     pub(super) segments_max: u64,
+    /// Bytes of pages that will be written, about.
+    pub(super) bytes: u64,
 }
 
 impl Choice {
     /// Everything is written anew.
-    pub(super) fn everything() -> Choice {
+    pub(super) fn everything(core: &Core) -> Choice {
         Choice {
             parts: vec![Part::Anew {
                 from: FIRST_KEY.into(),
@@ -58,6 +60,7 @@ impl Choice {
             kept: Vec::new(),
             end: None,
             segments_max: u64::MAX,
+            bytes: core.index.pages_bytes(),
         }
     }
 
@@ -72,7 +75,7 @@ impl Choice {
         let estimate = Estimate::new(core);
         let anew = estimate.choose(core);
         if anew.iter().all(|it| *it) {
-            return Choice::everything();
+            return Choice::everything(core);
         }
         let mut parts: Vec<Part> = Vec::new();
         for (partition, anew) in partitions.iter().zip(&anew) {
@@ -91,6 +94,7 @@ impl Choice {
             parts,
             end: core.runs.end.filter(|(end, _)| kept.contains_key(end)),
             segments_max: bound.saturating_sub(kept.len() as u64),
+            bytes: estimate.written(&anew).max(estimate.changed),
             kept: kept.into_keys().collect(),
         }
     }
@@ -122,12 +126,15 @@ impl Size {
 struct Estimate {
     sizes: Vec<Size>,
     coming: u64,
+    /// What all that has changed takes of pages, about.
+    changed: u64,
 }
 
 impl Estimate {
     fn new(core: &Core) -> Estimate {
         let keys = u128::from(core.index.len().max(1));
         let changes = u128::from(core.index.changes_count());
+        let pages = u128::from(core.index.pages_bytes());
         let block = core.geometry.block_bytes;
         // Twice its size is as good as any more.
         let share = |base: u64| {
@@ -144,6 +151,7 @@ impl Estimate {
         Estimate {
             sizes: sizes.collect(),
             coming: share(core.runs.base_bytes()),
+            changed: u64::try_from(pages * changes / keys).unwrap_or(u64::MAX),
         }
     }
 
@@ -235,17 +243,22 @@ impl Estimate {
         }
     }
 
-    /// How many free segments it takes, on average.
-    fn new_segments(&self, core: &Core, anew: &[bool], is_kept: &dyn Fn(u32) -> bool) -> u64 {
-        let block = core.geometry.block_bytes;
+    /// How many bytes of runs are written, on average.
+    fn written(&self, anew: &[bool]) -> u64 {
         let written = self.sizes.iter().zip(anew).map(|(size, anew)| match anew {
             true => size.anew(),
             false => size.coming,
         });
+        written.sum()
+    }
+
+    /// How many free segments it takes, on average.
+    fn new_segments(&self, core: &Core, anew: &[bool], is_kept: &dyn Fn(u32) -> bool) -> u64 {
+        let block = core.geometry.block_bytes;
         let entry = |it: &Partition| it.from.len() + (it.runs.len() + 1) * PAGE_REF_BYTES;
         let list: usize = core.runs.partitions.iter().map(entry).sum();
         let table = u64::from(core.segments.count()) * 20;
-        let all = written.sum::<u64>() + list as u64 + table + 2 * block;
+        let all = self.written(anew) + list as u64 + table + 2 * block;
         let room = core.runs.end.filter(|(end, _)| is_kept(*end));
         let room = room.map_or(0, |(_, used)| core.geometry.segment_bytes - used);
         all.saturating_sub(room)
@@ -353,6 +366,7 @@ mod tests {
             let mut estimate = Estimate {
                 sizes: vec![size; count],
                 coming: 0,
+                changed: 0,
             };
             let mut written = vec![0; count];
             let most = (0..100).map(|_| {

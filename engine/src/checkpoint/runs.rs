@@ -261,7 +261,7 @@ pub(crate) fn number_before(partitions: &[Partition], end: Option<&Key>) -> Opti
 }
 
 /// Segments that hold pages of these partitions, and how many bytes of pages.
-pub(super) fn segments_of<'a>(
+pub(crate) fn segments_of<'a>(
     partitions: impl Iterator<Item = &'a Partition>,
 ) -> BTreeMap<u32, u64> {
     let mut segments = BTreeMap::new();

@@ -35,6 +35,7 @@ use crate::checkpoint::tree::TreeWriter;
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{Counts, ReplayStart, Superblock};
+use crate::gc::state::Pace;
 use crate::index::key::Key;
 use crate::mutant::{Mutant, mutant};
 use crate::read::window::keep_in_memory;
@@ -60,13 +61,18 @@ struct Plan {
 
 impl Plan {
     /// Decides what to write. What is freed of the pages follows from it.
-    fn choose(&mut self, core: &Core, choice: Choice) {
+    fn choose(&mut self, core: &mut Core, choice: Choice) {
         let kept = |it: &u32| choice.kept.contains(it) && !mutant(Mutant::OlderRunsFreed);
         let pages = core.segments.iter();
         let pages = pages
             .filter(|(_, it)| it.used_as == Use::Page)
             .map(|(physical, _)| physical);
         self.old_pages = pages.filter(|physical| !kept(physical)).collect();
+        core.maintenance.pace = Pace {
+            to_write: choice.bytes,
+            written: 0,
+            changed_bytes: core.index.changed_bytes(),
+        };
         self.choice = choice;
     }
 
@@ -243,7 +249,7 @@ fn begin(core: &mut Core) -> Plan {
         table,
         counts: core.counts(),
         began_at: core.log.written_bytes,
-        choice: Choice::everything(),
+        choice: Choice::everything(core),
     };
     plan.choose(core, choice);
     plan
@@ -255,7 +261,7 @@ async fn sort_changes(handle: &Handle, plan: &Plan) {
         return;
     }
     while handle.with(|core| core.index.sort_changes(CHANGES_PER_STEP)) {
-        handle.give_way().await;
+        handle.give_way_to_clients().await;
     }
     handle.with(|core| {
         if core.index.has_sorted() {
@@ -280,7 +286,7 @@ async fn write_in_room(handle: &Handle, plan: &mut Plan) -> Result<Option<Writte
         if plan.choice.is_everything() {
             return Ok(None);
         }
-        handle.with(|core| plan.choose(core, Choice::everything()));
+        handle.with(|core| plan.choose(core, Choice::everything(core)));
     }
 }
 
@@ -476,7 +482,10 @@ impl Pages<'_> {
 
     /// Gives way to clients, and sends what is finished to the device.
     async fn go_on(&mut self) -> Result<(), Error> {
-        self.handle.give_way().await;
+        let written = self.sink.written_bytes;
+        self.handle
+            .with(|core| core.maintenance.pace.written = written);
+        self.handle.give_way_to_clients().await;
         if !self.sink.has_full() {
             return Ok(());
         }
@@ -496,6 +505,7 @@ impl Core {
             runs.set_whole(at, whole);
         }
         self.runs = runs;
+        self.bound_kept_leaves();
         self.lookups.generation += 1;
         self.answer_known_lookups();
     }

@@ -37,9 +37,43 @@ impl Core {
         on
     }
 
+    /// The same for a checkpoint. Where entries may leave memory, it goes on at the pace at which changes fill memory, a little in each call: so neither reads nor the subtraction of
+    /// what blind writes have replaced wait for it.
+    pub(crate) fn checkpoint_may_go_on(&mut self, gave_way_in: u64, gave_way_at: Nanos) -> bool {
+        let running = self.phase == Phase::Running && self.poisoned.is_none();
+        if !self.forgets() || !running || self.is_pressed() {
+            return self.may_go_on(gave_way_in);
+        }
+        let idle = self.reads.is_idle() && self.lookups.are_idle();
+        let pause = match idle || self.is_checkpoint_behind() {
+            true => 0,
+            false => BESIDE_READS_NS,
+        };
+        let on = self.calls != gave_way_in && self.now >= gave_way_at + pause;
+        if !on {
+            let at = gave_way_at + pause.max(RESUME_NS);
+            self.resume_at = Some(self.resume_at.map_or(at, |other| other.min(at)));
+        }
+        on
+    }
+
+    /// Whether changes fill memory faster than the checkpoint under way gets on.
+    fn is_checkpoint_behind(&self) -> bool {
+        let pace = &self.maintenance.pace;
+        if pace.written >= pace.to_write {
+            return true;
+        }
+        let room = self.entries_bytes().saturating_sub(pace.changed_bytes);
+        let used = self
+            .index
+            .changed_bytes()
+            .saturating_sub(pace.changed_bytes);
+        u128::from(used) * u128::from(pace.to_write) > u128::from(pace.written) * u128::from(room)
+    }
+
     /// The same for work that nobody is held up by, and that gave way at this time. It pauses, whoever calls: else the end of each read would be held up by some of it.
     pub(crate) fn may_go_on_unhurried(&mut self, gave_way_at: Nanos) -> bool {
-        let pause = match self.reads.is_idle() && self.lookups.are_idle() {
+        let pause = match self.reads.is_idle() && self.lookups.are_answered() {
             true => RESUME_NS,
             false => BESIDE_READS_NS,
         };

@@ -27,6 +27,15 @@ impl Mismatch {
         }
     }
 
+    /// An entry refers to this position of the log, which has no such segment.
+    pub(crate) fn outside_log(lsn: u64) -> Mismatch {
+        Mismatch {
+            what: "value in a segment that the log does not have",
+            expected: 0,
+            found: lsn,
+        }
+    }
+
     pub(crate) fn at(self, offset: u64) -> Corruption {
         Corruption {
             offset,

@@ -52,9 +52,21 @@ pub(crate) struct Maintenance {
     /// Log position at which the last checkpoint began, in bytes written.
     pub(crate) checkpointed_at: u64,
     pub(crate) checkpoint_size: u64,
+    /// How far the checkpoint under way is.
+    pub(crate) pace: Pace,
     /// Bytes that garbage collection moved and that the log took since garbage collection began.
     pub(crate) gc_bytes: u64,
     pub(crate) gc_began_at: u64,
+}
+
+/// How far a checkpoint is.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// Bytes that it will write, about, and those that it has.
+    pub(crate) to_write: u64,
+    pub(crate) written: u64,
+    /// What changed entries took of memory when it began.
+    pub(crate) changed_bytes: u64,
 }
 
 /// What a sequence of checkpoints gained.

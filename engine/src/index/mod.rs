@@ -3,6 +3,7 @@
 pub(crate) mod changes;
 pub(crate) mod entry;
 pub(crate) mod key;
+pub(crate) mod key_range;
 pub(crate) mod memory;
 pub(crate) mod place;
 pub(crate) mod resident;

@@ -6,7 +6,7 @@
 //! A write waits for the entry all the same where somebody has to see what it replaces: a snapshot, or a get that is waiting for the key. Also where too many keys are still to
 //! be looked up.
 //!
-//! Where a checkpoint replaces the runs before everything is subtracted, what is left is read from the runs of before, which a pass keeps on the device.
+//! Where a checkpoint replaces the runs before everything is subtracted, what is left is read from the runs of before, whose segments are held until then.
 //!
 //! Invariants:
 //! - what the runs of its write have of such a key is what was counted then: nothing else replaces or moves that entry;
@@ -19,13 +19,12 @@ use std::rc::Rc;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Level, Nanos};
-use crate::checkpoint::runs::Partition;
+use crate::checkpoint::runs::{Partition, segments_of};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::index::key::Key;
 use crate::index::place::Version;
 use crate::mutant::{Mutant, mutant};
-use crate::segments::passes::Pass;
 
 /// Keys of one write, and keys beyond those that are gathered, that may still be to be looked up.
 const KEYS_MAX: usize = 1024;
@@ -53,7 +52,8 @@ pub(crate) struct Blind {
 struct Left {
     keys: BTreeSet<Key>,
     partitions: Rc<Vec<Partition>>,
-    pass: Pass,
+    /// The segments that these runs lie in, held. What their entries refer to still counts, so it stays anyway.
+    segments: Vec<u32>,
 }
 
 impl Blind {
@@ -189,10 +189,6 @@ impl Core {
             if !blind.keys.insert(key.clone()) {
                 continue;
             }
-            if blind.is_awaited() {
-                blind.to_read.push_back(key);
-                continue;
-            }
             if blind.gathered.is_empty() {
                 blind.since = now;
             }
@@ -267,10 +263,16 @@ impl Core {
         for key in under_way.cloned().collect::<Vec<_>>() {
             self.answer_lookup(&key);
         }
+        let partitions = self.runs.partitions.clone();
+        let segments: Vec<u32> = match mutant(Mutant::ReplacedRunsNotHeld) {
+            true => Vec::new(),
+            false => segments_of(partitions.iter()).into_keys().collect(),
+        };
+        segments.iter().for_each(|it| self.segments.add_reader(*it));
         self.lookups.blind.left.push_back(Left {
             keys,
-            partitions: self.runs.partitions.clone(),
-            pass: self.segments.begin_pass(),
+            partitions,
+            segments,
         });
         self.reached(CoveragePoint::BlindWritesOutlivedRuns);
     }
@@ -278,7 +280,9 @@ impl Core {
     /// Nothing is left of the oldest runs that something was left of.
     pub(super) fn end_left(&mut self) {
         if let Some(left) = self.lookups.blind.left.pop_front() {
-            self.end_pass(left.pass);
+            let segments = left.segments.into_iter();
+            segments.for_each(|it| self.segments.remove_reader(it));
+            self.activity += 1;
         }
     }
 }

@@ -50,10 +50,11 @@ impl Core {
         self.settings.options.index_bytes > 0
     }
 
-    /// What entries may take of memory: of what the index may, where the leaves of the runs and their filters take the rest, and at least the half.
+    /// What entries may take of memory: of what the index may, where filters, the first keys of leaves and kept leaves take the rest, and at least the half.
     pub(crate) fn entries_bytes(&self) -> u64 {
         let all = self.settings.options.index_bytes;
-        all - self.runs.memory_bytes().min(all / 2)
+        let others = self.runs.memory_bytes() + self.lookups.kept_leaves_bytes();
+        all - others.min(all / 2)
     }
 
     /// Whether memory knows what there is of a key.
@@ -258,21 +259,20 @@ impl Core {
 
     /// What an entry refers to is there: it was counted as the index was loaded.
     pub(super) fn check_learnt(&self, place: &Place) -> Result<(), Mismatch> {
-        let odd = |what, found| Mismatch {
-            what,
-            expected: 0,
-            found,
-        };
         match place {
             Place::Tombstone | Place::Inline(_) => Ok(()),
             Place::Log { lsn, .. } => match self.segments.of_lsn(*lsn) {
                 Some(_) => Ok(()),
-                None => Err(odd("value in a segment that the log does not have", *lsn)),
+                None => Err(Mismatch::outside_log(*lsn)),
             },
             Place::Extent(pointer) => {
                 let mut chunks = pointer.chunks.iter();
                 match chunks.find(|chunk| !self.extents.is_owned(chunk.offset)) {
-                    Some(chunk) => Err(odd("chunk of no value", chunk.offset)),
+                    Some(chunk) => Err(Mismatch {
+                        what: "chunk of no value",
+                        expected: 0,
+                        found: chunk.offset,
+                    }),
                     None => Ok(()),
                 }
             }

@@ -9,7 +9,7 @@
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::Version;
-use crate::read::state::{Scan, Sink, Slot, ValueResult};
+use crate::read::state::{Room, Scan, Sink, Slot, ValueResult};
 use crate::runtime::request::Verdict;
 use crate::segments::passes::Pass;
 
@@ -89,17 +89,14 @@ impl Core {
         at: u64,
         mut take: impl FnMut(&[u8], &Version),
     ) -> bool {
-        let limit = range.limit.max(1);
-        let (mut taken, mut bytes) = (0, 0);
+        let mut room = Room::of(range);
         for (key, version) in self
             .index
             .range(range.start, range.end, range.direction, at)
         {
-            bytes += key.len() + version.place.value_bytes();
-            if taken == limit || (taken > 0 && bytes > range.max_bytes as usize) {
+            if !room.take(key, version) {
                 return true;
             }
-            taken += 1;
             take(key, version);
         }
         false

@@ -20,11 +20,12 @@ use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::index::entry::{decode, is_deleted};
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
 use crate::read::lookup::message_of;
 use crate::read::state::{Held, Noted, Room, RunsScan, Slot};
-use crate::read::waiting::{Part, start_of};
+use crate::read::waiting::start_of;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 
@@ -34,11 +35,10 @@ const LEAVES_AT_ONCE_MAX: u64 = 64;
 impl Core {
     /// Takes down what memory knows of the range.
     pub(super) fn begin_runs_scan(&mut self, id: RequestId, range: &ScanRange<'_>, at: u64) {
-        let (from, end) = (start_of(range), range.end.map(Key::new));
-        let is_empty = end.as_ref().is_some_and(|end| *end <= from);
-        let left = (!is_empty).then_some((from, end));
+        let keys = KeyRange::new(start_of(range), range.end.map(Key::new));
+        let left = (!keys.is_empty()).then_some(keys);
         let mut chosen = Vec::new();
-        if let Some((from, end)) = &left {
+        if let Some(KeyRange { from, end }) = &left {
             let mut room = Room::of(range);
             for (key, version) in self.index.known_at(from, end.as_ref(), range.direction, at) {
                 chosen.push((key.clone(), version.cloned()));
@@ -105,13 +105,7 @@ impl Core {
             Place::Extent(pointer) => pointer.chunks.iter().map(|chunk| chunk.offset).collect(),
             Place::Log { lsn, .. } => match self.segments.offset_of_lsn_in_pass(*lsn) {
                 Some(offset) => vec![offset],
-                None => {
-                    return Err(Mismatch {
-                        what: "value in a segment that the log does not have",
-                        expected: 0,
-                        found: *lsn,
-                    });
-                }
+                None => return Err(Mismatch::outside_log(*lsn)),
             },
         })
     }
@@ -136,20 +130,20 @@ async fn choose_entries(handle: Handle, mut scan: RunsScan) {
 impl RunsScan {
     /// Chooses the entries. Whether there are more.
     async fn choose(&mut self, handle: &Handle) -> Result<bool, Error> {
-        while let Some((number, from, end)) = self.next_part() {
+        while let Some((number, part)) = self.next_part() {
             let partition = &self.partitions[number];
             let mut merge = Merge::default();
             if !partition.whole {
-                let leaves = partition.leaves_between(&from, end.as_ref());
-                let read = LeafReader::new(handle, leaves).each(|leaf, key, payload| {
-                    if from.bytes() <= key && end.as_ref().is_none_or(|end| key < end.bytes()) {
+                let leaves = partition.leaves_between(&part.from, part.end.as_ref());
+                let read = LeafReader::keeping(handle, leaves).each(|leaf, key, payload| {
+                    if part.has(key) {
                         merge.push(leaf.offset, key, payload);
                     }
                     Ok(())
                 });
                 read.await?;
             }
-            if handle.with(|core| self.take_part(core, &mut merge, &(from, end)))? {
+            if handle.with(|core| self.take_part(core, &mut merge, &part))? {
                 return Ok(true);
             }
         }
@@ -157,8 +151,8 @@ impl RunsScan {
     }
 
     /// The keys to look at next, and the partition that they lie in.
-    fn next_part(&mut self) -> Option<(usize, Key, Option<Key>)> {
-        let (from, end) = self.left.take()?;
+    fn next_part(&mut self) -> Option<(usize, KeyRange)> {
+        let KeyRange { from, end } = self.left.take()?;
         match self.direction {
             Direction::Forward => {
                 let number = number_of(&self.partitions, from.bytes())?;
@@ -167,9 +161,9 @@ impl RunsScan {
                 let few = self.partitions[number].end_of_leaves(&from, self.leaves_at_once(number));
                 let until = few.into_iter().chain(last).chain(end.clone()).min();
                 if until != end {
-                    self.left = until.clone().map(|until| (until, end));
+                    self.left = until.clone().map(|until| KeyRange::new(until, end));
                 }
-                Some((number, from, until))
+                Some((number, KeyRange::new(from, until)))
             }
             Direction::Reverse => {
                 let number = number_before(&self.partitions, end.as_ref())?;
@@ -179,9 +173,9 @@ impl RunsScan {
                 let since = partition.start_of_leaves(&first, end.as_ref(), leaves);
                 let since = since.unwrap_or(first);
                 if since > from {
-                    self.left = Some((from, Some(since.clone())));
+                    self.left = Some(KeyRange::new(from, Some(since.clone())));
                 }
-                Some((number, since, end))
+                Some((number, KeyRange::new(since, end)))
             }
         }
     }
@@ -198,7 +192,7 @@ impl RunsScan {
         &mut self,
         core: &mut Core,
         merge: &mut Merge,
-        part: &Part,
+        part: &KeyRange,
     ) -> Result<bool, Error> {
         let mut runs: Vec<Newest<'_>> = merge.newest().collect();
         if self.direction == Direction::Reverse {
@@ -207,7 +201,7 @@ impl RunsScan {
         let mut runs = runs.into_iter().peekable();
         loop {
             let noted = self.noted.front().map(|it| &it.key);
-            let noted = noted.filter(|key| is_in(part, key));
+            let noted = noted.filter(|key| part.has(key.bytes()));
             let order = match (noted, runs.peek()) {
                 (None, None) => return Ok(false),
                 (Some(_), None) => Ordering::Less,
@@ -229,9 +223,9 @@ impl RunsScan {
                 Ordering::Greater => None,
             };
             let took = match (noted, run) {
-                (Some(noted), None) => self.take_noted(core, noted)?,
+                (Some(noted), None) => self.take_noted(core, noted),
                 (Some(noted), Some(_)) if !mutant(Mutant::ScanPrefersRuns) => {
-                    self.take_noted(core, noted)?
+                    self.take_noted(core, noted)
                 }
                 (_, Some(run)) => self
                     .take_run(core, &run)
@@ -245,16 +239,17 @@ impl RunsScan {
     }
 
     /// Takes what memory knew of a key, if it is to be shown. Whether there was room.
-    fn take_noted(&mut self, core: &mut Core, noted: Noted) -> Result<bool, Error> {
+    fn take_noted(&mut self, core: &mut Core, noted: Noted) -> bool {
         let Some((version, value)) = noted.shown else {
-            return Ok(true);
+            return true;
         };
         if !self.room.take(noted.key.bytes(), &version) {
-            return Ok(false);
+            return false;
         }
         let slot = core.slot_in_pass(noted.key.bytes().into(), version, value);
-        self.slots.push(slot.map_err(|mismatch| mismatch.at(0))?);
-        Ok(true)
+        self.slots
+            .push(slot.expect("what memory knew of stays during the pass"));
+        true
     }
 
     /// The same for what a run has of a key that memory did not know of.
@@ -274,8 +269,4 @@ impl RunsScan {
         self.slots.push(slot);
         Ok(true)
     }
-}
-
-fn is_in((from, end): &Part, key: &Key) -> bool {
-    from <= key && end.as_ref().is_none_or(|end| key < end)
 }

@@ -8,6 +8,7 @@ use crate::api::port::{Direction, RequestId, ScanRange, Status};
 use crate::checkpoint::runs::Partition;
 use crate::format::pointer::Pointer;
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
 use crate::index::place::Version;
 use crate::segments::passes::Pass;
 
@@ -161,7 +162,7 @@ pub(crate) struct RunsScan {
     pub(super) at: u64,
     pub(super) direction: Direction,
     /// The keys that were not looked at yet; `None`: there are none.
-    pub(super) left: Option<(Key, Option<Key>)>,
+    pub(super) left: Option<KeyRange>,
     pub(super) room: Room,
     /// In the scan's direction.
     pub(super) noted: VecDeque<Noted>,

@@ -12,7 +12,7 @@ use crate::checkpoint::leaf_reader::LeafReader;
 use crate::checkpoint::leaves::hash_of;
 use crate::checkpoint::runs::{Partition, number_of};
 use crate::core::{Core, Phase};
-use crate::format::damage::Mismatch;
+use crate::format::damage::{Corruption, Mismatch};
 use crate::format::page::{Page, PageRef, Tree};
 use crate::index::entry::decode;
 use crate::index::key::Key;
@@ -42,6 +42,13 @@ struct Wanted {
     leaf: PageRef,
     /// Which of the keys it may have. None of one that is read because it lies between others.
     keys: Vec<usize>,
+}
+
+/// What a run has of a key.
+struct Found {
+    version: Version,
+    /// Device offset of the leaf that it is in.
+    leaf: u64,
 }
 
 impl Core {
@@ -89,14 +96,16 @@ impl Core {
     fn subtract_found(
         &mut self,
         key: &Key,
-        found: Option<&Version>,
+        found: Option<&Found>,
         of: Of,
-    ) -> Result<(), Mismatch> {
+    ) -> Result<(), Corruption> {
         if !self.lookups.blind.counts_of(key, of) {
             return Ok(());
         }
-        match found.filter(|version| version.place != Place::Tombstone) {
-            Some(version) => self.subtract_of(key, version, of)?,
+        match found.filter(|found| found.version.place != Place::Tombstone) {
+            Some(found) => self
+                .subtract_of(key, &found.version, of)
+                .map_err(|mismatch| mismatch.at(found.leaf))?,
             None => {
                 self.lookups.blind.take(key, of);
             }
@@ -205,8 +214,8 @@ async fn subtract_keys(handle: &Handle, keys: &[Key], partitions: Rc<Vec<Partiti
         let is_subtracted = found.and_then(|found| {
             handle.with(|core| {
                 let mut found = keys.iter().zip(&found);
-                let all = found.try_for_each(|(key, it)| core.subtract_found(key, it.as_ref(), of));
-                all.map_err(|mismatch| mismatch.at(0).into())
+                found.try_for_each(|(key, it)| core.subtract_found(key, it.as_ref(), of))?;
+                Ok(())
             })
         });
         if is_subtracted.is_err() {
@@ -228,9 +237,8 @@ async fn subtract_one_by_one(handle: &Handle, keys: &[Key], partitions: &[Partit
                 return;
             }
             result = found.and_then(|found| {
-                let found = found[0].as_ref();
-                let subtracted = handle.with(|core| core.subtract_found(key, found, of));
-                subtracted.map_err(|mismatch| mismatch.at(0).into())
+                handle.with(|core| core.subtract_found(key, found[0].as_ref(), of))?;
+                Ok(())
             });
             if result.is_ok() {
                 break;
@@ -261,10 +269,11 @@ impl<'a> Chunk<'a> {
     }
 
     /// What the newest run that has it has of each key.
-    async fn read(self, handle: &Handle) -> Result<Vec<Option<Version>>, Error> {
+    async fn read(self, handle: &Handle) -> Result<Vec<Option<Found>>, Error> {
         let (id, geometry, segments) =
             handle.with(|core| (core.id, core.geometry, core.segments.count()));
-        let mut found = vec![None; self.keys.len()];
+        let mut found = Vec::new();
+        found.resize_with(self.keys.len(), || None);
         let mut wanted = self.wanted.iter();
         let keys = self.keys;
         let read = self.reader.each_leaf(|leaf, bytes| {
@@ -280,7 +289,10 @@ impl<'a> Chunk<'a> {
                     continue;
                 };
                 if found[*at].is_none() || !mutant(Mutant::OldestIsSubtracted) {
-                    found[*at] = Some(decode(&geometry, segments, payload)?);
+                    found[*at] = Some(Found {
+                        version: decode(&geometry, segments, payload)?,
+                        leaf: leaf.offset,
+                    });
                 }
             }
             Ok::<(), Mismatch>(())

@@ -7,8 +7,10 @@ use crate::api::port::{Direction, RequestId, ScanRange};
 use crate::checkpoint::runs::FIRST_KEY;
 use crate::format::page::PageRef;
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
 use crate::log::pool::Pool;
 use crate::read::blind::Blind;
+use crate::read::cache::Cache;
 
 /// A read of the runs for one key.
 #[derive(Debug)]
@@ -44,6 +46,12 @@ pub(super) enum Found {
 /// Buffers of pages that are kept to be used again, in bytes.
 const PAGES_BYTES_MAX: usize = 256 << 10;
 
+/// One leaf may take all that leaves may.
+const KEPT_LEAVES_MIN: u64 = 1;
+
+/// A leaf's place, and its checksum: where another leaf lies by now, that is another one.
+pub(super) type LeafKey = (u64, u64);
+
 #[derive(Debug)]
 pub(crate) struct Lookups {
     /// Buffers for pages.
@@ -61,10 +69,12 @@ pub(crate) struct Lookups {
     pub(super) window: Option<Window>,
     /// The last range that was wanted so, until another one is.
     pub(super) served: Option<Window>,
-    /// Keys that stay in memory until they are written: from the first on, and before the second.
-    pub(crate) kept: Option<(Key, Option<Key>)>,
+    /// Keys that stay in memory until they are written.
+    pub(crate) kept: Option<KeyRange>,
     /// What blind writes have replaced and is still counted.
     pub(crate) blind: Blind,
+    /// Leaves that scans have read.
+    pub(super) kept_leaves: Cache<LeafKey>,
 }
 
 impl Default for Lookups {
@@ -81,6 +91,7 @@ impl Default for Lookups {
             served: None,
             kept: None,
             blind: Blind::default(),
+            kept_leaves: Cache::new(0, KEPT_LEAVES_MIN),
         }
     }
 }
@@ -93,6 +104,16 @@ impl Lookups {
             next: self.next,
             ..Lookups::default()
         };
+    }
+
+    /// Bytes of leaves that are kept.
+    pub(super) fn kept_leaves_bytes(&self) -> u64 {
+        self.kept_leaves.held_bytes()
+    }
+
+    /// Nobody waits for a key.
+    pub(crate) fn are_answered(&self) -> bool {
+        self.under_way.is_empty()
     }
 
     /// Nothing is being read, and nothing is still to be.
@@ -121,11 +142,8 @@ impl Lookups {
 
     /// Whether somebody needs it in memory.
     pub(super) fn needs(&self, key: &Key) -> bool {
-        let in_range = |(from, end): &(Key, Option<Key>)| {
-            from <= key && end.as_ref().is_none_or(|end| key < end)
-        };
         self.pinned.contains_key(key)
-            || self.kept.as_ref().is_some_and(in_range)
+            || self.kept.as_ref().is_some_and(|it| it.has(key.bytes()))
             || self.window.as_ref().is_some_and(|window| window.has(key))
             || self.served.as_ref().is_some_and(|window| window.has(key))
     }
@@ -142,17 +160,14 @@ pub(super) enum Edge {
     Beyond,
 }
 
-/// Keys from the first on, and before the second.
-pub(super) type Part = (Key, Option<Key>);
-
 /// What is known of a range that somebody waits for, and what is being read of it.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(super) direction: Direction,
     pub(super) edge: Edge,
     /// These stay in memory.
-    pub(super) known: Vec<Part>,
-    pub(super) reading: Option<Part>,
+    pub(super) known: Vec<KeyRange>,
+    pub(super) reading: Option<KeyRange>,
     pub(super) begun: bool,
     pub(super) failed: Option<Error>,
 }
@@ -175,38 +190,37 @@ impl Window {
     }
 
     /// What is known here of the keys beyond the edge of another.
-    pub(super) fn beyond(&self, other: &Window) -> Option<Part> {
+    pub(super) fn beyond(&self, other: &Window) -> Option<KeyRange> {
         let mut known = self.known.iter();
         match (other.direction, &other.edge) {
             (Direction::Forward, Edge::At(edge)) => {
-                let is_beyond =
-                    |(from, end): &&Part| from <= edge && end.as_ref().is_none_or(|end| edge < end);
-                let (_, end) = known.find(is_beyond)?;
-                Some((edge.clone(), end.clone()))
+                let part = known.find(|it| it.has(edge.bytes()))?;
+                Some(KeyRange::new(edge.clone(), part.end.clone()))
             }
             (Direction::Reverse, Edge::At(edge)) => {
-                let is_beyond =
-                    |(from, end): &&Part| from < edge && end.as_ref().is_none_or(|end| edge <= end);
-                let (from, _) = known.find(is_beyond)?;
-                Some((from.clone(), Some(edge.clone())))
+                let is_beyond = |it: &&KeyRange| {
+                    it.from < *edge && it.end.as_ref().is_none_or(|end| edge <= end)
+                };
+                let part = known.find(is_beyond)?;
+                Some(KeyRange::new(part.from.clone(), Some(edge.clone())))
             }
-            (Direction::Reverse, Edge::Top) => known.find(|(_, end)| end.is_none()).cloned(),
+            (Direction::Reverse, Edge::Top) => known.find(|it| it.end.is_none()).cloned(),
             _ => None,
         }
     }
 
     /// The keys of this part are known, beside what was known before.
-    pub(super) fn add(&mut self, (from, end): Part) {
-        self.known.push((from.clone(), end.clone()));
+    pub(super) fn add(&mut self, part: KeyRange) {
+        self.known.push(part.clone());
         self.edge = match self.direction {
-            Direction::Forward => end.map_or(Edge::Beyond, Edge::At),
-            Direction::Reverse => Edge::At(from),
+            Direction::Forward => part.end.map_or(Edge::Beyond, Edge::At),
+            Direction::Reverse => Edge::At(part.from),
         };
     }
 
     pub(super) fn has(&self, key: &Key) -> bool {
         let mut parts = self.known.iter().chain(&self.reading);
-        parts.any(|(from, end)| from <= key && end.as_ref().is_none_or(|end| key < end))
+        parts.any(|it| it.has(key.bytes()))
     }
 
     pub(super) fn end_reading(&mut self, result: Result<(), Error>) {

@@ -15,17 +15,17 @@ use crate::checkpoint::runs::number_before;
 use crate::core::Core;
 use crate::index::entry::decode;
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
 use crate::index::resident::memory_of_entries;
 use crate::read::lookup::{Known, unread};
-use crate::read::waiting::{Edge, Part, Window, start_of};
+use crate::read::waiting::{Edge, Window, start_of};
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 use crate::runtime::request::Verdict;
 
 /// Leaves of one run that are read in one go, with what the others have of their keys.
 const LEAVES_AT_ONCE: usize = 8;
-/// So many entries are thought to be in a leaf, which is fewer than there are.
-const ENTRIES_PER_LEAF: u32 = 48;
+/// Leaves of one run that are read in one go for a request.
 const LEAVES_PER_SCAN_MAX: usize = 64;
 
 impl Core {
@@ -113,13 +113,13 @@ impl Core {
     }
 
     /// The keys of a partition that lie beyond the edge.
-    fn part_beside(&self, window: &Window, number: usize) -> Part {
+    fn part_beside(&self, window: &Window, number: usize) -> KeyRange {
         let from = Key::new(&self.runs.partitions[number].from);
         let end = self.runs.end_of(number).map(Key::new);
         match (window.direction, &window.edge) {
-            (Direction::Forward, Edge::At(edge)) => (edge.clone(), end),
-            (Direction::Reverse, Edge::At(edge)) => (from, Some(edge.clone())),
-            _ => (from, end),
+            (Direction::Forward, Edge::At(edge)) => KeyRange::new(edge.clone(), end),
+            (Direction::Reverse, Edge::At(edge)) => KeyRange::new(from, Some(edge.clone())),
+            _ => KeyRange::new(from, end),
         }
     }
 
@@ -137,18 +137,19 @@ impl Core {
     }
 
     /// The keys of a partition that are read next.
-    fn next_part(&self, window: &Window, range: &ScanRange<'_>, number: usize) -> Part {
-        let leaves = crate::format::to_usize((range.limit / ENTRIES_PER_LEAF).into());
+    fn next_part(&self, window: &Window, range: &ScanRange<'_>, number: usize) -> KeyRange {
+        let in_one = self.runs.partitions[number].keys_per_leaf().max(1);
+        let leaves = crate::format::to_usize(u64::from(range.limit) / in_one);
         let leaves = 1 + leaves.min(LEAVES_PER_SCAN_MAX);
-        let (from, end) = self.part_beside(window, number);
+        let KeyRange { from, end } = self.part_beside(window, number);
         match window.direction {
             Direction::Forward => {
                 let end = self.leaves_behind(number, &from, leaves);
-                (from, end)
+                KeyRange::new(from, end)
             }
             Direction::Reverse => {
                 let from = self.leaves_before(number, end.as_ref(), leaves);
-                (from, end)
+                KeyRange::new(from, end)
             }
         }
     }
@@ -180,24 +181,24 @@ impl Core {
         let Some(window) = &mut self.lookups.window else {
             return;
         };
-        if let Some((from, end)) = window.reading.clone()
+        if let Some(part) = window.reading.clone()
             && !std::mem::replace(&mut window.begun, true)
         {
             self.activity += 1;
-            executor.spawn(read_to_know(handle.clone(), from, end));
+            executor.spawn(read_to_know(handle.clone(), part));
         }
     }
 }
 
-async fn read_to_know(handle: Handle, from: Key, end: Option<Key>) {
-    let result = read_range(&handle, &from, end.as_ref()).await;
+async fn read_to_know(handle: Handle, part: KeyRange) {
+    let result = read_range(&handle, &part).await;
     handle.with(|core| {
         core.activity += 1;
         core.reached(CoveragePoint::RangeRead);
         // The request that waited for it may be gone, and another may wait now.
-        let part = Some((from, end));
         let window = core.lookups.window.as_mut();
-        if let Some(window) = window.filter(|window| window.reading == part) {
+        let window = window.filter(|window| window.reading.as_ref() == Some(&part));
+        if let Some(window) = window {
             window.end_reading(result);
         }
     });
@@ -214,7 +215,7 @@ pub(crate) async fn keep_in_memory(
         let partial = number.filter(|number| !core.runs.partitions[*number].whole);
         let fits = partial.is_none_or(|number| core.has_memory_for(number));
         if fits {
-            core.lookups.kept = Some((from.clone(), end.cloned()));
+            core.lookups.kept = Some(KeyRange::new(from.clone(), end.cloned()));
         }
         (partial, fits)
     });
@@ -224,9 +225,10 @@ pub(crate) async fn keep_in_memory(
     let mut next = Some(from.clone());
     while let Some(at) = next {
         let few_end = handle.with(|core| core.leaves_behind(number, &at, LEAVES_AT_ONCE));
-        read_range(handle, &at, few_end.as_ref()).await?;
+        let few = KeyRange::new(at, few_end);
+        read_range(handle, &few).await?;
         handle.give_way().await;
-        next = few_end.filter(|few_end| Some(few_end) != end);
+        next = few.end.filter(|few_end| Some(few_end) != end);
     }
     handle.with(|core| {
         core.reached(CoveragePoint::PartitionRead);
@@ -238,12 +240,12 @@ pub(crate) async fn keep_in_memory(
     Ok(true)
 }
 
-/// Takes into memory what the runs have of the keys from `from` on and before `end`.
-async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<(), Error> {
+/// Takes into memory what the runs have of these keys.
+async fn read_range(handle: &Handle, keys: &KeyRange) -> Result<(), Error> {
     loop {
         let (generation, leaves) = handle.with(|core| {
             // A checkpoint may have cut the partition in two meanwhile.
-            let leaves = core.runs.leaves_between(from, end);
+            let leaves = core.runs.leaves_between(&keys.from, keys.end.as_ref());
             (core.lookups.generation, leaves)
         });
         let mut merged = BTreeMap::new();
@@ -251,7 +253,7 @@ async fn read_range(handle: &Handle, from: &Key, end: Option<&Key>) -> Result<()
         let read = LeafReader::new(handle, leaves);
         let read = read.each(|leaf, key, payload| {
             // Of most runs a leaf reaches far beyond the range.
-            if from.bytes() <= key && end.is_none_or(|end| key < end.bytes()) {
+            if keys.has(key) {
                 let version = decode(&geometry, segments, payload)?;
                 merged.insert(Key::new(key), (version, leaf.offset));
             }

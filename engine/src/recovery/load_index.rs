@@ -19,23 +19,22 @@ use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::event::Event;
 use crate::api::port::{DiskError, Level};
-use crate::checkpoint::leaf_reader::LeafReader;
+use crate::checkpoint::chunk::Chunk;
 use crate::checkpoint::leaves::hash_of;
-use crate::checkpoint::merge::{Merge, Newest};
+use crate::checkpoint::merge::Newest;
 use crate::checkpoint::read::Ascending;
 use crate::core::{Core, Phase, live_bytes};
 use crate::format::damage::{Corruption, Mismatch};
 use crate::format::frame::FRAME_HEADER_BYTES;
 use crate::index::entry::{decode, pages_of};
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
 use crate::index::place::{Place, Version};
 use crate::index::resident::memory_of;
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
-/// Leaves of a base that are loaded in one go, with what newer runs have of their keys.
-const LEAVES_AT_ONCE: usize = 16;
 /// Entries of one step, after which clients go on.
 const ENTRIES_PER_STEP: usize = 1024;
 
@@ -75,59 +74,33 @@ pub(crate) async fn load_index(handle: &Handle) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is read in one go: keys from the first on, and before the second.
-struct Chunk<'a> {
-    from: Key,
-    end: Option<Key>,
-    leaves: LeafReader<'a>,
-}
-
-impl<'a> Chunk<'a> {
-    /// Begins to read the one that begins with this key.
-    fn begin(handle: &'a Handle, number: usize, from: Key) -> Chunk<'a> {
-        let (end, leaves) = handle.with(|core| {
-            let end = core.leaves_behind(number, &from, LEAVES_AT_ONCE);
-            let leaves = core.runs.partitions[number].leaves_between(&from, end.as_ref());
-            (end, leaves)
-        });
-        let leaves = LeafReader::new(handle, leaves);
-        Chunk { from, end, leaves }
-    }
-}
-
 /// Loads a partition. False if the database is not open any more.
 async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
-    let (from, end) = handle.with(|core| {
+    let keys = handle.with(|core| {
         let from = Key::new(&core.runs.partitions[number].from);
-        (from, core.runs.end_of(number).map(Key::new))
+        KeyRange::new(from, core.runs.end_of(number).map(Key::new))
     });
     let mut runs = handle.with(|core| RunsRead::new(core, number));
-    let first = from.clone();
-    let mut next = Some(Chunk::begin(handle, number, from));
+    let end = keys.end.as_ref();
+    let mut next = Some(Chunk::begin(handle, keys.from.clone(), end));
     while let Some(chunk) = next.take() {
-        let mut merge = Merge::default();
+        let behind = chunk.keys.end.clone();
         runs.begin_chunk();
-        let read = chunk.leaves.each(|leaf, key, payload| {
-            if key < first.bytes() || end.as_ref().is_some_and(|end| key >= end.bytes()) {
+        let merge = chunk.merge(|leaf, key, is_in_chunk| {
+            if !keys.has(key) {
                 return Err(Mismatch {
                     what: "key outside of its partition",
                     expected: 0,
                     found: key.len() as u64,
                 });
             }
-            let is_in_chunk =
-                chunk.from.bytes() <= key && chunk.end.as_ref().is_none_or(|end| key < end.bytes());
-            runs.note(leaf.offset, key, is_in_chunk)?;
-            if is_in_chunk {
-                merge.push(leaf.offset, key, payload);
-            }
-            Ok(())
+            runs.note(leaf.offset, key, is_in_chunk)
         });
-        read.await?;
-        if chunk.end != end
-            && let Some(behind) = chunk.end
+        let mut merge = merge.await?;
+        if behind != keys.end
+            && let Some(behind) = behind
         {
-            next = Some(Chunk::begin(handle, number, behind));
+            next = Some(Chunk::begin(handle, behind, end));
         }
         let mut newest = merge.newest().peekable();
         while newest.peek().is_some() {
@@ -331,11 +304,7 @@ impl Core {
                 lsn, value_bytes, ..
             } => {
                 if self.segments.of_lsn(*lsn).is_none() {
-                    return Err(odd(
-                        "value in a segment that the log does not have",
-                        0,
-                        *lsn,
-                    ));
+                    return Err(Mismatch::outside_log(*lsn));
                 }
                 let (within, bytes) = (self.geometry.within(*lsn), live_bytes(key, *value_bytes));
                 let first = self.geometry.block_bytes + FRAME_HEADER_BYTES as u64;

@@ -126,6 +126,13 @@ impl Handle {
         self.until(|core| core.may_go_on(call).then_some(())).await;
     }
 
+    /// The same for a checkpoint.
+    pub(crate) async fn give_way_to_clients(&self) {
+        let (call, at) = self.with(|core| (core.calls, core.now));
+        self.until(|core| core.checkpoint_may_go_on(call, at).then_some(()))
+            .await;
+    }
+
     /// The same for work that no client waits for, unless there is one that does: it gives way to reads as well.
     pub(crate) async fn give_way_to_all(&self) {
         let at = self.with(|core| core.now);

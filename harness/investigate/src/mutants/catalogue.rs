@@ -152,16 +152,17 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried,
         FailedPublicationWipes, FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted,
         FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
-        HalfPublishedTrusted, HalvesNotFlushedApart, LoadedOverNewer, LogFreedUnproven,
-        MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken,
-        OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst,
+        HalfPublishedTrusted, HalvesNotFlushedApart, LeafKeptByPlace, LoadedOverNewer,
+        LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot,
+        OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst,
         OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
-        ReplacedStaysCounted, RepublishedTooEarly, ReturnedKeysTakenForDeleted,
-        RunsReplacedUnderBlindWrites, ScanHoldsNothing, ScanPrefersRuns, SingleRootCopy,
-        SyncDoesNotWait, TableWithoutExtents, TailNotFenced, TailRewriteNotFlushed,
-        TornRootMadeValid, UnloadedDeleteLost, UnprovenTailTrusted, VictimFreedAtOnce,
+        ReplacedRunsNotHeld, ReplacedStaysCounted, RepublishedTooEarly,
+        ReturnedKeysTakenForDeleted, RunsReplacedUnderBlindWrites, ScanHoldsNothing,
+        ScanPrefersRuns, SingleRootCopy, SyncDoesNotWait, TableWithoutExtents, TailNotFenced,
+        TailRewriteNotFlushed, TornRootMadeValid, UnloadedDeleteLost, UnprovenTailTrusted,
+        VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -179,12 +180,14 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | OlderEntriesMerged
         | OldestRunFirst
         | ScanPrefersRuns
+        | LeafKeptByPlace
         | ForgottenNotCounted
         | BlindUnderSnapshot => &["forgotten"],
         TableWithoutExtents | FreedBeforeCounted | LoadedOverNewer | UnloadedDeleteLost => {
             &["loading"]
         }
         ReplacedStaysCounted
+        | ReplacedRunsNotHeld
         | OldestIsSubtracted
         | ScanHoldsNothing
         | RunsReplacedUnderBlindWrites
