@@ -182,12 +182,13 @@ fn entries_stay_within_their_memory() {
 }
 
 /// A database whose entries take several times the memory that they may, all of them in runs, and nothing under way.
-fn world_of_forgotten(keys: u64) -> World {
+fn world_of_forgotten(keys: u64, index_bytes: u64) -> World {
     let mut info = device(64 << 20);
     info.physical_block_bytes = 4096;
-    let options =
-        "segment_bytes=262144\ncheckpoint_bytes=262144\ninline_bytes=0\nindex_bytes=65536";
-    let mut world = World::new(Disk::new(info, FAST, 1), options);
+    let options = format!(
+        "segment_bytes=262144\ncheckpoint_bytes=262144\ninline_bytes=0\nindex_bytes={index_bytes}"
+    );
+    let mut world = World::new(Disk::new(info, FAST, 1), &options);
     world.open().expect("opens");
     for n in 0..keys {
         world.put_relaxed(&key(n * 7919 % keys), &bytes(n, 100));
@@ -199,12 +200,45 @@ fn world_of_forgotten(keys: u64) -> World {
     world
 }
 
+/// Goal: a leaf that a scan has read is not read again for the next one, and leaves take no more of memory than they may. Method: the same scan twice; then scans over all
+/// keys, whose leaves do not fit, and the first one again.
+#[test]
+fn scans_keep_a_few_leaves() {
+    const KEYS: u64 = 15_000;
+    let mut world = world_of_forgotten(KEYS, 262_144);
+    let scan = |world: &mut World, from: u64| {
+        let before = world.engine().stats().index_reads;
+        let (start, end) = (key(from), key(from + 20));
+        let reply = world.call(Request::Scan(ScanRange {
+            snapshot: 0,
+            direction: Direction::Forward,
+            start: Some(&start),
+            end: Some(&end),
+            limit: 100,
+            max_bytes: 1 << 20,
+        }));
+        let Reply::Entries { entries, .. } = reply else {
+            panic!("{reply:?}");
+        };
+        let found: Vec<Vec<u8>> = entries.iter().map(|entry| entry.key.to_vec()).collect();
+        assert_eq!(found, (from..from + 20).map(key).collect::<Vec<_>>());
+        world.engine().stats().index_reads - before
+    };
+    for from in [1000, 3000] {
+        assert!(scan(&mut world, from) > 0, "nothing is kept of it yet");
+        assert_eq!(scan(&mut world, from), 0, "its leaves are kept");
+        let all = (0..KEYS / 20).map(|n| scan(&mut world, n * 20));
+        assert!(all.sum::<u64>() > 20, "most leaves were read anew");
+        assert!(scan(&mut world, from) > 0, "others have taken their room");
+    }
+}
+
 /// Goal: a write does not wait for the entry that it replaces, and soon everything is counted exactly. Method: overwrites, deletes and new keys, handed in at once; a part of
 /// them behind gets of the same keys, or under a snapshot.
 #[test]
 fn what_was_replaced_is_subtracted() {
     const KEYS: u64 = 5000;
-    let mut world = world_of_forgotten(KEYS);
+    let mut world = world_of_forgotten(KEYS, 65_536);
     assert_eq!(world.engine().stats().keys, KEYS);
     let mut ids = Vec::new();
     for n in 0..600 {
@@ -266,7 +300,7 @@ fn what_was_replaced_is_subtracted() {
 /// Goal: a write of a key whose older entry cannot be read takes effect, and the log says what is lost. Method: every leaf of the index is damaged.
 #[test]
 fn a_damaged_entry_can_be_overwritten() {
-    let mut world = world_of_forgotten(5000);
+    let mut world = world_of_forgotten(5000, 65_536);
     world.disk.damage(|image| {
         let leaves = image.chunks_mut(4096).filter(|page| {
             let (level, tree) = (page[6], page[7]);
@@ -334,7 +368,7 @@ fn a_full_device_refuses_keys_that_were_deleted() {
 /// checkpoint that merges some fails; free segments are counted while small writes go on.
 #[test]
 fn checkpoints_that_fail_take_no_room() {
-    let mut world = world_of_forgotten(5000);
+    let mut world = world_of_forgotten(5000, 65_536);
     world.disk.damage(|image| {
         let leaves = image.chunks_mut(4096).filter(|page| {
             let (level, tree) = (page[6], page[7]);
@@ -373,7 +407,7 @@ fn checkpoints_that_fail_take_no_room() {
 fn what_blind_writes_replace_is_read_together() {
     const KEYS: u64 = 6_000;
     const WRITES: u64 = 512;
-    let mut world = world_of_forgotten(KEYS);
+    let mut world = world_of_forgotten(KEYS, 65_536);
     let before = world.engine().stats();
     for n in 0..WRITES {
         world.put_relaxed(&key(n * 4001 % KEYS), &bytes(n, 90));
