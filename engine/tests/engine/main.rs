@@ -1,4 +1,4 @@
-//! Tests of the engine on a small deterministic device. One binary: to build one for each file takes four times as long.
+//! Tests of the engine on a small deterministic device. One binary: to build one for each file took nine times as long.
 #![allow(clippy::cast_possible_truncation, reason = "test sizes are small")]
 #![allow(
     clippy::print_stdout,
