@@ -1,7 +1,9 @@
 //! A database whose index does not fit into the memory that it may take.
 #![allow(missing_docs, reason = "a test")]
 
-use kvsim_native::{Database, Durability, OpenOptions, Prefix};
+use std::collections::BTreeMap;
+
+use kvsim_native::{Database, Direction, Durability, OpenOptions, Prefix, ScanRange};
 
 const KEYS: u32 = 20_000;
 
@@ -52,4 +54,72 @@ fn keys_beyond_memory_are_counted_and_removed() {
     assert_eq!(database.iter().expect("a walk").count() as u64, left);
     assert!(database.get(&key(7_919)).expect("a get").is_some());
     assert!(database.get(&key(1_000)).expect("a get").is_none());
+}
+
+/// Goal: scans by threads and by tasks find what is there, wherever it lies. Method: values in the index, in the log and in extents, of which a part was overwritten and a part removed
+/// since the index was written; scans both ways with several bounds, against a map.
+#[test]
+fn scans_beyond_memory_find_all() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let options = OpenOptions {
+        size_bytes: 32 << 20,
+        max_bytes: 256 << 20,
+        cache_bytes: 64 << 10,
+        engine: "segment_bytes=262144\nindex_bytes=131072\nlarge_value_bytes=4096\n".to_owned(),
+        ..OpenOptions::default()
+    };
+    let path = directory.path().join("database");
+    let database = Database::open(&path, &options).expect("opens");
+    let mut model = BTreeMap::new();
+    let value = |n: u32, round: u8| {
+        let len = match n % 50 {
+            0 => 5_000,
+            1..5 => 1_000,
+            _ => 60,
+        };
+        vec![round ^ n.to_le_bytes()[0]; len]
+    };
+    for round in 0..2 {
+        for n in (0..KEYS).step_by(if round == 0 { 1 } else { 7 }) {
+            let n = n * 7919 % KEYS;
+            let put = database.put(&key(n), &value(n, round), Durability::Relaxed);
+            put.expect("there is room");
+            model.insert(key(n), value(n, round));
+        }
+    }
+    for n in (0..KEYS).step_by(11) {
+        let removed = database.delete(&key(n), Durability::Relaxed);
+        removed.expect("a removal");
+        model.remove(&key(n));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.expect("a runtime");
+    for n in (0..KEYS).step_by(173) {
+        let (start, end) = (key(n), key(n + 400));
+        let range = ScanRange {
+            snapshot: 0,
+            direction: if n % 2 == 0 {
+                Direction::Forward
+            } else {
+                Direction::Reverse
+            },
+            start: Some(&start),
+            end: Some(&end),
+            limit: 1 + n % 300,
+            max_bytes: 1 << 20,
+        };
+        let between = model.range(start..end);
+        let expected: Vec<_> = match range.direction {
+            Direction::Forward => between.take(range.limit as usize).collect(),
+            Direction::Reverse => between.rev().take(range.limit as usize).collect(),
+        };
+        let found = match n % 3 {
+            0 => runtime.block_on(database.scan_async(&range)),
+            _ => database.scan(&range),
+        };
+        let found = found.expect("a scan");
+        let entries = found.iter().map(|entry| (entry.key, entry.value));
+        let expected = expected.iter().map(|(key, value)| (&key[..], &value[..]));
+        assert!(entries.eq(expected), "the scan from key {n}");
+    }
 }

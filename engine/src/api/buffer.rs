@@ -88,6 +88,11 @@ pub struct Shared(Repr);
 #[derive(Clone)]
 enum Repr {
     Whole(Arc<[u8]>),
+    Slice {
+        bytes: Arc<Vec<u8>>,
+        start: usize,
+        end: usize,
+    },
     Part {
         buffer: Arc<IoBuf>,
         start: usize,
@@ -106,6 +111,16 @@ impl Shared {
     #[must_use]
     pub fn whole(bytes: Arc<[u8]>) -> Shared {
         Shared(Repr::Whole(bytes))
+    }
+
+    /// `bytes[start..end]`, without copying.
+    #[must_use]
+    pub fn slice(bytes: Arc<Vec<u8>>, start: usize, end: usize) -> Shared {
+        assert!(
+            start <= end && end <= bytes.len(),
+            "a slice lies within its bytes"
+        );
+        Shared(Repr::Slice { bytes, start, end })
     }
 
     /// `buffer[start..end]`, without copying.
@@ -130,6 +145,7 @@ impl Deref for Shared {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Repr::Whole(bytes) => bytes,
+            Repr::Slice { bytes, start, end } => &bytes[*start..*end],
             Repr::Part { buffer, start, end } => &buffer[*start..*end],
         }
     }

@@ -244,7 +244,7 @@ pub enum Status {
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// The key.
-    pub key: Box<[u8]>,
+    pub key: Shared,
     /// The value.
     pub value: Shared,
 }

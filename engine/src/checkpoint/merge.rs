@@ -36,6 +36,14 @@ pub(crate) struct Newest<'a> {
 }
 
 impl Merge {
+    /// With room for so many entries, whose keys and payloads have so many bytes.
+    pub(crate) fn with_room(entries: usize, bytes: usize) -> Merge {
+        Merge {
+            bytes: Vec::with_capacity(bytes),
+            entries: Vec::with_capacity(entries),
+        }
+    }
+
     /// Adds the next entry of a leaf at this device offset.
     pub(crate) fn push(&mut self, offset: u64, key: &[u8], payload: &[u8]) {
         let mut prefix = [0; PREFIX_BYTES];

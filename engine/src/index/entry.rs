@@ -99,6 +99,13 @@ pub(crate) fn is_deleted(payload: &[u8]) -> bool {
     payload.first() == Some(&DELETED)
 }
 
+/// The sequence number and the value of an entry that has its value in it.
+pub(crate) fn inline_value(payload: &[u8]) -> Option<(u64, &[u8])> {
+    let (kind, mut rest) = payload.split_first()?;
+    let sequence = (*kind == INLINE).then(|| take_varint(&mut rest))??;
+    (rest.len() <= INLINE_BYTES_MAX).then_some((sequence, rest))
+}
+
 /// Takes any bytes.
 pub(crate) fn decode(
     geometry: &Geometry,

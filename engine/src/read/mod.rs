@@ -2,6 +2,7 @@
 
 pub(crate) mod blind;
 pub(crate) mod cache;
+mod chosen;
 pub(crate) mod kept_leaves;
 pub(crate) mod lookup;
 pub(crate) mod scan;

@@ -9,14 +9,12 @@
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::Version;
+use crate::read::chosen::{Chosen, Source};
 use crate::read::state::{Room, Scan, Sink, Slot, ValueResult};
 use crate::runtime::request::Verdict;
 use crate::segments::passes::Pass;
 
 const READS_IN_FLIGHT_MAX: usize = 16;
-
-/// A key within the bounds, and the version it has there.
-type Chosen = (Box<[u8]>, Version);
 
 impl Core {
     pub(crate) fn scan(&mut self, id: RequestId, range: &ScanRange<'_>) -> Verdict {
@@ -28,17 +26,22 @@ impl Core {
             self.begin_runs_scan(id, range, at);
             return Verdict::Taken;
         }
-        let (chosen, more) = self.choose(range, at);
-        let mut slots = Vec::with_capacity(chosen.len());
-        for (key, version) in chosen {
-            let value = self.in_memory(&version.place);
-            let unread = value.is_none().then(|| {
-                let held = self.hold_place(&version.place);
-                (version, held)
-            });
-            slots.push(Slot { key, value, unread });
+        let mut versions: Vec<(Box<[u8]>, Version)> = Vec::new();
+        let more = self.walk(range, at, |key, version| {
+            versions.push((key.into(), version.clone()));
+        });
+        let mut chosen = Chosen::default();
+        for (key, version) in versions {
+            let value = match self.in_memory(&version.place) {
+                Some(value) => Source::Memory(value),
+                None => {
+                    let held = self.hold_place(&version.place);
+                    Source::Device(version, held)
+                }
+            };
+            chosen.push(&key, value);
         }
-        self.read_slots(id, slots, more, None);
+        self.read_slots(id, chosen.into_slots(), more, None);
         Verdict::Taken
     }
 
@@ -73,15 +76,6 @@ impl Core {
         self.runs.are_whole_between(start, range.end)
     }
 
-    /// The entries within the bounds, and whether there are more.
-    fn choose(&self, range: &ScanRange<'_>, at: u64) -> (Vec<Chosen>, bool) {
-        let mut chosen = Vec::new();
-        let more = self.walk(range, at, |key, version| {
-            chosen.push((key.into(), version.clone()));
-        });
-        (chosen, more)
-    }
-
     /// Goes through the entries that a scan returns; true if there are more within the bounds.
     pub(crate) fn walk(
         &self,
@@ -94,7 +88,7 @@ impl Core {
             .index
             .range(range.start, range.end, range.direction, at)
         {
-            if !room.take(key, version) {
+            if !room.take(key, version.place.value_bytes()) {
                 return true;
             }
             take(key, version);

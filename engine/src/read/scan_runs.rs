@@ -18,13 +18,15 @@ use crate::checkpoint::merge::{Merge, Newest};
 use crate::checkpoint::runs::{number_before, number_of};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
-use crate::index::entry::{decode, is_deleted};
+use crate::format::to_usize;
+use crate::index::entry::{decode, inline_value, is_deleted};
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
+use crate::read::chosen::{Chosen, Source};
 use crate::read::lookup::message_of;
-use crate::read::state::{Held, Noted, Room, RunsScan, Slot};
+use crate::read::state::{Held, Noted, Room, RunsScan};
 use crate::read::waiting::start_of;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
@@ -42,15 +44,19 @@ impl Core {
             let mut room = Room::of(range);
             for (key, version) in self.index.known_at(from, end.as_ref(), range.direction, at) {
                 chosen.push((key.clone(), version.cloned()));
-                if version.is_some_and(|version| !room.take(key.bytes(), version)) {
+                let value_bytes = version.map(|version| version.place.value_bytes());
+                if value_bytes.is_some_and(|bytes| !room.take(key.bytes(), bytes)) {
                     break;
                 }
             }
         }
         let noted = chosen.into_iter().map(|(key, version)| {
-            // A write may change a record in place that the log still has in memory.
             let shown = version.map(|version| {
-                let value = self.in_memory(&version.place);
+                let value = match version.place {
+                    Place::Inline(_) => None,
+                    // A write may change a record in place that the log still has in memory.
+                    _ => self.in_memory(&version.place),
+                };
                 (version, value)
             });
             Noted { key, shown }
@@ -64,7 +70,7 @@ impl Core {
             room: Room::of(range),
             noted,
             partitions: self.runs.partitions.clone(),
-            slots: Vec::new(),
+            chosen: Chosen::default(),
             pass: self.segments.begin_pass(),
         };
         self.reads.joining += 1;
@@ -80,34 +86,25 @@ impl Core {
         }
     }
 
-    /// An entry that a scan shows.
-    fn slot_in_pass(
+    /// Where a value comes from that may have been replaced since.
+    fn source_in_pass(
         &self,
-        key: Box<[u8]>,
         version: Version,
         value: Option<Shared>,
-    ) -> Result<Slot, Mismatch> {
-        let unread = match value {
-            Some(_) => None,
-            None => {
-                let offsets = self.offsets_in_pass(&version.place)?;
-                let segments = Vec::new();
-                Some((version, Held { segments, offsets }))
-            }
-        };
-        Ok(Slot { key, value, unread })
-    }
-
-    /// Where the parts of a value lie that may have been replaced since.
-    fn offsets_in_pass(&self, place: &Place) -> Result<Vec<u64>, Mismatch> {
-        Ok(match place {
+    ) -> Result<Source<'static>, Mismatch> {
+        if let Some(value) = value {
+            return Ok(Source::Memory(value));
+        }
+        let offsets = match &version.place {
             Place::Tombstone | Place::Inline(_) => Vec::new(),
             Place::Extent(pointer) => pointer.chunks.iter().map(|chunk| chunk.offset).collect(),
             Place::Log { lsn, .. } => match self.segments.offset_of_lsn_in_pass(*lsn) {
                 Some(offset) => vec![offset],
                 None => return Err(Mismatch::outside_log(*lsn)),
             },
-        })
+        };
+        let segments = Vec::new();
+        Ok(Source::Device(version, Held { segments, offsets }))
     }
 }
 
@@ -118,7 +115,9 @@ async fn choose_entries(handle: Handle, mut scan: RunsScan) {
         core.reads.joining -= 1;
         core.activity += 1;
         match result {
-            Ok(more) => core.read_slots(scan.id, scan.slots, more, Some(scan.pass)),
+            Ok(more) => {
+                core.read_slots(scan.id, scan.chosen.into_slots(), more, Some(scan.pass));
+            }
             Err(error) => {
                 core.end_pass(scan.pass);
                 core.fail(scan.id, error.status(), message_of(&error));
@@ -135,6 +134,9 @@ impl RunsScan {
             let mut merge = Merge::default();
             if !partition.whole {
                 let leaves = partition.leaves_between(&part.from, part.end.as_ref());
+                let entries = partition.keys_per_leaf() * leaves.len() as u64;
+                let bytes = leaves.iter().map(|leaf| leaf.len as usize).sum();
+                merge = Merge::with_room(to_usize(entries), bytes);
                 let read = LeafReader::keeping(handle, leaves).each(|leaf, key, payload| {
                     if part.has(key) {
                         merge.push(leaf.offset, key, payload);
@@ -184,7 +186,7 @@ impl RunsScan {
     fn leaves_at_once(&self, number: usize) -> usize {
         let in_one = self.partitions[number].keys_per_leaf().max(1);
         let all = 1 + self.room.entries as u64 / in_one;
-        crate::format::to_usize(all.min(LEAVES_AT_ONCE_MAX))
+        to_usize(all.min(LEAVES_AT_ONCE_MAX))
     }
 
     /// Takes the entries of a part. Whether there was no room for one.
@@ -195,6 +197,9 @@ impl RunsScan {
         part: &KeyRange,
     ) -> Result<bool, Error> {
         let mut runs: Vec<Newest<'_>> = merge.newest().collect();
+        let bytes = |it: &Newest<'_>| it.key.len() + it.payload.len();
+        let few = runs.iter().take(self.room.entries);
+        self.chosen.make_room(few.len(), few.map(bytes).sum());
         if self.direction == Direction::Reverse {
             runs.reverse();
         }
@@ -243,12 +248,17 @@ impl RunsScan {
         let Some((version, value)) = noted.shown else {
             return true;
         };
-        if !self.room.take(noted.key.bytes(), &version) {
+        let key = noted.key.bytes();
+        if !self.room.take(key, version.place.value_bytes()) {
             return false;
         }
-        let slot = core.slot_in_pass(noted.key.bytes().into(), version, value);
-        self.slots
-            .push(slot.expect("what memory knew of stays during the pass"));
+        let Place::Inline(bytes) = &version.place else {
+            let source = core.source_in_pass(version, value);
+            let source = source.expect("what memory knew of stays during the pass");
+            self.chosen.push(key, source);
+            return true;
+        };
+        self.chosen.push(key, Source::Bytes(bytes));
         true
     }
 
@@ -257,16 +267,26 @@ impl RunsScan {
         if is_deleted(run.payload) {
             return Ok(true);
         }
+        if let Some((sequence, value)) = inline_value(run.payload) {
+            if sequence > self.at {
+                return Ok(true);
+            }
+            if !self.room.take(run.key, value.len()) {
+                return Ok(false);
+            }
+            self.chosen.push(run.key, Source::Bytes(value));
+            return Ok(true);
+        }
         let version = decode(&core.geometry, core.segments.count(), run.payload)?;
         if version.sequence > self.at {
             return Ok(true);
         }
-        if !self.room.take(run.key, &version) {
+        if !self.room.take(run.key, version.place.value_bytes()) {
             return Ok(false);
         }
         let value = core.in_memory(&version.place);
-        let slot = core.slot_in_pass(run.key.into(), version, value)?;
-        self.slots.push(slot);
+        self.chosen
+            .push(run.key, core.source_in_pass(version, value)?);
         Ok(true)
     }
 }

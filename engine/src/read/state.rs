@@ -10,6 +10,7 @@ use crate::format::pointer::Pointer;
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::place::Version;
+use crate::read::chosen::Chosen;
 use crate::segments::passes::Pass;
 
 /// Where a value goes once it is read.
@@ -99,7 +100,7 @@ impl Reads {
 
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) key: Box<[u8]>,
+    pub(super) key: Shared,
     pub(super) value: Option<Shared>,
     /// Where to read it, held, until the read is started.
     pub(super) unread: Option<(Version, Held)>,
@@ -143,8 +144,8 @@ impl Room {
     }
 
     /// Takes room for an entry. Whether there was any.
-    pub(super) fn take(&mut self, key: &[u8], version: &Version) -> bool {
-        let bytes = key.len() + version.place.value_bytes();
+    pub(super) fn take(&mut self, key: &[u8], value_bytes: usize) -> bool {
+        let bytes = key.len() + value_bytes;
         if self.entries == 0 || (self.has_some && bytes > self.bytes) {
             return false;
         }
@@ -167,6 +168,6 @@ pub(crate) struct RunsScan {
     /// In the scan's direction.
     pub(super) noted: VecDeque<Noted>,
     pub(super) partitions: Rc<Vec<Partition>>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) chosen: Chosen,
     pub(super) pass: Pass,
 }

@@ -258,7 +258,7 @@ fn in_api(id: RequestId, reply: kvsim_engine::Reply) -> api::Reply {
         Reply::Failed(status, message) => (status_in_api(status), api::Body::Message(message)),
         Reply::Entries { entries, more } => {
             let entries = entries.into_iter();
-            let entries = entries.map(|entry| (entry.key.into_vec(), entry.value.to_vec()));
+            let entries = entries.map(|entry| (entry.key.to_vec(), entry.value.to_vec()));
             let entries = entries.collect();
             (api::Status::Ok, api::Body::Entries { entries, more })
         }

@@ -256,7 +256,7 @@ impl Rows {
     pub(crate) fn fill_all(&self, missing: &Missing, read: &[kvsim_engine::Entry]) {
         let mut missing = missing.0.iter().peekable();
         for entry in read {
-            if let Some((key, stamp)) = missing.next_if(|(key, _)| *key == entry.key) {
+            if let Some((key, stamp)) = missing.next_if(|(key, _)| **key == *entry.key) {
                 self.fill(key, &entry.value, *stamp);
             }
         }

@@ -32,7 +32,7 @@ pub struct OwnedEntry {
 impl From<kvsim_engine::Entry> for OwnedEntry {
     fn from(entry: kvsim_engine::Entry) -> OwnedEntry {
         OwnedEntry {
-            key: entry.key,
+            key: (*entry.key).into(),
             value: entry.value.into(),
         }
     }
@@ -141,7 +141,7 @@ impl Range {
         }
         let prefix = self.prefix;
         let entries = entries.into_iter().map(|entry| OwnedEntry {
-            key: prefix.strip(entry.key),
+            key: entry.key[prefix.len()..].into(),
             value: entry.value.into(),
         });
         match direction {
