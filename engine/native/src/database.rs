@@ -42,7 +42,7 @@ use crate::io::driver::overlay::Overlay;
 use crate::io::driver::{self, Driver};
 use crate::io::file::DataFile;
 use crate::lock::lock;
-use crate::scan::widened;
+use crate::scan::{Unanswered, widened};
 use crate::streams::live::Registry;
 use crate::sync::events::Events;
 use crate::sync::leader::{Beside, Counts, Shared, instant};
@@ -260,22 +260,27 @@ impl Database {
     /// # Errors
     /// As for [`Database::get`].
     pub fn scan(&self, range: &ScanRange<'_>) -> Result<Entries, Failure> {
-        let missing = match self.0.shared.scan_rows(range) {
+        let reply = match self.0.shared.scan_rows(range) {
             Ok(entries) => return Ok(entries),
-            Err(missing) => missing,
+            Err(Unanswered::NotKept) => self.call(Request::Scan(*range)),
+            Err(Unanswered::Keys(caught_up)) => {
+                caught_up.call(Request::Scan(*range), &Beside::default())
+            }
+            Err(Unanswered::Values(missing)) => {
+                // What is missing will be found next time, if it is known then whether there is more.
+                let reply = self.call(Request::Scan(widened(range)));
+                if let Reply::Entries { mut entries, more } = reply {
+                    self.0.shared.rows.fill_all(&missing, &entries);
+                    let limit = range.limit.max(1) as usize;
+                    let beyond = entries.len() > limit;
+                    entries.truncate(limit);
+                    return Ok(Entries::read(entries, more || beyond));
+                }
+                // An entry that was not asked for must not make it fail.
+                self.call(Request::Scan(*range))
+            }
         };
-        // What is missing will be found next time, if it is known then whether there is more.
-        if !missing.is_empty()
-            && let Reply::Entries { mut entries, more } = self.call(Request::Scan(widened(range)))
-        {
-            self.0.shared.rows.fill_all(&missing, &entries);
-            let limit = range.limit.max(1) as usize;
-            let beyond = entries.len() > limit;
-            entries.truncate(limit);
-            return Ok(Entries::read(entries, more || beyond));
-        }
-        // An entry that was not asked for must not make it fail.
-        match self.call(Request::Scan(*range)) {
+        match reply {
             Reply::Entries { entries, more } => Ok(Entries::read(entries, more)),
             other => Err(failed(other)),
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use kvsim_engine::{Direction, Key, ScanRange};
 
+use crate::api::key_range::successor;
 use crate::cache::borrowed::split;
 use crate::cache::entries::Entries;
 use crate::cache::rows::Missing;
@@ -45,6 +46,16 @@ impl Keys {
     }
 }
 
+/// Why the engine has to be asked for a scan.
+pub(crate) enum Unanswered<'a> {
+    /// The caches keep nothing of it.
+    NotKept,
+    /// These values are not in the cache.
+    Values(Missing),
+    /// Not all of its keys are in memory. The lock that showed it can make the request too.
+    Keys(CaughtUp<'a>),
+}
+
 /// One entry more than the scan asks for: whether there are more is then seen in the caches too.
 pub(crate) fn widened<'a>(range: &ScanRange<'a>) -> ScanRange<'a> {
     ScanRange {
@@ -54,10 +65,10 @@ pub(crate) fn widened<'a>(range: &ScanRange<'a>) -> ScanRange<'a> {
 }
 
 impl Shared {
-    /// The scan's entries, if all of them are in the caches; else the keys that are not.
-    pub(crate) fn scan_rows(&self, range: &ScanRange<'_>) -> Result<Entries, Missing> {
+    /// The scan's entries, if all of them are in the caches.
+    pub(crate) fn scan_rows(&self, range: &ScanRange<'_>) -> Result<Entries, Unanswered<'_>> {
         if range.snapshot != 0 || !self.rows.keep() {
-            return Err(Missing::default());
+            return Err(Unanswered::NotKept);
         }
         match self.rows.scan(range) {
             Some(entries) => Ok(entries),
@@ -66,7 +77,7 @@ impl Shared {
     }
 
     /// As the engine has the keys, and the cache the values.
-    fn scan_keys(&self, range: &ScanRange<'_>) -> Result<Entries, Missing> {
+    fn scan_keys(&self, range: &ScanRange<'_>) -> Result<Entries, Unanswered<'_>> {
         let wide = widened(range);
         let mut keys = Keys::default();
         for last in [false, true] {
@@ -74,11 +85,11 @@ impl Shared {
             let caught_up = self.lock_caught_up();
             let more = caught_up.scan_keys(&wide, |key| keys.push(key));
             let Some(more) = more else {
-                return Err(Missing::default());
+                return Err(Unanswered::Keys(caught_up));
             };
             let before = self.rows.changes();
             let held = last.then_some(caught_up);
-            let mut rows = self.look_up(&keys)?;
+            let mut rows = self.look_up(&keys).map_err(Unanswered::Values)?;
             if held.is_some() || self.rows.changes() == before {
                 let caught_up = held.unwrap_or_else(|| self.lock_caught_up());
                 self.keep(&caught_up, before, range, more, &mut rows);
@@ -127,13 +138,59 @@ impl Shared {
         let last = if more { key_of(rows.last()) } else { None };
         match range.direction {
             Direction::Forward => {
-                let until = last.as_ref().or(end.as_ref());
+                // With the last one, the same scan finds here that there is more.
+                let behind = last.map(|last| Key::new(&successor(last.bytes())));
+                let until = behind.as_ref().or(end.as_ref());
                 self.rows.fill_range(changes, start, until, rows);
             }
             Direction::Reverse => {
                 rows.reverse();
                 let from = last.unwrap_or(start);
                 self.rows.fill_range(changes, from, end.as_ref(), rows);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, Durability, OpenOptions};
+
+    /// Goal: a scan that a bound cuts short is answered by the ordered cache the second time. Method: the same scans both ways, of which the first finds its keys in the engine.
+    #[test]
+    fn a_scan_that_is_repeated_is_in_the_cache() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a directory");
+        let path = directory.path().join("database");
+        let options = OpenOptions {
+            size_bytes: 64 << 20,
+            ..OpenOptions::default()
+        };
+        let database = Database::open(&path, &options).expect("it opens");
+        for n in 0..200_u8 {
+            let put = database.put(&[n], &[n; 50], Durability::Relaxed);
+            put.expect("there is room");
+        }
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let range = ScanRange {
+                snapshot: 0,
+                direction,
+                start: Some(&[20]),
+                end: Some(&[150]),
+                limit: 10,
+                max_bytes: 1 << 20,
+            };
+            let rows = &database.shared().rows;
+            assert!(rows.scan(&range).is_none(), "nobody has scanned it yet");
+            let first = database.scan(&range).expect("a scan");
+            let second = rows.scan(&range).expect("it is in the cache");
+            for found in [first, second] {
+                assert!(found.more());
+                let keys = found.iter().map(|entry| entry.key[0]);
+                match direction {
+                    Direction::Forward => assert!(keys.eq(20..30)),
+                    Direction::Reverse => assert!(keys.eq((140..150).rev())),
+                }
             }
         }
     }

@@ -72,7 +72,11 @@ impl Database {
         range: &ScanRange<'_>,
     ) -> impl Future<Output = Result<Entries, Failure>> + Send + use<> {
         let found = self.0.shared.scan_rows(range);
-        let answer = found.map_err(|_| self.send(Request::Scan(*range), &Beside::default()));
+        let answer = found.map_err(|unanswered| {
+            // It may hold the lock.
+            drop(unanswered);
+            self.send(Request::Scan(*range), &Beside::default())
+        });
         async move {
             let answer = match answer {
                 Ok(found) => return Ok(found),
