@@ -142,7 +142,7 @@ impl Shared {
             return Reply::Done;
         }
         let waiter = ThreadWaiter::mine();
-        waiter.reset();
+        waiter.reset_for(&request);
         let mut inside = self.lock();
         self.hand_in(
             &mut inside,

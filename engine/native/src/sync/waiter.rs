@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use kvsim_engine::Reply;
+use kvsim_engine::{Reply, Request};
 
 use crate::lock::lock;
 use crate::sync::gate::Gate;
@@ -20,6 +20,8 @@ use crate::sync::gate::Gate;
 /// How often a thread gives way to others before it goes to sleep. On a machine with few processors the others are those that
 /// it waits for, and a turn costs a fraction of a sleep.
 const TURNS: u32 = 50;
+/// The same where it waits for what is read. Reads end one by one, and who gives way takes turns from those that are at work; the commits of a group all end at once.
+const TURNS_OF_READ: u32 = 15;
 
 /// Bits of a waiter's state.
 const WAITING: u32 = 0;
@@ -39,6 +41,8 @@ pub(crate) enum Call {
 /// Where a thread waits for a reply.
 pub(crate) struct ThreadWaiter {
     state: AtomicU32,
+    /// How often the thread gives way before it sleeps.
+    turns: AtomicU32,
     thread: Thread,
     reply: Mutex<Option<Reply>>,
 }
@@ -51,6 +55,7 @@ impl ThreadWaiter {
     pub(crate) fn new() -> ThreadWaiter {
         ThreadWaiter {
             state: AtomicU32::new(WAITING),
+            turns: AtomicU32::new(TURNS),
             thread: std::thread::current(),
             reply: Mutex::new(None),
         }
@@ -70,7 +75,17 @@ impl ThreadWaiter {
         self.thread.id() == std::thread::current().id()
     }
 
-    /// Makes the waiter ready for the next request.
+    /// Makes the waiter ready for a request.
+    pub(crate) fn reset_for(&self, request: &Request<'_>) {
+        let turns = match request {
+            Request::Get { .. } | Request::Scan(_) => TURNS_OF_READ,
+            _ => TURNS,
+        };
+        self.turns.store(turns, Ordering::Relaxed);
+        self.reset();
+    }
+
+    /// Makes the waiter ready for something else.
     pub(crate) fn reset(&self) {
         self.state.store(WAITING, Ordering::Relaxed);
     }
@@ -115,7 +130,7 @@ impl ThreadWaiter {
 
     /// Waits to be told.
     pub(crate) fn wait(&self) -> Call {
-        for _ in 0..TURNS {
+        for _ in 0..self.turns.load(Ordering::Relaxed) {
             if let Some(call) = self.told() {
                 return call;
             }

@@ -36,7 +36,7 @@ impl CaughtUp<'_> {
         let shared = self.shared;
         let _outside = shared.outside();
         let waiter = ThreadWaiter::mine();
-        waiter.reset();
+        waiter.reset_for(&request);
         let held = "both are there until it is dropped";
         let (queue, inside) = (self.queue.take(), self.inside.take());
         let (mut queue, mut inside) = (queue.expect(held), inside.expect(held));
