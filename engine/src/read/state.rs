@@ -119,7 +119,7 @@ pub(crate) struct Scan {
     pub(super) pass: Option<Pass>,
 }
 
-/// What memory knew of a key: the version to show, and its value if that needs no read; `None` if there is nothing to show.
+/// What memory knew of a key: the version to show, and its value if that is in memory and not in the index; `None` if there is nothing to show.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub(super) key: Key,
