@@ -135,46 +135,62 @@ fn every_page_may_be_damaged() {
     assert!(in_use > 5, "{in_use}");
 }
 
-/// Goal: a frame that is damaged costs its records at most, and only those that nothing else has. Method: every frame and every header of a segment, one after the other, by a bit of
-/// the header, by a bit behind it, and as a whole block.
-#[test]
-fn every_frame_may_be_damaged() {
-    let known = open(3);
-    let all = structures(&known.bytes);
-    let frames = all.iter().filter(|(_, kind)| *kind == Kind::Frame);
-    assert!(frames.count() > 50);
-    let (mut with_gaps, mut whole_again, mut all_wrong) = (0, 0, 0);
-    for (at, kind) in all {
-        if matches!(kind, Kind::Page { .. }) {
-            continue;
-        }
-        for edit in 0..3 {
-            let damaged = with(&known, |bytes| match edit {
-                0 => bytes[at + 60] ^= 1,
-                1 => bytes[at + 150] ^= 1,
-                _ => bytes[at..at + BLOCK].fill(0),
-            });
-            let found = find(&damaged.bytes);
-            let what = format!("{kind:?} at {at}, edit {edit}");
-            let wrong = found.check(&damaged, &what);
-            assert!(found.unknown.is_empty(), "{what}");
-            if edit < 2 {
-                // A bit is one record at most, unless it ends the log.
-                let ends = !found.cut_off.is_empty();
-                assert!(wrong <= 1 || ends, "{what}: {wrong}");
+/// What came of damage to frames and headers of segments.
+#[derive(Debug, Default)]
+struct Seen {
+    with_gaps: usize,
+    whole_again: usize,
+    wrong: usize,
+}
+
+impl Seen {
+    /// Damages every frame and every header of a segment, one after the other.
+    fn damage_all(&mut self, known: &Known) {
+        let all = structures(&known.bytes);
+        let frames = all.iter().filter(|(_, kind)| *kind == Kind::Frame);
+        assert!(frames.count() > 50);
+        for (at, kind) in all {
+            if matches!(kind, Kind::Page { .. }) {
+                continue;
             }
-            if kind == Kind::Segment {
-                assert_eq!(wrong, 0, "{what}");
+            for edit in 0..3 {
+                let damaged = with(known, |bytes| match edit {
+                    0 => bytes[at + 60] ^= 1,
+                    1 => bytes[at + 150] ^= 1,
+                    _ => bytes[at..at + BLOCK].fill(0),
+                });
+                let found = find(&damaged.bytes);
+                let what = format!("{kind:?} at {at}, edit {edit}");
+                let wrong = found.check(&damaged, &what);
+                assert!(found.unknown.is_empty(), "{what}");
+                if edit < 2 {
+                    // A bit is one record at most, unless it ends the log.
+                    let ends = !found.cut_off.is_empty();
+                    assert!(wrong <= 1 || ends, "{what}: {wrong}");
+                }
+                if kind == Kind::Segment {
+                    assert_eq!(wrong, 0, "{what}");
+                }
+                self.with_gaps += usize::from(!found.gaps.is_empty());
+                self.whole_again += usize::from(!found.gaps.is_empty() && found.is_complete());
+                self.wrong += wrong;
             }
-            with_gaps += u32::from(!found.gaps.is_empty());
-            whole_again += u32::from(!found.gaps.is_empty() && found.is_complete());
-            all_wrong += wrong;
         }
     }
-    assert!(
-        with_gaps > 5 && whole_again > 0 && all_wrong > 0,
-        "{with_gaps} {whole_again} {all_wrong}"
-    );
+}
+
+/// Goal: a frame that is damaged costs its records at most, and only those that nothing else has. Method: every frame and every header of a segment, one after the other, by a bit of
+/// the header, by a bit behind it, and as a whole block. Where a checkpoint came just before the end, few frames count: then further databases follow.
+#[test]
+fn every_frame_may_be_damaged() {
+    let mut seen = Seen::default();
+    for seed in 3..8 {
+        seen.damage_all(&open(seed));
+        if seen.with_gaps > 5 && seen.whole_again > 0 && seen.wrong > 0 {
+            return;
+        }
+    }
+    panic!("{seen:?}");
 }
 
 /// Goal: a value that is damaged is never returned; its key is named, and has an older value if there is one. Method: a byte of every value of some databases, one after the other.
