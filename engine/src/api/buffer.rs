@@ -123,6 +123,15 @@ impl Shared {
         Shared(Repr::Slice { bytes, start, end })
     }
 
+    /// The same bytes for somebody who may keep them longer than those beside them: a copy of a slice, and anything else as it is.
+    #[must_use]
+    pub fn detached(self) -> Shared {
+        match self.0 {
+            Repr::Slice { .. } => Shared::copy(&self),
+            _ => self,
+        }
+    }
+
     /// `buffer[start..end]`, without copying.
     #[must_use]
     pub fn part(buffer: Arc<IoBuf>, start: usize, end: usize) -> Shared {
@@ -175,5 +184,15 @@ mod tests {
         buf.copy_from_slice(b"abc");
         buf.grow(5);
         assert_eq!(&buf[..], b"abc\0\0");
+    }
+
+    /// Goal: who keeps one value of many keeps no other. Method: the memory of a slice, counted before and after it is detached.
+    #[test]
+    fn a_detached_slice_holds_nothing_else() {
+        let bytes = Arc::new(b"key and value".to_vec());
+        let slice = Shared::slice(Arc::clone(&bytes), 8, 13);
+        assert_eq!((&*slice, Arc::strong_count(&bytes)), (&b"value"[..], 2));
+        let alone = slice.detached();
+        assert_eq!((&*alone, Arc::strong_count(&bytes)), (&b"value"[..], 1));
     }
 }

@@ -23,7 +23,7 @@ const PROBES: u64 = 7;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Leaves {
     /// The first key of each, ascending.
-    first_keys: Vec<(Key, PageRef)>,
+    first_keys: Box<[(Key, PageRef)]>,
     /// How many keys the run has; an estimate as long as there is no filter.
     keys: u64,
     /// Empty until it is made.
@@ -39,7 +39,7 @@ impl Leaves {
         let bytes = first_keys.iter().map(|(_, leaf)| u64::from(leaf.len));
         Leaves {
             keys: bytes.sum::<u64>() / ENTRY_BYTES_MIN,
-            first_keys,
+            first_keys: first_keys.into(),
             filter: Box::default(),
         }
     }
@@ -47,7 +47,7 @@ impl Leaves {
     /// The same leaves, with a filter for the keys of these hashes.
     pub(crate) fn with_filter(&self, hashes: Vec<u64>) -> Leaves {
         LeavesDraft {
-            first_keys: self.first_keys.clone(),
+            first_keys: self.first_keys.to_vec(),
             hashes,
         }
         .finish()
@@ -133,7 +133,7 @@ impl LeavesDraft {
             }
         }
         Leaves {
-            first_keys: self.first_keys,
+            first_keys: self.first_keys.into(),
             keys,
             filter: filter.into(),
         }

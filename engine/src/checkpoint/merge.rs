@@ -36,11 +36,11 @@ pub(crate) struct Newest<'a> {
 }
 
 impl Merge {
-    /// With room for so many entries, whose keys and payloads have so many bytes.
-    pub(crate) fn with_room(entries: usize, bytes: usize) -> Merge {
+    /// With room for keys and payloads of so many bytes.
+    pub(crate) fn with_room(bytes: usize) -> Merge {
         Merge {
             bytes: Vec::with_capacity(bytes),
-            entries: Vec::with_capacity(entries),
+            entries: Vec::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The entries that a scan shows, as they are chosen. Keys, and values that are at hand, lie one behind the other in one piece of memory.
+//! The entries that a scan shows, as they are chosen. Keys, and values that lie in the index, stand one behind the other in one piece of memory.
 
 use std::sync::Arc;
 
@@ -6,11 +6,9 @@ use crate::api::buffer::Shared;
 use crate::index::place::Version;
 use crate::read::state::{Held, Slot};
 
-/// Where the value of an entry comes from.
+/// Where a value is that does not lie in the index.
 #[derive(Debug)]
-pub(super) enum Source<'a> {
-    /// It is copied from here.
-    Bytes(&'a [u8]),
+pub(super) enum Elsewhere {
     Memory(Shared),
     /// It has still to be read.
     Device(Version, Held),
@@ -25,15 +23,8 @@ pub(super) struct Chosen {
 #[derive(Debug)]
 struct Entry {
     key_bytes: usize,
-    value: Value,
-}
-
-#[derive(Debug)]
-enum Value {
-    /// It follows the key.
-    Bytes(usize),
-    Memory(Shared),
-    Device(Version, Held),
+    /// How many bytes behind the key it has, or where it is.
+    value: Result<usize, Elsewhere>,
 }
 
 impl Chosen {
@@ -43,20 +34,21 @@ impl Chosen {
         self.bytes.reserve(bytes);
     }
 
-    pub(super) fn push(&mut self, key: &[u8], value: Source<'_>) {
+    /// Adds a key and its value.
+    pub(super) fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.add(key, Ok(value.len()));
+        self.bytes.extend_from_slice(value);
+    }
+
+    /// The same where the value is not at hand.
+    pub(super) fn push_elsewhere(&mut self, key: &[u8], value: Elsewhere) {
+        self.add(key, Err(value));
+    }
+
+    fn add(&mut self, key: &[u8], value: Result<usize, Elsewhere>) {
         self.bytes.extend_from_slice(key);
-        let value = match value {
-            Source::Bytes(value) => {
-                self.bytes.extend_from_slice(value);
-                Value::Bytes(value.len())
-            }
-            Source::Memory(value) => Value::Memory(value),
-            Source::Device(version, held) => Value::Device(version, held),
-        };
-        self.entries.push(Entry {
-            key_bytes: key.len(),
-            value,
-        });
+        let key_bytes = key.len();
+        self.entries.push(Entry { key_bytes, value });
     }
 
     /// All of them, in the order in which they came.
@@ -71,9 +63,9 @@ impl Chosen {
         let slots = self.entries.into_iter().map(|entry| {
             let key = next(entry.key_bytes);
             let (value, unread) = match entry.value {
-                Value::Bytes(len) => (Some(next(len)), None),
-                Value::Memory(value) => (Some(value), None),
-                Value::Device(version, held) => (None, Some((version, held))),
+                Ok(len) => (Some(next(len)), None),
+                Err(Elsewhere::Memory(value)) => (Some(value), None),
+                Err(Elsewhere::Device(version, held)) => (None, Some((version, held))),
             };
             Slot { key, value, unread }
         });

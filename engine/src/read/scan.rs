@@ -8,8 +8,8 @@
 
 use crate::api::port::{Entry, Reply, RequestId, ScanRange};
 use crate::core::Core;
-use crate::index::place::Version;
-use crate::read::chosen::{Chosen, Source};
+use crate::index::place::{Place, Version};
+use crate::read::chosen::{Chosen, Elsewhere};
 use crate::read::state::{Room, Scan, Sink, Slot, ValueResult};
 use crate::runtime::request::Verdict;
 use crate::segments::passes::Pass;
@@ -32,14 +32,18 @@ impl Core {
         });
         let mut chosen = Chosen::default();
         for (key, version) in versions {
+            if let Place::Inline(value) = &version.place {
+                chosen.push(&key, value);
+                continue;
+            }
             let value = match self.in_memory(&version.place) {
-                Some(value) => Source::Memory(value),
+                Some(value) => Elsewhere::Memory(value),
                 None => {
                     let held = self.hold_place(&version.place);
-                    Source::Device(version, held)
+                    Elsewhere::Device(version, held)
                 }
             };
-            chosen.push(&key, value);
+            chosen.push_elsewhere(&key, value);
         }
         self.read_slots(id, chosen.into_slots(), more, None);
         Verdict::Taken

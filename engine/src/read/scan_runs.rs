@@ -24,7 +24,7 @@ use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
-use crate::read::chosen::{Chosen, Source};
+use crate::read::chosen::{Chosen, Elsewhere};
 use crate::read::lookup::message_of;
 use crate::read::state::{Held, Noted, Room, RunsScan};
 use crate::read::waiting::start_of;
@@ -87,13 +87,13 @@ impl Core {
     }
 
     /// Where a value comes from that may have been replaced since.
-    fn source_in_pass(
+    fn elsewhere_in_pass(
         &self,
         version: Version,
         value: Option<Shared>,
-    ) -> Result<Source<'static>, Mismatch> {
+    ) -> Result<Elsewhere, Mismatch> {
         if let Some(value) = value {
-            return Ok(Source::Memory(value));
+            return Ok(Elsewhere::Memory(value));
         }
         let offsets = match &version.place {
             Place::Tombstone | Place::Inline(_) => Vec::new(),
@@ -104,7 +104,7 @@ impl Core {
             },
         };
         let segments = Vec::new();
-        Ok(Source::Device(version, Held { segments, offsets }))
+        Ok(Elsewhere::Device(version, Held { segments, offsets }))
     }
 }
 
@@ -134,9 +134,8 @@ impl RunsScan {
             let mut merge = Merge::default();
             if !partition.whole {
                 let leaves = partition.leaves_between(&part.from, part.end.as_ref());
-                let entries = partition.keys_per_leaf() * leaves.len() as u64;
                 let bytes = leaves.iter().map(|leaf| leaf.len as usize).sum();
-                merge = Merge::with_room(to_usize(entries), bytes);
+                merge = Merge::with_room(bytes);
                 let read = LeafReader::keeping(handle, leaves).each(|leaf, key, payload| {
                     if part.has(key) {
                         merge.push(leaf.offset, key, payload);
@@ -197,12 +196,12 @@ impl RunsScan {
         part: &KeyRange,
     ) -> Result<bool, Error> {
         let mut runs: Vec<Newest<'_>> = merge.newest().collect();
-        let bytes = |it: &Newest<'_>| it.key.len() + it.payload.len();
-        let few = runs.iter().take(self.room.entries);
-        self.chosen.make_room(few.len(), few.map(bytes).sum());
         if self.direction == Direction::Reverse {
             runs.reverse();
         }
+        let bytes = |it: &Newest<'_>| it.key.len() + it.payload.len();
+        let few = runs.iter().take(self.room.entries);
+        self.chosen.make_room(few.len(), few.map(bytes).sum());
         let mut runs = runs.into_iter().peekable();
         loop {
             let noted = self.noted.front().map(|it| &it.key);
@@ -252,13 +251,13 @@ impl RunsScan {
         if !self.room.take(key, version.place.value_bytes()) {
             return false;
         }
-        let Place::Inline(bytes) = &version.place else {
-            let source = core.source_in_pass(version, value);
-            let source = source.expect("what memory knew of stays during the pass");
-            self.chosen.push(key, source);
+        if let Place::Inline(value) = &version.place {
+            self.chosen.push(key, value);
             return true;
-        };
-        self.chosen.push(key, Source::Bytes(bytes));
+        }
+        let value = core.elsewhere_in_pass(version, value);
+        let value = value.expect("what memory knew of stays during the pass");
+        self.chosen.push_elsewhere(key, value);
         true
     }
 
@@ -274,7 +273,7 @@ impl RunsScan {
             if !self.room.take(run.key, value.len()) {
                 return Ok(false);
             }
-            self.chosen.push(run.key, Source::Bytes(value));
+            self.chosen.push(run.key, value);
             return Ok(true);
         }
         let version = decode(&core.geometry, core.segments.count(), run.payload)?;
@@ -285,8 +284,8 @@ impl RunsScan {
             return Ok(false);
         }
         let value = core.in_memory(&version.place);
-        self.chosen
-            .push(run.key, core.source_in_pass(version, value)?);
+        let value = core.elsewhere_in_pass(version, value)?;
+        self.chosen.push_elsewhere(run.key, value);
         Ok(true)
     }
 }

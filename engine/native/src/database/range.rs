@@ -33,7 +33,7 @@ impl From<kvsim_engine::Entry> for OwnedEntry {
     fn from(entry: kvsim_engine::Entry) -> OwnedEntry {
         OwnedEntry {
             key: (*entry.key).into(),
-            value: entry.value.into(),
+            value: entry.value.detached().into(),
         }
     }
 }
@@ -142,7 +142,7 @@ impl Range {
         let prefix = self.prefix;
         let entries = entries.into_iter().map(|entry| OwnedEntry {
             key: entry.key[prefix.len()..].into(),
-            value: entry.value.into(),
+            value: entry.value.detached().into(),
         });
         match direction {
             Direction::Forward => self.front.extend(entries),
