@@ -142,3 +142,22 @@ fn a_failed_read_excuses_no_later_request() {
     let late = lab.answer(id, Status::IoError, Body::Empty).unwrap_err();
     assert_eq!(late.property, Property::NoFalseRefusal);
 }
+
+/// Goal: who has an index on the device is not accused where it cannot be read for a write, and nobody else is excused. Method: puts before the first failed read, with it, and behind it.
+#[test]
+fn a_failed_read_excuses_the_writes_that_may_need_it() {
+    let mut lab = Lab::new();
+    for status in [Status::IoError, Status::ReadOnly] {
+        let mut sound = lab.clone();
+        let id = sound.ask(put("a", 1));
+        let refused = sound.answer(id, status, Body::Empty).unwrap_err();
+        assert_eq!(refused.property, Property::NoFalseRefusal, "{status:?}");
+    }
+    let id = lab.ask(put("a", 1));
+    lab.truth.this_run.read_failures = 1;
+    lab.answer(id, Status::IoError, Body::Empty).unwrap();
+    let later = lab.ask(put("a", 2));
+    let late = lab.clone().answer(later, Status::IoError, Body::Empty);
+    assert_eq!(late.unwrap_err().property, Property::NoFalseRefusal);
+    lab.answer(later, Status::ReadOnly, Body::Empty).unwrap();
+}

@@ -13,8 +13,9 @@ pub const COVERAGE: &str = "coverage";
 /// What the names of the coverage points of lines begin with.
 pub const LINE: &str = "line ";
 
-/// Sources that hold no engine: the catalogue of named mutants, the names of coverage points, and the table of options.
-const LEFT_OUT: [&str; 3] = ["mutant", "api/coverage", "api/option_help"];
+/// Sources that hold no engine: the catalogue of named mutants, the names of coverage points, the table of options, and
+/// repair, which no engine calls.
+const LEFT_OUT: [&str; 4] = ["mutant", "api/coverage", "api/option_help", "repair"];
 const SWITCHES: &str = include_str!("switches.rs.txt");
 
 /// What went wrong with the copy.

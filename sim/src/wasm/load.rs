@@ -39,7 +39,7 @@ const COVERAGE_POINTS: &str = "kv_marks";
 /// The export that gives the policies.
 const POLICIES: &str = "kv_policies";
 /// A guest has no more coverage points than that.
-const COVERAGE_POINTS_MAX: usize = 4_096;
+const COVERAGE_POINTS_MAX: usize = 16_384;
 /// Nor longer names.
 const COVERAGE_NAME_BYTES_MAX: usize = 100;
 

@@ -17,8 +17,8 @@ use crate::words::answer;
 use kvsim_sim::api::{Durability, Mutation, Reply, Request, Status};
 use std::sync::Arc;
 
-const NO_WRITE_FAILED: &str =
-    "no write and no flush of the device has failed since the guest was started";
+const NO_WRITE_FAILED: &str = "no write and no flush of the device has failed since the guest was started, and no read since it was handed in";
+const NOTHING_FAILED: &str = "nothing of the device has failed since the guest was started";
 
 impl Oracle {
     /// Whether a request that is handed in now is well formed.
@@ -149,6 +149,7 @@ impl Oracle {
         let write_failed = run.write_failures + run.flush_failures + run.no_space > 0;
         let read_failed = run.read_failures > 0;
         let met = outstanding.faults_before;
+        let read_failed_since = run.read_failures > met.read_failures;
         let excused = |excused: bool, although: &str| match excused {
             true => Ok(()),
             false => Err(format!("although {although}")),
@@ -164,17 +165,19 @@ impl Oracle {
                 )
             }
             Status::Corruption => excused(truth.has_shown_damage(), truth.no_damage()),
+            // Whoever has an index on the device reads it to write.
             Status::IoError if asked.writes() => excused(
-                write_failed || (asked == Asked::Close && read_failed),
+                write_failed || read_failed_since || (asked == Asked::Close && read_failed),
                 NO_WRITE_FAILED,
             ),
             Status::IoError => excused(
-                run.read_failures > met.read_failures,
+                read_failed_since,
                 "no read of the device has failed since it was handed in",
             ),
+            // A guest that cannot read a part of its index may take no more writes.
             Status::ReadOnly => excused(
-                asked.writes() && (write_failed || truth.has_shown_damage()),
-                NO_WRITE_FAILED,
+                asked.writes() && (write_failed || read_failed || truth.has_shown_damage()),
+                NOTHING_FAILED,
             ),
             Status::NoSpace if asked.writes() && run.no_space > met.no_space => Ok(()),
             Status::NoSpace if asked.writes() => self.no_space(truth),
