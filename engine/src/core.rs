@@ -276,6 +276,12 @@ impl Core {
             .map_or(Ok(()), |error| Err(Error::Poisoned(error)))
     }
 
+    /// Why no new write is taken.
+    pub(crate) fn refuses_writes(&self) -> Option<DiskError> {
+        let loading = self.loading.as_ref().filter(|it| it.has_failed);
+        self.poisoned.or(loading.map(|_| DiskError::Read))
+    }
+
     /// A write or a flush has failed: nothing more is written, and what waits for durability has an unknown outcome.
     pub(crate) fn poison(&mut self, error: DiskError) {
         if self.poisoned.is_some() {

@@ -122,6 +122,7 @@ pub(crate) async fn checkpoint(handle: Handle) {
         });
         match result {
             Ok(true) => {
+                core.maintenance.unread = None;
                 core.stats.checkpoints += 1;
                 core.reached(CoveragePoint::CheckpointPublished);
             }
@@ -132,7 +133,12 @@ pub(crate) async fn checkpoint(handle: Handle) {
                 );
                 core.maintenance.note_round(0, core.stats.user_bytes);
             }
-            Err(error) => core.log_line(Level::Error, format!("a checkpoint failed: {error}")),
+            Err(error) => {
+                let text = format!("a checkpoint failed: {error}");
+                core.log_line(Level::Error, text.clone());
+                core.maintenance.unread = Some((core.now, text));
+                core.maintenance.note_round(0, core.stats.user_bytes);
+            }
         }
     });
 }

@@ -51,7 +51,8 @@ impl Promise {
 impl Core {
     /// Promises so much room, if there is so much.
     pub(crate) fn promise(&self, room: Room) -> Option<Promise> {
-        if self.phase != Phase::Running || self.poisoned.is_some() || !self.queue.is_empty() {
+        if self.phase != Phase::Running || self.refuses_writes().is_some() || !self.queue.is_empty()
+        {
             return None;
         }
         let (changes, bytes) = (room.changes as u64, room.bytes as u64);

@@ -61,7 +61,7 @@ impl Core {
         mutations: &[Mutation<'_>],
         durability: Durability,
     ) -> Verdict {
-        if let Some(error) = self.poisoned
+        if let Some(error) = self.refuses_writes()
             && id != PROMISED
         {
             return Verdict::Refused(
@@ -137,6 +137,11 @@ impl Core {
         if asks && free.is_none_or(|free| free < wanted) {
             if failed {
                 return Verdict::Taken;
+            }
+            // It was promised too, and syncs still count.
+            if let Some(error) = self.refuses_writes() {
+                let message = format!("no space can be reclaimed any more: {error}");
+                return Verdict::Refused(Status::NoSpace, message);
             }
             self.note_stall(wanted, tail_rewrite);
             return Verdict::Stall;

@@ -15,7 +15,7 @@ use crate::segments::unproven::RecoveryReserve;
 const RESUME_NS: Nanos = 50_000;
 /// Work that nobody waits for pauses so long while something is read for a client.
 const BESIDE_READS_NS: Nanos = 500_000;
-/// A checkpoint that has failed is tried again after this time if nobody has called and a client waits.
+/// A checkpoint that has failed is tried again after this time if nobody has called and a client waits, and not before where it could not read something.
 const RETRY_NS: Nanos = 10_000_000;
 
 impl Core {
@@ -159,9 +159,12 @@ impl Core {
             // Even with nothing to free: a new checkpoint may be smaller than the old one.
             due |= self.maintenance.gc_futile && !log_frees && (reclaimable > 0 || stalled);
         }
-        if due && !checkpointing && self.maintenance.failed_in_call == Some(self.calls) {
+        let unread_at = self.maintenance.unread.as_ref().map(|(at, _)| *at);
+        let pauses = unread_at.is_some_and(|at| self.now < at + RETRY_NS);
+        if due && !checkpointing && (pauses || self.maintenance.failed_in_call == Some(self.calls))
+        {
             if stalled || !self.queue.is_empty() {
-                let at = self.now + RETRY_NS;
+                let at = unread_at.filter(|_| pauses).unwrap_or(self.now) + RETRY_NS;
                 self.resume_at = Some(self.resume_at.map_or(at, |other| other.min(at)));
             }
         } else if due && !checkpointing {

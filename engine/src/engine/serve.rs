@@ -95,9 +95,13 @@ impl Core {
                     if self.maintenance.reclaim_exhausted()
                         && self.segments.draining_count() == 0 =>
                 {
+                    let mut message = "no space could be reclaimed".to_owned();
+                    if let Some((_, why)) = &self.maintenance.unread {
+                        message = format!("{message}: {why}");
+                    }
                     self.maintenance.note_progress();
                     self.forget_request();
-                    self.fail(id, Status::NoSpace, "no space could be reclaimed");
+                    self.fail(id, Status::NoSpace, message);
                 }
                 verdict @ (Verdict::Stall | Verdict::Awaits) => {
                     if matches!(verdict, Verdict::Stall) {

@@ -17,6 +17,8 @@ pub(crate) struct Maintenance {
     pub(crate) checkpoint_failed: bool,
     /// The call in which that was. In the same one nothing has changed that would help.
     pub(crate) failed_in_call: Option<u64>,
+    /// When what it had to read could not be read, and what that was.
+    pub(crate) unread: Option<(Nanos, String)>,
     /// Segments that hold nothing live, and of what state that was counted.
     pub(crate) dead: Cell<((u64, u64, u64), u64)>,
     /// Segments that the checkpoint under way will free, beside the pages of the one before.

@@ -343,7 +343,8 @@ impl Core {
         self.activity += 1;
     }
 
-    /// A part of the index cannot be read. What memory knows of, and what can be read, is served, and nothing is written any more.
+    /// A part of the index cannot be read. What memory knows of, and what can be read, is served, and what was written until now becomes durable; but nothing new is written: space
+    /// would never come back.
     fn fail_loading(&mut self, error: &Error) {
         if let Error::Corruption(damage) = error {
             self.happened(Event::Damaged {
@@ -351,8 +352,14 @@ impl Core {
                 damage: *damage,
             });
         }
-        let text = format!("the index cannot be loaded: {error}");
+        let text = format!("read-only from here on: the index cannot be loaded: {error}");
         self.log_line(Level::Error, text);
-        self.poison(DiskError::Read);
+        // It may be closed, or have failed, meanwhile.
+        if let Some(loading) = self.loading.as_mut().filter(|_| self.poisoned.is_none()) {
+            loading.has_failed = true;
+            self.happened(Event::BecameReadOnly {
+                error: DiskError::Read,
+            });
+        }
     }
 }

@@ -13,6 +13,8 @@ pub(crate) struct Loading {
     pub(super) left: Counts,
     /// Where the log ended: no entry of the runs refers to anything behind.
     pub(super) tail: Tail,
+    /// A part of it cannot be read: what is not loaded never will be.
+    pub(crate) has_failed: bool,
 }
 
 impl Loading {
@@ -22,6 +24,7 @@ impl Loading {
             to: None,
             left,
             tail,
+            has_failed: false,
         }
     }
 

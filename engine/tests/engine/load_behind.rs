@@ -263,6 +263,8 @@ fn damage_that_is_met_behind_an_opening_makes_read_only() {
     let log = world.log().iter();
     let told = log.filter(|line| line.contains("the index cannot be loaded: damage at byte"));
     assert_eq!(told.count(), 1);
+    // What was written before becomes durable.
+    assert!(matches!(world.call(Request::Sync), Reply::Done));
     let reply = world.put(&key(1), b"new");
     assert!(
         matches!(reply, Reply::Failed(Status::ReadOnly, _)),
