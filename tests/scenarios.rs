@@ -68,6 +68,7 @@ shipped! {
     little_index: ["run.seeds=1..3", "run.crashes=20"];
     little_memory: ["run.seeds=1..3", "run.crashes=2"];
     loading: ["run.seeds=1..3", "run.crashes=20"];
+    many_segments: ["run.seeds=1..2", "run.crashes=4"];
     misdirected: ["run.seeds=1..7", "run.crashes=40"];
     mixed: ["run.seeds=1..2", "run.crashes=4", "run.events_per_crash=1000", "workload.preload=500", "workload.keys=500"];
     powercut: ["run.seeds=1..5", "run.crashes=60"];
@@ -82,6 +83,7 @@ shipped! {
     small_index: ["run.seeds=1..41"];
     small_swarm: ["run.seeds=1..201"];
     space: ["run.seeds=1..2", "run.crashes=3"];
+    space_large: ["run.seeds=1..2", "run.crashes=2"];
     space_returns: ["run.seeds=2..4", "run.crashes=2", "run.events_per_crash=8000"];
     swarm: ["run.seeds=1..41"];
     torn_superblock: ["run.seeds=1..3", "run.crashes=60"];

@@ -35,22 +35,24 @@ macro_rules! steps {
 
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
-    "small_swarm" Run 5;
+    "small_swarm" Run 4;
     "small_faults" Run 3;
     "powercut" Run 2;
     "kitchen_sink" Run 3;
-    "limits" Run 3;
-    "swarm" Run 5;
+    "limits" Run 2;
+    "swarm" Run 4;
     "reopened" Run 2;
     "short_runs" Run 2;
     "few_changes" Run 2;
     "little_index" Run 3;
-    "loading" Run 3;
+    "loading" Run 2;
     "small_index" Run 4;
     "explore_small" Explore 2;
     "disk_full" Run 2;
     "space_returns" Run 2;
     "space" Run 2;
+    "space_large" Run 2;
+    "many_segments" Run 2;
     "little_memory" Run 2;
     "large_values" Run 2;
     "write_error" Run 2;
