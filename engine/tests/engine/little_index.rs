@@ -400,7 +400,10 @@ fn checkpoints_that_fail_take_no_room() {
     world.run_until_idle();
     let times = failed(&world) - failed_before;
     let pauses_ns = world.now - began;
-    assert!(pauses_ns / times as u64 >= 10_000_000, "{times} in {pauses_ns} ns");
+    assert!(
+        pauses_ns / times as u64 >= 10_000_000,
+        "{times} in {pauses_ns} ns"
+    );
     let after = world.engine().stats().free_segments;
     assert!(
         after + 5 >= before,
