@@ -158,7 +158,9 @@ fn coverage(cli: &Cli, work: &Path) -> Result<(), Failure> {
         serde_json::to_string_pretty(&executed)?,
     )?;
     let all = built(work)?;
-    let of_all = all.iter().filter(|it| it.switch != Switch::None);
+    let of_all = all
+        .iter()
+        .filter(|it| it.built && it.switch != Switch::None);
     for mutation in of_all.filter(|it| executed.steps(it).is_empty()) {
         println!(
             "never executed: {} {}: {}",
