@@ -46,7 +46,7 @@ pub enum Event {
     },
     /// The device did not grow. It is asked again later.
     NotGrown,
-    /// A write or a flush has failed: nothing is written any more.
+    /// A write or a flush has failed, and nothing is written any more. Or a part of the index cannot be read, and no new write is taken; then the first may still follow.
     BecameReadOnly {
         /// How it failed.
         error: DiskError,

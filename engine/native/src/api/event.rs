@@ -62,9 +62,9 @@ pub enum Event {
     },
     /// The file could not be made longer: the file system is full, or `max_bytes` is reached. It is tried again later.
     NotGrown,
-    /// The disk failed. No writes are taken until the database is opened anew; what was acknowledged as durable is there.
+    /// The disk failed, or a part of the index cannot be read. No writes are taken until the database is opened anew; what was acknowledged as durable is there.
     BecameReadOnly {
-        /// The write or the flush that failed first, with what the system said; `None` if the system said nothing.
+        /// The operation that failed first, with what the system said; `None` if the system said nothing.
         failure: Option<DiskFailure>,
     },
     /// All of the index is loaded, which an opening does not wait for where it is large ([`OpenOptions::load_first_bytes`](crate::OpenOptions::load_first_bytes)). Checkpoints and
