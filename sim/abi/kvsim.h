@@ -163,6 +163,7 @@
 #define KVSIM_POLICY_DATA_PERCENT "data_percent"                   /* 4 (default), 1 to 100, option:N */
 #define KVSIM_POLICY_USABLE_PERCENT "usable_percent"               /* 50 (default), 1 to 100, option:N */
 #define KVSIM_POLICY_OPENS_WHEN_FULL "opens_when_full"             /* false (default), true */
+#define KVSIM_POLICY_FULL_TAKES "full_takes"                       /* nothing (default), deletes, overwrites */
 
 /* What kv_marks and kv_policies return: the address in the upper 32 bits, the length in the lower. */
 #define KVSIM_TEXT(address, length) ((int64_t)((uint64_t)(uintptr_t)(address) << 32 | (uint32_t)(length)))

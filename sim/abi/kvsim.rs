@@ -129,6 +129,7 @@ pub const POLICY_MAX_VALUE_BYTES: &str = "max_value_bytes";
 pub const POLICY_DATA_PERCENT: &str = "data_percent";
 pub const POLICY_USABLE_PERCENT: &str = "usable_percent";
 pub const POLICY_OPENS_WHEN_FULL: &str = "opens_when_full";
+pub const POLICY_FULL_TAKES: &str = "full_takes";
 
 /// The number at `at`, little-endian.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {

@@ -123,6 +123,7 @@ pub const POLICY_MAX_VALUE_BYTES: []const u8 = "max_value_bytes";
 pub const POLICY_DATA_PERCENT: []const u8 = "data_percent";
 pub const POLICY_USABLE_PERCENT: []const u8 = "usable_percent";
 pub const POLICY_OPENS_WHEN_FULL: []const u8 = "opens_when_full";
+pub const POLICY_FULL_TAKES: []const u8 = "full_takes";
 
 // ---- Imports
 

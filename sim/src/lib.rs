@@ -38,7 +38,7 @@ pub use notes::{Asked, Cut, CutOp, FiredFault, Notes, StepOf};
 pub use offers::{Offers, Order};
 pub use places::{Frame, TracedCall};
 pub use policies::{
-    CommitOrder, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
+    CommitOrder, FullTakes, GuestPolicies, ReadsSee, RecoverySurvives, RelaxedWindow, StatedNumber,
 };
 pub use stack::{Stack, Trapped};
 pub use steps::step_words;

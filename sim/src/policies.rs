@@ -1,7 +1,7 @@
 //! What a guest promises, where correct engines differ: the policies that it states by `kv_policies`.
 //!
 //! Invariant: [`GuestPolicies::default`] is the strict contract of the ABI page, and a guest that states nothing is held to it. Every
-//! other value allows more, except `relaxed_window_ns` and `opens_when_full`, which promise more.
+//! other value allows more, except those of `relaxed_window_ns`, `opens_when_full` and `full_takes`, which promise more.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -46,6 +46,19 @@ pub enum RecoverySurvives {
     /// What is shown after a power cut survives every crash. What is shown after a killed process may still be in the device's cache, so
     /// a power cut may take it back.
     PowerCut,
+}
+
+/// Which writes a guest takes however full it has made the device, while no snapshot is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FullTakes {
+    /// None.
+    #[default]
+    Nothing,
+    /// Deletes, and batches of nothing else.
+    Deletes,
+    /// Deletes, and puts in place of a value of the same length.
+    Overwrites,
 }
 
 /// How long a relaxed write may be lost after it was acknowledged.
@@ -94,6 +107,8 @@ pub struct GuestPolicies {
     pub usable_percent: StatedNumber,
     /// `opens_when_full`: whether a device can be opened however full the guest has made it, unless a fault strikes the opening.
     pub opens_when_full: bool,
+    /// `full_takes`: `nothing`, `deletes` or `overwrites`.
+    pub full_takes: FullTakes,
 }
 
 impl Default for GuestPolicies {
@@ -116,13 +131,14 @@ impl Default for GuestPolicies {
                 by_option: false,
             },
             opens_when_full: false,
+            full_takes: FullTakes::Nothing,
         }
     }
 }
 
 impl GuestPolicies {
     /// The names of all policies.
-    pub const NAMES: [&'static str; 11] = [
+    pub const NAMES: [&'static str; 12] = [
         "commit_order",
         "reads",
         "recovery_survives",
@@ -134,6 +150,7 @@ impl GuestPolicies {
         "data_percent",
         "usable_percent",
         "opens_when_full",
+        "full_takes",
     ];
 
     /// Reads lines `name=value`; what no line states keeps its default.
@@ -192,6 +209,14 @@ impl GuestPolicies {
             "data_percent" => self.data_percent = percent(name, value)?,
             "usable_percent" => self.usable_percent = percent(name, value)?,
             "opens_when_full" => self.opens_when_full = one_of(name, value, &BOOLEAN)?,
+            "full_takes" => {
+                let known = [
+                    ("nothing", FullTakes::Nothing),
+                    ("deletes", FullTakes::Deletes),
+                    ("overwrites", FullTakes::Overwrites),
+                ];
+                self.full_takes = one_of(name, value, &known)?;
+            }
             _ => {
                 let names = Self::NAMES.join(", ");
                 return Err(format!("there is no policy `{name}`; there are {names}"));
@@ -237,6 +262,12 @@ impl GuestPolicies {
                 number(Some(of.data_percent)),
                 number(Some(of.usable_percent)),
                 of.opens_when_full.to_string(),
+                match of.full_takes {
+                    FullTakes::Nothing => "nothing",
+                    FullTakes::Deletes => "deletes",
+                    FullTakes::Overwrites => "overwrites",
+                }
+                .to_owned(),
             ]
         };
         let both = values(self).into_iter().zip(values(&usual));
@@ -353,7 +384,7 @@ mod tests {
     fn what_is_stated_is_read_and_the_rest_is_strict() {
         let text = "commit_order=arrival\nreads=committed\nrecovery_survives=power_cut\nempty_commit_covers=false\n\
                     relaxed_survives_kill=false\nrelaxed_window_ns=option:50\nmax_key_bytes=100\nmax_value_bytes=200\n\
-                    data_percent=10\nusable_percent=option:75\nopens_when_full=true\n";
+                    data_percent=10\nusable_percent=option:75\nopens_when_full=true\nfull_takes=deletes\n";
         let number = |number| StatedNumber {
             number,
             by_option: false,
@@ -380,6 +411,7 @@ mod tests {
                     ..number(75)
                 },
                 opens_when_full: true,
+                full_takes: FullTakes::Deletes,
             }
         );
         assert!(

@@ -85,6 +85,7 @@ impl VerdictClass {
             Symptom::FalseAlarm | Symptom::FalseRefusal if facts.op.is_some() => {
                 VerdictClass::RefusesARequest
             }
+            Symptom::SpaceKept => VerdictClass::RefusesARequest,
             Symptom::RefusedToOpen | Symptom::FalseAlarm | Symptom::FalseRefusal => {
                 VerdictClass::CannotBeOpened
             }
@@ -160,6 +161,7 @@ mod tests {
             (Symptom::DamagedValue, C::WrongValue),
             (Symptom::RecoveriesDiffer, C::WrongValue),
             (Symptom::RefusedToOpen, C::CannotBeOpened),
+            (Symptom::SpaceKept, C::RefusesARequest),
             (Symptom::Panic, C::PanicsOrHangs),
             (Symptom::Endless, C::PanicsOrHangs),
             (Symptom::WrongReply, C::BreaksTheRules),

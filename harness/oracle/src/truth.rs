@@ -156,6 +156,11 @@ impl DeviceTruth {
         self.this_run.damaged_reads > 0 || self.cut_short
     }
 
+    /// Whether nothing has failed in this process run, and the guest knows of no damage.
+    pub(crate) fn is_unharmed(&self) -> bool {
+        self.this_run.failures() == 0 && !self.has_shown_damage()
+    }
+
     /// Why the guest cannot know of damage.
     pub(crate) fn no_damage(&self) -> &'static str {
         if self.lies() + self.damaged_sectors == 0 {

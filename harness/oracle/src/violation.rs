@@ -52,6 +52,8 @@ pub enum Symptom {
     RefusedToOpen,
     /// A well-formed request that the guest refuses, and has no reason to.
     FalseRefusal,
+    /// The guest says that there is no space, although it would have enough if it gave back what is not needed any more.
+    SpaceKept,
     /// An ill-formed request that the guest does not refuse.
     IllFormedTaken,
     /// A reply of the wrong kind, or to a request that is not open.

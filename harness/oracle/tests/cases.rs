@@ -764,7 +764,7 @@ fn each_property_is_fired_by_what_breaks_it() {
             "dead_data_takes_all_space",
             dead_data_takes_all_space,
             SpaceReturns,
-            Symptom::FalseRefusal,
+            Symptom::SpaceKept,
         ),
         (
             "a_read_is_refused_after_recovery",

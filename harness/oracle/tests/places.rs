@@ -5,8 +5,8 @@ mod support;
 
 use kvsim_oracle::{Limits, Opening, OracleConfig, Property, RunFaults, Symptom};
 use kvsim_sim::GuestPolicies;
-use kvsim_sim::api::{Body, Reply, Request, Status};
-use support::{Judged, Lab, get, put, state, value};
+use kvsim_sim::api::{Body, Durability, Reply, Request, Status};
+use support::{Judged, Lab, batch, delete, get, put, state, value};
 
 /// What is thought of an opening that is answered so.
 fn opening(lab: &Lab, status: Status) -> Judged<Opening> {
@@ -120,6 +120,74 @@ fn a_guest_that_opens_full_devices_is_held_to_it() {
     opening(&refused, Status::NoSpace).unwrap();
     strict.truth.this_run.read_failures = 1;
     opening(&strict, Status::NoSpace).unwrap();
+}
+
+/// Goal: that a guest states what a full device takes holds it to that, and a fault or a snapshot excuses it. Method: on a full device a delete, a put of the same
+/// length and others, refused with and without each value of the policy, after a fault, and under a snapshot.
+#[test]
+fn a_guest_that_takes_some_writes_when_full_is_held_to_it() {
+    let full = |policies: &str| {
+        let mut lab = reopened(policies);
+        let keys: Vec<String> = (0..400).map(|number| format!("key {number}")).collect();
+        let entries: Vec<(&str, u64)> = keys.iter().map(|key| (&key[..], 1)).collect();
+        entries
+            .iter()
+            .for_each(|(key, number)| lab.done(put(key, *number)));
+        lab.recover(&state(&entries));
+        lab
+    };
+    let shorter = Request::Put {
+        key: b"key 2".to_vec(),
+        value: vec![1; 60],
+        durability: Durability::Durable,
+    };
+    let deletes = [
+        delete("key 1"),
+        delete("not there"),
+        batch(&[("key 1", 0), ("key 2", 0)]),
+    ];
+    let overwrites = [put("key 2", 7)];
+    let others = [
+        put("new", 7),
+        shorter,
+        batch(&[("key 2", 7)]),
+        batch(&[("key 1", 0), ("key 2", 7)]),
+        batch(&[]),
+    ];
+    let refused = |lab: &Lab, request: &Request| {
+        let mut lab = lab.clone();
+        let id = lab.ask(request.clone());
+        lab.answer(id, Status::NoSpace, Body::Empty)
+    };
+    for (policies, held) in [
+        ("", [false, false]),
+        ("full_takes=deletes", [true, false]),
+        ("full_takes=overwrites", [true, true]),
+    ] {
+        let mut lab = full(policies);
+        let groups = [
+            (&deletes[..], held[0]),
+            (&overwrites[..], held[1]),
+            (&others[..], false),
+        ];
+        for (requests, is_held) in groups {
+            for request in requests {
+                let judged = refused(&lab, request);
+                assert_eq!(judged.is_err(), is_held, "{policies}: {request:?}");
+                let Err(violation) = judged else { continue };
+                assert_eq!(violation.property, Property::SpaceReturns);
+                assert!(violation.sentence.contains("`full_takes`"), "{violation}");
+            }
+        }
+        let all = || deletes.iter().chain(&overwrites).chain(&others);
+        let mut failed = lab.clone();
+        failed.truth.this_run.write_failures = 1;
+        all().for_each(|request| refused(&failed, request).unwrap());
+        let id = lab.ask(Request::Snapshot);
+        all().for_each(|request| refused(&lab, request).unwrap());
+        lab.answer(id, Status::Ok, Body::Snapshot(9)).unwrap();
+        all().for_each(|request| refused(&lab, request).unwrap());
+    }
 }
 
 /// Goal: a fault that says that there is no space excuses the request that it may have been for; other errors excuse no shortage that garbage collection cannot be the reason

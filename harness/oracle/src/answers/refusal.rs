@@ -4,7 +4,7 @@
 //! damage does so while it is on the medium; a full device while it is full; a close for what comes after it.
 
 use super::limits::Shape;
-use super::space::record_bytes;
+use super::space::{Room, record_bytes};
 use crate::history::{Origin, Pos};
 use crate::keys::Content;
 use crate::oracle::Oracle;
@@ -14,6 +14,7 @@ use crate::state::outstanding::{Asked, Outstanding};
 use crate::truth::DeviceTruth;
 use crate::violation::{Facts, Symptom, Violation};
 use crate::words::answer;
+use kvsim_sim::FullTakes;
 use kvsim_sim::api::{Durability, Mutation, Reply, Request, Status};
 use std::sync::Arc;
 
@@ -59,9 +60,15 @@ impl Oracle {
             .resolve(pos, now, Status::Invalid, None, self.ops);
     }
 
-    /// A write was handed in: it takes space.
-    pub(crate) fn note_space(&mut self, pos: Pos, request: &Request) {
+    /// A write was handed in: it takes space. Gives what it needs room for.
+    pub(crate) fn note_space(&mut self, pos: Pos, request: &Request) -> Room {
         let limits = self.config.limits;
+        let is_batch = matches!(request, Request::Batch { .. });
+        // What a snapshot holds is not given back.
+        let mut room = match self.snapshots.is_empty() && !self.awaits_snapshot() {
+            true => Room::None,
+            false => Room::More,
+        };
         let space = Arc::make_mut(&mut self.space);
         let mut wrote = |key: &[u8], value: Option<&[u8]>| {
             let Some(id) = self.history.keys.get(key) else {
@@ -69,11 +76,18 @@ impl Oracle {
             };
             let content = value.map_or(Content::ABSENT, Content::of);
             let bytes = record_bytes(&limits, key.len(), value.map_or(0, <[u8]>::len));
+            room = room.max(match value {
+                None => Room::None,
+                // A guest may put a value of a batch elsewhere than one that is put alone. And an empty value counts as much as a deleted key.
+                Some(value) if is_batch || value.is_empty() => Room::More,
+                Some(_) => space.room(id, bytes),
+            });
             space.wrote(pos, id, content, bytes);
         };
         match request {
             Request::Put { key, value, .. } => wrote(key, Some(value)),
             Request::Delete { key, .. } => wrote(key, None),
+            Request::Batch { mutations, .. } if mutations.is_empty() => return Room::More,
             Request::Batch { mutations, .. } => {
                 for mutation in mutations {
                     match mutation {
@@ -82,8 +96,14 @@ impl Oracle {
                     }
                 }
             }
-            _ => {}
+            _ => return Room::More,
         }
+        room
+    }
+
+    fn awaits_snapshot(&self) -> bool {
+        let mut coming = self.outstanding.values();
+        coming.any(|request| request.snapshot_at().is_some())
     }
 
     /// Everything up to there is durable: what these writes replaced takes no space, but for snapshots.
@@ -180,12 +200,34 @@ impl Oracle {
                 NOTHING_FAILED,
             ),
             Status::NoSpace if asked.writes() && run.no_space > met.no_space => Ok(()),
+            Status::NoSpace if self.takes_when_full(outstanding.room) && truth.is_unharmed() => {
+                excused(
+                    false,
+                    match outstanding.room {
+                        Room::None => {
+                            "it only deletes, and the guest states by `full_takes` that it takes deletes however full the device is"
+                        }
+                        _ => {
+                            "its value replaces one of the same length, and the guest states by `full_takes` that it takes such writes however full the device is"
+                        }
+                    },
+                )
+            }
             Status::NoSpace if asked.writes() => self.no_space(truth),
             Status::NoSpace => excused(false, "it takes no space"),
             Status::Closed => excused(
                 self.closing.is_some_and(|close| close < op),
                 "no close was handed in before it",
             ),
+        }
+    }
+
+    /// Whether the guest has promised to take a write that needs room for this, however full the device is.
+    fn takes_when_full(&self, room: Room) -> bool {
+        match self.config.policies.full_takes {
+            FullTakes::Nothing => false,
+            FullTakes::Deletes => room == Room::None,
+            FullTakes::Overwrites => room <= Room::Same,
         }
     }
 
@@ -202,7 +244,7 @@ impl Oracle {
             Status::IoError => (Property::NoFalseRefusal, Symptom::FalseAlarm),
             // All that was ever written would fit: then it is no matter of giving space back.
             Status::NoSpace if self.space.written_bytes() > self.usable_bytes(truth) => {
-                (Property::SpaceReturns, Symptom::FalseRefusal)
+                (Property::SpaceReturns, Symptom::SpaceKept)
             }
             _ => (Property::NoFalseRefusal, Symptom::FalseRefusal),
         };
@@ -228,7 +270,7 @@ impl Oracle {
         }
         let usable_bytes = self.usable_bytes(truth);
         let capacity_bytes = truth.capacity_bytes;
-        let can_clean = truth.this_run.failures() == 0 && !truth.has_shown_damage();
+        let can_clean = truth.is_unharmed();
         let bytes = match can_clean {
             true => self.space.bytes(),
             false => self.space.written_bytes(),

@@ -5,6 +5,7 @@
 //! device error may be seen or not until the guest is opened anew.
 
 use super::limits::Shape;
+use super::space::Room;
 use crate::history::{Origin, Pos, WriteStatus};
 use crate::keys::{Content, KeyId};
 use crate::oracle::{Counts, Oracle};
@@ -52,6 +53,7 @@ impl Oracle {
                 asked,
                 shape,
                 faults_before: self.faults_seen,
+                room: Room::More,
                 kind,
             };
             self.outstanding.insert(id, outstanding);
@@ -97,9 +99,10 @@ impl Oracle {
             Request::Release { snapshot } => Kind::Release(*snapshot),
             Request::Sync | Request::Close => Kind::Sync(last),
         };
-        if let Kind::Write(pos) = kind {
-            self.note_space(pos, request);
-        }
+        let room = match kind {
+            Kind::Write(pos) => self.note_space(pos, request),
+            _ => Room::More,
+        };
         if asked == Asked::Close {
             self.closing.get_or_insert(op);
         }
@@ -108,6 +111,7 @@ impl Oracle {
             asked,
             shape,
             faults_before: self.faults_seen,
+            room,
             kind,
         };
         self.outstanding.insert(id, outstanding);

@@ -28,6 +28,19 @@ struct Entry {
     newest: Version,
     /// Versions that it has replaced since the last recovery.
     older: Vec<Version>,
+    /// Whether the versions that it may hold take different numbers of bytes.
+    has_changed_size: bool,
+}
+
+/// What a write needs room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Room {
+    /// Nothing: it only deletes.
+    None,
+    /// As much as what it replaces, whichever of the key's versions that is.
+    Same,
+    /// More, or nobody can tell.
+    More,
 }
 
 /// See the module.
@@ -66,6 +79,7 @@ impl Space {
         if entry.older.is_empty() {
             self.touched.push(key);
         }
+        entry.has_changed_size |= entry.newest.bytes != bytes;
         let content = Some(content);
         let old = std::mem::replace(
             &mut entry.newest,
@@ -80,6 +94,15 @@ impl Space {
         self.written_bytes += bytes;
         self.replaced.push_back((pos, old.bytes));
         self.replaced_bytes += old.bytes;
+    }
+
+    /// What a put of this key needs room for, if it takes so many bytes.
+    pub(crate) fn room(&self, key: KeyId, bytes: u64) -> Room {
+        let entry = self.entries.get(key as usize);
+        match entry.is_some_and(|it| !it.has_changed_size && it.newest.bytes == bytes) {
+            true => Room::Same,
+            false => Room::More,
+        }
     }
 
     /// The write of these keys was refused: where it is the last, the version before is back.
@@ -119,6 +142,7 @@ impl Space {
             let largest = versions().copied().max_by_key(|version| version.bytes);
             let seen = seen(key);
             let shown = versions().rfind(|version| seen.is_some() && version.content == seen);
+            entry.has_changed_size &= shown.is_none();
             entry.newest = shown.copied().or(largest).unwrap_or_default();
             entry.older.clear();
             self.live_bytes = self.live_bytes + entry.newest.bytes - before;
@@ -178,6 +202,27 @@ mod tests {
         assert_eq!(read.bytes(), 40 + 300);
         space.adopt(|_| Some(content(b"second")));
         assert_eq!(space.bytes(), 40 + 40);
+    }
+
+    /// Goal: a put needs no more room only if every version that the key may hold is as long. Method: puts of two lengths, and recoveries that show the key or not.
+    #[test]
+    fn what_a_put_replaces_is_known_or_in_doubt() {
+        let mut space = Space::default();
+        assert_eq!(space.room(0, 300), Room::More);
+        space.wrote(1, 0, content(b"first"), 300);
+        assert_eq!(space.room(0, 300), Room::More, "the first put may fail yet");
+        space.adopt(|_| Some(content(b"first")));
+        assert_eq!(space.room(0, 300), Room::Same);
+        assert_eq!(space.room(0, 299), Room::More);
+        space.wrote(2, 0, content(b"as long"), 300);
+        assert_eq!(space.room(0, 300), Room::Same);
+        space.wrote(3, 0, content(b"second"), 40);
+        assert_eq!(space.room(0, 40), Room::More);
+        let mut unread = space.clone();
+        unread.adopt(|_| None);
+        assert_eq!(unread.room(0, 300), Room::More);
+        space.adopt(|_| Some(content(b"second")));
+        assert_eq!(space.room(0, 40), Room::Same);
     }
 
     /// Goal: a refused write takes nothing. Method: refuse the second of two, then the only one of a key.

@@ -54,9 +54,7 @@ impl Oracle {
         };
         let run = &truth.this_run;
         let write_failed = run.write_failures + run.flush_failures + run.no_space > 0;
-        let full_is_no_reason = self.config.policies.opens_when_full
-            && run.failures() == 0
-            && !truth.has_shown_damage();
+        let full_is_no_reason = self.config.policies.opens_when_full && truth.is_unharmed();
         // Nothing is on the device yet.
         let is_first = self.crashes == 0 && self.counts.recoveries == 0;
         match reply.status {

@@ -2,6 +2,7 @@
 
 use super::views::Place;
 use crate::answers::limits::Shape;
+use crate::answers::space::Room;
 use crate::history::Pos;
 use crate::keys::KeyId;
 use crate::truth::RunFaults;
@@ -15,6 +16,8 @@ pub(crate) struct Outstanding {
     pub(crate) shape: Shape,
     /// What had affected the device in this process run at the last answer before it was handed in.
     pub(crate) faults_before: RunFaults,
+    /// What it needs room for.
+    pub(crate) room: Room,
     pub(crate) kind: Kind,
 }
 
