@@ -126,7 +126,9 @@ impl Core {
             + u64::from(self.log.needs_segment(bytes));
         let tail_rewrite = self.tail_rewrite_of(reserve);
         // A delete makes room, so it may use what is kept back: it takes little of it.
-        let in_reserve = self.log.is_in_reserve() && forms.iter().any(|form| *form != Form::Delete);
+        let in_reserve = (self.log.is_in_reserve()
+            && forms.iter().any(|form| *form != Form::Delete))
+            || (self.extents.is_in_reserve() && forms.contains(&Form::Extent));
         let floor = match (wanted, in_reserve) {
             (0, true) => self.shared_floor(),
             (0, false) => self.gc_floor(),

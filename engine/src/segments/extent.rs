@@ -100,6 +100,7 @@ impl Core {
         if self.extent_room() == 0 {
             self.extents.changes += 1;
             self.extents.current = Some(self.segments.allocate(Use::Extent)?);
+            self.extents.is_clients = false;
         }
         let physical = self.extents.current.expect("just made sure of");
         let used = u64::from(self.segments.get(physical).end);
@@ -128,16 +129,18 @@ impl Core {
         ))
     }
 
-    /// Writes a value to extents on behalf of the open frame.
+    /// Writes a client's value to extents on behalf of the open frame.
     pub(crate) fn write_extents(&mut self, value: &[u8]) -> Pointer {
         let lsn = self.log.open.as_ref().expect("room was made").lsn;
         let through = self.write_through();
         let mut chunks = Vec::new();
         let mut at = 0;
         while at < value.len() {
+            let begins = self.extent_room() == 0;
             let (chunk, data) = self
                 .prepare_chunk(&value[at..])
                 .expect("admission left the segments");
+            self.extents.is_clients |= begins;
             at += chunk.len as usize;
             chunks.push(chunk);
             self.volatile_chunks.insert(chunk.offset, data.clone());

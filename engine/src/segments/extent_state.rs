@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Extents {
     /// The segment being filled.
     pub(super) current: Option<u32>,
+    /// A client's write began it.
+    pub(super) is_clients: bool,
     /// Segments that garbage collection writes to; the pointers to there are still to come.
     pub(super) awaited: Vec<u32>,
     /// Grows with every change of these two.
@@ -17,6 +19,11 @@ pub(crate) struct Extents {
 impl Extents {
     pub(crate) fn current(&self) -> Option<u32> {
         self.current
+    }
+
+    /// Whether the segment being filled was begun for garbage collection, or for a recovery: then it was taken from what is kept back for them.
+    pub(crate) fn is_in_reserve(&self) -> bool {
+        self.current.is_some() && !self.is_clients
     }
 
     /// Grows whenever what `needs` says may change.

@@ -2,7 +2,7 @@
 //!
 //! Segments are kept back in tiers. The last free ones are for a checkpoint and for the tail rewrite of a recovery
 //! (`recovery/rewrite_tail.rs`). The ones before are for what garbage collection moves. Clients never use either tier,
-//! nor what is left of a segment of the log that was entered for garbage collection, once half of its tier is used. So it can always empty segments, and a checkpoint can always free them. A crash at any point leaves
+//! nor what is left of a segment of the log, or of extents, that was begun for garbage collection, once half of its tier is used. So it can always empty segments, and a checkpoint can always free them. A crash at any point leaves
 //! the room that an opening takes: what garbage collection moved and a checkpoint wrote counts for nothing after the
 //! crash, until something durable refers to it.
 //!
@@ -109,7 +109,7 @@ impl Core {
         self.gc_floor() + self.gc_reserve()
     }
 
-    /// Clients go on in a segment of the log that was entered for garbage collection as long as so many are free. To wait for more would cost a twentieth of all
+    /// Clients go on in a segment that was begun for garbage collection as long as so many are free. To wait for more would cost a twentieth of all
     /// overwrites; not to wait at all leaves none to garbage collection where it is slow.
     pub(crate) fn shared_floor(&self) -> u64 {
         self.gc_floor() + self.gc_reserve() / 2
