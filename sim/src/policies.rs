@@ -57,7 +57,7 @@ pub enum FullTakes {
     Nothing,
     /// Deletes, and batches of nothing else.
     Deletes,
-    /// Deletes, and puts in place of a value of the same length.
+    /// Deletes, and puts of up to 1,023 bytes in place of a value of the same length.
     Overwrites,
 }
 

@@ -135,7 +135,7 @@ extern "C" fn kv_marks() -> i64 {
 /// written, and durable within their window. At least a twenty-fifth of the device is for live data, of which
 /// `usable_percent` may be used. As many segments again are kept for garbage collection, checkpoints and tail rewrites,
 /// and the smallest device has few of them. Room for a recovery is kept back, so a full device opens; and it takes
-/// deletes and overwrites, which add no live data.
+/// deletes, and overwrites of small values.
 const POLICIES: &str = "relaxed_survives_kill=false\nrelaxed_window_ns=option:50000000\nmax_key_bytes=1024\n\
                         max_value_bytes=option:16777216\ndata_percent=4\nusable_percent=option:75\nopens_when_full=true\n\
                         full_takes=overwrites\n";

@@ -1,7 +1,7 @@
 //! Whether a write would leave more live data than can be collected for ever.
 //!
-//! Invariant: a full device accepts an overwrite of equal size, and every write that adds no live data. Deletes are
-//! always accepted.
+//! Invariant: a full device accepts deletes, and an overwrite of equal size that lies in the log or the index. Of a large value the new copy has to lie
+//! beside the old one, and so has what a recovery would write anew of it: there may be no room for both.
 
 use std::collections::BTreeSet;
 

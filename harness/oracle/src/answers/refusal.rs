@@ -78,9 +78,9 @@ impl Oracle {
             let bytes = record_bytes(&limits, key.len(), value.map_or(0, <[u8]>::len));
             room = room.max(match value {
                 None => Room::None,
-                // A guest may put a value of a batch elsewhere than one that is put alone. And an empty value counts as much as a deleted key.
-                Some(value) if is_batch || value.is_empty() => Room::More,
-                Some(_) => space.room(id, bytes),
+                // A guest may put a value of a batch elsewhere than one that is put alone.
+                Some(_) if is_batch => Room::More,
+                Some(value) => space.room(id, value.len(), bytes),
             });
             space.wrote(pos, id, content, bytes);
         };

@@ -37,7 +37,7 @@ struct Entry {
 pub(crate) enum Room {
     /// Nothing: it only deletes.
     None,
-    /// As much as what it replaces, whichever of the key's versions that is.
+    /// As much as what it replaces, whichever of the key's versions that is, and that is little.
     Same,
     /// More, or nobody can tell.
     More,
@@ -96,8 +96,12 @@ impl Space {
         self.replaced_bytes += old.bytes;
     }
 
-    /// What a put of this key needs room for, if it takes so many bytes.
-    pub(crate) fn room(&self, key: KeyId, bytes: u64) -> Room {
+    /// What a put of this key needs room for, if it takes so many bytes. An empty value counts as much as a deleted key, and both copies of a long one have to lie
+    /// beside each other until the new one is durable.
+    pub(crate) fn room(&self, key: KeyId, value_bytes: usize, bytes: u64) -> Room {
+        if value_bytes == 0 || value_bytes as u64 >= BLOCKS_FROM_BYTES {
+            return Room::More;
+        }
         let entry = self.entries.get(key as usize);
         match entry.is_some_and(|it| !it.has_changed_size && it.newest.bytes == bytes) {
             true => Room::Same,
@@ -207,22 +211,26 @@ mod tests {
     /// Goal: a put needs no more room only if every version that the key may hold is as long. Method: puts of two lengths, and recoveries that show the key or not.
     #[test]
     fn what_a_put_replaces_is_known_or_in_doubt() {
+        let room = |space: &Space, bytes| space.room(0, 1, bytes);
         let mut space = Space::default();
-        assert_eq!(space.room(0, 300), Room::More);
+        assert_eq!(room(&space, 300), Room::More);
         space.wrote(1, 0, content(b"first"), 300);
-        assert_eq!(space.room(0, 300), Room::More, "the first put may fail yet");
+        assert_eq!(room(&space, 300), Room::More, "the first put may fail yet");
         space.adopt(|_| Some(content(b"first")));
-        assert_eq!(space.room(0, 300), Room::Same);
-        assert_eq!(space.room(0, 299), Room::More);
+        assert_eq!(room(&space, 300), Room::Same);
+        assert_eq!(room(&space, 299), Room::More);
         space.wrote(2, 0, content(b"as long"), 300);
-        assert_eq!(space.room(0, 300), Room::Same);
+        assert_eq!(room(&space, 300), Room::Same);
         space.wrote(3, 0, content(b"second"), 40);
-        assert_eq!(space.room(0, 40), Room::More);
+        assert_eq!(room(&space, 40), Room::More);
         let mut unread = space.clone();
         unread.adopt(|_| None);
-        assert_eq!(unread.room(0, 300), Room::More);
+        assert_eq!(room(&unread, 300), Room::More);
         space.adopt(|_| Some(content(b"second")));
-        assert_eq!(space.room(0, 40), Room::Same);
+        assert_eq!(room(&space, 40), Room::Same);
+        for value_bytes in [0, 1_024] {
+            assert_eq!(space.room(0, value_bytes, 40), Room::More);
+        }
     }
 
     /// Goal: a refused write takes nothing. Method: refuse the second of two, then the only one of a key.
