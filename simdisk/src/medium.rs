@@ -164,16 +164,20 @@ impl Medium {
     pub(crate) fn power_cycle(&mut self, content: &Persistence, state: &CrashState) {
         self.flush_is_broken = false;
         let sector_bytes = self.sector_bytes;
+        let mut lost = Vec::new();
+        if state.has_unreadable() {
+            let sectors = content.unreadable_after(state).into_iter();
+            // If a lie put the write there, what lay there was durable.
+            lost.extend(sectors.map(|sector| (sector, self.wrong.contains(sector))));
+        }
         self.unreadable.power_cycle(content, state, sector_bytes);
         self.wrong.power_cycle(content, state, sector_bytes);
         self.forget_torn();
-        if state.has_unreadable() {
-            for sector in content.unreadable_after(state) {
-                if !self.unreadable.contains(sector) {
-                    self.torn.insert(sector);
-                }
-                self.unreadable.add(sector..sector + 1);
+        for (sector, is_spoilt) in lost {
+            if !is_spoilt && !self.unreadable.contains(sector) {
+                self.torn.insert(sector);
             }
+            self.unreadable.add(sector..sector + 1);
         }
     }
 

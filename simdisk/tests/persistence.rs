@@ -58,6 +58,21 @@ fn a_cut_in_a_flush_may_keep_any_of_what_it_covers() {
     }
 }
 
+/// Goal: an operation that nobody was told of took until the power cut. Method: a write that should have ended long before, and one that was completed.
+#[test]
+fn an_operation_takes_until_the_cut_that_ends_it() {
+    let mut rig = Rig::with_faults(&honest());
+    rig.write(0, 1, 1);
+    let submitted = rig.now;
+    rig.submit_write(1, 1, 2);
+    rig.now += 1_000_000_000;
+    let cut = rig.now;
+    assert!(rig.device.slowest().since(submitted) < 1_000_000_000);
+    rig.cut_all();
+    assert_eq!(rig.device.slowest().since(cut), 1_000_000_000);
+    assert_eq!(rig.device.slowest().since(cut + 1), 0);
+}
+
 /// Goal: write-through makes durable what it wrote and nothing else. Method: a cached write before it.
 #[test]
 fn a_write_through_write_is_durable_once_complete() {

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 
 use common::{Rig, SECTOR, SECTORS, config, write};
 use kvsim_simdisk::{
-    CrashKind, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, Persisted, Sectors,
+    CrashKind, CrashState, DeviceConfig, DiskError, FaultConfig, FaultKind, Op, Persisted,
+    ScriptedFault, Sectors,
 };
 
 /// First sector and count of each of the pending writes, over sectors that hold 9. Number `i` fills with `i + 1`.
@@ -274,4 +275,35 @@ fn a_torn_sector_is_no_damage() {
     assert_eq!(worn.device.damaged_sectors(), 1, "it went bad once more");
     assert_eq!(worn.device.failures().torn_reads, 0);
     assert_eq!(worn.device.failing_sectors(), 1);
+}
+
+/// Goal: a sector that a power cut leaves unreadable is damaged if a lie had put the write there, and merely torn otherwise. Method: the same write, torn at home and
+/// over what was durable elsewhere.
+#[test]
+fn a_misdirected_write_that_is_torn_damages() {
+    for elsewhere in [false, true] {
+        let mut faults = faults();
+        if elsewhere {
+            faults.script.push(ScriptedFault {
+                at_bytes: Some(4 * SECTOR),
+                ..ScriptedFault::new(2, FaultKind::MisdirectedWrite)
+            });
+        }
+        let mut rig = Rig::new(&config(), &faults, 1);
+        rig.write(0, 6, 9);
+        rig.flush();
+        let id = rig.submit_write(1, 1, 1);
+        let sectors = Sectors::Torn {
+            kept: Vec::new(),
+            garbage: None,
+            torn_at: None,
+            unreadable: Some(0),
+        };
+        rig.cut(&CrashState {
+            persisted: vec![Persisted { id, sectors }],
+        });
+        let place = if elsewhere { 4 } else { 1 };
+        rig.read(place).unwrap_err();
+        assert_eq!(rig.device.failing_sectors(), u64::from(elsewhere));
+    }
 }

@@ -99,6 +99,10 @@ impl Device {
         self.power_cuts += 1;
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
+        // Whoever waits for an operation has waited until now, whenever it ended.
+        for op in self.in_flight.all() {
+            self.slowest.note(op.submitted_at, self.now);
+        }
         self.in_flight.clear();
         self.met.stopped();
         self.left_out = None;
