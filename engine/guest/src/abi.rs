@@ -134,11 +134,9 @@ extern "C" fn kv_marks() -> i64 {
 /// What this engine promises. It commits in the order of arrival. Relaxed writes are in memory until a group is
 /// written, and durable within their window. At least a twenty-fifth of the device is for live data, of which
 /// `usable_percent` may be used. As many segments again are kept for garbage collection, checkpoints and tail rewrites,
-/// and the smallest device has few of them. Room for a recovery is kept back, so a full device opens; and it takes
-/// deletes, and overwrites of small values.
+/// and the smallest device has few of them. Room for a recovery is kept back, so a full device opens.
 const POLICIES: &str = "relaxed_survives_kill=false\nrelaxed_window_ns=option:50000000\nmax_key_bytes=1024\n\
-                        max_value_bytes=option:16777216\ndata_percent=4\nusable_percent=option:75\nopens_when_full=true\n\
-                        full_takes=overwrites\n";
+                        max_value_bytes=option:16777216\ndata_percent=4\nusable_percent=option:75\nopens_when_full=true\n";
 
 // SAFETY: see `kv_abi_version`.
 #[unsafe(no_mangle)]

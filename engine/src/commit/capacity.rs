@@ -1,7 +1,7 @@
 //! Whether a write would leave more live data than can be collected for ever.
 //!
-//! Invariant: a full device accepts deletes, and an overwrite of equal size that lies in the log or the index. Of a large value the new copy has to lie
-//! beside the old one, and so has what a recovery would write anew of it: there may be no room for both.
+//! Invariant: a write that adds no live data is not refused here, deletes among them. It may still find no room in the end: of a large value the new copy has to lie beside the
+//! old one, and so has what a recovery would write anew of it; and where a segment has few blocks, small durable writes fill them faster than garbage collection makes room.
 
 use std::collections::BTreeSet;
 
