@@ -125,8 +125,9 @@ impl Core {
         let wanted = self.extent_segments(extents.map(|(_, mutation)| value_bytes(mutation)))
             + u64::from(self.log.needs_segment(bytes));
         let tail_rewrite = self.tail_rewrite_of(reserve);
-        // Deletes too: each may take a block of its own, and what is kept back is what makes room for them.
-        let in_reserve = self.log.is_in_reserve()
+        // A delete makes room, so it may use what is kept back: it takes little of it.
+        let in_reserve = (self.log.is_in_reserve()
+            && forms.iter().any(|form| *form != Form::Delete))
             || (self.extents.is_in_reserve() && forms.contains(&Form::Extent));
         let floor = match (wanted, in_reserve) {
             (0, true) => self.shared_floor(),
