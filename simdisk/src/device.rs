@@ -216,7 +216,7 @@ impl Device {
         self.config.flush == FlushKind::Barrier
     }
 
-    /// How long operations take from their submission to their completion, of all that were submitted so far. Those that a power cut ended without a completion took until then.
+    /// How long operations take from their submission to their completion, of all that were submitted so far. Those of which nobody was told before the process run ended took until then.
     #[must_use]
     pub fn slowest(&self) -> &Slowest {
         &self.slowest

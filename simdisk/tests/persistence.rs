@@ -58,19 +58,25 @@ fn a_cut_in_a_flush_may_keep_any_of_what_it_covers() {
     }
 }
 
-/// Goal: an operation that nobody was told of took until the power cut. Method: a write that should have ended long before, and one that was completed.
+/// Goal: an operation that nobody was told of took until the process run ended. Method: a write that should have ended long before, and one that was completed; each
+/// kind of end.
 #[test]
-fn an_operation_takes_until_the_cut_that_ends_it() {
-    let mut rig = Rig::with_faults(&honest());
-    rig.write(0, 1, 1);
-    let submitted = rig.now;
-    rig.submit_write(1, 1, 2);
-    rig.now += 1_000_000_000;
-    let cut = rig.now;
-    assert!(rig.device.slowest().since(submitted) < 1_000_000_000);
-    rig.cut_all();
-    assert_eq!(rig.device.slowest().since(cut), 1_000_000_000);
-    assert_eq!(rig.device.slowest().since(cut + 1), 0);
+fn an_operation_takes_until_its_process_run_ends() {
+    for kind in [CrashKind::Power, CrashKind::Process] {
+        let mut rig = Rig::with_faults(&honest());
+        rig.write(0, 1, 1);
+        let submitted = rig.now;
+        rig.submit_write(1, 1, 2);
+        rig.now += 1_000_000_000;
+        let end = rig.now;
+        assert!(rig.device.slowest().since(submitted) < 1_000_000_000);
+        let nothing = CrashState::default();
+        rig.device
+            .crash(end, kind, &nothing)
+            .expect("a legal state");
+        assert_eq!(rig.device.slowest().since(end), 1_000_000_000);
+        assert_eq!(rig.device.slowest().since(end + 1), 0);
+    }
 }
 
 /// Goal: write-through makes durable what it wrote and nothing else. Method: a cached write before it.

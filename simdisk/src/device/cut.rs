@@ -66,6 +66,7 @@ impl Device {
         let in_flush = self.is_flushing();
         if kind == CrashKind::Process {
             self.now = self.now.max(now);
+            self.note_waits();
             while self.complete_next().is_some() {}
             self.met.stopped();
             self.left_out = None;
@@ -82,6 +83,7 @@ impl Device {
         }
         self.check_crash(state)?;
         self.now = self.now.max(now);
+        self.note_waits();
         let pending = self.persistence.pending();
         crash::count(
             state,
@@ -99,10 +101,6 @@ impl Device {
         self.power_cuts += 1;
         self.medium.power_cycle(&self.persistence, state);
         self.persistence.cut(state);
-        // Whoever waits for an operation has waited until now, whenever it ended.
-        for op in self.in_flight.all() {
-            self.slowest.note(op.submitted_at, self.now);
-        }
         self.in_flight.clear();
         self.met.stopped();
         self.left_out = None;
@@ -115,6 +113,13 @@ impl Device {
             in_flush,
             state: state.clone(),
         })
+    }
+
+    /// Whoever waits for an operation has waited until now, whenever it ended.
+    fn note_waits(&mut self) {
+        for op in self.in_flight.all() {
+            self.slowest.note(op.submitted_at, self.now);
+        }
     }
 
     /// The [`image_hash`](Device::image_hash) that a power cut now would leave with `state`. The device itself does not change.
