@@ -179,27 +179,10 @@ impl GuestPolicies {
     /// A sentence that says which names or values there are.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
-            "commit_order" => {
-                let known = [
-                    ("arrival", CommitOrder::Arrival),
-                    ("any", CommitOrder::Any),
-                    ("each", CommitOrder::Each),
-                ];
-                self.commit_order = one_of(name, value, &known)?;
-            }
-            "reads" => {
-                let known = [
-                    ("accepted", ReadsSee::Accepted),
-                    ("committed", ReadsSee::Committed),
-                ];
-                self.reads = one_of(name, value, &known)?;
-            }
+            "commit_order" => self.commit_order = one_of(name, value, &COMMIT_ORDERS)?,
+            "reads" => self.reads = one_of(name, value, &READS)?,
             "recovery_survives" => {
-                let known = [
-                    ("always", RecoverySurvives::Always),
-                    ("power_cut", RecoverySurvives::PowerCut),
-                ];
-                self.recovery_survives = one_of(name, value, &known)?;
+                self.recovery_survives = one_of(name, value, &RECOVERIES_SURVIVE)?;
             }
             "empty_commit_covers" => self.empty_commit_covers = one_of(name, value, &BOOLEAN)?,
             "relaxed_survives_kill" => self.relaxed_survives_kill = one_of(name, value, &BOOLEAN)?,
@@ -209,14 +192,7 @@ impl GuestPolicies {
             "data_percent" => self.data_percent = percent(name, value)?,
             "usable_percent" => self.usable_percent = percent(name, value)?,
             "opens_when_full" => self.opens_when_full = one_of(name, value, &BOOLEAN)?,
-            "full_takes" => {
-                let known = [
-                    ("nothing", FullTakes::Nothing),
-                    ("deletes", FullTakes::Deletes),
-                    ("overwrites", FullTakes::Overwrites),
-                ];
-                self.full_takes = one_of(name, value, &known)?;
-            }
+            "full_takes" => self.full_takes = one_of(name, value, &FULL_TAKES)?,
             _ => {
                 let names = Self::NAMES.join(", ");
                 return Err(format!("there is no policy `{name}`; there are {names}"));
@@ -237,22 +213,9 @@ impl GuestPolicies {
         };
         let values = |of: &GuestPolicies| {
             [
-                match of.commit_order {
-                    CommitOrder::Arrival => "arrival",
-                    CommitOrder::Any => "any",
-                    CommitOrder::Each => "each",
-                }
-                .to_owned(),
-                match of.reads {
-                    ReadsSee::Accepted => "accepted",
-                    ReadsSee::Committed => "committed",
-                }
-                .to_owned(),
-                match of.recovery_survives {
-                    RecoverySurvives::Always => "always",
-                    RecoverySurvives::PowerCut => "power_cut",
-                }
-                .to_owned(),
+                text_of(of.commit_order, &COMMIT_ORDERS),
+                text_of(of.reads, &READS),
+                text_of(of.recovery_survives, &RECOVERIES_SURVIVE),
                 of.empty_commit_covers.to_string(),
                 of.relaxed_survives_kill.to_string(),
                 of.relaxed_window
@@ -262,12 +225,7 @@ impl GuestPolicies {
                 number(Some(of.data_percent)),
                 number(Some(of.usable_percent)),
                 of.opens_when_full.to_string(),
-                match of.full_takes {
-                    FullTakes::Nothing => "nothing",
-                    FullTakes::Deletes => "deletes",
-                    FullTakes::Overwrites => "overwrites",
-                }
-                .to_owned(),
+                text_of(of.full_takes, &FULL_TAKES),
             ]
         };
         let both = values(self).into_iter().zip(values(&usual));
@@ -310,6 +268,36 @@ impl GuestPolicies {
 }
 
 const BOOLEAN: [(&str, bool); 2] = [("true", true), ("false", false)];
+
+const COMMIT_ORDERS: [(&str, CommitOrder); 3] = [
+    ("arrival", CommitOrder::Arrival),
+    ("any", CommitOrder::Any),
+    ("each", CommitOrder::Each),
+];
+
+const READS: [(&str, ReadsSee); 2] = [
+    ("accepted", ReadsSee::Accepted),
+    ("committed", ReadsSee::Committed),
+];
+
+const RECOVERIES_SURVIVE: [(&str, RecoverySurvives); 2] = [
+    ("always", RecoverySurvives::Always),
+    ("power_cut", RecoverySurvives::PowerCut),
+];
+
+const FULL_TAKES: [(&str, FullTakes); 3] = [
+    ("nothing", FullTakes::Nothing),
+    ("deletes", FullTakes::Deletes),
+    ("overwrites", FullTakes::Overwrites),
+];
+
+/// The text that stands for this value in one of the tables.
+fn text_of<T: PartialEq>(value: T, known: &[(&str, T)]) -> String {
+    let found = known.iter().find(|(_, of)| *of == value);
+    found
+        .map(|(text, _)| (*text).to_owned())
+        .expect("each value has a text")
+}
 
 fn one_of<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, String> {
     let found = known.iter().find(|(text, _)| *text == value);
