@@ -2,8 +2,7 @@
 
 use kvsim_fs::FileFault;
 use kvsim_sim::{
-    CommitOrder, FullTakes, GuestLimits, Order, Program, StorageFault, TraceMode, WorldConfig,
-    split_script,
+    CommitOrder, GuestLimits, Order, Program, StorageFault, TraceMode, WorldConfig, split_script,
 };
 use kvsim_simdisk::{FaultKind, FlushKind};
 
@@ -57,11 +56,6 @@ pub fn oracle_config(scenario: &Scenario, program: &dyn Program, lies: bool) -> 
     let offers = program.offers();
     if offers.order == Order::Each {
         policies.commit_order = CommitOrder::Each;
-    }
-    let mut reopened = scenario.guest.reopen_of(program.options_name());
-    if policies.full_takes == FullTakes::Overwrites && reopened.next().is_some() {
-        // How much room a value takes hangs on options.
-        policies.full_takes = FullTakes::Deletes;
     }
     let on_device = scenario.files.is_none();
     let flush_only_orders = on_device && scenario.device.flush == FlushKind::Barrier;

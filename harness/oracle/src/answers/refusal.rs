@@ -65,7 +65,7 @@ impl Oracle {
         let limits = self.config.limits;
         let is_batch = matches!(request, Request::Batch { .. });
         // What a snapshot holds is not given back.
-        let mut room = match self.snapshots.is_empty() && !self.awaits_snapshot() {
+        let mut room = match self.snapshots.is_empty() && self.coming_snapshots().next().is_none() {
             true => Room::None,
             false => Room::More,
         };
@@ -101,19 +101,19 @@ impl Oracle {
         room
     }
 
-    fn awaits_snapshot(&self) -> bool {
-        let mut coming = self.outstanding.values();
-        coming.any(|request| request.snapshot_at().is_some())
+    /// Where the snapshots lie that are asked for.
+    fn coming_snapshots(&self) -> impl Iterator<Item = Pos> {
+        let outstanding = self.outstanding.values();
+        outstanding.filter_map(Outstanding::snapshot_at)
     }
 
     /// Everything up to there is durable: what these writes replaced takes no space, but for snapshots.
     pub(crate) fn note_durable(&mut self, upto: Pos) {
         let held = self.snapshots.values().map(|snapshot| snapshot.place.pos);
-        let coming = self
-            .outstanding
-            .values()
-            .filter_map(Outstanding::snapshot_at);
-        let upto = held.chain(coming).min().map_or(upto, |at| at.min(upto));
+        let upto = held
+            .chain(self.coming_snapshots())
+            .min()
+            .map_or(upto, |at| at.min(upto));
         if self.space.replaced_upto(upto) {
             Arc::make_mut(&mut self.space).not_needed(upto);
         }
@@ -201,17 +201,13 @@ impl Oracle {
             ),
             Status::NoSpace if asked.writes() && run.no_space > met.no_space => Ok(()),
             Status::NoSpace if self.takes_when_full(outstanding.room) && truth.is_unharmed() => {
-                excused(
-                    false,
-                    match outstanding.room {
-                        Room::None => {
-                            "it only deletes, and the guest states by `full_takes` that it takes deletes however full the device is"
-                        }
-                        _ => {
-                            "its value replaces one of the same length, and the guest states by `full_takes` that it takes such writes however full the device is"
-                        }
-                    },
-                )
+                let why = match outstanding.room {
+                    Room::None => "it only deletes",
+                    _ => "its value replaces one of the same length",
+                };
+                Err(format!(
+                    "although {why}, and the policy `full_takes` says that the guest takes that however full the device is"
+                ))
             }
             Status::NoSpace if asked.writes() => self.no_space(truth),
             Status::NoSpace => excused(false, "it takes no space"),
@@ -222,7 +218,7 @@ impl Oracle {
         }
     }
 
-    /// Whether the guest has promised to take a write that needs room for this, however full the device is.
+    /// Whether the guest has to take a write that needs room for this, however full the device is.
     fn takes_when_full(&self, room: Room) -> bool {
         match self.config.policies.full_takes {
             FullTakes::Nothing => false,
