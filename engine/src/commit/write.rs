@@ -125,7 +125,7 @@ impl Core {
         let wanted = self.extent_segments(extents.map(|(_, mutation)| value_bytes(mutation)))
             + u64::from(self.log.needs_segment(bytes));
         let tail_rewrite = self.tail_rewrite_of(reserve);
-        // A delete makes room, so it may use what is kept back: it takes little of it.
+        // A delete makes room, so it may use what is kept back, though a small durable one takes a block of it.
         let in_reserve = (self.log.is_in_reserve()
             && forms.iter().any(|form| *form != Form::Delete))
             || (self.extents.is_in_reserve() && forms.contains(&Form::Extent));
