@@ -115,7 +115,14 @@ impl Medium {
 
     /// These bytes are not what the device said that they are.
     pub(crate) fn make_wrong(&mut self, offset: u64, len_bytes: u64) {
-        self.wrong.add(self.sectors(offset, len_bytes));
+        let sectors = self.sectors(offset, len_bytes);
+        self.is_no_longer_torn(&sectors);
+        self.wrong.add(sectors);
+    }
+
+    /// The device says that these sectors hold something new. One that was torn cannot be read for that reason alone no more.
+    fn is_no_longer_torn(&mut self, sectors: &Range<u64>) {
+        self.torn.retain(|sector| !sectors.contains(sector));
     }
 
     /// A flush was acknowledged and has made nothing of this durable: a power cut may leave something else there.
@@ -125,8 +132,9 @@ impl Medium {
             PendingKind::Grow { new_bytes } => (new_bytes.saturating_sub(1), 1),
             PendingKind::Write { .. } | PendingKind::Discard { .. } => write.range(),
         };
-        self.wrong
-            .add_unless_rewritten(self.sectors(offset, len_bytes));
+        let sectors = self.sectors(offset, len_bytes);
+        self.is_no_longer_torn(&sectors);
+        self.wrong.add_unless_rewritten(sectors);
     }
 
     /// Sectors that cannot be read, or do not hold what the device said that they hold; torn ones left out.

@@ -307,3 +307,39 @@ fn a_misdirected_write_that_is_torn_damages() {
         assert_eq!(rig.device.failing_sectors(), u64::from(elsewhere));
     }
 }
+
+/// Goal: a torn sector is torn until the device has taken what repairs it: if a lie loses that, the sector is damaged. Method: a torn sector is written anew, and the write is done, lost, or
+/// dropped by a power cut after a flush that did nothing.
+#[test]
+fn a_lie_makes_a_torn_sector_damaged() {
+    for lie in [
+        None,
+        Some((3, FaultKind::LostWrite)),
+        Some((4, FaultKind::FlushLie)),
+    ] {
+        let mut faults = faults();
+        let strikes = lie.map(|(op, kind)| ScriptedFault::new(op, kind));
+        faults.script.extend(strikes);
+        let mut rig = Rig::new(&config(), &faults, 1);
+        rig.write(0, 1, 9);
+        rig.flush();
+        let id = rig.submit_write(0, 1, 1);
+        let sectors = Sectors::Torn {
+            kept: Vec::new(),
+            garbage: None,
+            torn_at: None,
+            unreadable: Some(0),
+        };
+        rig.cut(&CrashState {
+            persisted: vec![Persisted { id, sectors }],
+        });
+        rig.write(0, 1, 5);
+        rig.flush();
+        rig.cut(&CrashState::default());
+        assert_eq!(rig.read(0).ok(), lie.is_none().then_some(5), "{lie:?}");
+        let failures = rig.device.failures();
+        let read_failures = u64::from(lie.is_some());
+        assert_eq!((failures.reads, failures.torn_reads), (read_failures, 0));
+        assert_eq!(rig.device.failing_sectors(), read_failures);
+    }
+}
