@@ -427,6 +427,34 @@ fn an_empty_commit_covers_what_the_guest_says() {
     assert!(lab.crash_showing(&state(&[("b", 9)])).is_err());
 }
 
+/// Goal: a relaxed write that changes nothing is answered at once and covers nothing, however old it is and whatever survives a kill; one that changes something does.
+/// Method: a write that was not answered, then an empty batch, a delete of nothing, and a put.
+#[test]
+fn a_relaxed_write_that_changes_nothing_covers_nothing() {
+    let relaxed_batch = |mutations| Request::Batch {
+        mutations,
+        durability: kvsim_sim::api::Durability::Relaxed,
+    };
+    let nothing = Request::Delete {
+        key: b"z".to_vec(),
+        durability: kvsim_sim::api::Durability::Relaxed,
+    };
+    let lost = |write: Request| {
+        let mut lab = Lab::with(OracleConfig {
+            relaxed_window_ns: Some(0),
+            ..OracleConfig::default()
+        });
+        lab.ask(put("a", 1));
+        lab.done(write);
+        lab.now += 1_000_000;
+        let cut = lab.clone().crash_showing(&state(&[])).is_ok();
+        (cut, kill_showing(&mut lab, &state(&[])))
+    };
+    assert_eq!(lost(relaxed_batch(Vec::new())), (true, true));
+    assert_eq!(lost(nothing), (true, true));
+    assert_eq!(lost(relaxed("b", 2)), (false, false));
+}
+
 /// Goal: relaxed writes survive a kill unless the guest says otherwise, and need not survive a power cut. Method: one, lost by each.
 #[test]
 fn relaxed_writes_survive_a_kill() {

@@ -151,7 +151,8 @@ impl Oracle {
                     let aged = aged.is_some_and(|aged| aged <= cut_ns);
                     let must = ((aged || survives_kill) && counts(acknowledged))
                         || write.synced_ns.is_some_and(counts);
-                    if must { pos } else { 0 }
+                    // A relaxed write that changes nothing is answered at once, whatever is under way before it.
+                    if must { self.covered_by_change(pos) } else { 0 }
                 }
                 _ => 0,
             };
@@ -173,10 +174,18 @@ impl Oracle {
         required
     }
 
-    /// Up to where a durable answer to this write covers the writes before it. One that changes nothing covers, if the guest says that it
-    /// does not count, only what made the keys absent that it was to delete.
+    /// Up to where a durable answer to this write covers the writes before it.
     fn covered_by(&self, pos: Pos) -> Pos {
-        if self.config.policies.empty_commit_covers || self.changes_certainly(pos) {
+        match self.config.policies.empty_commit_covers {
+            true => pos,
+            false => self.covered_by_change(pos),
+        }
+    }
+
+    /// Up to where this write covers the writes before it, if only a change counts. One that changes nothing covers only what made the keys absent
+    /// that it was to delete.
+    fn covered_by_change(&self, pos: Pos) -> Pos {
+        if self.changes_certainly(pos) {
             return pos;
         }
         let keys = self.history.keys_of(pos).iter();
@@ -229,7 +238,9 @@ impl Oracle {
                     let aged = self.aged_ns(acknowledged, truth);
                     let aged = aged.is_some_and(|aged| aged <= cut_ns);
                     let mut syncs = self.syncs.iter();
-                    aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op)
+                    let must =
+                        aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op);
+                    must && self.changes_certainly(*pos)
                 }
                 _ => false,
             }
