@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use kvsim_fs::FileSystem;
 use kvsim_simdisk::{
-    CrashError, CrashKind, CrashReport, CrashState, Device, FaultKind, Nanos, OpId,
+    CrashError, CrashKind, CrashReport, CrashState, Device, FaultKind, Nanos, OpId, Slowest,
 };
 
 use crate::WorldError;
@@ -59,6 +59,8 @@ pub struct World {
     handed_in: VecDeque<(RequestId, u64)>,
     unanswered: BTreeSet<RequestId>,
     fuel: u64,
+    /// How long the guest computed in its calls.
+    slowest_calls: Slowest,
     process_run: u64,
     /// How often each coverage point of the guest was reached.
     coverage_points: Vec<u64>,
@@ -122,6 +124,7 @@ impl World {
             handed_in: VecDeque::new(),
             unanswered: BTreeSet::new(),
             fuel: 0,
+            slowest_calls: Slowest::default(),
             process_run: 0,
             coverage_points: Vec::new(),
             trace,
@@ -196,6 +199,12 @@ impl World {
                 }
                 _ => false,
             })
+    }
+
+    /// How long the guest computed in its calls. What files took is in it, since a file system takes its time within them.
+    #[must_use]
+    pub fn slowest_calls(&self) -> &Slowest {
+        &self.slowest_calls
     }
 
     /// Virtual time.

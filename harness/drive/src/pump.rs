@@ -67,7 +67,7 @@ impl Pump {
 
     /// What the device has really done in this process run.
     pub(crate) fn truth(&self) -> DeviceTruth {
-        DeviceTruth::of(self.world.storage(), self.started)
+        DeviceTruth::of(&self.world, self.started)
     }
 
     /// Switches on: a fresh instance begins to open what the device holds.

@@ -159,7 +159,7 @@ impl Watch for Recorder {
 
 impl Recorder {
     fn must_survive(&mut self, seen: &Seen<'_>) -> (Arc<Oracle>, Option<Arc<Oracle>>, u64) {
-        let truth = DeviceTruth::of(seen.world.storage(), RunFaults::default());
+        let truth = DeviceTruth::of(seen.world, RunFaults::default());
         // The time of the cut counts only where relaxed writes have a window or a lie may excuse a loss.
         let timeless = truth.lies() == 0 && !seen.oracle.has_window();
         if let Some(last) = &self.last
@@ -204,6 +204,7 @@ fn same_faults(one: &DeviceTruth, other: &DeviceTruth) -> bool {
     let counts = |truth: &DeviceTruth| DeviceTruth {
         last_flush_completed_ns: None,
         slowest: Slowest::default(),
+        slowest_calls: Slowest::default(),
         damaged_ns: Vec::new(),
         ..truth.clone()
     };

@@ -1,6 +1,6 @@
 //! What the device really did, as far as it changes what may be asked of a guest.
 
-use kvsim_sim::Storage;
+use kvsim_sim::{Storage, World};
 use kvsim_simdisk::{FaultKind, Nanos, Slowest};
 use serde::{Deserialize, Serialize};
 
@@ -104,14 +104,18 @@ pub struct DeviceTruth {
     /// How long operations took, queueing included: what is granted on top of a window of time.
     #[serde(skip)]
     pub slowest: Slowest,
+    /// How long the guest computed in its calls, which is granted likewise.
+    #[serde(skip)]
+    pub slowest_calls: Slowest,
     /// When those of the last writes were submitted that damage has struck. For the ambiguity of the tail.
     pub damaged_ns: Vec<Nanos>,
 }
 
 impl DeviceTruth {
-    /// The storage's own word; `start` is what had happened to it when the guest was started.
+    /// The world's own word; `start` is what had happened to its storage when the guest was started.
     #[must_use]
-    pub fn of(storage: &Storage, start: RunFaults) -> DeviceTruth {
+    pub fn of(world: &World, start: RunFaults) -> DeviceTruth {
+        let storage = world.storage();
         let fired = |kind| storage.fired(kind);
         let this_run = RunFaults::of(storage).since(start);
         DeviceTruth {
@@ -135,6 +139,7 @@ impl DeviceTruth {
             capacity_bytes: storage.capacity_bytes(),
             last_flush_completed_ns: storage.made_durable_at(),
             slowest: storage.slowest(),
+            slowest_calls: world.slowest_calls().clone(),
             damaged_ns: storage.damaged().to_vec(),
         }
     }

@@ -487,11 +487,17 @@ fn the_window_is_judged_with_the_time_of_the_device() {
         .note(acknowledged - 500, acknowledged + 500);
     let mut slow_before = lab.clone();
     slow_before.truth.slowest.note(0, acknowledged - 500);
+    // Each of these operations is submitted in a call of the guest.
+    let mut busy = lab.clone();
+    busy.truth
+        .slowest_calls
+        .note(acknowledged - 500, acknowledged + 500);
     let mut failing = lab.clone();
     failing.truth.failures = 1;
     assert!(lab.crash_showing(&state(&[])).is_err());
     assert!(slow.crash_showing(&state(&[])).is_ok());
     assert!(slow_before.crash_showing(&state(&[])).is_err());
+    assert!(busy.crash_showing(&state(&[])).is_ok());
     assert!(failing.crash_showing(&state(&[])).is_ok());
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use kvsim_simdisk::{CrashError, CrashKind, CrashState, Nanos};
+use kvsim_simdisk::{CrashError, CrashKind, CrashState, Nanos, Slowest};
 
 use super::{World, WorldConfig};
 use crate::api::RequestId;
@@ -21,6 +21,7 @@ pub struct Moment {
     next_request: RequestId,
     events: u64,
     fuel: u64,
+    slowest_calls: Slowest,
     process_run: u64,
 }
 
@@ -68,6 +69,7 @@ impl Moment {
             handed_in: VecDeque::new(),
             unanswered: BTreeSet::new(),
             fuel: self.fuel,
+            slowest_calls: self.slowest_calls.clone(),
             process_run: self.process_run,
             coverage_points: Vec::new(),
             trace: Trace::new(TraceMode::Off),
@@ -106,6 +108,7 @@ impl World {
             traced: BTreeMap::new(),
             handed_in: VecDeque::new(),
             unanswered: BTreeSet::new(),
+            slowest_calls: self.slowest_calls.clone(),
             ..*self
         }
     }
@@ -121,6 +124,7 @@ impl World {
             next_request: self.next_request,
             events: self.events,
             fuel: self.fuel,
+            slowest_calls: self.slowest_calls.clone(),
             process_run: self.process_run,
         }
     }

@@ -273,6 +273,7 @@ impl World {
                 let took_ns = end.fuel.saturating_mul(self.config.fuel_ps).div_ceil(1000);
                 let took_ns = took_ns.saturating_add(end.elapsed_ns);
                 self.cpu_free_at = self.now.saturating_add(took_ns);
+                self.slowest_calls.note(self.now, self.cpu_free_at);
                 self.wake_at = end.wake_at;
                 self.trace.push(
                     self.now,

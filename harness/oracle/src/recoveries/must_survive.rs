@@ -6,7 +6,7 @@ use crate::truth::DeviceTruth;
 use kvsim_simdisk::Nanos;
 
 /// A relaxed write becomes durable by at most so many operations of the device in a row: the write and the flush under way when its time
-/// comes, and its own.
+/// comes, and its own. Each is submitted in a call of the guest.
 const OPERATIONS_IN_A_ROW: u64 = 4;
 
 /// Why a recovery must show at least a prefix.
@@ -103,11 +103,14 @@ impl Oracle {
         }
     }
 
-    /// Until when a relaxed write that was acknowledged then may be lost: for the guest's window, and for what the device takes beside, by
-    /// the longest of its operations since. Nothing is promised once an operation has failed since the base.
+    /// Until when a relaxed write that was acknowledged then may be lost: for the guest's window, and for what the device and the guest's calls take beside, by
+    /// the longest of each since. Nothing is promised once an operation has failed since the base.
     fn aged_ns(&self, acknowledged: Nanos, truth: &DeviceTruth) -> Option<Nanos> {
         let window = self.config.relaxed_window_ns?;
-        let slowest_ns = truth.slowest.since(acknowledged);
+        let slowest_ns = truth
+            .slowest
+            .since(acknowledged)
+            .saturating_add(truth.slowest_calls.since(acknowledged));
         let device_ns = slowest_ns.saturating_mul(OPERATIONS_IN_A_ROW);
         let slack = self.config.relaxed_slack_ns.saturating_add(device_ns);
         let aged = acknowledged.saturating_add(window).saturating_add(slack);
