@@ -7,6 +7,9 @@ use crate::api::option_help::OPTIONS;
 use crate::format::page::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use crate::format::{HEADER_AREA_BYTES, INLINE_BYTES_MAX};
 
+/// No option closes a frame that has fewer blocks: what the last one leaves unused has to be little.
+pub(crate) const FRAME_BLOCKS_MIN: u64 = 8;
+
 /// What the device says of itself.
 #[derive(Debug, Clone)]
 pub struct DeviceInfo {
@@ -263,6 +266,8 @@ impl Settings {
         if options.write_buffer_bytes == 0 {
             options.write_buffer_bytes = (memory / 16).clamp(256 << 10, 8 << 20);
         }
+        let frame_min = FRAME_BLOCKS_MIN * u64::from(block.max(sector));
+        options.frame_bytes = options.frame_bytes.max(frame_min);
         let affordable = (device.capacity_bytes / 32).max(16 << 10);
         options.write_buffer_bytes = options.write_buffer_bytes.min(affordable);
         if options.checkpoint_bytes == 0 {

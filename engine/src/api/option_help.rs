@@ -46,7 +46,7 @@ pub const OPTIONS: &[OptionHelp] = &[
         name: "frame_bytes",
         values: "4096 to 67108864",
         default: "1048576",
-        meaning: "A frame of the log is closed when it reaches this size.",
+        meaning: "A frame of the log is closed when it reaches this size, or eight blocks of the device if that is more.",
     },
     OptionHelp {
         name: "inline_bytes",

@@ -35,7 +35,7 @@ use crate::checkpoint::tree::TreeWriter;
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{Counts, ReplayStart, Superblock};
-use crate::gc::state::Pace;
+use crate::gc::state::{Free, Pace};
 use crate::index::key::Key;
 use crate::mutant::{Mutant, mutant};
 use crate::read::window::keep_in_memory;
@@ -131,13 +131,15 @@ pub(crate) async fn checkpoint(handle: Handle) {
                     Level::Warn,
                     "a checkpoint found no room and was given up".into(),
                 );
-                core.maintenance.note_round(0, core.stats.user_bytes);
+                core.maintenance
+                    .note_round(Free::default(), core.stats.user_bytes);
             }
             Err(error) => {
                 let text = format!("a checkpoint failed: {error}");
                 core.log_line(Level::Error, text.clone());
                 core.maintenance.unread = Some((core.now, text));
-                core.maintenance.note_round(0, core.stats.user_bytes);
+                core.maintenance
+                    .note_round(Free::default(), core.stats.user_bytes);
             }
         }
     });
@@ -214,9 +216,8 @@ async fn write_and_publish(
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = written.bytes;
         core.stats.checkpoint_bytes += written.bytes;
-        // What is still being read is free as soon as that has ended.
-        let gained = core.segments.free_count() + core.segments.draining_count();
-        core.maintenance.note_round(gained, core.stats.user_bytes);
+        core.maintenance
+            .note_round(core.free_now(), core.stats.user_bytes);
     });
     Ok(true)
 }

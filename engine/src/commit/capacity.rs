@@ -1,7 +1,8 @@
 //! Whether a write would leave more live data than can be collected for ever.
 //!
 //! Invariant: a write that adds no live data is not refused here, deletes among them. It may still find no room in the end: of a large value the new copy has to lie beside the
-//! old one, and so has what a recovery would write anew of it; and where a segment has few blocks, small durable writes fill them faster than garbage collection makes room.
+//! old one, and so has what a recovery would write anew of it; and where a segment has three blocks or so, what does not fit at its end may be more than `usable_percent` leaves. An
+//! overwrite does add live data if options have changed since, so that its value lies in the log and no longer in the index.
 
 use std::collections::BTreeSet;
 

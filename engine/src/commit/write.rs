@@ -125,17 +125,20 @@ impl Core {
         let wanted = self.extent_segments(extents.map(|(_, mutation)| value_bytes(mutation)))
             + u64::from(self.log.needs_segment(bytes));
         let tail_rewrite = self.tail_rewrite_of(reserve);
-        // A delete makes room, so it may use what is kept back, though a small durable one takes a block of it.
-        let in_reserve = (self.log.is_in_reserve()
-            && forms.iter().any(|form| *form != Form::Delete))
+        // A delete makes room. Where nothing else does, it may use what is kept back, though a small durable one takes a block of it.
+        let at_last =
+            self.maintenance.reclaim_exhausted() && forms.iter().all(|form| *form == Form::Delete);
+        let in_reserve = self.log.is_in_reserve()
             || (self.extents.is_in_reserve() && forms.contains(&Form::Extent));
-        let floor = match (wanted, in_reserve) {
-            (0, true) => self.shared_floor(),
-            (0, false) => self.gc_floor(),
+        let waits_for_reserve = in_reserve && !at_last;
+        let floor = match wanted {
+            0 if waits_for_reserve => self.shared_floor(),
+            0 => self.gc_floor(),
+            _ if at_last => self.shared_floor(),
             _ => self.user_floor(),
         };
         let free = self.segments.free_above(floor + tail_rewrite);
-        let asks = wanted + tail_rewrite > 0 || in_reserve;
+        let asks = wanted + tail_rewrite > 0 || waits_for_reserve;
         if asks && free.is_none_or(|free| free < wanted) {
             if failed {
                 return Verdict::Taken;

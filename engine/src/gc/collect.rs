@@ -13,6 +13,7 @@
 
 use std::iter::Peekable;
 
+use crate::api::config::FRAME_BLOCKS_MIN;
 use crate::api::coverage::CoveragePoint;
 use crate::api::event::Event;
 use crate::api::port::Level;
@@ -188,7 +189,9 @@ impl Core {
     pub(crate) fn note_moved(&mut self, bytes: u64) {
         self.stats.relocated_bytes += bytes;
         self.maintenance.gc_bytes += bytes;
-        if self.log.volatile_bytes > self.settings.options.write_buffer_bytes / 2 {
+        // A frame takes whole blocks, so little ones would give back what is gained.
+        let much = self.settings.options.write_buffer_bytes / 2;
+        if self.log.volatile_bytes > much.max(FRAME_BLOCKS_MIN * self.geometry.block_bytes) {
             self.group.force = true;
         }
         self.note_relaxed();

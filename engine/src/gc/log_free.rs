@@ -25,6 +25,9 @@ use crate::runtime::handle::Handle;
 use crate::segments::space::logical_start;
 use crate::segments::usage::Use;
 
+/// With fewer blocks for records in a segment it is left to checkpoints: the record, and what proves it, take a block each.
+const SEGMENT_BLOCKS_MIN: u64 = 15;
+
 /// Bytes of the record.
 const FREE_SEGMENT_BYTES: usize = record_bytes(8, 4);
 
@@ -37,9 +40,13 @@ impl Core {
     /// Dead segments before the replay start, which no checkpoint under way will free.
     fn log_freeable(&self) -> impl Iterator<Item = (u32, u64)> {
         let first = logical_start(self);
+        let is_worth_it =
+            self.geometry.payload_bytes() >= SEGMENT_BLOCKS_MIN * self.geometry.block_bytes;
         self.segments
             .dead(Use::Log)
-            .filter(move |(_, it)| it.logical != 0 && it.logical < first && !it.free_pending)
+            .filter(move |(_, it)| {
+                is_worth_it && it.logical != 0 && it.logical < first && !it.free_pending
+            })
             .map(|(physical, it)| (physical, it.logical))
     }
 

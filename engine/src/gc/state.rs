@@ -71,17 +71,26 @@ pub(crate) struct Pace {
     pub(crate) changed_bytes: u64,
 }
 
+/// What a checkpoint left free; nothing if it failed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Free {
+    pub(crate) segments: u64,
+    /// The same in sixteenths of a segment, with what is left of those that garbage collection writes to. Where most is live, one round gains less than a segment, and clients
+    /// that wait have to wait for several.
+    pub(crate) sixteenths: u64,
+}
+
 /// What a sequence of checkpoints gained.
 #[derive(Debug, Default)]
 pub(crate) struct Gain {
-    /// Segments free after the best of them.
+    /// What was free after the best of them.
     pub(crate) most_free: u64,
     /// Those since then.
     pub(crate) futile_rounds: u32,
 }
 
 impl Gain {
-    /// A checkpoint left so many segments free.
+    /// A checkpoint left so much free.
     fn note(&mut self, free: u64) {
         if free > self.most_free {
             self.most_free = free;
@@ -109,15 +118,15 @@ impl Maintenance {
         self.unasked = Default::default();
     }
 
-    /// A checkpoint has been published, after which so many segments are free, and clients have written so many bytes.
-    pub(crate) fn note_round(&mut self, free: u64, user_bytes: u64) {
+    /// A checkpoint has been published, and clients have written so many bytes.
+    pub(crate) fn note_round(&mut self, free: Free, user_bytes: u64) {
         self.gc_futile = false;
         if self.unasked.0 != user_bytes {
             self.unasked = (user_bytes, Gain::default());
         }
-        self.unasked.1.note(free);
+        self.unasked.1.note(free.segments);
         if self.stalled {
-            self.asked.note(free);
+            self.asked.note(free.sixteenths);
         }
     }
 

@@ -219,6 +219,14 @@ impl Log {
             .logical(self.open.as_ref().map_or(self.tail, |open| open.lsn))
     }
 
+    /// Bytes of the segment that the log is in which nothing has taken.
+    pub(crate) fn room_in_segment(&self) -> u64 {
+        match self.geometry.within(self.end()) {
+            0 => 0,
+            used => self.geometry.segment_bytes - used,
+        }
+    }
+
     /// Whether appending so many record bytes as one unit enters a new segment, and so takes a free one to reserve.
     pub(crate) fn needs_segment(&self, bytes: usize) -> bool {
         let at = match &self.open {

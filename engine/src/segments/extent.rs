@@ -19,7 +19,7 @@ use crate::runtime::flight::Owner;
 use crate::segments::usage::Use;
 
 impl Core {
-    fn extent_room(&self) -> u64 {
+    pub(crate) fn extent_room(&self) -> u64 {
         let used = self
             .extents
             .current

@@ -16,6 +16,7 @@ use crate::format::KEY_BYTES_MAX;
 use crate::format::page::{PAGE_ENTRY_HEADER_BYTES_MAX, PAGE_REF_BYTES};
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
+use crate::gc::state::Free;
 use crate::index::entry::{pages_of, pages_of_new};
 use crate::index::place::{Place, Version};
 use crate::segments::unproven::RecoveryReserve;
@@ -44,6 +45,16 @@ impl Core {
         self.maintenance.stalled = true;
         self.maintenance.stalled_for = segments;
         self.maintenance.stalled_tail_rewrite = tail_rewrite;
+    }
+
+    /// What is free, for garbage collection that has made space. What is still being read is free as soon as that has ended.
+    pub(crate) fn free_now(&self) -> Free {
+        let segments = self.segments.free_count() + self.segments.draining_count();
+        let begun = self.log.room_in_segment() + self.extent_room();
+        Free {
+            segments,
+            sixteenths: 16 * segments + 16 * begun / self.geometry.segment_bytes,
+        }
     }
 
     /// Segments the device can have at most.

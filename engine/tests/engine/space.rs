@@ -185,6 +185,42 @@ fn on_a_full_device_an_overwrite_counts_what_it_frees_once() {
     assert_eq!(world.get(key).as_deref(), Some(&bytes(5, 1000)[..]));
 }
 
+/// Goal: where a segment has few blocks, garbage collection fills those that it writes, so a full device takes overwrites and deletes without an end. Method: fill such devices, with options
+/// that close a frame long before a block is full; then durable writes of a block each.
+#[test]
+fn small_frames_do_not_undo_what_garbage_collection_gains() {
+    for (block, capacity, usable) in [
+        (16 << 10, 2_228_224, 75),
+        (16 << 10, 2_228_224, 90),
+        (4 << 10, 1_179_648, 75),
+        (4 << 10, 1_179_648, 90),
+    ] {
+        let mut info = device(capacity);
+        info.physical_block_bytes = block;
+        let options = format!(
+            "segment_bytes=65536\nwrite_buffer_bytes=4096\nframe_bytes=4096\ncheckpoint_bytes=8192\nusable_percent={usable}"
+        );
+        let mut world = World::new(Disk::new(info, FAST, 1), &options);
+        world.open().expect("opens");
+        let mut n = 0_u64;
+        while matches!(world.put(&n.to_be_bytes(), &bytes(n, 970)), Reply::Done) {
+            n += 1;
+        }
+        let at = |step: u64| format!("{block} {usable}: {step}, {n} keys");
+        assert!(n > 40, "{}", at(0));
+        let mut rng = Rng(usable);
+        for step in 0..3_000 {
+            let key = rng.below(n).to_be_bytes();
+            let reply = world.put(&key, &bytes(step, 970));
+            assert!(matches!(reply, Reply::Done), "{}: {reply:?}", at(step));
+        }
+        for step in 0..n {
+            let reply = world.delete(&step.to_be_bytes());
+            assert!(matches!(reply, Reply::Done), "{}: {reply:?}", at(step));
+        }
+    }
+}
+
 /// Goal: a client gets its turn however busy garbage collection is. Method: batches of more than the write buffer holds, on a device that garbage collection wants emptier, by eight clients of
 /// which each goes on when it is answered; none of them for a few thousand events is a client that starves.
 #[test]
