@@ -203,8 +203,10 @@ mutants! {
     AbsorbedIntoSealedFrame = "absorbed_into_sealed_frame" [];
     /// A value that was absorbed stays in the cache in its older form.
     AbsorbedValueCached = "absorbed_value_cached" [];
-    /// What an rewrite of the tail has written is not flushed before the new epoch refers to it.
+    /// What a rewrite of the tail has written is not flushed before the new epoch refers to it.
     TailRewriteNotFlushed = "tail_rewrite_not_flushed" [];
+    /// The rewrite of the tail begins without a flush, though a killed process may have written to the same places.
+    TailRewriteUnordered = "tail_rewrite_unordered" [];
     /// Flushes of checkpoints and commits are under way at once, and one counts although another has failed.
     OthersFailureIgnored = "others_failure_ignored" [];
     /// Deletes are left out of what replay applies.

@@ -69,6 +69,7 @@ pub const TRIALS: &[Trial] = trials! {
         "relaxed_window" Seeds 0;
         "space_returns" Seeds 0;
         "growing_lies" Seeds 0;
+        "barrier" Seeds 0;
         "kitchen_sink" Seeds 0;
         "loading" Seeds 0;
     }
@@ -161,8 +162,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         ReplacedRunsNotHeld, ReplacedStaysCounted, RepublishedTooEarly,
         ReturnedKeysTakenForDeleted, RunsReplacedUnderBlindWrites, ScanHoldsNothing,
         ScanPrefersRuns, SingleRootCopy, SyncDoesNotWait, TableWithoutExtents, TailNotFenced,
-        TailRewriteNotFlushed, TornRootMadeValid, UnloadedDeleteLost, UnprovenTailTrusted,
-        VictimFreedAtOnce,
+        TailRewriteNotFlushed, TailRewriteUnordered, TornRootMadeValid, UnloadedDeleteLost,
+        UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -212,6 +213,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         CloseDoesNotFlush => &["closes"],
         HalfPublishedTrusted => &["explore_deep"],
         HalvesNotFlushedApart => &["torn_superblock"],
+        TailRewriteUnordered => &["barrier"],
         RelaxedDeadlineDropped => &["relaxed_window"],
         EmptyBatchDoesNotWait => &["kitchen_sink"],
         PointerBoundsNotChecked => &["growing_lies"],

@@ -99,13 +99,14 @@ pub const fn fix(mutant: Mutant) -> Fix {
         PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
         RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
         RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait, TailRewriteNotFlushed,
-        VictimFreedAtOnce,
+        TailRewriteUnordered, VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
         | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
         | TailRewriteNotFlushed
+        | TailRewriteUnordered
         | HalvesNotFlushedApart
         | NewEpochNotFlushed
         | PlainWriteTakenForDurable
