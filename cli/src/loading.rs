@@ -39,7 +39,7 @@ pub(crate) fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) 
     let hash = program.hash().to_string();
     if saved.guest_hash != hash {
         complain(&format!(
-            "warning: this case was saved with the guest {} {}; this one is {} {hash}, so the result may differ",
+            "warning: this case was saved with the guest {} {}; this one is {} {hash}, so the result may differ, and a crash leaves what it can of what the case says",
             saved.guest,
             saved.guest_hash,
             program.name()

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::{ends, kvsim};
 
 /// Half the seeds have a client whose relaxed writes are held to a promise that nobody gave.
-const UNKEPT: &str = "name = \"unkept\"\n[run]\nseeds = \"1..20\"\ncrashes = 20\nevents_per_crash = 200\n\
+const UNKEPT: &str = "name = \"unkept\"\n[run]\nseeds = \"1..20\"\ncrashes = 10\nevents_per_crash = 1000\n\
     [workload]\ndurable_fraction = 0.0\n[vary]\n\
     clients = [{ workload.clients = 3 }, { workload.clients = 5 }]\n\
     promise = [{}, { check.relaxed_window_ns = 1 }]\n";

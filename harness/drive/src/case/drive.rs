@@ -91,7 +91,7 @@ pub fn drive_with_interventions(
     drive_on(scenario, case, program, seed, trace, course)
 }
 
-/// Runs a case on a course of its own.
+/// Runs a case on a course of its own. With another guest than the one that it was saved with, a cut leaves what it can of what the case says.
 ///
 /// # Errors
 /// If the scenario's device is impossible.
@@ -103,6 +103,8 @@ pub fn drive_on(
     trace: TraceMode,
     course: Course<'_>,
 ) -> Result<Driven, Stop> {
+    let saved = scenario.failure.as_ref();
+    let is_of_another_guest = saved.is_some_and(|it| it.guest_hash != program.hash().to_string());
     let mut config = setup::world_config(scenario, &**program, seed, trace);
     setup::add_script(&mut config, &case.faults);
     let lies = setup::lies(scenario, &case.faults);
@@ -188,6 +190,8 @@ pub fn drive_on(
                 kind: crash.kind,
                 persisted: state.persisted.clone(),
             });
+        } else if is_of_another_guest {
+            state = what_fits(&state, storage);
         } else if course.lets_go || !course.interventions.is_empty() {
             let_go(&mut state, storage);
         }
@@ -243,6 +247,15 @@ fn let_go(state: &mut CrashState, storage: &Storage) {
     state
         .persisted
         .retain(|persisted_write| is_pending(persisted_write.id));
+}
+
+/// What a cut can leave of a state that was one of another guest, which has other operations.
+fn what_fits(state: &CrashState, storage: &Storage) -> CrashState {
+    let mut fitting = CrashState::default();
+    for persisted_write in &state.persisted {
+        storage.keep(&mut fitting, persisted_write);
+    }
+    fitting
 }
 
 /// The state that keeps what has the same places among what is pending, counted from the latest: as much of it as can be.
