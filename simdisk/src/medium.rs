@@ -116,12 +116,12 @@ impl Medium {
     /// These bytes are not what the device said that they are.
     pub(crate) fn make_wrong(&mut self, offset: u64, len_bytes: u64) {
         let sectors = self.sectors(offset, len_bytes);
-        self.is_no_longer_torn(&sectors);
+        self.forget_torn_in(&sectors);
         self.wrong.add(sectors);
     }
 
     /// The device says that these sectors hold something new. One that was torn cannot be read for that reason alone no more.
-    fn is_no_longer_torn(&mut self, sectors: &Range<u64>) {
+    fn forget_torn_in(&mut self, sectors: &Range<u64>) {
         self.torn.retain(|sector| !sectors.contains(sector));
     }
 
@@ -133,7 +133,7 @@ impl Medium {
             PendingKind::Write { .. } | PendingKind::Discard { .. } => write.range(),
         };
         let sectors = self.sectors(offset, len_bytes);
-        self.is_no_longer_torn(&sectors);
+        self.forget_torn_in(&sectors);
         self.wrong.add_unless_rewritten(sectors);
     }
 

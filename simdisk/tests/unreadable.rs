@@ -169,6 +169,11 @@ fn drawn_accepted_and_modelled_states_agree() {
 }
 
 fn torn(unreadable: u64) -> CrashState {
+    torn_of(FIRST_ID, unreadable)
+}
+
+/// Of this write nothing survives but a sector that cannot be read.
+fn torn_of(id: u64, unreadable: u64) -> CrashState {
     let sectors = Sectors::Torn {
         kept: Vec::new(),
         garbage: None,
@@ -176,10 +181,7 @@ fn torn(unreadable: u64) -> CrashState {
         unreadable: Some(unreadable),
     };
     CrashState {
-        persisted: vec![Persisted {
-            id: FIRST_ID,
-            sectors,
-        }],
+        persisted: vec![Persisted { id, sectors }],
     }
 }
 
@@ -293,15 +295,7 @@ fn a_misdirected_write_that_is_torn_damages() {
         rig.write(0, 6, 9);
         rig.flush();
         let id = rig.submit_write(1, 1, 1);
-        let sectors = Sectors::Torn {
-            kept: Vec::new(),
-            garbage: None,
-            torn_at: None,
-            unreadable: Some(0),
-        };
-        rig.cut(&CrashState {
-            persisted: vec![Persisted { id, sectors }],
-        });
+        rig.cut(&torn_of(id, 0));
         let place = if elsewhere { 4 } else { 1 };
         rig.read(place).unwrap_err();
         assert_eq!(rig.device.failing_sectors(), u64::from(elsewhere));
@@ -324,15 +318,7 @@ fn a_lie_makes_a_torn_sector_damaged() {
         rig.write(0, 1, 9);
         rig.flush();
         let id = rig.submit_write(0, 1, 1);
-        let sectors = Sectors::Torn {
-            kept: Vec::new(),
-            garbage: None,
-            torn_at: None,
-            unreadable: Some(0),
-        };
-        rig.cut(&CrashState {
-            persisted: vec![Persisted { id, sectors }],
-        });
+        rig.cut(&torn_of(id, 0));
         rig.write(0, 1, 5);
         rig.flush();
         rig.cut(&CrashState::default());
