@@ -36,13 +36,13 @@ pub(crate) fn warn_of_another_guest(scenario: &Scenario, program: &dyn Program) 
     let Some(saved) = &scenario.failure else {
         return;
     };
-    let hash = program.hash().to_string();
-    if saved.guest_hash != hash {
+    if !saved.is_of(program) {
         complain(&format!(
-            "warning: this case was saved with the guest {} {}; this one is {} {hash}, so the result may differ, and a crash leaves what it can of what the case says",
+            "warning: this case was saved with the guest {} {}; this one is {} {}, so the result may differ, and a crash leaves what it can of what the case says",
             saved.guest,
             saved.guest_hash,
-            program.name()
+            program.name(),
+            program.hash()
         ));
     }
 }

@@ -140,7 +140,7 @@ fn reproduction(
     } else if saved.trace_hash == trace_hash {
         Reproduction::Exact
     } else {
-        let changed = if saved.guest_hash != program.hash().to_string() {
+        let changed = if !saved.is_of(program) {
             "the guest has changed"
         } else if saved.kvsim != env!("CARGO_PKG_VERSION") {
             "kvsim has changed"

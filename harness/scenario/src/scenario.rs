@@ -19,6 +19,7 @@ use crate::run_config::{GuestConfig, HostConfig, RunConfig};
 use crate::sources::Sources;
 use kvsim_api::coverage::CoverageConfig;
 use kvsim_oracle::{CheckConfig, Property};
+use kvsim_sim::Program;
 use kvsim_workload::WorkloadConfig;
 
 /// A whole scenario, with every default filled in.
@@ -93,6 +94,14 @@ pub struct FailureRecord {
     pub guest_file: String,
     /// The version of kvsim.
     pub kvsim: String,
+}
+
+impl FailureRecord {
+    /// Whether it was saved with this guest.
+    #[must_use]
+    pub fn is_of(&self, program: &dyn Program) -> bool {
+        self.guest_hash == program.hash().to_string()
+    }
 }
 
 /// How a scenario is meant to end.

@@ -104,7 +104,7 @@ pub fn drive_on(
     course: Course<'_>,
 ) -> Result<Driven, Stop> {
     let saved = scenario.failure.as_ref();
-    let is_of_another_guest = saved.is_some_and(|it| it.guest_hash != program.hash().to_string());
+    let is_of_another_guest = saved.is_some_and(|it| !it.is_of(&**program));
     let mut config = setup::world_config(scenario, &**program, seed, trace);
     setup::add_script(&mut config, &case.faults);
     let lies = setup::lies(scenario, &case.faults);
@@ -190,7 +190,7 @@ pub fn drive_on(
                 kind: crash.kind,
                 persisted: state.persisted.clone(),
             });
-        } else if is_of_another_guest {
+        } else if is_of_another_guest && storage.check_crash(&state).is_err() {
             state = what_fits(&state, storage);
         } else if course.lets_go || !course.interventions.is_empty() {
             let_go(&mut state, storage);
