@@ -148,6 +148,19 @@ impl KeyState {
             .map_or_else(|| self.base(), |version| version.content)
     }
 
+    /// Whether the key certainly holds nothing at `pos`.
+    pub(crate) fn is_absent_at(&self, pos: Pos) -> bool {
+        for version in self.back_from(pos) {
+            if !version.content.is_absent() {
+                return false;
+            }
+            if !version.optional {
+                return true;
+            }
+        }
+        self.base().is_absent()
+    }
+
     /// Whether the key may hold `content` at `pos`.
     pub(crate) fn allows(&self, pos: Pos, content: Content) -> bool {
         self.allows_if(pos, content, |_| None)

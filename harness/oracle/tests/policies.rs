@@ -453,6 +453,19 @@ fn a_relaxed_write_that_changes_nothing_covers_nothing() {
     assert_eq!(lost(relaxed_batch(Vec::new())), (true, true));
     assert_eq!(lost(nothing), (true, true));
     assert_eq!(lost(relaxed("b", 2)), (false, false));
+    // A delete of what may be there changes something.
+    let mut lab = Lab::with(OracleConfig {
+        relaxed_window_ns: Some(0),
+        ..OracleConfig::default()
+    });
+    lab.ask(put("z", 1));
+    lab.done(Request::Delete {
+        key: b"z".to_vec(),
+        durability: kvsim_sim::api::Durability::Relaxed,
+    });
+    lab.now += 1_000_000;
+    assert!(lab.clone().crash_showing(&state(&[])).is_ok());
+    assert!(lab.crash_showing(&state(&[("z", 1)])).is_err());
 }
 
 /// Goal: relaxed writes survive a kill unless the guest says otherwise, and need not survive a power cut. Method: one, lost by each.

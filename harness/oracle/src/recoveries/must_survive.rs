@@ -154,8 +154,12 @@ impl Oracle {
                     let aged = aged.is_some_and(|aged| aged <= cut_ns);
                     let must = ((aged || survives_kill) && counts(acknowledged))
                         || write.synced_ns.is_some_and(counts);
-                    // A relaxed write that changes nothing is answered at once, whatever is under way before it.
-                    if must { self.covered_by_change(pos) } else { 0 }
+                    // What changes nothing is answered at once, whatever is under way before it.
+                    if must && !self.changes_nothing(pos) {
+                        pos
+                    } else {
+                        0
+                    }
                 }
                 _ => 0,
             };
@@ -177,18 +181,10 @@ impl Oracle {
         required
     }
 
-    /// Up to where a durable answer to this write covers the writes before it.
+    /// Up to where a durable answer to this write covers the writes before it. One that changes nothing covers, if the guest says that it
+    /// does not count, only what made the keys absent that it was to delete.
     fn covered_by(&self, pos: Pos) -> Pos {
-        match self.config.policies.empty_commit_covers {
-            true => pos,
-            false => self.covered_by_change(pos),
-        }
-    }
-
-    /// Up to where this write covers the writes before it, if only a change counts. One that changes nothing covers only what made the keys absent
-    /// that it was to delete.
-    fn covered_by_change(&self, pos: Pos) -> Pos {
-        if self.changes_certainly(pos) {
+        if self.config.policies.empty_commit_covers || self.changes_certainly(pos) {
             return pos;
         }
         let keys = self.history.keys_of(pos).iter();
@@ -221,6 +217,15 @@ impl Oracle {
         })
     }
 
+    /// Whether a write only deletes keys that were certainly not there, or nothing at all.
+    fn changes_nothing(&self, pos: Pos) -> bool {
+        self.history.keys_of(pos).iter().all(|&key| {
+            let state = self.history.state(key);
+            let written = state.versions().iter().find(|version| version.pos == pos);
+            written.is_none_or(|version| version.content.is_absent()) && state.is_absent_at(pos - 1)
+        })
+    }
+
     /// The writes since the ground that a recovery must show if commits come in any order that real time allows; those that were answered
     /// before one of them was handed in must be there too.
     pub(crate) fn must_survive_each(&self, truth: &DeviceTruth) -> Vec<Pos> {
@@ -243,7 +248,7 @@ impl Oracle {
                     let mut syncs = self.syncs.iter();
                     let must =
                         aged || survives_kill || syncs.any(|(_, _, op)| write.ended_op < *op);
-                    must && self.changes_certainly(*pos)
+                    must && !self.changes_nothing(*pos)
                 }
                 _ => false,
             }
