@@ -162,17 +162,15 @@ impl Core {
         if wanted > 0 && !self.leaves_free(self.gc_floor(), wanted) {
             return Some(Err(Stop::NoRoom));
         }
-        let (volatile, buffer) = (
-            self.log.volatile_bytes,
-            self.settings.options.write_buffer_bytes,
-        );
+        let volatile = self.log.volatile_bytes;
+        let buffer = self.settings.options.write_buffer_bytes;
         // Garbage collection would fill what a flush has emptied, and a client with much to write wait for ever.
         let awaited = self.maintenance.buffer_awaited;
         if awaited > 0 && volatile + awaited > buffer {
             return None;
         }
         let waiting = self.maintenance.is_stalled();
-        if !waiting && volatile > buffer / 4 * 3 {
+        if !waiting && volatile > self.moved_bytes_max() / 2 * 3 {
             return None;
         }
         let written = self.log.written_bytes - self.maintenance.gc_began_at;
@@ -189,12 +187,16 @@ impl Core {
     pub(crate) fn note_moved(&mut self, bytes: u64) {
         self.stats.relocated_bytes += bytes;
         self.maintenance.gc_bytes += bytes;
-        // A frame takes whole blocks, so little ones would give back what is gained.
-        let much = self.settings.options.write_buffer_bytes / 2;
-        if self.log.volatile_bytes > much.max(FRAME_BLOCKS_MIN * self.geometry.block_bytes) {
+        if self.log.volatile_bytes > self.moved_bytes_max() {
             self.group.force = true;
         }
         self.note_relaxed();
+    }
+
+    /// As soon as more than this is not durable yet, what was moved is written. A frame takes whole blocks, so little ones would give back what is gained.
+    fn moved_bytes_max(&self) -> u64 {
+        let half_a_buffer = self.settings.options.write_buffer_bytes / 2;
+        half_a_buffer.max(FRAME_BLOCKS_MIN * self.geometry.block_bytes)
     }
 
     /// Moves the live ones among the next of these records, up to the first that has to wait.

@@ -2,7 +2,7 @@
 //!
 //! Segments are kept back in tiers. The last free ones are for a checkpoint and for the tail rewrite of a recovery
 //! (`recovery/rewrite_tail.rs`). The ones before are for what garbage collection moves. Clients never use either tier,
-//! nor what is left of a segment of the log, or of extents, that was begun for garbage collection, once half of its tier is used. So it can always empty segments, and a checkpoint can always free them. A crash at any point leaves
+//! nor what is left of a segment of the log, or of extents, that was begun for garbage collection, once half of its tier is used; but for deletes, where garbage collection gains nothing. So it can always empty segments, and a checkpoint can always free them. A crash at any point leaves
 //! the room that an opening takes: what garbage collection moved and a checkpoint wrote counts for nothing after the
 //! crash, until something durable refers to it.
 //!
