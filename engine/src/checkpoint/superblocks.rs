@@ -6,7 +6,8 @@
 //!
 //! Invariants: at any moment one half is on the medium, whole, old or new; when `publish` returns, all four copies are. A
 //! superblock that is not proven may be rolled back to the one before it by the next power cut. Until it is proven, nothing
-//! but superblocks may be written, for the segments that it has freed may still be needed.
+//! but superblocks may be written, for the segments that it has freed may still be needed. No opening publishes the generation
+//! after the one that it has read.
 //!
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
@@ -96,7 +97,13 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
         };
         copies[usize::from(copy)] = found;
     }
-    let choice = choose(&copies)?;
+    let mut choice = choose(&copies)?;
+    if let Choice::Found { superblock, .. } = &mut choice
+        && !mutant(Mutant::GenerationReused)
+    {
+        // A copy that was misread may hold the next one. Another superblock of the same generation would contradict it.
+        superblock.generation += 1;
+    }
     handle.with(|core| cover_copies(core, &copies));
     match (choice, failed) {
         // Of a database more than one half would be there.
