@@ -20,18 +20,31 @@ use crate::runtime::handle::Io;
 /// the lowest when that part was written, if a checkpoint has freed others since.
 const FREE_SEGMENTS: usize = 8;
 
+/// How often what lies beyond the end is read anew. A read that comes from elsewhere, or from before, may show an end
+/// where there is none; to cut off what is durable, all of these must be wrong, and the one that found the end.
+const LOOKS: usize = 2;
+
 impl Replay<'_> {
     /// The highest durable position that any whole structure of the current epoch from `lsn` on states. Looks at the rest
     /// of the segment and at those that follow, as far as their headers lead, and one beyond.
     ///
-    /// It reads anew what replay has read already: a device that once answered with something else must not decide alone where
-    /// the log ends. If now the chain does go on, the device contradicts itself, and that is damage. What was seen beyond the end
-    /// when the end was found counts as well, whatever the device answers now.
+    /// It reads anew what replay has read already: a device that answered with something else must not decide where the
+    /// log ends, not even if it does so twice. If now the chain does go on, the device contradicts itself, and that is damage.
+    /// What was seen beyond the end when the end was found counts as well, whatever the device answers now.
     pub(crate) async fn durability_record_beyond(
         &mut self,
         lsn: u64,
     ) -> Result<Option<u64>, Error> {
         let mut highest = self.stated_in(&self.segment);
+        for _ in 0..LOOKS {
+            highest = highest.max(self.look_beyond(lsn).await?);
+        }
+        Ok(highest)
+    }
+
+    /// One look; see `durability_record_beyond`.
+    async fn look_beyond(&mut self, lsn: u64) -> Result<Option<u64>, Error> {
+        let mut highest = None;
         let mut logical = self.geometry.logical(lsn);
         let mut within = self.geometry.within(lsn);
         let mut next = self.tail.next;
