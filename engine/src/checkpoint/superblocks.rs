@@ -20,7 +20,7 @@ use crate::format::damage::Mismatch;
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::{is_blank, to_usize};
 use crate::mutant::{Mutant, mutant};
-use crate::runtime::handle::{Handle, Io};
+use crate::runtime::handle::{Handle, Io, LOOKS};
 
 const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
 
@@ -59,44 +59,17 @@ enum Copy {
 
 /// Reads all copies and chooses.
 pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
-    let (block, size) = handle.with(|core| {
-        let size = core.settings.device.capacity_bytes;
-        (core.geometry.block_bytes, size)
-    });
-    let mut copies = [Copy::Blank; COPIES as usize];
+    let mut seen = Vec::with_capacity(LOOKS);
     let mut failed = None;
-    for copy in 0..COPIES {
-        if copy_offset(copy) + block > size {
-            // Nothing can be there. What is read of the others is refused for want of room, or for what is missing of the segments.
-            continue;
-        }
-        if (mutant(Mutant::NoFallbackToOlderRoot) && half_of(copy) == 1)
-            || (mutant(Mutant::SingleRootCopy) && copy != 0)
-        {
-            continue;
-        }
-        let found = match handle.read_retry(copy_offset(copy), block).await {
-            Ok(bytes) => {
-                let found = match Superblock::decode(copy, &bytes) {
-                    Ok((superblock, turn)) => Copy::Valid(superblock, turn),
-                    Err(mismatch) if !is_blank(&bytes) => {
-                        let text =
-                            format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
-                        handle.with(|core| core.log_line(Level::Debug, text));
-                        Copy::Garbage
-                    }
-                    Err(_) => Copy::Blank,
-                };
-                handle.give(bytes);
-                found
-            }
-            Err(error) => {
-                failed = Some(error);
-                Copy::Garbage
-            }
-        };
-        copies[usize::from(copy)] = found;
+    for _ in 0..LOOKS {
+        let (copies, error) = read_copies(handle).await;
+        seen.push(copies);
+        failed = error.or(failed);
     }
+    let copies = std::array::from_fn(|copy| {
+        let looks: Vec<Copy> = seen.iter().map(|copies| copies[copy]).collect();
+        of_looks(&looks)
+    });
     let mut choice = choose(&copies)?;
     if let Choice::Found { superblock, .. } = &mut choice
         && !mutant(Mutant::GenerationReused)
@@ -109,6 +82,72 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
         // Of a database more than one half would be there.
         (Choice::None { garbage }, Some(error)) if !is_one_half(&garbage) => Err(error),
         (choice, _) => Ok(choice),
+    }
+}
+
+/// Reads all copies once, side by side. Also says why one could not be read.
+async fn read_copies(handle: &Handle) -> ([Copy; COPIES as usize], Option<Error>) {
+    let (block, size) = handle.with(|core| {
+        let size = core.settings.device.capacity_bytes;
+        (core.geometry.block_bytes, size)
+    });
+    // Where the device ends before it, nothing can be. What is read of the others is refused for want of room, or for what is missing of the segments.
+    let is_read = |copy: u16| {
+        copy_offset(copy) + block <= size
+            && !(mutant(Mutant::NoFallbackToOlderRoot) && half_of(copy) == 1)
+            && !(mutant(Mutant::SingleRootCopy) && copy != 0)
+    };
+    let reads: Vec<(u16, Io)> = (0..COPIES)
+        .filter(|copy| is_read(*copy))
+        .map(|copy| (copy, handle.read(copy_offset(copy), block)))
+        .collect();
+    let mut copies = [Copy::Blank; COPIES as usize];
+    let mut failed = None;
+    for (copy, read) in reads {
+        let found = match read.await {
+            Ok(bytes) => Ok(bytes.expect("a read brings its buffer")),
+            Err(_) => handle.read_retry(copy_offset(copy), block).await,
+        };
+        copies[usize::from(copy)] = match found {
+            Ok(bytes) => {
+                let found = copy_in(handle, copy, &bytes);
+                handle.give(bytes);
+                found
+            }
+            Err(error) => {
+                failed = Some(error);
+                Copy::Garbage
+            }
+        };
+    }
+    (copies, failed)
+}
+
+/// What these bytes are, which were read of a copy's place.
+fn copy_in(handle: &Handle, copy: u16, bytes: &[u8]) -> Copy {
+    match Superblock::decode(copy, bytes) {
+        Ok((superblock, turn)) => Copy::Valid(superblock, turn),
+        Err(mismatch) if !is_blank(bytes) => {
+            let text = format!("superblock copy {copy}: {}", mismatch.at(copy_offset(copy)));
+            handle.with(|core| core.log_line(Level::Debug, text));
+            Copy::Garbage
+        }
+        Err(_) => Copy::Blank,
+    }
+}
+
+/// What a copy is that was read several times: the newest that any read has shown, since none shows what was never written. Without a
+/// valid one, what most of them have shown.
+fn of_looks(looks: &[Copy]) -> Copy {
+    let generation = |copy: &&Copy| match copy {
+        Copy::Valid(superblock, _) => Some(superblock.generation),
+        Copy::Blank | Copy::Garbage => None,
+    };
+    let blank = looks.iter().filter(|copy| **copy == Copy::Blank).count();
+    match looks.iter().max_by_key(generation) {
+        Some(valid @ Copy::Valid(..)) => *valid,
+        _ if 2 * blank > looks.len() => Copy::Blank,
+        _ => Copy::Garbage,
     }
 }
 

@@ -173,7 +173,8 @@ impl Image {
     }
 
     fn edit_superblock(&mut self, rng: &mut Rng) -> String {
-        let at = 32 + rng.below(34) as usize * 4;
+        let fields = (SUPERBLOCK_BYTES - 8 - 32) as u64 / 4;
+        let at = 32 + rng.below(fields) as usize * 4;
         let width = [4, 8][rng.below(2) as usize];
         let first = to_usize(copy_offset(self.copies[0].0));
         let mut raw = self.bytes[first..first + SUPERBLOCK_BYTES].to_vec();
@@ -537,9 +538,10 @@ impl Image {
         (0..self.nodes.len()).for_each(|node| self.rebuild(node));
     }
 
-    /// Makes the checksums of the chain right again, each of which names the one before.
+    /// Makes the checksums of the chain right again, each of which names the one before, and what the superblock says of them.
     pub(super) fn reseal(&mut self) {
         let mut previous = self.superblock.replay.previous_checksum;
+        let mut before_epoch = self.superblock.epoch_checksum;
         for (number, link) in self.chain.iter().enumerate() {
             match *link {
                 Link::Header { at } => {
@@ -551,7 +553,17 @@ impl Image {
                 }
                 Link::Frame { at, lsn, .. } => {
                     previous = FrameHeader::reseal(&self.id, lsn, previous, &mut self.bytes[at..]);
+                    if lsn < self.superblock.epoch_start {
+                        before_epoch = previous;
+                    }
                 }
+            }
+        }
+        if before_epoch != self.superblock.epoch_checksum {
+            for (copy, turn) in &self.copies {
+                let place = to_usize(copy_offset(*copy));
+                Superblock::set_epoch_checksum(before_epoch, &mut self.bytes[place..]);
+                Superblock::reseal(*copy, *turn, &mut self.bytes[place..]);
             }
         }
     }

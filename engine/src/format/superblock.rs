@@ -10,23 +10,24 @@
 //! | 32 | 8 | generation: higher is newer |
 //! | 40 | 8 | epoch |
 //! | 48 | 8 | epoch start: from this LSN on, everything in the log is of this epoch |
-//! | 56 | 4 | sector bytes |
-//! | 60 | 4 | block bytes |
-//! | 64 | 8 | segment bytes |
-//! | 72 | 4 | segments the device had at least |
-//! | 76 | 4 | physical index of the segment that holds the replay start |
-//! | 80 | 8 | replay start LSN |
-//! | 88 | 8 | checksum of the frame before the replay start |
-//! | 96 | 8 | end LSN of the frame before the replay start |
-//! | 104 | 8 | first sequence number at the replay start |
-//! | 112 | 8 | the LSN that the log reaches at least, since the checkpoint contains its effects |
-//! | 120 | 8 | known durable LSN |
-//! | 128 | 20 | root of the list of partitions: offset 8, length 4, checksum 8; offset 0: empty |
-//! | 148 | 20 | root of the table of segments, likewise |
-//! | 168 | 8 | keys when the checkpoint began, at most |
-//! | 176 | 8 | bytes of pages that an index written anew would have had then, at most |
-//! | 184 | 8 | live bytes in segments of log and extents then, at most |
-//! | 192 | 8 | checksum of bytes 0..192 |
+//! | 56 | 8 | checksum of the frame before the epoch start |
+//! | 64 | 4 | sector bytes |
+//! | 68 | 4 | block bytes |
+//! | 72 | 8 | segment bytes |
+//! | 80 | 4 | segments the device had at least |
+//! | 84 | 4 | physical index of the segment that holds the replay start |
+//! | 88 | 8 | replay start LSN |
+//! | 96 | 8 | checksum of the frame before the replay start |
+//! | 104 | 8 | end LSN of the frame before the replay start |
+//! | 112 | 8 | first sequence number at the replay start |
+//! | 120 | 8 | the LSN that the log reaches at least, since the checkpoint contains its effects |
+//! | 128 | 8 | known durable LSN |
+//! | 136 | 20 | root of the list of partitions: offset 8, length 4, checksum 8; offset 0: empty |
+//! | 156 | 20 | root of the table of segments, likewise |
+//! | 176 | 8 | keys when the checkpoint began, at most |
+//! | 184 | 8 | bytes of pages that an index written anew would have had then, at most |
+//! | 192 | 8 | live bytes in segments of log and extents then, at most |
+//! | 200 | 8 | checksum of bytes 0..200 |
 //!
 //! It fits in the smallest sector, and its checksum covers all of it: there is no field outside that could tear.
 
@@ -44,7 +45,8 @@ const DB_ID: usize = TURN + 4;
 const GENERATION: usize = DB_ID + 16;
 const EPOCH: usize = GENERATION + 8;
 const EPOCH_START: usize = EPOCH + 8;
-const SECTOR_BYTES: usize = EPOCH_START + 8;
+const EPOCH_CHECKSUM: usize = EPOCH_START + 8;
+const SECTOR_BYTES: usize = EPOCH_CHECKSUM + 8;
 const BLOCK_BYTES: usize = SECTOR_BYTES + 4;
 const SEGMENT_BYTES: usize = BLOCK_BYTES + 4;
 const SEGMENT_COUNT: usize = SEGMENT_BYTES + 8;
@@ -62,7 +64,7 @@ const PAGES_BYTES: usize = KEYS + 8;
 const LIVE_BYTES: usize = PAGES_BYTES + 8;
 const CHECKSUM: usize = LIVE_BYTES + 8;
 pub(crate) const SUPERBLOCK_BYTES: usize = CHECKSUM + 8;
-const _: () = assert!(SUPERBLOCK_BYTES == 200 && SUPERBLOCK_BYTES <= 512);
+const _: () = assert!(SUPERBLOCK_BYTES == 208 && SUPERBLOCK_BYTES <= 512);
 
 const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"KVSIMSB1");
 /// No generation, epoch or sequence number is higher.
@@ -92,6 +94,8 @@ pub(crate) struct Superblock {
     pub(crate) generation: u64,
     pub(crate) epoch: u64,
     pub(crate) epoch_start: u64,
+    /// Of the frame before the epoch start. Until the epoch has a frame, nothing in the log says which one that was.
+    pub(crate) epoch_checksum: u64,
     pub(crate) sector_bytes: u32,
     pub(crate) block_bytes: u32,
     pub(crate) segment_bytes: u64,
@@ -142,6 +146,7 @@ impl Superblock {
         put_u64(out, GENERATION, self.generation);
         put_u64(out, EPOCH, self.epoch);
         put_u64(out, EPOCH_START, self.epoch_start);
+        put_u64(out, EPOCH_CHECKSUM, self.epoch_checksum);
         put_u32(out, SECTOR_BYTES, self.sector_bytes);
         put_u32(out, BLOCK_BYTES, self.block_bytes);
         put_u64(out, SEGMENT_BYTES, self.segment_bytes);
@@ -212,6 +217,7 @@ impl Superblock {
             generation: get_u64(bytes, GENERATION),
             epoch: get_u64(bytes, EPOCH),
             epoch_start: get_u64(bytes, EPOCH_START),
+            epoch_checksum: get_u64(bytes, EPOCH_CHECKSUM),
             sector_bytes: get_u32(bytes, SECTOR_BYTES),
             block_bytes: get_u32(bytes, BLOCK_BYTES),
             segment_bytes: get_u64(bytes, SEGMENT_BYTES),
@@ -235,6 +241,12 @@ impl Superblock {
         };
         superblock.check_layout()?;
         Ok((superblock, turn))
+    }
+
+    /// Says that another frame was the last before the epoch; the copy's checksum is wrong then.
+    #[cfg(test)]
+    pub(crate) fn set_epoch_checksum(checksum: u64, out: &mut [u8]) {
+        put_u64(out, EPOCH_CHECKSUM, checksum);
     }
 
     /// Makes the checksum of a copy right again.
@@ -334,6 +346,7 @@ pub(crate) mod tests {
             generation: 5,
             epoch: 3,
             epoch_start: 70 * 65_536,
+            epoch_checksum: 98,
             sector_bytes: 512,
             block_bytes: 4096,
             segment_bytes: 65_536,

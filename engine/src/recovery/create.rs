@@ -72,6 +72,7 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
         generation: 0,
         epoch: 0,
         epoch_start: tail.lsn,
+        epoch_checksum: tail.previous_checksum,
         sector_bytes: settings.device.sector_bytes,
         block_bytes: u32::try_from(block).expect("blocks are small"),
         segment_bytes: geometry.segment_bytes,

@@ -13,30 +13,26 @@ use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;
 use crate::recovery::loaded::Loaded;
 use crate::recovery::replay::Replay;
-use crate::runtime::handle::Io;
+use crate::runtime::handle::{Io, LOOKS};
 
 /// How many free segments of each kind are looked at. The kinds: the lowest that only the log says are free, which are
 /// used first; the lowest of all, which are used next; and the lowest behind the missing part of the log. The last were
 /// the lowest when that part was written, if a checkpoint has freed others since.
 const FREE_SEGMENTS: usize = 8;
 
-/// How often what lies beyond the end is read anew. A read that comes from elsewhere, or from before, may show an end
-/// where there is none; to cut off what is durable, all of these must be wrong, and the one that found the end.
-const LOOKS: usize = 2;
-
 impl Replay<'_> {
     /// The highest durable position that any whole structure of the current epoch from `lsn` on states. Looks at the rest
     /// of the segment and at those that follow, as far as their headers lead, and one beyond.
     ///
-    /// It reads anew what replay has read already: a device that answered with something else must not decide where the
-    /// log ends, not even if it does so twice. If now the chain does go on, the device contradicts itself, and that is damage.
+    /// It reads anew what replay has read already, and more than once ([`LOOKS`]): a device that answered with something else must not
+    /// decide where the log ends. If now the chain does go on, the device contradicts itself, and that is damage.
     /// What was seen beyond the end when the end was found counts as well, whatever the device answers now.
     pub(crate) async fn durability_record_beyond(
         &mut self,
         lsn: u64,
     ) -> Result<Option<u64>, Error> {
         let mut highest = self.stated_in(&self.segment);
-        for _ in 0..LOOKS {
+        for _ in 1..LOOKS {
             highest = highest.max(self.look_beyond(lsn).await?);
         }
         Ok(highest)

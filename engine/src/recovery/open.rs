@@ -291,6 +291,7 @@ fn go_on(
         generation: superblock.generation + u64::from(!mutant(Mutant::GenerationReused)),
         epoch,
         epoch_start: tail.lsn,
+        epoch_checksum: tail.previous_checksum,
         durable: tail.previous_end,
         ..*superblock
     })

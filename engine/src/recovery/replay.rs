@@ -102,6 +102,8 @@ impl<'a> Replay<'a> {
         if self.durable > self.tail.previous_end {
             return Err(damage.into());
         }
+        self.check_before_epoch()
+            .map_err(|mismatch| self.damage_at(self.tail.lsn, mismatch))?;
         let durability_record = if mutant(Mutant::GapIsTheEnd) {
             None
         } else {
@@ -179,6 +181,25 @@ impl<'a> Replay<'a> {
         if self.geometry.within(self.tail.lsn) != 0 {
             self.tail.lsn += self.geometry.block_bytes;
         }
+    }
+
+    /// A log that has nothing of the superblock's epoch ends with the frame that the superblock says was the last before it, and not with one
+    /// that was cut off at the same place in an epoch before.
+    fn check_before_epoch(&self) -> Result<(), Mismatch> {
+        let superblock = self.superblock;
+        if self.epoch == superblock.epoch
+            || superblock.replay.lsn > superblock.epoch_start
+            || mutant(Mutant::GapIsTheEnd)
+            || mutant(Mutant::RecycledSegmentReplays)
+            || self.is_untied()
+        {
+            return Ok(());
+        }
+        Mismatch::check(
+            "checksum of the last frame before the epoch",
+            superblock.epoch_checksum,
+            self.tail.previous_checksum,
+        )
     }
 
     fn damage_at(&self, lsn: u64, mismatch: Mismatch) -> Corruption {

@@ -13,7 +13,7 @@ use crate::api::error::Error;
 use crate::core::Core;
 use crate::format::checksum::Kind;
 use crate::format::damage::{Corruption, Mismatch, unreadable_at};
-use crate::format::pointer::Pointer;
+use crate::format::pointer::{Chunk, Pointer};
 use crate::format::record::{Record, RecordKind, tag};
 use crate::format::round_up;
 use crate::index::place::{Place, Version};
@@ -21,6 +21,7 @@ use crate::mutant::{Mutant, mutant};
 use crate::recovery::held::Held;
 use crate::recovery::replay::Replay;
 use crate::recovery::salvage::{Salvaged, salvage};
+use crate::runtime::handle::LOOKS;
 use crate::segments::extent::claim_extents;
 
 impl Replay<'_> {
@@ -127,22 +128,33 @@ impl Replay<'_> {
             let pointer = Pointer::decode(&self.geometry, segments, record.value)
                 .map_err(|mismatch| mismatch.at(offset))?;
             for chunk in &pointer.chunks {
-                let len = round_up(chunk.len.into(), self.geometry.sector_bytes);
-                let Salvaged { bytes, unreadable } =
-                    salvage(self.handle, chunk.offset, len).await?;
-                let found =
-                    self.id
-                        .checksum(Kind::Chunk, 0, chunk.offset, &bytes[..chunk.len as usize]);
-                if let Err(mismatch) = Mismatch::check("chunk checksum", chunk.checksum, found) {
-                    let unreadable = unreadable.first().map(|at| unreadable_at(*at));
-                    return Ok(Some(unreadable.unwrap_or(mismatch.at(chunk.offset))));
+                let damage = self.check_chunk(chunk).await?;
+                if damage.is_some() {
+                    return Ok(damage);
                 }
-                self.handle.give(bytes);
             }
         }
         self.handle
             .with(|core| core.reached(CoveragePoint::ReplayExtentChecked));
         Ok(None)
+    }
+
+    /// What is wrong with this chunk, each time that it is read: a read that comes from elsewhere must not decide that a value is missing.
+    async fn check_chunk(&self, chunk: &Chunk) -> Result<Option<Corruption>, Error> {
+        let len = round_up(chunk.len.into(), self.geometry.sector_bytes);
+        let mut damage = None;
+        for _ in 0..LOOKS {
+            let Salvaged { bytes, unreadable } = salvage(self.handle, chunk.offset, len).await?;
+            let data = &bytes[..chunk.len as usize];
+            let found = self.id.checksum(Kind::Chunk, 0, chunk.offset, data);
+            self.handle.give(bytes);
+            let Err(mismatch) = Mismatch::check("chunk checksum", chunk.checksum, found) else {
+                return Ok(None);
+            };
+            let unreadable = unreadable.first().map(|at| unreadable_at(*at));
+            damage = Some(unreadable.unwrap_or(mismatch.at(chunk.offset)));
+        }
+        Ok(damage)
     }
 }
 

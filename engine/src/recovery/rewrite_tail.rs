@@ -246,6 +246,7 @@ fn go_on(core: &mut Core, superblock: &Superblock, recovered: &Recovered) -> Sup
     Superblock {
         epoch,
         epoch_start: lsn,
+        epoch_checksum: tail.previous_checksum,
         ..*superblock
     }
 }

@@ -146,3 +146,124 @@ fn a_device_that_ends_among_the_superblocks_is_refused() {
         assert_eq!(status, Status::Corruption, "{capacity_bytes}: {message}");
     }
 }
+
+/// Goal: a part of the log that was cut off in an epoch before is never taken for the one that was written in its place, however well it fits. Method: two futures of one database, each
+/// with a frame of the same length at the same place; one gets the log of the other, as a device does that loses a write or shows what was there before.
+#[test]
+fn a_log_of_another_future_is_damage() {
+    const LOG: std::ops::Range<usize> = 262_144..327_680;
+    let options = "segment_bytes=65536";
+    let image = |world: &mut crate::common::World| {
+        // Until it has stated that all of it is durable.
+        world.run_until_idle();
+        killed(world)
+    };
+    let of = |bytes: &[u8]| {
+        let mut world = world(1 << 20, options);
+        world.disk.load(bytes.to_vec());
+        world.open().expect("opens");
+        world
+    };
+    let mut new = world(1 << 20, options);
+    new.open().expect("opens");
+    let created = image(&mut new);
+
+    let mut cut = of(&created);
+    assert!(matches!(cut.put(b"key", b"one future"), Reply::Done));
+    let cut = image(&mut cut);
+    let mut kept = of(&image(&mut of(&created)));
+    assert!(matches!(kept.put(b"key", b"the other."), Reply::Done));
+    let kept = image(&mut kept);
+    // This opening begins an epoch behind the frame, and writes nothing into it.
+    let mut opened = image(&mut of(&kept));
+    assert_eq!(of(&opened).get(b"key").as_deref(), Some(&b"the other."[..]));
+    assert_ne!(opened[LOG], cut[LOG]);
+
+    opened[LOG].copy_from_slice(&cut[LOG]);
+    let mut mixed = world(1 << 20, options);
+    mixed.disk.load(opened);
+    let (status, message) = mixed.open().expect_err("another log");
+    assert_eq!(status, Status::Corruption);
+    assert!(message.contains("last frame before the epoch"), "{message}");
+}
+
+/// Everything that was asked of the device reaches the medium, and the process is gone: the image.
+fn killed(world: &mut crate::common::World) -> Vec<u8> {
+    world.kill();
+    world.disk.process_crash();
+    world.disk.keep_all();
+    world.disk.durable.clone()
+}
+
+/// Goal: an opening that misreads the only copy of the newest superblock does not begin with the one before, whose segments may be used again. Method: a publication that
+/// was cut short, and one and two reads of its copy that bring what was there before.
+#[test]
+fn a_misread_superblock_is_read_again() {
+    const AT: [usize; 4] = [0, 65_536, 131_072, 196_608];
+    let generation = |bytes: &[u8], at: usize| {
+        u64::from_le_bytes(bytes[at + 32..at + 40].try_into().expect("8"))
+    };
+    let mut world = world(1 << 20, "");
+    world.open().expect("opens");
+    let before = killed(&mut world);
+    world.open().expect("opens");
+    let after = killed(&mut world);
+    let first = AT.into_iter().find(|at| after[at + 12] == 1);
+    let first = first.expect("a copy of the first turn");
+    for misreads in [1, 2] {
+        let mut image = after.clone();
+        for at in AT.into_iter().filter(|at| *at != first) {
+            image[at..at + 512].copy_from_slice(&before[at..at + 512]);
+        }
+        world.disk.load(image);
+        world.disk.older.clone_from(&before);
+        world.disk.misreads.insert(first, misreads);
+        world.open().expect("opens");
+        let published = generation(&killed(&mut world), first);
+        assert_eq!(published, generation(&after, first) + 2, "{misreads}");
+    }
+}
+
+/// Goal: a large value at the log's end is not taken for one that never came, because reads of it come from elsewhere. Method: one and two such reads.
+#[test]
+fn a_misread_value_at_the_end_is_read_again() {
+    let value: Vec<u8> = crate::common::bytes(7, 5_000);
+    for misreads in [1, 2] {
+        let mut world = world(1 << 20, "large_value_bytes=1024");
+        world.open().expect("opens");
+        // The first block of a segment is read for other reasons, too.
+        assert!(matches!(world.put(b"first", &value[1..]), Reply::Done));
+        assert!(matches!(world.put(b"key", &value), Reply::Done));
+        let image = killed(&mut world);
+        let at = image.windows(64).position(|bytes| *bytes == value[..64]);
+        world.disk.older = vec![0; image.len()];
+        world.disk.misreads.insert(at.expect("is there"), misreads);
+        world.open().expect("opens");
+        assert!(world.disk.misreads.values().all(|left| *left == 0));
+        assert_eq!(world.get(b"key").as_deref(), Some(&value[..]), "{misreads}");
+    }
+}
+
+/// Goal: two reads that show an end of the log where there is none cut nothing off. Method: what was there before the last write, read once and twice: the opening says that the
+/// device contradicts itself, and the next one has the write.
+#[test]
+fn a_misread_end_of_the_log_is_read_again() {
+    const LOG: usize = 262_144;
+    for misreads in [1, 2] {
+        let mut world = world(1 << 20, "segment_bytes=65536");
+        world.open().expect("opens");
+        assert!(matches!(world.put(b"one", b"1"), Reply::Done));
+        world.disk.older = world.disk.durable.clone();
+        assert!(matches!(world.put(b"two", b"2"), Reply::Done));
+        killed(&mut world);
+        world.disk.misreads.insert(LOG, misreads);
+        let (status, message) = world.open().expect_err("a contradiction");
+        assert_eq!(status, Status::Corruption);
+        assert!(message.contains("not there when it was read"), "{message}");
+        world.kill();
+        world.open().expect("opens");
+        for (key, value) in [(b"one", b"1"), (b"two", b"2")] {
+            assert_eq!(world.get(key).as_deref(), Some(&value[..]), "{misreads}");
+        }
+    }
+}

@@ -98,6 +98,9 @@ pub struct Disk {
     /// did not bring whole are garbage.
     pub torn_percent: u64,
     pub garbage_percent: u64,
+    /// What was there once, and how many reads at an offset bring that.
+    pub older: Vec<u8>,
+    pub misreads: BTreeMap<usize, u32>,
     pub reads: u64,
     reads_ended: u64,
     pub writes: u64,
@@ -129,6 +132,8 @@ impl Disk {
             unreadable_percent: 0,
             torn_percent: 40,
             garbage_percent: 20,
+            older: Vec::new(),
+            misreads: BTreeMap::new(),
             reads: 0,
             reads_ended: 0,
             writes: 0,
@@ -253,7 +258,14 @@ impl Disk {
                 if self.fail_reads || fails || self.is_unreadable(offset, end) {
                     return Err(DiskError::Read);
                 }
-                buffer.copy_from_slice(&self.cache[offset..end]);
+                let source = match self.misreads.get_mut(&offset) {
+                    Some(left) if *left > 0 => {
+                        *left -= 1;
+                        &self.older
+                    }
+                    _ => &self.cache,
+                };
+                buffer.copy_from_slice(&source[offset..end]);
                 Ok(Some(buffer))
             }
             Kind::Write { id, through } => {
@@ -352,6 +364,8 @@ impl Disk {
             device: self.device.clone(),
             rng: self.rng.clone(),
             unreadable: self.unreadable.clone(),
+            older: self.older.clone(),
+            misreads: self.misreads.clone(),
             ..*self
         }
     }
