@@ -533,6 +533,17 @@ impl Image {
         }
     }
 
+    /// Lets the header of the segment in which replay begins lead to another one. Whether it begins behind that header.
+    pub(super) fn lead_elsewhere(&mut self) -> bool {
+        let Link::Header { at } = self.chain[0] else {
+            return false;
+        };
+        let next = at + SegmentHeader::NEXT_AT;
+        self.bytes[next] ^= 1;
+        self.reseal();
+        self.geometry.within(self.superblock.replay.lsn) != 0
+    }
+
     /// Makes every page again of what it holds.
     pub(super) fn rebuild_all(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.rebuild(node));

@@ -347,6 +347,26 @@ fn an_image_without_a_change_is_the_same() {
     }
 }
 
+/// Goal: the header of the segment in which replay begins is not believed where it leads, for no frame is tied to it. Method: another segment there, under a right checksum, as an older
+/// header of the same segment has.
+#[test]
+fn a_first_header_that_leads_elsewhere_is_damage() {
+    let mut tried = 0;
+    for recipe in &RECIPES {
+        let mut image = Image::of(recipe.make());
+        if !image.lead_elsewhere() {
+            continue;
+        }
+        tried += 1;
+        let mut world = recipe.world();
+        world.disk.load(image.into_bytes());
+        let (status, message) = world.open().expect_err("it leads elsewhere");
+        assert_eq!(status, kvsim_engine::Status::Corruption);
+        assert!(message.contains("next segment"), "{message}");
+    }
+    assert!(tried > 0);
+}
+
 /// Goal: no crafted image makes the engine panic, hang or outgrow its memory. Method: thousands of them.
 #[test]
 fn crafted_images_are_answered() {

@@ -53,6 +53,10 @@ pub(crate) struct SegmentHeader {
 }
 
 impl SegmentHeader {
+    /// Where the next segment's number stands.
+    #[cfg(test)]
+    pub(crate) const NEXT_AT: usize = NEXT;
+
     pub(crate) fn encode(&self, id: &Identity, out: &mut [u8]) {
         put_u32(out, MAGIC, MAGIC_VALUE);
         put_u16(out, FORMAT_VERSION, VERSION);

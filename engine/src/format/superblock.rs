@@ -27,7 +27,9 @@
 //! | 176 | 8 | keys when the checkpoint began, at most |
 //! | 184 | 8 | bytes of pages that an index written anew would have had then, at most |
 //! | 192 | 8 | live bytes in segments of log and extents then, at most |
-//! | 200 | 8 | checksum of bytes 0..200 |
+//! | 200 | 4 | physical index of the segment that follows the one with the replay start; 0 if the replay start is the first byte of its own |
+//! | 204 | 4 | zero |
+//! | 208 | 8 | checksum of bytes 0..208 |
 //!
 //! It fits in the smallest sector, and its checksum covers all of it: there is no field outside that could tear.
 
@@ -62,9 +64,11 @@ const TABLE_ROOT: usize = PARTITIONS_ROOT + PAGE_REF_BYTES;
 const KEYS: usize = TABLE_ROOT + PAGE_REF_BYTES;
 const PAGES_BYTES: usize = KEYS + 8;
 const LIVE_BYTES: usize = PAGES_BYTES + 8;
-const CHECKSUM: usize = LIVE_BYTES + 8;
+const REPLAY_NEXT: usize = LIVE_BYTES + 8;
+const ZERO: usize = REPLAY_NEXT + 4;
+const CHECKSUM: usize = ZERO + 4;
 pub(crate) const SUPERBLOCK_BYTES: usize = CHECKSUM + 8;
-const _: () = assert!(SUPERBLOCK_BYTES == 208 && SUPERBLOCK_BYTES <= 512);
+const _: () = assert!(SUPERBLOCK_BYTES == 216 && SUPERBLOCK_BYTES <= 512);
 
 const MAGIC_VALUE: u64 = u64::from_le_bytes(*b"KVSIMSB1");
 /// No generation, epoch or sequence number is higher.
@@ -83,6 +87,8 @@ pub(crate) fn copy_offset(copy: u16) -> u64 {
 pub(crate) struct ReplayStart {
     pub(crate) lsn: u64,
     pub(crate) physical: u32,
+    /// The segment after it; 0 if replay begins with the first byte of its own, whose header is part of the chain then.
+    pub(crate) next: u32,
     pub(crate) previous_checksum: u64,
     pub(crate) previous_end: u64,
     pub(crate) sequence: u64,
@@ -163,6 +169,8 @@ impl Superblock {
         put_u64(out, KEYS, self.counts.keys);
         put_u64(out, PAGES_BYTES, self.counts.pages_bytes);
         put_u64(out, LIVE_BYTES, self.counts.live_bytes);
+        put_u32(out, REPLAY_NEXT, self.replay.next);
+        put_u32(out, ZERO, 0);
         let checksum = Identity::new(self.db_id).checksum(
             Kind::Superblock,
             0,
@@ -225,6 +233,7 @@ impl Superblock {
             replay: ReplayStart {
                 lsn: get_u64(bytes, REPLAY_START),
                 physical: get_u32(bytes, REPLAY_PHYSICAL),
+                next: get_u32(bytes, REPLAY_NEXT),
                 previous_checksum: get_u64(bytes, REPLAY_CHECKSUM),
                 previous_end: get_u64(bytes, REPLAY_PREVIOUS_END),
                 sequence: get_u64(bytes, REPLAY_SEQUENCE),
@@ -289,8 +298,10 @@ impl Superblock {
         {
             return odd("superblock segment size", self.segment_bytes);
         }
-        if self.replay.physical >= self.segment_count {
-            return odd("superblock replay segment", self.replay.physical.into());
+        for physical in [self.replay.physical, self.replay.next] {
+            if physical >= self.segment_count {
+                return odd("superblock replay segment", physical.into());
+            }
         }
         for lsn in [
             self.replay.lsn,
@@ -354,6 +365,7 @@ pub(crate) mod tests {
             replay: ReplayStart {
                 lsn: 68 * 65_536 + 4096,
                 physical: 4,
+                next: 5,
                 previous_checksum: 99,
                 previous_end: 68 * 65_536,
                 sequence: 1000,

@@ -523,9 +523,14 @@ impl Log {
             }
             None => (self.tail, self.current, self.next_sequence),
         };
+        let next = match self.geometry.within(lsn) {
+            0 => 0,
+            _ => self.next,
+        };
         ReplayStart {
             lsn,
             physical,
+            next,
             previous_checksum: self.previous_checksum,
             previous_end: self.previous_end,
             sequence,

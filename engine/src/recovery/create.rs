@@ -80,6 +80,7 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
         replay: ReplayStart {
             lsn: tail.lsn,
             physical: 0,
+            next: 0,
             previous_checksum: tail.previous_checksum,
             previous_end: tail.previous_end,
             sequence: tail.next_sequence,

@@ -249,8 +249,11 @@ impl<'a> Replay<'a> {
             .at(offset)
             .into());
         }
-        self.check_next(physical, header.next)?;
-        self.tail.next = header.next;
+        // No frame is tied to this header: an older one of the same segment may lead elsewhere.
+        let next = self.superblock.replay.next;
+        Mismatch::check("next segment", next.into(), header.next.into())
+            .map_err(|mismatch| mismatch.at(offset))?;
+        self.tail.next = next;
         self.claim(logical, physical)?;
         let end =
             u32::try_from(self.geometry.within(self.tail.lsn)).expect("a segment is below 4 GiB");
