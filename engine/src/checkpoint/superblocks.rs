@@ -51,6 +51,10 @@ pub(crate) enum Choice {
 
 /// What one copy is. An unreadable one counts as garbage: each half is enough by itself, and a torn sector may be unreadable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there are a dozen of them at most"
+)]
 enum Copy {
     Blank,
     Garbage,
