@@ -92,10 +92,15 @@ impl Shrinking<'_> {
             .flat_map(|process_run| &process_run.requests)
             .cloned()
             .collect();
+        let mut runs = case.process_runs.iter();
+        let is_closed = runs.any(|process_run| process_run.close_after_event.is_some());
         let mut count = 1;
         while count < 2 * all.len().min(UNCUT_MAX) && !self.is_over() {
             let first = all.len().saturating_sub(count);
-            let found = self.find_blank(&all[first..], Reach::Uncut);
+            let mut found = self.find_blank(&all[first..], Reach::Uncut);
+            if found.is_none() && is_closed && count <= FEW {
+                found = self.find_blank(&closed_beside(&all[first..]), Reach::Uncut);
+            }
             if found.is_some() {
                 return found;
             }
@@ -321,6 +326,19 @@ fn and_closed(requests: &[CaseRequest]) -> Vec<CaseRequest> {
     let client = all.first().map_or(0, |request| request.client);
     all.push(CaseRequest {
         client,
+        think_ns: 0,
+        request: Request::Close,
+    });
+    all
+}
+
+/// The same, and one more client that closes the guest meanwhile.
+fn closed_beside(requests: &[CaseRequest]) -> Vec<CaseRequest> {
+    let mut all = requests.to_vec();
+    let clients = requests.iter().map(|request| request.client);
+    let last = clients.filter(|client| *client != PRELOAD_WRITER).max();
+    all.push(CaseRequest {
+        client: last.map_or(0, |last| last + 1),
         think_ns: 0,
         request: Request::Close,
     });
