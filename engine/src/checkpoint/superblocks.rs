@@ -20,7 +20,7 @@ use crate::format::damage::Mismatch;
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
 use crate::format::{is_blank, to_usize};
 use crate::mutant::{Mutant, mutant};
-use crate::runtime::handle::{Handle, Io, LOOKS};
+use crate::runtime::handle::{Handle, Io};
 
 const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
 
@@ -60,6 +60,9 @@ enum Copy {
     Garbage,
     Valid(Superblock, Turn),
 }
+
+/// How often all copies are read. One that is misread each time is missed only if it is the only one of its generation.
+const LOOKS: usize = 2;
 
 /// Reads all copies and chooses.
 pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
@@ -141,16 +144,15 @@ fn copy_in(handle: &Handle, copy: u16, bytes: &[u8]) -> Copy {
 }
 
 /// What a copy is that was read several times: the newest that any read has shown, since none shows what was never written. Without a
-/// valid one, what most of them have shown.
+/// valid one it is blank if it always was.
 fn of_looks(looks: &[Copy]) -> Copy {
     let generation = |copy: &&Copy| match copy {
         Copy::Valid(superblock, _) => Some(superblock.generation),
         Copy::Blank | Copy::Garbage => None,
     };
-    let blank = looks.iter().filter(|copy| **copy == Copy::Blank).count();
     match looks.iter().max_by_key(generation) {
         Some(valid @ Copy::Valid(..)) => *valid,
-        _ if 2 * blank > looks.len() => Copy::Blank,
+        _ if looks.iter().all(|copy| *copy == Copy::Blank) => Copy::Blank,
         _ => Copy::Garbage,
     }
 }

@@ -32,14 +32,20 @@ impl Replay<'_> {
         lsn: u64,
     ) -> Result<Option<u64>, Error> {
         let mut highest = self.stated_in(&self.segment);
+        let mut missing = 0;
         for _ in 1..LOOKS {
-            highest = highest.max(self.look_beyond(lsn).await?);
+            let stated;
+            (stated, missing) = self.look_beyond(lsn).await?;
+            highest = highest.max(stated);
+        }
+        if highest.is_none_or(|durable| durable <= self.tail.previous_end) {
+            highest = highest.max(self.stated_in_free(missing).await?);
         }
         Ok(highest)
     }
 
-    /// One look; see `durability_record_beyond`.
-    async fn look_beyond(&mut self, lsn: u64) -> Result<Option<u64>, Error> {
+    /// One look, and the segment where nothing leads further; see `durability_record_beyond`.
+    async fn look_beyond(&mut self, lsn: u64) -> Result<(Option<u64>, u32), Error> {
         let mut highest = None;
         let mut logical = self.geometry.logical(lsn);
         let mut within = self.geometry.within(lsn);
@@ -92,10 +98,7 @@ impl Replay<'_> {
         }
         let missing = segment.physical;
         segment.done(self.handle);
-        if highest.is_none_or(|durable| durable <= self.tail.previous_end) {
-            highest = highest.max(self.stated_in_free(missing).await?);
-        }
-        Ok(highest)
+        Ok((highest, missing))
     }
 
     /// The highest durable position that parts of the log in free segments state. These parts lie behind a missing part

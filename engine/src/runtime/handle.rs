@@ -16,8 +16,8 @@ use crate::api::port::{DiskOp, IoResult};
 use crate::core::Core;
 use crate::mutant::{Mutant, mutant};
 
-/// How often an opening reads where something may be missing: a newer superblock, more of the log, a value at its end. A read that comes from
-/// elsewhere, or from before, may show that it is not there, and what is decided then is written over it.
+/// How often an opening reads where something may be missing: more of the log, or a value at its end. A read that comes from elsewhere, or
+/// from before, may show that it is not there, and it is cut off then.
 pub(crate) const LOOKS: usize = 3;
 
 /// What a task holds of the engine.

@@ -92,6 +92,7 @@ fn deleted_keys_leave_the_index() {
             world.put_relaxed(&key(n), &bytes(n, 150));
         });
         world.call(Request::Sync);
+        world.run_until_idle();
         let free = world.engine().stats().free_segments;
         world.kill();
         world.disk.power_cut();

@@ -196,7 +196,7 @@ fn killed(world: &mut crate::common::World) -> Vec<u8> {
 }
 
 /// Goal: an opening that misreads the only copy of the newest superblock does not begin with the one before, whose segments may be used again. Method: a publication that
-/// was cut short, and one and two reads of its copy that bring what was there before.
+/// was cut short, and a read of its copy that brings what was there before.
 #[test]
 fn a_misread_superblock_is_read_again() {
     const AT: [usize; 4] = [0, 65_536, 131_072, 196_608];
@@ -210,18 +210,16 @@ fn a_misread_superblock_is_read_again() {
     let after = killed(&mut world);
     let first = AT.into_iter().find(|at| after[at + 12] == 1);
     let first = first.expect("a copy of the first turn");
-    for misreads in [1, 2] {
-        let mut image = after.clone();
-        for at in AT.into_iter().filter(|at| *at != first) {
-            image[at..at + 512].copy_from_slice(&before[at..at + 512]);
-        }
-        world.disk.load(image);
-        world.disk.older.clone_from(&before);
-        world.disk.misreads.insert(first, misreads);
-        world.open().expect("opens");
-        let published = generation(&killed(&mut world), first);
-        assert_eq!(published, generation(&after, first) + 2, "{misreads}");
+    let mut image = after.clone();
+    for at in AT.into_iter().filter(|at| *at != first) {
+        image[at..at + 512].copy_from_slice(&before[at..at + 512]);
     }
+    world.disk.load(image);
+    world.disk.older.clone_from(&before);
+    world.disk.misreads.insert(first, 1);
+    world.open().expect("opens");
+    let published = generation(&killed(&mut world), first);
+    assert_eq!(published, generation(&after, first) + 2);
 }
 
 /// Goal: a large value at the log's end is not taken for one that never came, because reads of it come from elsewhere. Method: one and two such reads.
