@@ -212,7 +212,7 @@ pub fn drive_on(
         {
             let source = Source::listed(&[]);
             let mut undisturbed = ProcessRun::new(world, oracle, source, scenario, crashes, ());
-            reference = undisturbed.recover().ok();
+            reference = undisturbed.recover_reference().ok().flatten();
         }
     }
     Ok(driven)

@@ -258,6 +258,16 @@ impl<'a, W: Watch> ProcessRun<'a, W> {
         }
     }
 
+    /// Recovers, and tells what another recovery of the same device has to show again: nothing if the device has lied to this one.
+    ///
+    /// # Errors
+    /// As [`ProcessRun::recover`].
+    pub fn recover_reference(&mut self) -> Result<Option<Observation>, Stop> {
+        let seen = self.recover()?;
+        let truth = self.pump.truth();
+        Ok((!self.pump.oracle.lied(&truth)).then_some(seen))
+    }
+
     /// Judges what was read back, against another recovery of the same device if there was one, and lets it be the base of
     /// what comes.
     pub fn adopt(

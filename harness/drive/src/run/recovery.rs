@@ -195,14 +195,14 @@ impl SeedRun<'_> {
     }
 
     /// Recovers a copy of the crashed device, undisturbed, and tells what it shows; nothing if it will not open, which the
-    /// device itself will be judged by.
+    /// device itself will be judged by, or if the copy has lied.
     fn recover_reference(&mut self) -> Result<Option<Observation>, Halt> {
         let pump = &self.device_run.pump;
         let (world, oracle) = (pump.world.fork(), Arc::clone(&pump.oracle));
         let nothing = Source::listed(&[]);
         let mut copy = ProcessRun::new(world, oracle, nothing, self.scenario, pump.crashes, ());
-        match copy.recover() {
-            Ok(seen) => Ok(Some(seen)),
+        match copy.recover_reference() {
+            Ok(seen) => Ok(seen),
             Err(Stop::Violation(violation)) if is_fault(violation.symptom) => {
                 Err(Halt::Violation(violation))
             }

@@ -14,8 +14,9 @@ impl Oracle {
         truth.flush_lies > self.before.flush_lies
     }
 
-    /// Whether the device has lied since the base, or is damaged from before.
-    pub(crate) fn lied(&self, truth: &DeviceTruth) -> bool {
+    /// Whether the device has lied since the base, or is damaged from before: two recoveries may show different things then.
+    #[must_use]
+    pub fn lied(&self, truth: &DeviceTruth) -> bool {
         truth.lies() > self.before.lies
             || self.before.damaged_sectors + truth.damaged_sectors > 0
             || truth.damaged_ns.len() > self.before.damaged
