@@ -3,28 +3,13 @@
 
 mod support;
 
-use kvsim_oracle::{Ending, OracleConfig, Property, Symptom, Violation};
-use kvsim_sim::GuestPolicies;
+use kvsim_oracle::{Ending, Property, Symptom, Violation};
 use kvsim_sim::api::{Body, Mutation, Request, Status};
 use support::{Lab, State, batch, delete, get, put, relaxed, state};
 
-fn lab(policies: &str) -> Lab {
-    Lab::with(OracleConfig {
-        policies: GuestPolicies::parse(policies).unwrap(),
-        ..OracleConfig::default()
-    })
-}
-
-/// A kill of the process, and what is thought of a recovery that shows `state`.
-fn kill_showing(lab: &mut Lab, state: &State) -> bool {
-    lab.now += 1_000;
-    lab.oracle.stopped(lab.now, Ending::Kill);
-    lab.judge(state).is_ok()
-}
-
 /// A kill, and a recovery that shows `state` and is right to.
 fn kill(lab: &mut Lab, state: &State) {
-    assert!(kill_showing(lab, state));
+    assert!(lab.kill_showing(state));
     let seen = lab.observe(state);
     let recovery = lab.oracle.judge(&seen, &lab.truth).unwrap();
     lab.oracle.adopt(lab.now, &recovery, &seen, &lab.truth);
@@ -35,7 +20,7 @@ fn kill(lab: &mut Lab, state: &State) {
 #[test]
 fn writes_that_overlap_commit_in_either_order() {
     let overlapping = |policies| {
-        let mut lab = lab(policies);
+        let mut lab = Lab::of(policies);
         lab.ask(put("a", 1));
         let later = lab.ask(put("b", 2));
         lab.ack(later);
@@ -43,7 +28,7 @@ fn writes_that_overlap_commit_in_either_order() {
     };
     assert!(!overlapping(""));
     assert!(overlapping("commit_order=any"));
-    let mut lab = lab("commit_order=any");
+    let mut lab = Lab::of("commit_order=any");
     lab.done(relaxed("a", 1));
     lab.done(put("b", 2));
     let lost = lab.clone().crash_showing(&state(&[("b", 2)])).unwrap_err();
@@ -56,7 +41,7 @@ fn writes_that_overlap_commit_in_either_order() {
 #[test]
 fn each_write_stands_for_itself() {
     let later_alone = |policies, first| {
-        let mut lab = lab(policies);
+        let mut lab = Lab::of(policies);
         lab.done(first);
         lab.done(relaxed("b", 2));
         lab.crash_showing(&state(&[("b", 2)])).is_ok()
@@ -64,7 +49,7 @@ fn each_write_stands_for_itself() {
     assert!(!later_alone("commit_order=any", relaxed("a", 1)));
     assert!(later_alone("commit_order=each", relaxed("a", 1)));
     assert!(!later_alone("commit_order=each", put("a", 1)));
-    let mut lab = lab("commit_order=each");
+    let mut lab = Lab::of("commit_order=each");
     lab.done(relaxed("a", 1));
     lab.done(Request::Sync);
     lab.done(relaxed("b", 2));
@@ -82,7 +67,7 @@ fn each_write_stands_for_itself() {
 /// Goal: one order has to explain all keys. Method: two batches that overlap, each of which wins on one key; then one that wins on both.
 #[test]
 fn one_order_explains_all_keys() {
-    let mut lab = lab("commit_order=any");
+    let mut lab = Lab::of("commit_order=any");
     let one = lab.ask(batch(&[("a", 1), ("b", 2)]));
     let other = lab.ask(batch(&[("a", 3), ("b", 4)]));
     lab.ack(one);
@@ -105,7 +90,7 @@ fn one_order_explains_all_keys() {
 /// state that a recovery had shown is taken back.
 #[test]
 fn any_order_allows_no_half_batch_and_takes_nothing_back() {
-    let mut lab = lab("commit_order=any");
+    let mut lab = Lab::of("commit_order=any");
     lab.ask(batch(&[("a", 1), ("b", 2)]));
     let half = lab.clone().crash_showing(&state(&[("a", 1)])).unwrap_err();
     assert_eq!(half.property, Property::AtomicWrites);
@@ -120,7 +105,7 @@ fn any_order_allows_no_half_batch_and_takes_nothing_back() {
 fn a_search_that_takes_too_long_is_undecided() {
     let names: Vec<String> = (0..14).map(|at| format!("k{at}")).collect();
     let judged = |keys: usize| {
-        let mut lab = lab("commit_order=any");
+        let mut lab = Lab::of("commit_order=any");
         let deletes = names[..keys].iter().map(|name| (&name[..], 0));
         for name in &names[..keys] {
             lab.done(put(name, 1));
@@ -144,7 +129,7 @@ fn a_search_that_takes_too_long_is_undecided() {
 #[test]
 fn reads_may_miss_what_is_not_answered() {
     let unanswered = |policies| {
-        let mut lab = lab(policies);
+        let mut lab = Lab::of(policies);
         let id = lab.ask(put("a", 1));
         lab.read(get("a"), &state(&[])).unwrap();
         lab.answer(id, Status::Ok, Body::Empty).is_ok()
@@ -154,7 +139,7 @@ fn reads_may_miss_what_is_not_answered() {
         "the write did not fail, so the read should have shown it"
     );
     assert!(unanswered("reads=committed"));
-    let mut lab = lab("reads=committed");
+    let mut lab = Lab::of("reads=committed");
     lab.done(put("a", 1));
     let stale = lab.read(get("a"), &state(&[])).unwrap_err();
     assert_eq!(stale.property, Property::ReadsAgree);
@@ -168,13 +153,13 @@ fn a_write_that_was_seen_stays_seen() {
         "commit_order=any",
         "reads=committed\ncommit_order=any",
     ] {
-        let mut lab = lab(policies);
+        let mut lab = Lab::of(policies);
         lab.ask(put("a", 1));
         lab.read(get("a"), &state(&[("a", 1)])).unwrap();
         assert!(lab.read(get("a"), &state(&[])).is_err(), "{policies}");
     }
     // Of two that overlap the one replaces the other, for good.
-    let mut lab = lab("commit_order=any\nreads=committed");
+    let mut lab = Lab::of("commit_order=any\nreads=committed");
     lab.ask(put("a", 1));
     lab.ask(put("a", 2));
     lab.read(get("a"), &state(&[("a", 2)])).unwrap();
@@ -185,7 +170,7 @@ fn a_write_that_was_seen_stays_seen() {
 /// Goal: the same for a write that failed with a device error. Method: seen, then not; and not seen, then seen, as it may be.
 #[test]
 fn an_uncertain_write_that_was_seen_stays_seen() {
-    let mut lab = lab("");
+    let mut lab = Lab::of("");
     lab.truth.write_errors = 1;
     lab.truth.this_run.write_failures = 1;
     lab.failed(put("a", 1), Status::IoError);
@@ -214,11 +199,11 @@ fn scan(limit: u32, max_bytes: u32, snapshot: u64) -> Request {
 /// Goal: a scan shows all of a batch or nothing. Method: one that failed with a device error, and one that is with the guest.
 #[test]
 fn a_scan_shows_no_half_batch() {
-    let mut failed = lab("");
+    let mut failed = Lab::of("");
     failed.truth.write_errors = 1;
     failed.truth.this_run.write_failures = 1;
     failed.failed(batch(&[("a", 1), ("b", 2)]), Status::IoError);
-    let mut waiting = lab("reads=committed");
+    let mut waiting = Lab::of("reads=committed");
     waiting.ask(batch(&[("a", 1), ("b", 2)]));
     for lab in [failed, waiting] {
         for (shown, legal) in [
@@ -238,7 +223,7 @@ fn a_scan_shows_no_half_batch() {
 /// Goal: a snapshot does not move, and has a number of its own. Method: two reads of one that differ in what failed; a number given twice.
 #[test]
 fn a_snapshot_stands_still() {
-    let mut lab = lab("");
+    let mut lab = Lab::of("");
     lab.truth.write_errors = 1;
     lab.truth.this_run.write_failures = 1;
     lab.failed(put("a", 1), Status::IoError);
@@ -265,7 +250,7 @@ fn a_snapshot_stands_still() {
 /// Goal: pages end where they must, and say rightly whether there is more. Method: pages of three keys, each wrong in one way.
 #[test]
 fn pages_end_where_they_must() {
-    let mut lab = lab("");
+    let mut lab = Lab::of("");
     for (key, number) in [("a", 1), ("b", 2), ("c", 3)] {
         lab.done(put(key, number));
     }
@@ -293,14 +278,14 @@ fn pages_end_where_they_must() {
 #[test]
 fn what_a_kill_leaves_may_be_lost_in_a_power_cut() {
     let after = |policies, synced: bool| {
-        let mut lab = lab(policies);
+        let mut lab = Lab::of(policies);
         lab.done(relaxed("a", 1));
         kill(&mut lab, &state(&[("a", 1)]));
         if synced {
             lab.done(Request::Sync);
         }
         let cut = lab.clone().crash_showing(&state(&[])).is_ok();
-        (kill_showing(&mut lab, &state(&[])), cut)
+        (lab.kill_showing(&state(&[])), cut)
     };
     assert_eq!(after("", false), (false, false));
     assert_eq!(after("recovery_survives=power_cut", false), (false, true));
@@ -311,7 +296,7 @@ fn what_a_kill_leaves_may_be_lost_in_a_power_cut() {
 /// write covers the recovered one.
 #[test]
 fn what_a_kill_has_lost_does_not_come_back() {
-    let mut lab = lab("recovery_survives=power_cut\nrelaxed_survives_kill=false");
+    let mut lab = Lab::of("recovery_survives=power_cut\nrelaxed_survives_kill=false");
     lab.done(relaxed("a", 1));
     lab.ask(relaxed("b", 2));
     kill(&mut lab, &state(&[("a", 1)]));
@@ -331,7 +316,7 @@ fn what_a_kill_has_lost_does_not_come_back() {
 /// without a durable write on top.
 #[test]
 fn what_a_kill_leaves_in_any_order_may_be_lost_in_a_power_cut() {
-    let mut lab = lab("commit_order=any\nrecovery_survives=power_cut");
+    let mut lab = Lab::of("commit_order=any\nrecovery_survives=power_cut");
     lab.ask(put("a", 1));
     lab.ask(put("b", 2));
     kill(&mut lab, &state(&[("b", 2)]));
@@ -340,11 +325,11 @@ fn what_a_kill_leaves_in_any_order_may_be_lost_in_a_power_cut() {
     for back in [&[("a", 1)][..], &[("a", 1), ("b", 2)]] {
         assert!(lab.clone().crash_showing(&state(back)).is_err(), "{back:?}");
     }
-    assert!(kill_showing(&mut lab.clone(), &state(&[("b", 2)])));
-    assert!(!kill_showing(&mut lab.clone(), &state(&[])));
+    assert!(lab.clone().kill_showing(&state(&[("b", 2)])));
+    assert!(!lab.clone().kill_showing(&state(&[])));
     lab.done(put("c", 3));
     assert!(lab.clone().crash_showing(&state(&[("c", 3)])).is_err());
-    assert!(!kill_showing(&mut lab.clone(), &state(&[("c", 3)])));
+    assert!(!lab.clone().kill_showing(&state(&[("c", 3)])));
     assert!(
         lab.crash_showing(&state(&[("b", 2), ("c", 3)])).is_ok(),
         "all that was shown is there"
@@ -356,7 +341,7 @@ fn what_a_kill_leaves_in_any_order_may_be_lost_in_a_power_cut() {
 #[test]
 fn a_recovery_shows_which_of_two_writes_comes_last() {
     let after = |answered: bool| {
-        let mut lab = lab("commit_order=any\nrecovery_survives=power_cut");
+        let mut lab = Lab::of("commit_order=any\nrecovery_survives=power_cut");
         let first = lab.ask(put("a", 1));
         lab.ask(put("a", 2));
         if answered {
@@ -379,7 +364,7 @@ fn a_recovery_shows_which_of_two_writes_comes_last() {
 /// of all of them; kills and a durable write on top.
 #[test]
 fn a_write_in_doubt_need_not_be_there() {
-    let mut lab = lab("commit_order=any\nrecovery_survives=power_cut");
+    let mut lab = Lab::of("commit_order=any\nrecovery_survives=power_cut");
     lab.ask(batch(&[("a", 1), ("c", 1)]));
     lab.done(put("c", 2));
     // It comes after the write of c, which comes after the batch: so the batch is not the last of a if this one is there.
@@ -400,7 +385,7 @@ fn a_write_in_doubt_need_not_be_there() {
 #[test]
 fn an_empty_commit_covers_what_the_guest_says() {
     let lost = |policies, commit: Request| {
-        let mut lab = lab(policies);
+        let mut lab = Lab::of(policies);
         lab.done(put("b", 9));
         lab.done(relaxed("a", 1));
         lab.done(commit);
@@ -417,7 +402,7 @@ fn an_empty_commit_covers_what_the_guest_says() {
     }
     assert!(!lost(lax, delete("b")));
     // A key whose delete was relaxed is not there because of that.
-    let mut lab = lab(lax);
+    let mut lab = Lab::of(lax);
     lab.done(put("b", 9));
     lab.done(Request::Delete {
         key: b"b".to_vec(),
@@ -431,7 +416,7 @@ fn an_empty_commit_covers_what_the_guest_says() {
 /// reads back knows nothing, then writes.
 #[test]
 fn a_snapshot_before_the_reading_back_changes_nothing() {
-    let mut lab = lab("");
+    let mut lab = Lab::of("");
     lab.done(put("a", 1));
     lab.crash();
     lab.oracle.defer(lab.now);
@@ -455,7 +440,7 @@ fn a_snapshot_before_the_reading_back_changes_nothing() {
 #[test]
 fn work_before_the_reading_back_is_judged_late() {
     let late = |middle: &[(&str, u64)], end: &[(&str, u64)]| {
-        let mut lab = lab("");
+        let mut lab = Lab::of("");
         lab.done(put("a", 1));
         lab.ask(put("b", 2));
         lab.crash();
@@ -497,7 +482,7 @@ fn work_before_the_reading_back_is_judged_late() {
 #[test]
 fn a_write_under_way_stays_open_until_it_is_read() {
     let late = |middle: &[(&str, u64)]| {
-        let mut lab = lab("recovery_survives=power_cut");
+        let mut lab = Lab::of("recovery_survives=power_cut");
         lab.done(put("a", 1));
         lab.ask(delete("a"));
         lab.now += 1_000;

@@ -3,23 +3,16 @@
 
 mod support;
 
-use kvsim_oracle::{Ending, OracleConfig};
-use kvsim_sim::GuestPolicies;
-use kvsim_sim::api::Request;
-use support::{Lab, State, put, relaxed, state};
+use kvsim_oracle::OracleConfig;
+use kvsim_sim::api::{Durability, Request};
+use support::{Lab, put, relaxed, state};
 
-fn lab(policies: &str) -> Lab {
+/// With a window of relaxed writes.
+fn windowed(window_ns: u64) -> Lab {
     Lab::with(OracleConfig {
-        policies: GuestPolicies::parse(policies).unwrap(),
+        relaxed_window_ns: Some(window_ns),
         ..OracleConfig::default()
     })
-}
-
-/// A kill of the process, and what is thought of a recovery that shows `state`.
-fn kill_showing(lab: &mut Lab, state: &State) -> bool {
-    lab.now += 1_000;
-    lab.oracle.stopped(lab.now, Ending::Kill);
-    lab.judge(state).is_ok()
 }
 
 /// Goal: a relaxed write that changes nothing is answered at once and covers nothing, however old it is and whatever survives a kill; one that changes something does.
@@ -28,36 +21,27 @@ fn kill_showing(lab: &mut Lab, state: &State) -> bool {
 fn a_relaxed_write_that_changes_nothing_covers_nothing() {
     let relaxed_batch = |mutations| Request::Batch {
         mutations,
-        durability: kvsim_sim::api::Durability::Relaxed,
+        durability: Durability::Relaxed,
     };
     let nothing = Request::Delete {
         key: b"z".to_vec(),
-        durability: kvsim_sim::api::Durability::Relaxed,
+        durability: Durability::Relaxed,
     };
     let lost = |write: Request| {
-        let mut lab = Lab::with(OracleConfig {
-            relaxed_window_ns: Some(0),
-            ..OracleConfig::default()
-        });
+        let mut lab = windowed(0);
         lab.ask(put("a", 1));
         lab.done(write);
         lab.now += 1_000_000;
         let cut = lab.clone().crash_showing(&state(&[])).is_ok();
-        (cut, kill_showing(&mut lab, &state(&[])))
+        (cut, lab.kill_showing(&state(&[])))
     };
     assert_eq!(lost(relaxed_batch(Vec::new())), (true, true));
-    assert_eq!(lost(nothing), (true, true));
+    assert_eq!(lost(nothing.clone()), (true, true));
     assert_eq!(lost(relaxed("b", 2)), (false, false));
-    // A delete of what may be there changes something.
-    let mut lab = Lab::with(OracleConfig {
-        relaxed_window_ns: Some(0),
-        ..OracleConfig::default()
-    });
+    // The same delete changes something where the key may be there.
+    let mut lab = windowed(0);
     lab.ask(put("z", 1));
-    lab.done(Request::Delete {
-        key: b"z".to_vec(),
-        durability: kvsim_sim::api::Durability::Relaxed,
-    });
+    lab.done(nothing);
     lab.now += 1_000_000;
     assert!(lab.clone().crash_showing(&state(&[])).is_ok());
     assert!(lab.crash_showing(&state(&[("z", 1)])).is_err());
@@ -67,10 +51,10 @@ fn a_relaxed_write_that_changes_nothing_covers_nothing() {
 #[test]
 fn relaxed_writes_survive_a_kill() {
     let lost = |policies| {
-        let mut lab = lab(policies);
+        let mut lab = Lab::of(policies);
         lab.done(relaxed("a", 1));
         let cut = lab.clone().crash_showing(&state(&[])).is_ok();
-        (kill_showing(&mut lab, &state(&[])), cut)
+        (lab.kill_showing(&state(&[])), cut)
     };
     assert_eq!(lost(""), (false, true));
     assert_eq!(lost("relaxed_survives_kill=false"), (true, true));
@@ -80,10 +64,7 @@ fn relaxed_writes_survive_a_kill() {
 /// a quick, a slow and a failing device.
 #[test]
 fn the_window_is_judged_with_the_time_of_the_device() {
-    let mut lab = Lab::with(OracleConfig {
-        relaxed_window_ns: Some(5_000),
-        ..OracleConfig::default()
-    });
+    let mut lab = windowed(5_000);
     lab.now = 10_000;
     lab.done(relaxed("a", 1));
     let acknowledged = lab.now;

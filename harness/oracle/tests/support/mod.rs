@@ -11,6 +11,7 @@ use kvsim_oracle::{
     CheckConfig, DeviceTruth, Ending, Observation, Opening, Oracle, OracleConfig, Recovery,
     Verification, Violation,
 };
+use kvsim_sim::GuestPolicies;
 use kvsim_sim::api::{Body, Direction, Durability, Mutation, Reply, Request, RequestId, Status};
 use std::collections::BTreeMap;
 
@@ -147,6 +148,14 @@ impl Lab {
         })
     }
 
+    /// With a guest of these policies.
+    pub fn of(policies: &str) -> Lab {
+        Lab::with(OracleConfig {
+            policies: GuestPolicies::parse(policies).unwrap(),
+            ..OracleConfig::default()
+        })
+    }
+
     /// On a device of 1 MiB.
     pub fn on_a_device() -> Lab {
         let mut lab = Lab::new();
@@ -250,6 +259,13 @@ impl Lab {
         self.now += 1_000;
         self.oracle.adopt(self.now, &recovery, &seen, &self.truth);
         recovery
+    }
+
+    /// A kill of the process, and whether a recovery that shows `state` is legal.
+    pub fn kill_showing(&mut self, state: &State) -> bool {
+        self.now += 1_000;
+        self.oracle.stopped(self.now, Ending::Kill);
+        self.judge(state).is_ok()
     }
 
     /// A crash, and what is thought of a recovery that shows `state`.
