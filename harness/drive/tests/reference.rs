@@ -1,24 +1,25 @@
 //! The reference recovery: what another recovery of the same device has to show again.
 #![allow(missing_docs, reason = "a test")]
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kvsim_drive::case::{ProcessRun, Source};
-use kvsim_harness::oracle::{Ending, Oracle};
-use kvsim_harness::scenario::setup;
+use kvsim_oracle::{Ending, Oracle};
+use kvsim_scenario::{guest, load, setup};
 use kvsim_sim::{TraceMode, World};
 use kvsim_simdisk::{CrashKind, FaultKind};
-use kvsim_tests::{builtin_guest, scenario};
 
 /// Goal: a recovery to which the device has lied is no reference, for it may show less than others. Method: a copy of one device, whose first read of anything that was
 /// written comes from elsewhere, or does not.
 #[test]
 fn a_recovery_that_was_lied_to_is_no_reference() {
-    let program = builtin_guest();
+    let program = guest::load(None).expect("the built-in guest");
+    let powercut = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/powercut.toml");
     for misread in [false, true] {
         let probability = format!("faults.misdirected_read={}", u8::from(misread));
-        let sets = [probability.as_str(), "faults.max_fired=1"];
-        let scenario = scenario("scenarios/powercut.toml", &sets);
+        let sets = [probability, "faults.max_fired=1".to_owned()];
+        let scenario = load(&powercut, &sets).expect("it ships");
         let config = setup::world_config(&scenario, &*program, 1, TraceMode::Off);
         let world = World::new(Arc::clone(&program), config).expect("a device");
         let oracle = setup::oracle_config(&scenario, &*program, misread);
