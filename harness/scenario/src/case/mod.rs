@@ -102,6 +102,14 @@ impl Case {
             .filter(|process_run| process_run.crash.is_some())
             .count() as u64
     }
+
+    /// Whether a process run of it is closed cleanly.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.process_runs
+            .iter()
+            .any(|process_run| process_run.close_after_event.is_some())
+    }
 }
 
 #[cfg(test)]

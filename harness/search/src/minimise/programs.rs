@@ -340,11 +340,7 @@ impl Parts {
         if kinds.contains(&Kind::Snapshot) {
             kinds.insert(Kind::Release);
         }
-        let is_closed = case
-            .process_runs
-            .iter()
-            .any(|process_run| process_run.close_after_event.is_some());
-        if is_closed {
+        if case.is_closed() {
             kinds.insert(Kind::Close);
         }
         // What is written is worth a read where there are any, and is drawn more often.

@@ -17,7 +17,7 @@ use super::site::{DEEPER_REQUESTS_MAX, Site, sites};
 use crate::explore::open::{Extent, Reach};
 use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_simdisk::CrashKind;
-use kvsim_workload::PRELOAD_WRITER;
+use kvsim_workload::{ClientId, PRELOAD_WRITER};
 
 /// Work of searching small programs at most, and of those without the faults of the case.
 const PROGRAMS_WORK: u64 = 50_000_000_000;
@@ -87,18 +87,12 @@ impl Shrinking<'_> {
         {
             return None;
         }
-        let process_runs = case.process_runs.iter();
-        let all: Vec<CaseRequest> = process_runs
-            .flat_map(|process_run| &process_run.requests)
-            .cloned()
-            .collect();
-        let mut runs = case.process_runs.iter();
-        let is_closed = runs.any(|process_run| process_run.close_after_event.is_some());
+        let all: Vec<CaseRequest> = case.all_requests().cloned().collect();
         let mut count = 1;
         while count < 2 * all.len().min(UNCUT_MAX) && !self.is_over() {
             let first = all.len().saturating_sub(count);
             let mut found = self.find_blank(&all[first..], Reach::Uncut);
-            if found.is_none() && is_closed && count <= FEW {
+            if found.is_none() && case.is_closed() && count <= FEW {
                 found = self.find_blank(&closed_beside(&all[first..]), Reach::Uncut);
             }
             if found.is_some() {
@@ -134,12 +128,7 @@ impl Shrinking<'_> {
 
     /// The last requests of all process runs, asked in one, each number of them searched before the next.
     fn last_requests(&mut self, case: &Case, least: usize, most: usize) -> Option<Case> {
-        let process_runs = case.process_runs.iter();
-        let all: Vec<&CaseRequest> = process_runs
-            .flat_map(|process_run| &process_run.requests)
-            .collect();
-        let mut runs = case.process_runs.iter();
-        let is_closed = runs.any(|process_run| process_run.close_after_event.is_some());
+        let all: Vec<&CaseRequest> = case.all_requests().collect();
         let is_uncut = case.crashes() == 0;
         let mut count = least;
         loop {
@@ -161,7 +150,7 @@ impl Shrinking<'_> {
             {
                 return Some(found);
             }
-            if is_closed
+            if case.is_closed()
                 && let Some(found) = self.find_blank(&and_closed(&requests), Reach::Recovery)
             {
                 return Some(found);
@@ -324,11 +313,7 @@ fn load(process_runs: &[CaseRun], bytes_max: usize) -> Vec<CaseRequest> {
 fn and_closed(requests: &[CaseRequest]) -> Vec<CaseRequest> {
     let mut all = by_one_client(requests);
     let client = all.first().map_or(0, |request| request.client);
-    all.push(CaseRequest {
-        client,
-        think_ns: 0,
-        request: Request::Close,
-    });
+    all.push(close_by(client));
     all
 }
 
@@ -337,12 +322,16 @@ fn closed_beside(requests: &[CaseRequest]) -> Vec<CaseRequest> {
     let mut all = requests.to_vec();
     let clients = requests.iter().map(|request| request.client);
     let last = clients.filter(|client| *client != PRELOAD_WRITER).max();
-    all.push(CaseRequest {
-        client: last.map_or(0, |last| last + 1),
+    all.push(close_by(last.map_or(0, |last| last + 1)));
+    all
+}
+
+fn close_by(client: ClientId) -> CaseRequest {
+    CaseRequest {
+        client,
         think_ns: 0,
         request: Request::Close,
-    });
-    all
+    }
 }
 
 #[cfg(test)]
