@@ -61,22 +61,32 @@ enum Copy {
     Valid(Superblock, Turn),
 }
 
-/// How often all copies are read. One that is misread each time is missed only if it is the only one of its generation.
+impl Copy {
+    /// Of what two reads of one copy show, the higher counts. None shows a superblock that was never written, so an older one is not what is there now.
+    fn rank(&self) -> (u8, u64) {
+        match self {
+            Copy::Blank => (0, 0),
+            Copy::Garbage => (1, 0),
+            Copy::Valid(superblock, _) => (2, superblock.generation),
+        }
+    }
+}
+
+/// How often all copies are read. A superblock is missed only if each of its copies is misread each time.
 const LOOKS: usize = 2;
 
 /// Reads all copies and chooses.
 pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> {
-    let mut seen = Vec::with_capacity(LOOKS);
-    let mut failed = None;
-    for _ in 0..LOOKS {
-        let (copies, error) = read_copies(handle).await;
-        seen.push(copies);
-        failed = error.or(failed);
+    let (mut copies, mut failed) = read_copies(handle).await;
+    for _ in 1..LOOKS {
+        let (again, error) = read_copies(handle).await;
+        for (copy, again) in copies.iter_mut().zip(again) {
+            if again.rank() > copy.rank() {
+                *copy = again;
+            }
+        }
+        failed = failed.or(error);
     }
-    let copies = std::array::from_fn(|copy| {
-        let looks: Vec<Copy> = seen.iter().map(|copies| copies[copy]).collect();
-        of_looks(&looks)
-    });
     let mut choice = choose(&copies)?;
     if let Choice::Found { superblock, .. } = &mut choice
         && !mutant(Mutant::GenerationReused)
@@ -111,11 +121,7 @@ async fn read_copies(handle: &Handle) -> ([Copy; COPIES as usize], Option<Error>
     let mut copies = [Copy::Blank; COPIES as usize];
     let mut failed = None;
     for (copy, read) in reads {
-        let found = match read.await {
-            Ok(bytes) => Ok(bytes.expect("a read brings its buffer")),
-            Err(_) => handle.read_retry(copy_offset(copy), block).await,
-        };
-        copies[usize::from(copy)] = match found {
+        copies[usize::from(copy)] = match handle.retry(read, copy_offset(copy), block).await {
             Ok(bytes) => {
                 let found = copy_in(handle, copy, &bytes);
                 handle.give(bytes);
@@ -140,20 +146,6 @@ fn copy_in(handle: &Handle, copy: u16, bytes: &[u8]) -> Copy {
             Copy::Garbage
         }
         Err(_) => Copy::Blank,
-    }
-}
-
-/// What a copy is that was read several times: the newest that any read has shown, since none shows what was never written. Without a
-/// valid one it is blank if it always was.
-fn of_looks(looks: &[Copy]) -> Copy {
-    let generation = |copy: &&Copy| match copy {
-        Copy::Valid(superblock, _) => Some(superblock.generation),
-        Copy::Blank | Copy::Garbage => None,
-    };
-    match looks.iter().max_by_key(generation) {
-        Some(valid @ Copy::Valid(..)) => *valid,
-        _ if looks.iter().all(|copy| *copy == Copy::Blank) => Copy::Blank,
-        _ => Copy::Garbage,
     }
 }
 

@@ -12,8 +12,8 @@ use crate::format::frame::FrameHeader;
 use crate::format::segment::SegmentHeader;
 use crate::format::to_usize;
 use crate::recovery::loaded::Loaded;
-use crate::recovery::replay::Replay;
-use crate::runtime::handle::{Io, LOOKS};
+use crate::recovery::replay::{LOOKS, Replay};
+use crate::runtime::handle::Io;
 
 /// How many free segments of each kind are looked at. The kinds: the lowest that only the log says are free, which are
 /// used first; the lowest of all, which are used next; and the lowest behind the missing part of the log. The last were
@@ -144,11 +144,7 @@ impl Replay<'_> {
     ) -> Result<Option<SegmentHeader>, Error> {
         let (geometry, handle) = (&self.geometry, self.handle);
         let offset = geometry.segment_offset(physical);
-        let block = match read.await {
-            Err(_) => handle.read(offset, geometry.block_bytes).await,
-            ok => ok,
-        };
-        let Ok(Some(block)) = block else {
+        let Ok(block) = handle.retry(read, offset, geometry.block_bytes).await else {
             return Ok(None);
         };
         let header = SegmentHeader::decode_any(&self.id, physical, &block);

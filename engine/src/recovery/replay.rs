@@ -59,6 +59,10 @@ pub(crate) struct Replay<'a> {
     next_segment: Option<Loaded>,
 }
 
+/// How often the log's end is read, and a value to which a frame there points. A read that comes from elsewhere, or from before, may show that
+/// more of the log, or the value, is not there, and it is cut off then.
+pub(crate) const LOOKS: usize = 3;
+
 /// Replays the log; what it says is applied to the core's index and segments.
 pub(crate) async fn replay(handle: &Handle, superblock: &Superblock) -> Result<Recovered, Error> {
     Replay::new(handle, superblock).run().await

@@ -19,9 +19,8 @@ use crate::format::round_up;
 use crate::index::place::{Place, Version};
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::held::Held;
-use crate::recovery::replay::Replay;
+use crate::recovery::replay::{LOOKS, Replay};
 use crate::recovery::salvage::{Salvaged, salvage};
-use crate::runtime::handle::LOOKS;
 use crate::segments::extent::claim_extents;
 
 impl Replay<'_> {

@@ -16,10 +16,6 @@ use crate::api::port::{DiskOp, IoResult};
 use crate::core::Core;
 use crate::mutant::{Mutant, mutant};
 
-/// How often an opening reads where something may be missing: more of the log, or a value at its end. A read that comes from elsewhere, or
-/// from before, may show that it is not there, and it is cut off then.
-pub(crate) const LOOKS: usize = 3;
-
 /// What a task holds of the engine.
 #[derive(Clone)]
 pub(crate) struct Handle(Rc<RefCell<Core>>);
@@ -57,7 +53,12 @@ impl Handle {
 
     /// Reads, and once more if that fails.
     pub(crate) async fn read_retry(&self, offset: u64, len: u64) -> Result<IoBuf, Error> {
-        let result = match self.read(offset, len).await {
+        self.retry(self.read(offset, len), offset, len).await
+    }
+
+    /// What this read brings, or the same read once more if it fails.
+    pub(crate) async fn retry(&self, begun: Io, offset: u64, len: u64) -> Result<IoBuf, Error> {
+        let result = match begun.await {
             Err(_) => {
                 self.with(|core| core.reached(CoveragePoint::ReadRetried));
                 self.read(offset, len).await
