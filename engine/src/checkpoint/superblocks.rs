@@ -95,11 +95,21 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
         superblock.generation += 1;
     }
     handle.with(|core| cover_copies(core, &copies));
+    if let Choice::Found { first_half, .. } = choice
+        && of_half(&copies, first_half) == [Copy::Blank; 2]
+    {
+        // If the creation was broken off, the other half may be in nothing but the device's cache, and a power cut could tear both.
+        handle.flush().await?;
+    }
     match (choice, failed) {
         // Of a database more than one half would be there.
         (Choice::None { garbage }, Some(error)) if !is_one_half(&garbage) => Err(error),
         (choice, _) => Ok(choice),
     }
+}
+
+fn of_half(copies: &[Copy; COPIES as usize], half: usize) -> [Copy; 2] {
+    HALVES[half].map(|copy| copies[usize::from(copy)])
 }
 
 /// Reads all copies once, side by side. Also says why one could not be read.
@@ -186,8 +196,8 @@ fn cover_copies(core: &mut Core, copies: &[Copy]) {
 /// - of the first turn only: nothing is proven but the other half. Damage there proves nothing, since it may have come later;
 /// - of the second turn only: the first half is damaged, so it is the one to be written, and nothing is proven.
 ///
-/// The half to be written first is the one that is not proven. But a damaged half without a valid copy goes first: it
-/// holds nothing to lose, and the other half is all there is.
+/// The half to be written first is the one that is not proven. But a half without a valid copy goes first: it holds nothing to
+/// lose, and the other half is all there is. That it is blank does not say that it was never written, since a torn sector may hold zeros.
 fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
     let valid = || {
         (0_u16..)
@@ -220,10 +230,9 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
             halves[turn as usize - 1] = Some(half_of(copy));
         }
     }
-    let of_half = |half: usize| HALVES[half].map(|copy| copies[usize::from(copy)]);
     let is_lost = |half: usize| {
-        let has_valid = of_half(half).iter().any(|it| matches!(it, Copy::Valid(..)));
-        !has_valid && of_half(half).contains(&Copy::Garbage)
+        let mut found = of_half(copies, half).into_iter();
+        !found.any(|it| matches!(it, Copy::Valid(..)))
     };
     let (first_half, proven) = match halves {
         [Some(_), Some(second)] => (second, true),
@@ -377,10 +386,15 @@ mod tests {
                 chosen(order([newer, None, newer, None])),
                 (5, half(1), false)
             );
-            // Creation.
+            // Creation, or torn sectors that hold zeros.
             let blank = Some((0, First));
-            assert_eq!(chosen(order([new, blank, new, blank])), (5, half(0), false));
+            assert_eq!(chosen(order([new, blank, new, blank])), (5, half(1), false));
             assert_eq!(chosen(order([new, None, new, blank])), (5, half(1), false));
+            assert_eq!(chosen(order([blank, old, blank, old])), (4, half(0), false));
+            assert_eq!(
+                chosen(order([blank, older, blank, older])),
+                (4, half(0), false)
+            );
         }
     }
 }
