@@ -115,9 +115,9 @@ impl Space {
             let Some(entry) = self.entries.get_mut(*key as usize) else {
                 continue;
             };
-            // A key that was touched keeps an older version.
+            // A key that was touched keeps an older version. A batch may have named it more than once.
             if entry.newest.pos == pos
-                && let Some(old) = entry.older.last()
+                && let Some(old) = entry.older.iter().rfind(|version| version.pos != pos)
             {
                 self.live_bytes = self.live_bytes + old.bytes - entry.newest.bytes;
                 entry.newest = *old;
@@ -231,6 +231,18 @@ mod tests {
         for value_bytes in [0, 1_024] {
             assert_eq!(space.room(0, value_bytes, 40), Room::More);
         }
+    }
+
+    /// Goal: after a refused batch that names a key twice, the key holds what it held before. Method: it deletes a key, then sets it to little.
+    #[test]
+    fn a_refused_batch_brings_back_what_was_there_before_all_of_it() {
+        let mut space = Space::default();
+        space.wrote(1, 0, content(b"first"), 700);
+        space.wrote(2, 0, content(b""), 10);
+        space.wrote(2, 0, content(b"second"), 40);
+        space.refused(2, &[0, 0]);
+        space.not_needed(2);
+        assert_eq!(space.bytes(), 700);
     }
 
     /// Goal: a refused write takes nothing. Method: refuse the second of two, then the only one of a key.
