@@ -156,6 +156,7 @@ enum Aspect {
     Bytes,
     Unreadable,
     Barriers,
+    Pattern,
 }
 
 impl Draw {
@@ -166,6 +167,13 @@ impl Draw {
             rng::draw(self.seed, Purpose::Crash, label, self.number, id),
             Purpose::Crash,
         )
+    }
+
+    /// The plain pattern that all garbage of the state has: zeros (0) or ones (1), in half of the states. Flash that was being programmed is often one of the two
+    /// throughout, and so may be all copies of a thing.
+    fn pattern_of_all(self) -> Option<u64> {
+        let mut rng = self.stream(Aspect::Pattern, 0);
+        rng.chance(0.5).then(|| rng.below(2))
     }
 }
 
@@ -213,11 +221,12 @@ pub(crate) fn draw(
                 && (!is_ordered || order::is_last(chosen[*at], &chosen))
         };
         let able: Vec<usize> = (first..chosen.len()).filter(can).collect();
-        let only = which.chance(0.5).then(|| which.below(u64::MAX));
+        let how_many = HowMany::draw(&mut which);
         for (rank, &at) in able.iter().enumerate() {
-            let it = match only {
-                Some(number) => rng::scale(number, able.len() as u64) == rank as u64,
-                None => which.chance(0.5),
+            let it = match how_many {
+                HowMany::One(number) => rng::scale(number, able.len() as u64) == rank as u64,
+                HowMany::Some => which.chance(0.5),
+                HowMany::All => true,
             };
             if it {
                 let tearable = tearable(chosen[at], device, faults).expect("asked before");
@@ -226,6 +235,26 @@ pub(crate) fn draw(
         }
     }
     CrashState { persisted }
+}
+
+/// How many of the writes that can be torn are torn.
+#[derive(Debug, Clone, Copy)]
+enum HowMany {
+    /// One: where it stands among them, as a part of the whole range of numbers.
+    One(u64),
+    Some,
+    /// All of them: what is written side by side, the copies of a superblock for instance, is often under way at the same moment.
+    All,
+}
+
+impl HowMany {
+    fn draw(rng: &mut Rng) -> HowMany {
+        match rng.below(4) {
+            0 | 1 => HowMany::One(rng.below(u64::MAX)),
+            2 => HowMany::Some,
+            _ => HowMany::All,
+        }
+    }
 }
 
 /// Takes out of `chosen` what is lost.
@@ -269,11 +298,13 @@ fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw
         })
     };
     let mut garbage = damaged(Aspect::Garbage, faults.garbage, 0, 3);
-    if let Some((_, pattern)) = &mut garbage
-        && *pattern > 1
-    {
-        // Small enough for any file format, and never one of the two plain patterns.
-        *pattern = 2 + draw.stream(Aspect::Garbage, id).below(1 << 32);
+    if let Some((_, pattern)) = &mut garbage {
+        match draw.pattern_of_all() {
+            Some(plain) => *pattern = plain,
+            // Small enough for any file format, and never one of the two plain patterns.
+            None if *pattern > 1 => *pattern = 2 + draw.stream(Aspect::Garbage, id).below(1 << 32),
+            None => {}
+        }
     }
     let last_byte = u64::from(device.sector_bytes) - 1;
     let torn_at = damaged(Aspect::Bytes, faults.byte_tear, 1, last_byte);

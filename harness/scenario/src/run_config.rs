@@ -48,7 +48,7 @@ pub struct RunConfig {
     pub power_weight: u32,
     /// Relative frequency of killed processes.
     pub process_weight: u32,
-    /// Probability that a crash whose moment has come waits for one at which the device has something to lose.
+    /// Probability that a crash whose moment has come, in a recovery too, waits for one at which the device has something to lose.
     pub seek_pending: f64,
     /// Probability that a process run is closed cleanly instead of crashed.
     pub clean_close: f64,

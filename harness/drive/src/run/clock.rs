@@ -15,6 +15,15 @@ const WORK_LABEL: &[u8] = b"work before a recovery is read back";
 /// A crash that waits for something pending lets so many events pass at most at which there is: past the write, into the flush.
 const PENDING_EVENTS_MAX: u64 = 10;
 
+/// When an opening is crashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CrashInOpening {
+    /// Not before so many events.
+    pub(super) after_events: u64,
+    /// After so many events more at which something is pending; 0: it does not wait for any.
+    pub(super) seek_pending: u64,
+}
+
 /// Draws moments and kinds of crashes.
 #[derive(Debug, Clone)]
 pub(super) struct Clock {
@@ -42,12 +51,15 @@ impl Clock {
         }
     }
 
-    /// Events of a recovery after which it is crashed, if it is to be; `usual` is how many the last one took.
-    pub(super) fn events_until_crash_in_recovery(&mut self, depth: u32, usual: u64) -> Option<u64> {
+    /// When a recovery is crashed, if it is to be; `usual` is how many events the last one took.
+    pub(super) fn crash_in_recovery(&mut self, depth: u32, usual: u64) -> Option<CrashInOpening> {
         let wanted = self.rng.chance(self.config.crash_in_recovery);
-        // One draw in any case, so that the depth does not move what comes later.
-        let events = 1 + self.rng.below(usual.max(1) + usual / 4);
-        (wanted && depth < self.config.recovery_crash_depth).then_some(events)
+        // The same draws in any case, so that the depth does not move what comes later.
+        let crash = CrashInOpening {
+            after_events: 1 + self.rng.below(usual.max(1) + usual / 4),
+            seek_pending: self.seek_pending(),
+        };
+        (wanted && depth < self.config.recovery_crash_depth).then_some(crash)
     }
 
     /// Whether a crash is to wait for something pending, and if so through how many events with something pending: 0 for no.
@@ -58,13 +70,16 @@ impl Clock {
     }
 
     /// The same of a creation. It is drawn apart, and not at all where none is to be crashed, so that nothing else moves.
-    pub(super) fn events_until_crash_in_creation(&mut self, depth: u32, usual: u64) -> Option<u64> {
+    pub(super) fn crash_in_creation(&mut self, depth: u32, usual: u64) -> Option<CrashInOpening> {
         if self.config.crash_in_creation <= 0.0 {
             return None;
         }
         let wanted = self.work.chance(self.config.crash_in_creation);
-        let events = 1 + self.work.below(usual.max(1));
-        (wanted && depth < self.config.recovery_crash_depth).then_some(events)
+        let crash = CrashInOpening {
+            after_events: 1 + self.work.below(usual.max(1)),
+            seek_pending: 1,
+        };
+        (wanted && depth < self.config.recovery_crash_depth).then_some(crash)
     }
 
     /// Power or process.
@@ -175,10 +190,10 @@ mod tests {
         let mut clock = Clock::new(1, &config);
         assert!(
             clock
-                .events_until_crash_in_recovery(1, 40)
-                .is_some_and(|events| (1..=50).contains(&events))
+                .crash_in_recovery(1, 40)
+                .is_some_and(|crash| (1..=50).contains(&crash.after_events))
         );
-        assert_eq!(clock.events_until_crash_in_recovery(2, 40), None);
+        assert_eq!(clock.crash_in_recovery(2, 40), None);
     }
 
     /// Goal: creations are crashed no deeper than asked, and where none is to be crashed nothing else moves. Method: draws at both depths, and what
@@ -192,11 +207,11 @@ mod tests {
             ..RunConfig::default()
         };
         let mut clock = Clock::new(1, &config(1.0));
-        let events = clock.events_until_crash_in_creation(1, 40);
-        assert!(events.is_some_and(|events| (1..=40).contains(&events)));
-        assert_eq!(clock.events_until_crash_in_creation(2, 40), None);
+        let crash = clock.crash_in_creation(1, 40);
+        assert!(crash.is_some_and(|crash| (1..=40).contains(&crash.after_events)));
+        assert_eq!(clock.crash_in_creation(2, 40), None);
         let (mut one, mut other) = (Clock::new(1, &config(0.0)), Clock::new(1, &config(0.0)));
-        assert_eq!(one.events_until_crash_in_creation(0, 40), None);
+        assert_eq!(one.crash_in_creation(0, 40), None);
         assert_eq!(one.work_before_reading(), other.work_before_reading());
     }
 }

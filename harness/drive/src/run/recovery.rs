@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kvsim_simdisk::CrashKind;
 
+use super::clock::CrashInOpening;
 use super::result::Halt;
 use super::seed_run::SeedRun;
 use crate::case::{self, ProcessRun, Source, Stop};
@@ -46,11 +47,11 @@ impl SeedRun<'_> {
         loop {
             let may_crash = self.tally.crashes() < self.scenario.run.crashes;
             let (clock, usual) = (&mut self.clock, self.recovery_events);
-            let mut drawn = clock.events_until_crash_in_recovery(depth, usual);
+            let mut drawn = clock.crash_in_recovery(depth, usual);
             if !after_crash {
-                drawn = clock.events_until_crash_in_creation(depth, usual);
+                drawn = clock.crash_in_creation(depth, usual);
             }
-            let attempt = self.attempt(drawn.filter(|_| may_crash), after_crash);
+            let attempt = self.attempt(drawn.filter(|_| may_crash));
             let reference_opened = depth > 0 && reference.is_some();
             match attempt.map_err(|halt| blame_the_crash(halt, reference_opened))? {
                 Attempt::Read(observation) => {
@@ -87,17 +88,22 @@ impl SeedRun<'_> {
         }
     }
 
-    /// Opens and reads everything back, or crashes after so many events; a creation when something of it is pending then.
-    fn attempt(&mut self, crash_after: Option<u64>, after_crash: bool) -> Result<Attempt, Halt> {
+    /// Opens and reads everything back, or crashes on the way. If the opening is over before there is what the crash waits for, it waits no longer.
+    fn attempt(&mut self, crash: Option<CrashInOpening>) -> Result<Attempt, Halt> {
         let began_events = self.device_run.pump.world.events();
         let began_ns = self.device_run.now();
-        let crash_at = crash_after.map_or(u64::MAX, |events| began_events + events);
+        let crash_at = crash.map_or(u64::MAX, |crash| began_events + crash.after_events);
+        let mut seek_pending = crash.map_or(0, |crash| crash.seek_pending);
         self.device_run.open()?;
         let opening = loop {
             let world = &self.device_run.pump.world;
-            let is_due = world.events() >= crash_at;
-            if is_due && (after_crash || !world.storage().nothing_pending()) {
-                return Ok(Attempt::Crashed(self.crash_in_recovery()));
+            if world.events() >= crash_at {
+                if !world.storage().nothing_pending() {
+                    seek_pending = seek_pending.saturating_sub(1);
+                }
+                if seek_pending == 0 {
+                    return Ok(Attempt::Crashed(self.crash_in_recovery()));
+                }
             }
             if let Some(reply) = self.device_run.step("recovering")?
                 && reply.id == OPENING
@@ -126,7 +132,7 @@ impl SeedRun<'_> {
                 .record(self.device_run.now() - began_ns);
         }
         let late = self.clock.work_before_reading();
-        if let Some(events) = late.filter(|_| self.opened_before && crash_after.is_none()) {
+        if let Some(events) = late.filter(|_| self.opened_before && crash.is_none()) {
             self.work_unread(events)?;
             return Ok(Attempt::Judged);
         }
