@@ -211,7 +211,7 @@ mutants! {
     OthersFailureIgnored = "others_failure_ignored" [];
     /// Deletes are left out of what replay applies.
     DeletesNotReplayed = "deletes_not_replayed" [];
-    /// Recovery builds on a superblock of which one half is written, though the next power cut may bring back the one before.
+    /// Recovery writes the tail anew without publishing its superblock once more, though the next power cut may bring back the one before.
     HalfPublishedTrusted = "half_published_trusted" [];
     /// The second half of a superblock's copies is written before the first half is flushed.
     HalvesNotFlushedApart = "halves_not_flushed_apart" [];

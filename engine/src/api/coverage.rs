@@ -49,7 +49,7 @@ coverage_points! {
     SuperblockTornCopy = "superblock.torn_copy",
     /// Only the half that was written last has the newest superblock: the other was damaged later.
     SuperblockSecondOnly = "superblock.second_half_only",
-    /// The superblock that was chosen is not proven, and was published once more before anything was written.
+    /// The superblock that was chosen was published once more, before a tail was written anew.
     SuperblockPublishedAgain = "superblock.published_again",
     /// A checkpoint was read.
     CheckpointRead = "recovery.checkpoint_read",

@@ -4,10 +4,11 @@
 //! at which turn it was written. What was read back may be in nothing but the device's cache, from a flush that failed in an
 //! earlier process. So the half that may be overwritten first is not always the same one: it is the one that is not proven.
 //!
-//! Invariants: at any moment one half is on the medium, whole, old or new; when `publish` returns, all four copies are. A
-//! superblock that is not proven may be rolled back to the one before it by the next power cut. Until it is proven, nothing
-//! but superblocks may be written, for the segments that it has freed may still be needed. No opening publishes the generation
-//! after the one that it has read.
+//! Invariants: at any moment one half is on the medium, whole, old or new; when `publish` returns, all four copies are. The next
+//! power cut may roll back to an older superblock what an opening has found: what it read of a half may be in nothing but the
+//! cache, and one copy of a half may still be an older one. So an opening publishes what it has found once more before it writes
+//! anything but superblocks, for the segments that it has freed may still be needed. Then no copy holds an older one, and losing
+//! all copies but one is no harm, whichever it is. No opening publishes the generation after the one that it has read.
 //!
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
@@ -42,8 +43,6 @@ pub(crate) enum Choice {
         superblock: Superblock,
         /// The half that the next publication writes first.
         first_half: usize,
-        /// It is on the medium, and nothing older will ever be chosen instead.
-        proven: bool,
     },
     /// None is valid; these are not blank either.
     None { garbage: Vec<u16> },
@@ -191,13 +190,13 @@ fn cover_copies(core: &mut Core, copies: &[Copy]) {
     }
 }
 
-/// The newest valid copy, and what is known about its publication:
-/// - copies of both turns: the first half is proven, the second may be only in the device's cache;
-/// - of the first turn only: nothing is proven but the other half. Damage there proves nothing, since it may have come later;
-/// - of the second turn only: the first half is damaged, so it is the one to be written, and nothing is proven.
+/// The newest valid copy, and which half the next publication writes first: the one that may be in nothing but the cache.
+/// - Copies of both turns: the second half, since the first was flushed before it.
+/// - Of the first turn only: the same half again. Damage in the other proves nothing, since it may have come later.
+/// - Of the second turn only: the first half is damaged, so it is the one to be written.
 ///
-/// The half to be written first is the one that is not proven. But a half without a valid copy goes first: it holds nothing to
-/// lose, and the other half is all there is. That it is blank does not say that it was never written, since a torn sector may hold zeros.
+/// But a half without a valid copy goes first: it holds nothing to lose, and the other half is all there is. That it is blank
+/// does not say that it was never written, since a torn sector may hold zeros.
 fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
     let valid = || {
         (0_u16..)
@@ -234,17 +233,16 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
         let mut found = of_half(copies, half).into_iter();
         !found.any(|it| matches!(it, Copy::Valid(..)))
     };
-    let (first_half, proven) = match halves {
-        [Some(_), Some(second)] => (second, true),
-        [Some(first), None] if is_lost(1 - first) => (1 - first, false),
-        [Some(first), None] => (first, false),
-        [None, Some(second)] => (1 - second, false),
+    let first_half = match halves {
+        [Some(_), Some(second)] => second,
+        [Some(first), None] if is_lost(1 - first) => 1 - first,
+        [Some(first), None] => first,
+        [None, Some(second)] => 1 - second,
         [None, None] => unreachable!("the newest copy is of its own generation"),
     };
     Ok(Choice::Found {
         superblock: *newest,
         first_half,
-        proven,
     })
 }
 
@@ -331,9 +329,9 @@ mod tests {
     use super::*;
     use crate::format::superblock::tests::example;
 
-    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage. The answer:
-    /// generation, the half to write first, whether it is proven.
-    fn chosen(copies: [Option<(u64, Turn)>; 4]) -> (u64, usize, bool) {
+    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage: generation, and the half to
+    /// write first.
+    fn chosen(copies: [Option<(u64, Turn)>; 4]) -> (u64, usize) {
         let copies = copies.map(|copy| match copy {
             None => Copy::Garbage,
             Some((0, _)) => Copy::Blank,
@@ -349,8 +347,7 @@ mod tests {
             Choice::Found {
                 superblock,
                 first_half,
-                proven,
-            } => (superblock.generation, first_half, proven),
+            } => (superblock.generation, first_half),
             Choice::None { .. } => panic!("there is a valid one"),
         }
     }
@@ -368,33 +365,27 @@ mod tests {
             let (old, older) = (Some((4, First)), Some((4, Second)));
             let (new, newer) = (Some((5, First)), Some((5, Second)));
             // Before, and complete: the half written second is the next.
-            assert_eq!(chosen(order([old, older, old, older])), (4, half(1), true));
+            assert_eq!(chosen(order([old, older, old, older])), (4, half(1)));
             // The first turn is being written over the half that was second before.
-            assert_eq!(chosen(order([old, None, old, older])), (4, half(1), true));
-            assert_eq!(chosen(order([old, None, old, None])), (4, half(1), false));
-            assert_eq!(chosen(order([old, new, old, older])), (5, half(1), false));
-            assert_eq!(chosen(order([old, new, old, None])), (5, half(1), false));
-            assert_eq!(chosen(order([old, new, old, new])), (5, half(1), false));
+            assert_eq!(chosen(order([old, None, old, older])), (4, half(1)));
+            assert_eq!(chosen(order([old, None, old, None])), (4, half(1)));
+            assert_eq!(chosen(order([old, new, old, older])), (5, half(1)));
+            assert_eq!(chosen(order([old, new, old, None])), (5, half(1)));
+            assert_eq!(chosen(order([old, new, old, new])), (5, half(1)));
             // The second turn.
-            assert_eq!(chosen(order([None, new, old, new])), (5, half(1), false));
-            assert_eq!(chosen(order([None, new, None, new])), (5, half(0), false));
-            assert_eq!(chosen(order([newer, new, old, new])), (5, half(0), true));
-            assert_eq!(chosen(order([newer, new, None, new])), (5, half(0), true));
-            assert_eq!(chosen(order([newer, new, newer, new])), (5, half(0), true));
+            assert_eq!(chosen(order([None, new, old, new])), (5, half(1)));
+            assert_eq!(chosen(order([None, new, None, new])), (5, half(0)));
+            assert_eq!(chosen(order([newer, new, old, new])), (5, half(0)));
+            assert_eq!(chosen(order([newer, new, None, new])), (5, half(0)));
+            assert_eq!(chosen(order([newer, new, newer, new])), (5, half(0)));
             // Damage came later.
-            assert_eq!(
-                chosen(order([newer, None, newer, None])),
-                (5, half(1), false)
-            );
+            assert_eq!(chosen(order([newer, None, newer, None])), (5, half(1)));
             // Creation, or torn sectors that hold zeros.
             let blank = Some((0, First));
-            assert_eq!(chosen(order([new, blank, new, blank])), (5, half(1), false));
-            assert_eq!(chosen(order([new, None, new, blank])), (5, half(1), false));
-            assert_eq!(chosen(order([blank, old, blank, old])), (4, half(0), false));
-            assert_eq!(
-                chosen(order([blank, older, blank, older])),
-                (4, half(0), false)
-            );
+            assert_eq!(chosen(order([new, blank, new, blank])), (5, half(1)));
+            assert_eq!(chosen(order([new, None, new, blank])), (5, half(1)));
+            assert_eq!(chosen(order([blank, old, blank, old])), (4, half(0)));
+            assert_eq!(chosen(order([blank, older, blank, older])), (4, half(0)));
         }
     }
 }

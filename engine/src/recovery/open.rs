@@ -72,17 +72,16 @@ pub(crate) async fn open(handle: Handle) {
 }
 
 async fn recover(handle: &Handle) -> Result<(), Error> {
-    let (superblock, proven, created) = match choose_superblock(handle).await? {
+    let (superblock, created) = match choose_superblock(handle).await? {
         Choice::Found {
             superblock,
             first_half,
-            proven,
         } => {
             handle.with(|core| {
                 core.first_half = first_half;
                 adopt(core, &superblock)
             })?;
-            (superblock, proven, false)
+            (superblock, false)
         }
         Choice::None { garbage } => {
             // What an interrupted creation left is overwritten first: the other half is blank, and stays so meanwhile.
@@ -94,7 +93,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
                     CoveragePoint::CreatedAgain
                 });
             });
-            (create(handle, &garbage).await?, true, true)
+            (create(handle, &garbage).await?, true)
         }
     };
     let recovered = if created {
@@ -127,10 +126,9 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
         publish(handle, next).await?;
         handle.with(|core| core.reached(CoveragePoint::EpochMade));
     } else {
-        let superblock = if proven || mutant(Mutant::HalfPublishedTrusted) {
-            superblock
-        } else {
-            publish_again(handle, superblock).await?
+        let superblock = match mutant(Mutant::HalfPublishedTrusted) {
+            true => superblock,
+            false => publish_again(handle, superblock).await?,
         };
         rewrite_tail(handle, &superblock, &recovered).await?;
     }
@@ -218,13 +216,13 @@ fn start_anew(core: &mut Core, superblock: &Superblock) {
 
 /// Publishes what is chosen once more, so that nothing older can be chosen from now on.
 async fn publish_again(handle: &Handle, superblock: Superblock) -> Result<Superblock, Error> {
-    let proven = Superblock {
+    let again = Superblock {
         generation: superblock.generation + 1,
         ..superblock
     };
-    publish(handle, proven).await?;
+    publish(handle, again).await?;
     handle.with(|core| core.reached(CoveragePoint::SuperblockPublishedAgain));
-    Ok(proven)
+    Ok(again)
 }
 
 /// Takes identity and layout from the superblock, if they fit the device.
