@@ -215,6 +215,10 @@ mutants! {
     HalfPublishedTrusted = "half_published_trusted" [];
     /// The second half of a superblock's copies is written before the first half is flushed.
     HalvesNotFlushedApart = "halves_not_flushed_apart" [];
+    /// A half of the superblock's copies that holds zeros is taken for one that was never written, and the other half is written first.
+    BlankHalfSpared = "blank_half_spared" [];
+    /// A half of the superblock's copies that holds zeros is written before a flush makes the other half durable.
+    BlankHalfNotFlushed = "blank_half_not_flushed" [];
     /// A durable batch without mutations is acknowledged without waiting.
     EmptyBatchDoesNotWait = "empty_batch_does_not_wait" [];
     /// In write-through mode, relaxed writes lose their deadline while frames still need a flush.

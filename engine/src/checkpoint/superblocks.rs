@@ -96,6 +96,7 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
     handle.with(|core| cover_copies(core, &copies));
     if let Choice::Found { first_half, .. } = choice
         && of_half(&copies, first_half) == [Copy::Blank; 2]
+        && !mutant(Mutant::BlankHalfNotFlushed)
     {
         // If the creation was broken off, the other half may be in nothing but the device's cache, and a power cut could tear both.
         handle.flush().await?;
@@ -230,8 +231,9 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
         }
     }
     let is_lost = |half: usize| {
-        let mut found = of_half(copies, half).into_iter();
-        !found.any(|it| matches!(it, Copy::Valid(..)))
+        let found = of_half(copies, half);
+        let spared = mutant(Mutant::BlankHalfSpared) && found == [Copy::Blank; 2];
+        !spared && !found.iter().any(|it| matches!(it, Copy::Valid(..)))
     };
     let first_half = match halves {
         [Some(_), Some(second)] => second,

@@ -51,6 +51,7 @@ pub const TRIALS: &[Trial] = trials! {
         "changes" Explore 0;
         "republished" Explore 0;
         "recovery" Explore 0;
+        "halves" Explore 0;
         "errors" Seeds 0;
         "log_freed" Seeds 0;
         "lies" Seeds 0;
@@ -147,15 +148,16 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 /// What is tried first.
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, BlindBesideGets,
-        BlindDeleteLost, BlindUnderSnapshot, ChangedEntriesForgotten, ChangesMeanwhileForgotten,
-        CloseDoesNotFlush, DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait,
-        ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried,
-        FailedPublicationWipes, FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted,
-        FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
-        HalfPublishedTrusted, HalvesNotFlushedApart, LeafKeptByPlace, LoadedOverNewer,
-        LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot,
-        OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst,
+        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, BlankHalfNotFlushed,
+        BlankHalfSpared, BlindBesideGets, BlindDeleteLost, BlindUnderSnapshot,
+        ChangedEntriesForgotten, ChangesMeanwhileForgotten, CloseDoesNotFlush,
+        DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
+        ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
+        FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted, FreedBeforeSuperblock,
+        GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted,
+        HalvesNotFlushedApart, LeafKeptByPlace, LoadedOverNewer, LogFreedUnproven,
+        MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken,
+        OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst,
         OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
@@ -202,6 +204,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | TailRewriteNotFlushed
         | UnprovenTailTrusted
         | ProvenHalfWrittenFirst => &["recovery"],
+        BlankHalfSpared | BlankHalfNotFlushed => &["halves"],
         SingleRootCopy => &["torn"],
         TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
         FailedPublicationWipes | FailedFlushRetried | FailedCommitReportedUndone => &["errors"],

@@ -91,18 +91,19 @@ impl Fix {
 #[must_use]
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AcknowledgedBeforeFlush, CheckpointBeforeLogFlush,
-        CheckpointPagesNotFlushed, CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait,
-        ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer,
-        FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven,
-        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder, OlderRunsFreed,
-        PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
-        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
-        RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait, TailRewriteNotFlushed,
-        TailRewriteUnordered, VictimFreedAtOnce,
+        AbsorbedIntoSealedFrame, AcknowledgedBeforeFlush, BlankHalfNotFlushed,
+        CheckpointBeforeLogFlush, CheckpointPagesNotFlushed, CloseDoesNotFlush,
+        DurableStatedTooEarly, EmptyBatchDoesNotWait, ExtentFreedAtOnce, ExtentsNotChecked,
+        FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted,
+        HalvesNotFlushedApart, LogFreedUnproven, LogReusedBeforePagesFlushed, NewEpochNotFlushed,
+        NewerFrameBeforeOlder, OlderRunsFreed, PlainWriteTakenForDurable, PointerBeforeValue,
+        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
+        RelaxedWindowForgotten, RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait,
+        TailRewriteNotFlushed, TailRewriteUnordered, VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
+        | BlankHalfNotFlushed
         | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
         | TailRewriteNotFlushed
