@@ -48,26 +48,34 @@ pub(crate) enum Choice {
     None { garbage: Vec<u16> },
 }
 
-/// What one copy is. An unreadable one counts as garbage: each half is enough by itself, and a torn sector may be unreadable.
+/// What one copy is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(
     clippy::large_enum_variant,
     reason = "there are a dozen of them at most"
 )]
 enum Copy {
+    /// It counts as garbage: each half is enough by itself, and a torn sector may be unreadable.
+    Unreadable,
     Blank,
     Garbage,
     Valid(Superblock, Turn),
 }
 
 impl Copy {
-    /// Of what two reads of one copy show, the higher counts. None shows a superblock that was never written, so an older one is not what is there now.
+    /// Of what two reads of one copy show, the higher counts. None shows a superblock that was never written, so an older one is not what is there now; and what
+    /// one read shows is there, although the other has failed.
     fn rank(&self) -> (u8, u64) {
         match self {
-            Copy::Blank => (0, 0),
-            Copy::Garbage => (1, 0),
-            Copy::Valid(superblock, _) => (2, superblock.generation),
+            Copy::Unreadable => (0, 0),
+            Copy::Blank => (1, 0),
+            Copy::Garbage => (2, 0),
+            Copy::Valid(superblock, _) => (3, superblock.generation),
         }
+    }
+
+    fn is_garbage(&self) -> bool {
+        matches!(self, Copy::Garbage | Copy::Unreadable)
     }
 }
 
@@ -103,7 +111,11 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
     }
     match (choice, failed) {
         // Of a database more than one half would be there.
-        (Choice::None { garbage }, Some(error)) if !is_one_half(&garbage) => Err(error),
+        (Choice::None { garbage }, Some(error))
+            if copies.contains(&Copy::Unreadable) && !is_one_half(&garbage) =>
+        {
+            Err(error)
+        }
         (choice, _) => Ok(choice),
     }
 }
@@ -139,7 +151,7 @@ async fn read_copies(handle: &Handle) -> ([Copy; COPIES as usize], Option<Error>
             }
             Err(error) => {
                 failed = Some(error);
-                Copy::Garbage
+                Copy::Unreadable
             }
         };
     }
@@ -163,7 +175,7 @@ fn copy_in(handle: &Handle, copy: u16, bytes: &[u8]) -> Copy {
 fn cover_copies(core: &mut Core, copies: &[Copy]) {
     let valid = |copy: &Copy| match copy {
         Copy::Valid(superblock, turn) => Some((superblock.generation, *turn)),
-        Copy::Blank | Copy::Garbage => None,
+        Copy::Unreadable | Copy::Blank | Copy::Garbage => None,
     };
     let Some(newest) = copies.iter().filter_map(valid).map(|(at, _)| at).max() else {
         return;
@@ -179,10 +191,7 @@ fn cover_copies(core: &mut Core, copies: &[Copy]) {
             any(&|copy| *copy == Copy::Blank),
             CoveragePoint::SuperblockBlankCopy,
         ),
-        (
-            any(&|copy| *copy == Copy::Garbage),
-            CoveragePoint::SuperblockTornCopy,
-        ),
+        (any(&Copy::is_garbage), CoveragePoint::SuperblockTornCopy),
         (!of_newest(Turn::First), CoveragePoint::SuperblockSecondOnly),
     ] {
         if is_so {
@@ -210,7 +219,7 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
     let Some((newest_copy, newest, _)) = valid().max_by_key(|(_, s, _)| s.generation) else {
         let garbage = (0_u16..)
             .zip(copies)
-            .filter(|(_, found)| **found == Copy::Garbage)
+            .filter(|(_, found)| found.is_garbage())
             .map(|(copy, _)| copy)
             .collect();
         return Ok(Choice::None { garbage });
