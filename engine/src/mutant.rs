@@ -205,8 +205,8 @@ mutants! {
     AbsorbedValueCached = "absorbed_value_cached" [];
     /// What a rewrite of the tail has written is not flushed before the new epoch refers to it.
     TailRewriteNotFlushed = "tail_rewrite_not_flushed" [];
-    /// The rewrite of the tail begins without a flush, though a killed process may have written to the same places.
-    TailRewriteUnordered = "tail_rewrite_unordered" [];
+    /// An opening writes without a flush before, though a killed process may have written to the same places, or have left a superblock in the cache only.
+    OpeningUnordered = "opening_unordered" [];
     /// Flushes of checkpoints and commits are under way at once, and one counts although another has failed.
     OthersFailureIgnored = "others_failure_ignored" [];
     /// Deletes are left out of what replay applies.
@@ -217,8 +217,6 @@ mutants! {
     HalvesNotFlushedApart = "halves_not_flushed_apart" [];
     /// A half of the superblock's copies that holds zeros is taken for one that was never written, and the other half is written first.
     BlankHalfSpared = "blank_half_spared" [];
-    /// A half of the superblock's copies that holds zeros is written before a flush makes the other half durable.
-    BlankHalfNotFlushed = "blank_half_not_flushed" [];
     /// A durable batch without mutations is acknowledged without waiting.
     EmptyBatchDoesNotWait = "empty_batch_does_not_wait" [];
     /// In write-through mode, relaxed writes lose their deadline while frames still need a flush.

@@ -70,7 +70,7 @@ mutants! {
     others_failure_ignored: OthersFailureIgnored breaks "acknowledged_durable";
     half_published_trusted: HalfPublishedTrusted breaks "acknowledged_durable" or "recovery_idempotent";
     blank_half_spared: BlankHalfSpared breaks "acknowledged_durable" or "recovery_idempotent";
-    blank_half_not_flushed: BlankHalfNotFlushed breaks "acknowledged_durable";
+    opening_unordered: OpeningUnordered breaks "acknowledged_durable";
     halves_not_flushed_apart: HalvesNotFlushedApart breaks "acknowledged_durable";
     empty_batch_does_not_wait: EmptyBatchDoesNotWait breaks "acknowledged_durable" or "work_after_recovery";
     relaxed_deadline_dropped: RelaxedDeadlineDropped breaks "acknowledged_durable" or "work_after_recovery";

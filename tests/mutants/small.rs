@@ -110,7 +110,7 @@ fn whatever_is_misplaced_is_named() {
                 | Mutant::AbsorbedIntoSealedFrame
                 | Mutant::RepublishedTooEarly
                 // All that lies before a flush that orders has to survive.
-                | Mutant::TailRewriteUnordered
+                | Mutant::OpeningUnordered
         )
     };
     let all = Mutant::ALL.iter().filter(misplaced);

@@ -102,13 +102,6 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
         superblock.generation += 1;
     }
     handle.with(|core| cover_copies(core, &copies));
-    if let Choice::Found { first_half, .. } = choice
-        && of_half(&copies, first_half) == [Copy::Blank; 2]
-        && !mutant(Mutant::BlankHalfNotFlushed)
-    {
-        // If the creation was broken off, the other half may be in nothing but the device's cache, and a power cut could tear both.
-        handle.flush().await?;
-    }
     match (choice, failed) {
         // Of a database more than one half would be there.
         (Choice::None { garbage }, Some(error))

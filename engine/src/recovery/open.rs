@@ -4,7 +4,7 @@
 //! 2. Load the checkpoint it refers to, but for what the leaves of its runs say (`load.rs`).
 //! 3. Replay the log from there (`replay.rs`), which finds the tail, or damage.
 //!    Where the index is small, load the rest of it (`load_index.rs`).
-//! 4. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`rewrite_tail.rs`).
+//! 4. Flush, before anything is written. Where the tail goes beyond what is proven to be durable: write the values there anew, with a checkpoint (`rewrite_tail.rs`).
 //! 5. Make a new epoch durable. Only then append.
 //! 6. Load the rest of the index, while clients go on.
 //!
@@ -121,6 +121,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
         segment_count: handle.with(|core| core.segments.count()),
         ..superblock
     };
+    order_writes(handle).await?;
     if recovered.unproven.is_empty() {
         let next = handle.with(|core| go_on(core, &superblock, &recovered))?;
         publish(handle, next).await?;
@@ -212,6 +213,15 @@ fn start_anew(core: &mut Core, superblock: &Superblock) {
         .keep_residents(core.settings.options.residents_max());
     let stated = superblock.durable.max(superblock.log_minimum);
     core.segments.state(stated);
+}
+
+/// What a killed process has written is ordered before what is written from now on: of two writes to one place that no flush separates, a power cut may keep the
+/// older on top, and where a flush only orders, no later one helps. And if half of the superblocks was never written, the other may be in nothing but the cache.
+async fn order_writes(handle: &Handle) -> Result<(), Error> {
+    if !mutant(Mutant::OpeningUnordered) {
+        handle.flush().await?;
+    }
+    Ok(())
 }
 
 /// Publishes what is chosen once more, so that nothing older can be chosen from now on.

@@ -12,8 +12,7 @@
 //! chain could lead to.
 //!
 //! Invariants:
-//! - nothing is written before a flush. A process that was killed may have written to the same free segments, and of two writes that no flush separates a power cut may keep the older on
-//!   top. Where a flush only orders, no later one helps;
+//! - nothing is written before the opening has flushed and published: a process that was killed may have written to the same free segments;
 //! - the frames written here are never part of a chain: they are of the old epoch and name no predecessor. So an
 //!   attempt that was cut short leaves nothing that the next attempt could take for the log, neither of the old epoch
 //!   nor of the new one;
@@ -45,10 +44,6 @@ pub(crate) async fn rewrite_tail(
     superblock: &Superblock,
     recovered: &Recovered,
 ) -> Result<(), Error> {
-    // What a killed process has written is ordered before what is written now.
-    if !mutant(Mutant::TailRewriteUnordered) {
-        handle.flush().await?;
-    }
     handle.with(|core| begin(core, superblock, recovered))?;
     let mut writes = Vec::new();
     for held in &recovered.unproven {

@@ -91,25 +91,24 @@ impl Fix {
 #[must_use]
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AcknowledgedBeforeFlush, BlankHalfNotFlushed,
-        CheckpointBeforeLogFlush, CheckpointPagesNotFlushed, CloseDoesNotFlush,
-        DurableStatedTooEarly, EmptyBatchDoesNotWait, ExtentFreedAtOnce, ExtentsNotChecked,
-        FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock, HalfPublishedTrusted,
-        HalvesNotFlushedApart, LogFreedUnproven, LogReusedBeforePagesFlushed, NewEpochNotFlushed,
-        NewerFrameBeforeOlder, OlderRunsFreed, PlainWriteTakenForDurable, PointerBeforeValue,
-        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait,
-        TailRewriteNotFlushed, TailRewriteUnordered, VictimFreedAtOnce,
+        AbsorbedIntoSealedFrame, AcknowledgedBeforeFlush, CheckpointBeforeLogFlush,
+        CheckpointPagesNotFlushed, CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait,
+        ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer,
+        FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven,
+        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder, OlderRunsFreed,
+        OpeningUnordered, PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
+        RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait, TailRewriteNotFlushed,
+        VictimFreedAtOnce,
     };
     match mutant {
         AcknowledgedBeforeFlush
-        | BlankHalfNotFlushed
         | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
         | TailRewriteNotFlushed
-        | TailRewriteUnordered
         | HalvesNotFlushedApart
         | NewEpochNotFlushed
+        | OpeningUnordered
         | PlainWriteTakenForDurable
         | RelaxedFramesNotFlushed => Fix::Durable,
         // The first and the last but one state as durable what is only submitted: a frame the one before it, a superblock the end of the log. Nothing is wrong with that
