@@ -71,7 +71,7 @@ mutants! {
     half_published_trusted: HalfPublishedTrusted breaks "acknowledged_durable" or "recovery_idempotent";
     blank_half_spared: BlankHalfSpared breaks "acknowledged_durable" or "recovery_idempotent";
     opening_unordered: OpeningUnordered breaks "acknowledged_durable";
-    halves_not_flushed_apart: HalvesNotFlushedApart breaks "acknowledged_durable";
+    halves_not_flushed_apart: HalvesNotFlushedApart breaks "acknowledged_durable" or "recovery_idempotent";
     empty_batch_does_not_wait: EmptyBatchDoesNotWait breaks "acknowledged_durable" or "work_after_recovery";
     relaxed_deadline_dropped: RelaxedDeadlineDropped breaks "acknowledged_durable" or "work_after_recovery";
     pointer_bounds_not_checked: PointerBoundsNotChecked breaks "guest_behaves";

@@ -12,6 +12,9 @@ const LABEL: &[u8] = b"when the plug is pulled";
 /// Keeps the draws of work before a reading back apart from all others.
 const WORK_LABEL: &[u8] = b"work before a recovery is read back";
 
+/// Keeps what crashes in recoveries wait for apart from all others.
+const RECOVERY_LABEL: &[u8] = b"what a crash in a recovery waits for";
+
 /// A crash that waits for something pending lets so many events pass at most at which there is: past the write, into the flush.
 const PENDING_EVENTS_MAX: u64 = 10;
 
@@ -29,6 +32,7 @@ pub(super) struct CrashInOpening {
 pub(super) struct Clock {
     rng: Rng,
     work: Rng,
+    recovery: Rng,
     config: RunConfig,
 }
 
@@ -37,6 +41,7 @@ impl Clock {
         Clock {
             rng: Rng::new(xxh3_64_with_seed(LABEL, seed), Purpose::Crash),
             work: Rng::new(xxh3_64_with_seed(WORK_LABEL, seed), Purpose::Crash),
+            recovery: Rng::new(xxh3_64_with_seed(RECOVERY_LABEL, seed), Purpose::Crash),
             config: config.clone(),
         }
     }
@@ -57,16 +62,14 @@ impl Clock {
         // The same draws in any case, so that the depth does not move what comes later.
         let crash = CrashInOpening {
             after_events: 1 + self.rng.below(usual.max(1) + usual / 4),
-            seek_pending: self.seek_pending(),
+            seek_pending: seek_pending(&mut self.recovery, self.config.seek_pending),
         };
         (wanted && depth < self.config.recovery_crash_depth).then_some(crash)
     }
 
     /// Whether a crash is to wait for something pending, and if so through how many events with something pending: 0 for no.
     pub(super) fn seek_pending(&mut self) -> u64 {
-        let wanted = self.rng.chance(self.config.seek_pending);
-        let events = self.rng.range(1, PENDING_EVENTS_MAX);
-        if wanted { events } else { 0 }
+        seek_pending(&mut self.rng, self.config.seek_pending)
     }
 
     /// The same of a creation. It is drawn apart, and not at all where none is to be crashed, so that nothing else moves.
@@ -109,6 +112,12 @@ impl Clock {
     pub(super) fn recover_twice(&mut self) -> bool {
         self.rng.chance(self.config.recover_twice)
     }
+}
+
+fn seek_pending(rng: &mut Rng, probability: f64) -> u64 {
+    let wanted = rng.chance(probability);
+    let events = rng.range(1, PENDING_EVENTS_MAX);
+    if wanted { events } else { 0 }
 }
 
 /// Each event is the last with probability 1/mean; cut off at 32 times the mean, which one run in 10^14 reaches.

@@ -202,13 +202,12 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | NoFallbackToOlderRoot
         | RecoveryReclaimsTooEarly
         | TailRewriteNotFlushed
-        | UnprovenTailTrusted
         | ProvenHalfWrittenFirst => &["recovery"],
         BlankHalfSpared => &["halves"],
         SingleRootCopy => &["torn"],
         TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
         FailedPublicationWipes | FailedFlushRetried | FailedCommitReportedUndone => &["errors"],
-        FlushErrorIgnored => &["parallel"],
+        FlushErrorIgnored | UnprovenTailTrusted => &["parallel"],
         OthersFailureIgnored => &["explore_errors"],
         GapIsTheEnd | OldNeighbourTaken => &["lies"],
         RelaxedFramesNotFlushed | RelaxedWindowForgotten => &["relaxed"],
