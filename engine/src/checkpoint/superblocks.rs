@@ -7,8 +7,8 @@
 //! Invariants: at any moment one half is on the medium, whole, old or new; when `publish` returns, all four copies are. The next
 //! power cut may roll back to an older superblock what an opening has found: what it read of a half may be in nothing but the
 //! cache, and one copy of a half may still be an older one. So an opening publishes what it has found once more before it writes
-//! anything but superblocks, for the segments that it has freed may still be needed. Then no copy holds an older one, and losing
-//! all copies but one is no harm, whichever it is. No opening publishes the generation after the one that it has read.
+//! anything but superblocks, for the segments that it has freed may still be needed. Then no copy holds an older one, and any
+//! copy that is left is enough. No opening publishes the generation after the one that it has read.
 //!
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
