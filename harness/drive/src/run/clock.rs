@@ -205,6 +205,30 @@ mod tests {
         assert_eq!(clock.crash_in_recovery(2, 40), None);
     }
 
+    /// Goal: a crash in a recovery waits for something pending as often as asked, and what it waits for moves no other crash. Method: never and always, and what is drawn
+    /// for the clients afterwards.
+    #[test]
+    fn crashes_in_recoveries_wait_as_asked() {
+        let clock = |seek_pending| {
+            let config = RunConfig {
+                crash_in_recovery: 1.0,
+                recovery_crash_depth: 1,
+                seek_pending,
+                ..RunConfig::default()
+            };
+            Clock::new(1, &config)
+        };
+        let (mut never, mut always) = (clock(0.0), clock(1.0));
+        for _ in 0..100 {
+            let [one, other] =
+                [&mut never, &mut always].map(|it| it.crash_in_recovery(0, 40).expect("wanted"));
+            assert_eq!(one.after_events, other.after_events);
+            assert_eq!(one.seek_pending, 0);
+            assert!((1..=PENDING_EVENTS_MAX).contains(&other.seek_pending));
+        }
+        assert_eq!(never.events_until_crash(), always.events_until_crash());
+    }
+
     /// Goal: creations are crashed no deeper than asked, and where none is to be crashed nothing else moves. Method: draws at both depths, and what
     /// is drawn from the same stream afterwards.
     #[test]
