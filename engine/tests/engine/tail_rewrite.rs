@@ -2,7 +2,7 @@
 //! anew what nothing states as durable.
 
 use crate::common::{Case, Disk, FAST, Rng, World, bytes, device};
-use kvsim_engine::{Reply, Request};
+use kvsim_engine::{Reply, Request, Status};
 
 /// Seeds from `KVSIM_ENGINE_FIRST`, `KVSIM_ENGINE_SEEDS` of them.
 fn each_seed(usual: u64, mut run: impl FnMut(u64)) {
@@ -207,7 +207,7 @@ fn a_full_device_opens_however_often_it_crashes() {
 /// many of them anew, all acknowledged and nothing stated as durable, cut the power, and open it with the other options.
 #[test]
 fn the_reserve_of_one_opening_is_enough_for_another() {
-    let mut tail_rewrites = 0;
+    let (mut tail_rewrites, mut refused) = (0, 0);
     for (at, one) in OPTIONS.iter().enumerate() {
         for other in OPTIONS {
             for value_bytes in [10, 100, 1000, 1500] {
@@ -240,16 +240,17 @@ fn the_reserve_of_one_opening_is_enough_for_another() {
                     let found = world.get(&n.to_be_bytes());
                     assert!(found == Some(value(n)), "{one:?}, {other:?}, {value_bytes}");
                 }
-                // Where the log has to take values that were in the index, what is live may exceed what fits, and deletes are refused too for now.
                 let moved = other.contains("inline_bytes=0") && !one.contains("inline_bytes=0");
-                let deleted = world.delete(&[0; 8]);
-                assert!(
-                    moved || matches!(deleted, Reply::Done),
-                    "{one:?}, {other:?}, {value_bytes}: {deleted:?}"
-                );
+                match world.delete(&[0; 8]) {
+                    Reply::Done => {}
+                    // Small values of a full device that the log has to take from the index: they do not fit then, which no option of the other opening foresaw.
+                    Reply::Failed(Status::NoSpace, _) if moved && value_bytes == 10 => refused += 1,
+                    reply => panic!("{one:?}, {other:?}, {value_bytes}: {reply:?}"),
+                }
             }
         }
     }
+    assert!(refused <= 4, "{refused} of 256 full devices take no delete");
     assert!(tail_rewrites > 100, "{tail_rewrites}");
 }
 
