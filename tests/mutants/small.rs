@@ -109,8 +109,6 @@ fn whatever_is_misplaced_is_named() {
                 // Its small case is a wrong read without a loss, for which no answer is to blame.
                 | Mutant::AbsorbedIntoSealedFrame
                 | Mutant::RepublishedTooEarly
-                // All that lies before a flush that orders has to survive.
-                | Mutant::OpeningUnordered
         )
     };
     let all = Mutant::ALL.iter().filter(misplaced);

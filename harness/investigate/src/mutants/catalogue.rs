@@ -203,7 +203,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | RecoveryReclaimsTooEarly
         | TailRewriteNotFlushed
         | ProvenHalfWrittenFirst => &["recovery"],
-        BlankHalfSpared => &["halves"],
+        BlankHalfSpared | OpeningUnordered => &["halves"],
         SingleRootCopy => &["torn"],
         TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
         FailedPublicationWipes | FailedFlushRetried | FailedCommitReportedUndone => &["errors"],
@@ -214,7 +214,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         SyncDoesNotWait => &["through"],
         CloseDoesNotFlush => &["closes"],
         HalfPublishedTrusted | HalvesNotFlushedApart => &["torn_superblock"],
-        OpeningUnordered => &["halves", "barrier"],
+
         RelaxedDeadlineDropped => &["relaxed_window"],
         EmptyBatchDoesNotWait => &["kitchen_sink"],
         PointerBoundsNotChecked => &["growing_lies"],
