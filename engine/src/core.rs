@@ -16,6 +16,7 @@ use crate::api::port::{
     DiskError, DiskOp, Level, Nanos, PROMISED, Port, Reply, RequestId, SnapshotId, Status,
 };
 use crate::api::stats::Stats;
+use crate::checkpoint::copies::Order;
 use crate::checkpoint::runs::Runs;
 use crate::commit::state::{Group, Waiter};
 use crate::format::Geometry;
@@ -66,8 +67,8 @@ pub(crate) struct Core {
     pub(crate) id: Identity,
     pub(crate) geometry: Geometry,
     pub(crate) superblock: Option<Superblock>,
-    /// The half of the superblock's copies that the next publication writes first.
-    pub(crate) first_half: usize,
+    /// In which order the next publication writes the superblock's copies.
+    pub(crate) copies_order: Order,
     pub(crate) index: Index,
     /// What of the index the superblock refers to.
     pub(crate) runs: Runs,
@@ -132,7 +133,7 @@ impl Core {
             id,
             geometry,
             superblock: None,
-            first_half: 0,
+            copies_order: Order::halves(0),
             index: Index::default(),
             runs: Runs::default(),
             segments: Segments::new(geometry, 0),

@@ -217,6 +217,8 @@ mutants! {
     HalvesNotFlushedApart = "halves_not_flushed_apart" [];
     /// A half of the superblock's copies that holds zeros is taken for one that was never written, and the other half is written first.
     BlankHalfSpared = "blank_half_spared" [];
+    /// An opening that has found the newest superblock in one half only overwrites both copies of that half at once.
+    NewestPairOverwritten = "newest_pair_overwritten" [];
     /// A durable batch without mutations is acknowledged without waiting.
     EmptyBatchDoesNotWait = "empty_batch_does_not_wait" [];
     /// In write-through mode, relaxed writes lose their deadline while frames still need a flush.

@@ -3,6 +3,7 @@
 pub(crate) mod anew;
 pub(crate) mod choose;
 pub(crate) mod chunk;
+pub(crate) mod copies;
 pub(crate) mod leaf_reader;
 pub(crate) mod leaves;
 pub(crate) mod merge;

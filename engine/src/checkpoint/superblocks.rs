@@ -10,12 +10,17 @@
 //! anything but superblocks, for the segments that it has freed may still be needed. Then no copy holds an older one, and any
 //! copy that is left is enough. No opening publishes the generation after the one that it has read.
 //!
+//! Where the half to be written first holds the newest superblock, and the other half an older one, its copies are written one
+//! after the other, with a flush between: what an opening has read is on the medium all the time if it was there, and an opening that is cut off
+//! changes nothing of what the next one finds.
+//!
 //! On the way `publish` measures a flush and, where there is one, a write-through, so that the commit path knows which is faster.
 
 use crate::api::buffer::IoBuf;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::Level;
+use crate::checkpoint::copies::{HALVES, Order, half_of, is_one_half};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::superblock::{COPIES, Superblock, Turn, copy_offset};
@@ -23,29 +28,18 @@ use crate::format::{is_blank, to_usize};
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::handle::{Handle, Io};
 
-const HALVES: [[u16; 2]; 2] = [[0, 2], [1, 3]];
-
-/// Which of the halves a copy belongs to.
-pub(crate) fn half_of(copy: u16) -> usize {
-    usize::from(copy % 2)
-}
-
-/// Whether these copies are all of one half.
-pub(crate) fn is_one_half(copies: &[u16]) -> bool {
-    HALVES
-        .iter()
-        .any(|half| copies.iter().all(|copy| half.contains(copy)))
-}
-
 /// What the four copies say.
 pub(crate) enum Choice {
     Found {
         superblock: Superblock,
-        /// The half that the next publication writes first.
-        first_half: usize,
+        /// Of the next publication.
+        order: Order,
     },
-    /// None is valid; these are not blank either.
-    None { garbage: Vec<u16> },
+    /// None is valid; these are not blank either. Also says why one could not be read.
+    None {
+        garbage: Vec<u16>,
+        unread: Option<Error>,
+    },
 }
 
 /// What one copy is.
@@ -102,14 +96,24 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
         superblock.generation += 1;
     }
     handle.with(|core| cover_copies(core, &copies));
-    match (choice, failed) {
-        // Of a database more than one half would be there.
-        (Choice::None { garbage }, Some(error))
-            if copies.contains(&Copy::Unreadable) && !is_one_half(&garbage) =>
+    // An open database had at least one half whole at any time.
+    let is_ruled_out = |half| {
+        let found = of_half(&copies, half);
+        found
+            .iter()
+            .any(|copy| matches!(copy, Copy::Blank | Copy::Garbage))
+    };
+    match (&mut choice, failed) {
+        (Choice::None { garbage, .. }, Some(error))
+            if !is_one_half(garbage) && !(is_ruled_out(0) && is_ruled_out(1)) =>
         {
             Err(error)
         }
-        (choice, _) => Ok(choice),
+        (Choice::None { unread, .. }, failed) => {
+            *unread = failed.filter(|_| copies.contains(&Copy::Unreadable));
+            Ok(choice)
+        }
+        (Choice::Found { .. }, _) => Ok(choice),
     }
 }
 
@@ -195,7 +199,8 @@ fn cover_copies(core: &mut Core, copies: &[Copy]) {
 
 /// The newest valid copy, and which half the next publication writes first: the one that may be in nothing but the cache.
 /// - Copies of both turns: the second half, since the first was flushed before it.
-/// - Of the first turn only: the same half again. Damage in the other proves nothing, since it may have come later.
+/// - Of the first turn only: the same half again. Damage in the other proves nothing, since it may have come later. Nothing but this half has the newest one, so
+///   its copies are not overwritten at once, and one that is not the newest goes first.
 /// - Of the second turn only: the first half is damaged, so it is the one to be written.
 ///
 /// But a half without a valid copy goes first: it holds nothing to lose, and the other half is all there is. That it is blank
@@ -215,9 +220,13 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
             .filter(|(_, found)| found.is_garbage())
             .map(|(copy, _)| copy)
             .collect();
-        return Ok(Choice::None { garbage });
+        return Ok(Choice::None {
+            garbage,
+            unread: None,
+        });
     };
     let mut halves = [None; 2];
+    let mut newest_copies = Vec::new();
     for (copy, superblock, turn) in valid() {
         let same_generation = superblock.generation == newest.generation;
         if superblock.db_id != newest.db_id || (same_generation && superblock != newest) {
@@ -230,6 +239,7 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
         }
         if same_generation {
             halves[turn as usize - 1] = Some(half_of(copy));
+            newest_copies.push(copy);
         }
     }
     let is_lost = |half: usize| {
@@ -237,16 +247,21 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
         let spared = mutant(Mutant::BlankHalfSpared) && found == [Copy::Blank; 2];
         !spared && !found.iter().any(|it| matches!(it, Copy::Valid(..)))
     };
-    let first_half = match halves {
-        [Some(_), Some(second)] => second,
-        [Some(first), None] if is_lost(1 - first) => 1 - first,
-        [Some(first), None] => first,
-        [None, Some(second)] => 1 - second,
+    let order = match halves {
+        [Some(_), Some(second)] => Order::halves(second),
+        [Some(first), None] if is_lost(1 - first) => Order::halves(1 - first),
+        [Some(first), None] => Order {
+            first_half: first,
+            ahead: HALVES[first]
+                .into_iter()
+                .min_by_key(|copy| newest_copies.contains(copy)),
+        },
+        [None, Some(second)] => Order::halves(1 - second),
         [None, None] => unreachable!("the newest copy is of its own generation"),
     };
     Ok(Choice::Found {
         superblock: *newest,
-        first_half,
+        order,
     })
 }
 
@@ -254,16 +269,18 @@ fn choose(copies: &[Copy; COPIES as usize]) -> Result<Choice, Error> {
 pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(), Error> {
     let block = u64::from(superblock.block_bytes);
     let device = handle.with(|core| core.settings.device.clone());
-    let swapped = usize::from(mutant(Mutant::ProvenHalfWrittenFirst));
-    let first_half = handle.with(|core| core.first_half ^ swapped);
+    let order = handle.with(|core| match mutant(Mutant::ProvenHalfWrittenFirst) {
+        true => Order::halves(1 - core.copies_order.first_half),
+        false => core.copies_order,
+    });
     let mut took = [0; 2];
-    for (at, turn) in [Turn::First, Turn::Second].into_iter().enumerate() {
+    for (turn, copies) in order.steps() {
         let began = handle.with(|core| core.now);
         let through = turn == Turn::Second
             && device.volatile_cache
             && device.write_through
             && !mutant(Mutant::NewEpochNotFlushed);
-        let writes: Vec<Io> = HALVES[(first_half + at) % 2]
+        let writes: Vec<Io> = copies
             .iter()
             .filter(|copy| !mutant(Mutant::SingleRootCopy) || **copy == 0)
             .map(|copy| {
@@ -280,13 +297,14 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
             handle.await_writes(wiped).await?;
         }
         written?;
-        took[at] = handle.with(|core| core.now) - began;
+        let step_took = &mut took[turn as usize - 1];
+        *step_took = handle.with(|core| core.now) - began;
         let unflushed =
             mutant(Mutant::NewEpochNotFlushed) && handle.with(|core| !core.is_serving());
         let unparted = turn == Turn::First && mutant(Mutant::HalvesNotFlushedApart);
         if !through && !unflushed && !unparted {
             let flush_ns = handle.flush().await?;
-            took[at] += flush_ns;
+            *step_took += flush_ns;
             if turn == Turn::First && device.volatile_cache {
                 handle.with(|core| core.note_flush_ns(flush_ns));
             }
@@ -294,7 +312,7 @@ pub(crate) async fn publish(handle: &Handle, superblock: Superblock) -> Result<(
     }
     handle.with(|core| {
         core.superblock = Some(superblock);
-        core.first_half = 1 - (first_half ^ swapped);
+        core.copies_order = Order::halves(1 - core.copies_order.first_half);
         core.log.prove(superblock.durable);
         core.segments.state(superblock.durable);
         core.stats.checkpoint_bytes += 4 * block;
@@ -333,9 +351,9 @@ mod tests {
     use super::*;
     use crate::format::superblock::tests::example;
 
-    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage: generation, and the half to
-    /// write first.
-    fn chosen(copies: [Option<(u64, Turn)>; 4]) -> (u64, usize) {
+    /// What `choose` says of copies given as (generation, turn), 0 for blank and `None` for garbage: generation, and the order of the
+    /// next publication.
+    fn chosen(copies: [Option<(u64, Turn)>; 4]) -> (u64, Order) {
         let copies = copies.map(|copy| match copy {
             None => Copy::Garbage,
             Some((0, _)) => Copy::Blank,
@@ -348,10 +366,7 @@ mod tests {
             ),
         });
         match choose(&copies).expect("consistent") {
-            Choice::Found {
-                superblock,
-                first_half,
-            } => (superblock.generation, first_half),
+            Choice::Found { superblock, order } => (superblock.generation, order),
             Choice::None { .. } => panic!("there is a valid one"),
         }
     }
@@ -363,33 +378,38 @@ mod tests {
         use Turn::{First, Second};
         for flip in [false, true] {
             // Halves {0, 2} and {1, 3}; flipped, they change places.
-            let order =
+            let placed =
                 |c: [Option<(u64, Turn)>; 4]| if flip { [c[1], c[0], c[3], c[2]] } else { c };
-            let half = |half: usize| half ^ usize::from(flip);
+            let first = |half: usize| Order::halves(half ^ usize::from(flip));
+            let ahead = |half: usize, copy: u16| Order {
+                first_half: half ^ usize::from(flip),
+                ahead: Some(copy ^ u16::from(flip)),
+            };
             let (old, older) = (Some((4, First)), Some((4, Second)));
             let (new, newer) = (Some((5, First)), Some((5, Second)));
             // Before, and complete: the half written second is the next.
-            assert_eq!(chosen(order([old, older, old, older])), (4, half(1)));
+            assert_eq!(chosen(placed([old, older, old, older])), (4, first(1)));
             // The first turn is being written over the half that was second before.
-            assert_eq!(chosen(order([old, None, old, older])), (4, half(1)));
-            assert_eq!(chosen(order([old, None, old, None])), (4, half(1)));
-            assert_eq!(chosen(order([old, new, old, older])), (5, half(1)));
-            assert_eq!(chosen(order([old, new, old, None])), (5, half(1)));
-            assert_eq!(chosen(order([old, new, old, new])), (5, half(1)));
+            assert_eq!(chosen(placed([old, None, old, older])), (4, first(1)));
+            assert_eq!(chosen(placed([old, None, old, None])), (4, first(1)));
+            assert_eq!(chosen(placed([old, new, old, older])), (5, ahead(1, 3)));
+            assert_eq!(chosen(placed([old, older, old, new])), (5, ahead(1, 1)));
+            assert_eq!(chosen(placed([old, new, old, None])), (5, ahead(1, 3)));
+            assert_eq!(chosen(placed([old, new, old, new])), (5, ahead(1, 1)));
             // The second turn.
-            assert_eq!(chosen(order([None, new, old, new])), (5, half(1)));
-            assert_eq!(chosen(order([None, new, None, new])), (5, half(0)));
-            assert_eq!(chosen(order([newer, new, old, new])), (5, half(0)));
-            assert_eq!(chosen(order([newer, new, None, new])), (5, half(0)));
-            assert_eq!(chosen(order([newer, new, newer, new])), (5, half(0)));
+            assert_eq!(chosen(placed([None, new, old, new])), (5, ahead(1, 1)));
+            assert_eq!(chosen(placed([None, new, None, new])), (5, first(0)));
+            assert_eq!(chosen(placed([newer, new, old, new])), (5, first(0)));
+            assert_eq!(chosen(placed([newer, new, None, new])), (5, first(0)));
+            assert_eq!(chosen(placed([newer, new, newer, new])), (5, first(0)));
             // Damage came later.
-            assert_eq!(chosen(order([newer, None, newer, None])), (5, half(1)));
+            assert_eq!(chosen(placed([newer, None, newer, None])), (5, first(1)));
             // Creation, or torn sectors that hold zeros.
             let blank = Some((0, First));
-            assert_eq!(chosen(order([new, blank, new, blank])), (5, half(1)));
-            assert_eq!(chosen(order([new, None, new, blank])), (5, half(1)));
-            assert_eq!(chosen(order([blank, old, blank, old])), (4, half(0)));
-            assert_eq!(chosen(order([blank, older, blank, older])), (4, half(0)));
+            assert_eq!(chosen(placed([new, blank, new, blank])), (5, first(1)));
+            assert_eq!(chosen(placed([new, None, new, blank])), (5, first(1)));
+            assert_eq!(chosen(placed([blank, old, blank, old])), (4, first(0)));
+            assert_eq!(chosen(placed([blank, older, blank, older])), (4, first(0)));
         }
     }
 }

@@ -3,12 +3,13 @@
 //! Invariants: only a blank device, or the remains of an interrupted creation, is ever formatted. An opening is
 //! acknowledged only when all four superblock copies are durable.
 //!
-//! An interrupted creation can leave one half of the copies as garbage and the other half blank, since a flush
-//! separates the halves. No segment was touched, since nothing is written there before the opening was acknowledged. A
-//! database that was ever open has all four copies and a log; both tell it from an interrupted creation.
+//! An interrupted creation can leave garbage in its copies, and nothing else: no segment is touched before the opening was
+//! acknowledged. Garbage is in one half, since a flush separates the halves; but where a flush failed, the next opening has seen the first half in
+//! nothing but the cache, and went on with the other, so it may be in both. A database that was ever written to has its first segment,
+//! whatever happens to its copies, and that tells it from an interrupted creation. One that was never written to is empty, and nothing of it is lost.
 
 use crate::api::error::Error;
-use crate::checkpoint::superblocks::is_one_half;
+use crate::checkpoint::copies::is_one_half;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::page::PageRef;
@@ -22,8 +23,12 @@ const SEGMENTS_PROBED: u32 = 16;
 const _: () = assert!(HEADER_AREA_BYTES == COPIES as u64 * (64 << 10));
 
 /// Makes sure that the device may be formatted, and returns the superblock that precedes the first opening. `garbage` are the
-/// copies that are neither valid nor blank.
-pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superblock, Error> {
+/// copies that are neither valid nor blank, and `unread` says why one of them could not be read.
+pub(crate) async fn create(
+    handle: &Handle,
+    garbage: &[u16],
+    unread: Option<Error>,
+) -> Result<Superblock, Error> {
     let (geometry, id, settings) =
         handle.with(|core| (core.geometry, core.id, core.settings.clone()));
     let count = geometry.segments_in(settings.device.capacity_bytes);
@@ -40,31 +45,17 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
             geometry.segment_bytes
         )));
     }
-    if !is_one_half(garbage) {
-        return Err(refusal(handle, garbage, geometry.block_bytes).await?);
-    }
     let block = geometry.block_bytes;
-    for copy in 0..COPIES {
-        // Garbage is overwritten, readable or not.
-        let left_out = if garbage.contains(&copy) { block } else { 0 };
-        let start = copy_offset(copy) + left_out;
-        let between = handle
-            .read_retry(start, copy_offset(copy + 1) - start)
-            .await?;
-        let sectors = between.chunks(to_usize(geometry.sector_bytes));
-        let mut sectors = (start..)
-            .step_by(to_usize(geometry.sector_bytes))
-            .zip(sectors);
-        if let Some((offset, _)) = sectors.find(|(_, bytes)| !is_blank(bytes)) {
-            return Err(not_blank(offset));
-        }
+    if !is_one_half(garbage) {
+        refuse_other_versions(handle, garbage, block).await?;
     }
-    for physical in 0..count.min(SEGMENTS_PROBED) {
-        let offset = geometry.segment_offset(physical);
-        let first = handle.read_retry(offset, 2 * block).await?;
-        if !is_blank(&first) {
-            return Err(not_blank(offset));
-        }
+    if let Some(offset) = find_written(handle, garbage, count).await? {
+        return Err(match unread {
+            Some(error) => error,
+            None if is_one_half(garbage) => not_blank(offset),
+            // What is wrong is these.
+            None => not_blank(copy_offset(garbage[0])),
+        });
     }
     let tail = first_tail(&geometry, &id);
     Ok(Superblock {
@@ -93,21 +84,51 @@ pub(crate) async fn create(handle: &Handle, garbage: &[u16]) -> Result<Superbloc
     })
 }
 
-/// Why nothing is created where these copies are neither valid nor blank. If all of them are of one other version of
-/// the format, the message says so.
-async fn refusal(handle: &Handle, garbage: &[u16], block: u64) -> Result<Error, Error> {
+/// Where the first sector with anything in it is, in the header area or at the beginning of the first segments, apart from these copies.
+async fn find_written(handle: &Handle, garbage: &[u16], count: u32) -> Result<Option<u64>, Error> {
+    let geometry = handle.with(|core| core.geometry);
+    let block = geometry.block_bytes;
+    for copy in 0..COPIES {
+        // Garbage is overwritten, readable or not.
+        let left_out = if garbage.contains(&copy) { block } else { 0 };
+        let start = copy_offset(copy) + left_out;
+        let between = handle
+            .read_retry(start, copy_offset(copy + 1) - start)
+            .await?;
+        let sectors = between.chunks(to_usize(geometry.sector_bytes));
+        let mut sectors = (start..)
+            .step_by(to_usize(geometry.sector_bytes))
+            .zip(sectors);
+        if let Some((offset, _)) = sectors.find(|(_, bytes)| !is_blank(bytes)) {
+            return Ok(Some(offset));
+        }
+    }
+    for physical in 0..count.min(SEGMENTS_PROBED) {
+        let offset = geometry.segment_offset(physical);
+        let first = handle.read_retry(offset, 2 * block).await?;
+        if !is_blank(&first) {
+            return Ok(Some(offset));
+        }
+    }
+    Ok(None)
+}
+
+/// Refuses what a database of another version of the format may be: no garbage states one.
+async fn refuse_other_versions(handle: &Handle, garbage: &[u16], block: u64) -> Result<(), Error> {
     let mut versions = Vec::new();
     for copy in garbage {
-        let bytes = handle.read_retry(copy_offset(*copy), block).await?;
-        versions.push(Superblock::other_version(&bytes));
-    }
-    Ok(match versions[0] {
-        Some(version) if versions.iter().all(|other| *other == versions[0]) => {
-            Error::Invalid(format!(
-                "the database is of format version {version}, and this engine reads version {VERSION} only: open it with the release that wrote it"
-            ))
+        if let Ok(bytes) = handle.read_retry(copy_offset(*copy), block).await {
+            versions.push(Superblock::other_version(&bytes));
         }
-        _ => not_blank(copy_offset(garbage[0])),
+    }
+    let Some(version) = versions.iter().flatten().next() else {
+        return Ok(());
+    };
+    Err(match versions.iter().all(|it| *it == Some(*version)) {
+        true => Error::Invalid(format!(
+            "the database is of format version {version}, and this engine reads version {VERSION} only: open it with the release that wrote it"
+        )),
+        false => not_blank(copy_offset(garbage[0])),
     })
 }
 

@@ -14,8 +14,9 @@
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Level, Reply};
+use crate::checkpoint::copies::{Order, half_of};
 use crate::checkpoint::runs::{Partition, Runs};
-use crate::checkpoint::superblocks::{Choice, choose_superblock, half_of, publish};
+use crate::checkpoint::superblocks::{Choice, choose_superblock, publish};
 use crate::core::{Core, Phase};
 use crate::format::Geometry;
 use crate::format::checksum::Identity;
@@ -73,27 +74,24 @@ pub(crate) async fn open(handle: Handle) {
 
 async fn recover(handle: &Handle) -> Result<(), Error> {
     let (superblock, created) = match choose_superblock(handle).await? {
-        Choice::Found {
-            superblock,
-            first_half,
-        } => {
+        Choice::Found { superblock, order } => {
             handle.with(|core| {
-                core.first_half = first_half;
+                core.copies_order = order;
                 adopt(core, &superblock)
             })?;
             (superblock, false)
         }
-        Choice::None { garbage } => {
-            // What an interrupted creation left is overwritten first: the other half is blank, and stays so meanwhile.
+        Choice::None { garbage, unread } => {
+            // A half that an interrupted creation left as garbage is overwritten first: if the other one is blank, it stays so meanwhile.
             handle.with(|core| {
-                core.first_half = garbage.first().map_or(0, |copy| half_of(*copy));
+                core.copies_order = Order::halves(garbage.first().map_or(0, |copy| half_of(*copy)));
                 core.reached(if garbage.is_empty() {
                     CoveragePoint::Created
                 } else {
                     CoveragePoint::CreatedAgain
                 });
             });
-            (create(handle, &garbage).await?, true)
+            (create(handle, &garbage, unread).await?, true)
         }
     };
     let recovered = if created {

@@ -24,6 +24,33 @@ fn only_a_blank_device_is_formatted() {
     }
 }
 
+/// Goal: what a creation has left is formatted over, also where garbage is in both halves of the copies; a database that was written to never is.
+/// Method: garbage in the place of all copies of a database without a write, and of one with a single one.
+#[test]
+fn garbage_in_both_halves_is_what_a_creation_may_leave() {
+    for written in [false, true] {
+        let mut world = world(1 << 20, "");
+        world.open().expect("opens");
+        if written {
+            assert!(matches!(world.put(b"key", b"value"), Reply::Done));
+        }
+        world.kill();
+        world.disk.power_cut();
+        world.disk.damage(|bytes| {
+            for at in [0, 65_536, 131_072, 196_608] {
+                bytes[at..at + 512].fill(0xa5);
+            }
+        });
+        match (written, world.open()) {
+            (false, opened) => opened.expect("opens"),
+            (true, opened) => {
+                let (status, _) = opened.expect_err("there is a log");
+                assert_eq!(status, Status::Corruption);
+            }
+        }
+    }
+}
+
 /// Goal: a database of another version of the format is refused as that, and damage is not taken for it. Method: another version in all copies of the
 /// superblock, and different ones.
 #[test]

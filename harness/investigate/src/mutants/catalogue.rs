@@ -62,6 +62,7 @@ pub const TRIALS: &[Trial] = trials! {
         "parallel" Seeds 0;
         "forgotten" Seeds 0;
         "blind" Seeds 0;
+        "ordered" Seeds 0;
     }
     in "scenarios/" {
         "explore_deep" Explore 0;
@@ -156,9 +157,9 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         ForgottenNotCounted, FreedBeforeCounted, FreedBeforeSuperblock, GapIsTheEnd,
         GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart,
         LeafKeptByPlace, LoadedOverNewer, LogFreedUnproven, MoveOverwritesNewer,
-        MovesLeftOutOfCheckpoint, NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged,
-        OlderRunsFreed, OldestIsSubtracted, OldestRunFirst, OpeningUnordered, OthersFailureIgnored,
-        PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        MovesLeftOutOfCheckpoint, NewestPairOverwritten, NoFallbackToOlderRoot, OldNeighbourTaken,
+        OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst, OpeningUnordered,
+        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
         ReplacedRunsNotHeld, ReplacedStaysCounted, RepublishedTooEarly,
@@ -204,6 +205,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | TailRewriteNotFlushed
         | ProvenHalfWrittenFirst => &["recovery"],
         BlankHalfSpared | OpeningUnordered => &["halves"],
+        NewestPairOverwritten => &["ordered"],
         SingleRootCopy => &["torn"],
         TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
         FailedPublicationWipes | FailedFlushRetried | FailedCommitReportedUndone => &["errors"],
