@@ -4,7 +4,7 @@
 #![allow(clippy::print_stdout, reason = "it is a command")]
 
 #[cfg(target_os = "linux")]
-#[path = "../tests/common/pair.rs"]
+#[path = "../tests/fs/common/pair.rs"]
 mod pair;
 
 #[cfg(target_os = "linux")]

@@ -51,7 +51,6 @@ pub const TRIALS: &[Trial] = trials! {
         "changes" Explore 0;
         "republished" Explore 0;
         "recovery" Explore 0;
-        "halves" Explore 0;
         "errors" Seeds 0;
         "log_freed" Seeds 0;
         "lies" Seeds 0;
@@ -202,10 +201,10 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | GenerationReused
         | NoFallbackToOlderRoot
         | RecoveryReclaimsTooEarly
-        | TailRewriteNotFlushed
-        | ProvenHalfWrittenFirst => &["recovery"],
-        BlankHalfSpared | OpeningUnordered => &["halves"],
-        NewestPairOverwritten => &["ordered"],
+        | TailRewriteNotFlushed => &["recovery"],
+        BlankHalfSpared | NewestPairOverwritten | OpeningUnordered | ProvenHalfWrittenFirst => {
+            &["ordered"]
+        }
         SingleRootCopy => &["torn"],
         TornRootMadeValid | GenerationOutsideChecksum => &["roots"],
         FailedPublicationWipes | FailedFlushRetried | FailedCommitReportedUndone => &["errors"],

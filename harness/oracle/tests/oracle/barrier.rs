@@ -1,0 +1,103 @@
+//! A device whose flush only orders: a power cut may take back the last commits, and nothing else is excused.
+
+use crate::support::{Lab, State, batch, delete, put, state};
+use kvsim_oracle::{OracleConfig, Property};
+
+fn ordering() -> Lab {
+    Lab::with(OracleConfig {
+        keep_history: true,
+        flush_only_orders: true,
+        ..OracleConfig::default()
+    })
+}
+
+/// Three acknowledged writes, and the state after each of them.
+fn three(lab: &mut Lab) -> [State; 4] {
+    lab.done(put("a", 1));
+    lab.done(batch(&[("a", 2), ("b", 3)]));
+    lab.done(delete("b"));
+    [
+        state(&[]),
+        state(&[("a", 1)]),
+        state(&[("a", 2), ("b", 3)]),
+        state(&[("a", 2)]),
+    ]
+}
+
+/// Goal: a power cut may leave any prefix and nothing else. Method: all four prefixes of three acknowledged writes, a hole, half a batch, and a value
+/// that nobody wrote.
+#[test]
+fn a_power_cut_may_take_back_the_last_commits() {
+    let mut lab = ordering();
+    let prefixes = three(&mut lab);
+    lab.truth.power_cuts = 1;
+    for prefix in &prefixes {
+        lab.clone().crash_showing(prefix).unwrap();
+    }
+    for wrong in [
+        state(&[("b", 3)]),
+        state(&[("a", 1), ("b", 3)]),
+        state(&[("a", 7)]),
+    ] {
+        lab.clone().crash_showing(&wrong).unwrap_err();
+    }
+    let recovery = lab.recover(&prefixes[1]);
+    assert_eq!(recovery.excused_losses(), 2);
+}
+
+/// Goal: a killed process loses nothing, and neither does a power cut where flushes make durable. Method: the same prefixes.
+#[test]
+fn a_killed_process_takes_nothing_back() {
+    let mut killed = ordering();
+    let prefixes = three(&mut killed);
+    let mut durable = Lab::with(OracleConfig {
+        keep_history: true,
+        ..OracleConfig::default()
+    });
+    three(&mut durable);
+    durable.truth.power_cuts = 1;
+    for lab in [killed, durable] {
+        lab.clone().crash_showing(&prefixes[3]).unwrap();
+        for prefix in &prefixes[..3] {
+            let violation = lab.clone().crash_showing(prefix).unwrap_err();
+            assert_ne!(violation.property, Property::Prefix);
+        }
+    }
+}
+
+/// Goal: what a recovery after a power cut has shown is on the medium, what one after a kill has shown need not be. Method: a cut, a kill and a cut,
+/// with a write before each.
+#[test]
+fn what_was_shown_after_a_power_cut_stays() {
+    let mut lab = ordering();
+    lab.done(put("a", 1));
+    lab.truth.power_cuts = 1;
+    lab.recover(&state(&[("a", 1)]));
+    lab.done(put("b", 2));
+    lab.recover(&state(&[("a", 1), ("b", 2)]));
+    lab.done(put("c", 3));
+    lab.truth.power_cuts = 2;
+    for shown in [
+        &[("a", 1)][..],
+        &[("a", 1), ("b", 2)],
+        &[("a", 1), ("b", 2), ("c", 3)],
+    ] {
+        lab.clone().crash_showing(&state(shown)).unwrap();
+    }
+    lab.clone().crash_showing(&state(&[])).unwrap_err();
+    lab.crash_showing(&state(&[("a", 1), ("c", 3)]))
+        .unwrap_err();
+}
+
+/// Goal: what a power cut took back stays gone. Method: the value that it took back, shown after the next kill.
+#[test]
+fn what_was_taken_back_does_not_return() {
+    let mut lab = ordering();
+    lab.done(put("a", 1));
+    lab.done(put("a", 2));
+    lab.truth.power_cuts = 1;
+    lab.recover(&state(&[("a", 1)]));
+    lab.clone().crash_showing(&state(&[("a", 1)])).unwrap();
+    let violation = lab.crash_showing(&state(&[("a", 2)])).unwrap_err();
+    assert_eq!(violation.property, Property::NoResurrection);
+}
