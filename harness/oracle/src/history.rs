@@ -510,7 +510,15 @@ impl History {
                 .versions
                 .iter()
                 .any(|v| v.pos <= prefix && v.content == certain);
-        for version in std::mem::take(&mut state.versions) {
+        let versions = std::mem::take(&mut state.versions);
+        let is_decided = |version: &Version| version.pos <= prefix && !version.optional;
+        let decided = versions.iter().rposition(is_decided).unwrap_or(0);
+        for (at, version) in versions.into_iter().enumerate() {
+            if self.keep && at < decided {
+                // What was written over it says nothing of it, and it may come back.
+                kept.push(version);
+                continue;
+            }
             let origin = self.write(version.pos).map(|write| write.origin);
             let is_shown = version.content == certain;
             if version.pos > prefix {

@@ -2,6 +2,7 @@
 
 use crate::support::{Lab, State, batch, delete, put, state};
 use kvsim_oracle::{OracleConfig, Property};
+use kvsim_sim::api::Request;
 
 fn ordering() -> Lab {
     Lab::with(OracleConfig {
@@ -100,4 +101,38 @@ fn what_was_taken_back_does_not_return() {
     lab.clone().crash_showing(&state(&[("a", 1)])).unwrap();
     let violation = lab.crash_showing(&state(&[("a", 2)])).unwrap_err();
     assert_eq!(violation.property, Property::NoResurrection);
+}
+
+/// Goal: what a key may have held before work that went on unread stays possible, whatever that work wrote over it, for the next power cut may bring it back.
+/// Method: a write that the first cut may have taken, an overwrite or a delete of the same key before anything is read, a kill, and a cut that takes the overwrite back.
+#[test]
+fn what_was_never_read_may_come_back_with_the_next_cut() {
+    for last in [put("k", 7), delete("k")] {
+        let mut lab = ordering();
+        lab.done(put("a", 1));
+        lab.truth.power_cuts = 1;
+        lab.recover(&state(&[("a", 1)]));
+        lab.done(delete("k"));
+        lab.done(put("k", 2));
+        lab.truth.power_cuts = 2;
+        lab.crash();
+        lab.oracle.defer(lab.now);
+        lab.done(put("k", 5));
+        lab.done(last.clone());
+        let after = match &last {
+            Request::Delete { .. } => state(&[("a", 1)]),
+            _ => state(&[("a", 1), ("k", 7)]),
+        };
+        let mut reader = lab.clone();
+        reader.oracle = lab.oracle.for_late_reading();
+        let seen = reader.observe(&after);
+        lab.oracle.judge_late(&seen, &lab.truth).unwrap();
+        // A killed process takes nothing back, and shows it.
+        lab.recover(&after);
+        lab.truth.power_cuts = 3;
+        for before in [&[("a", 1)][..], &[("a", 1), ("k", 2)]] {
+            lab.clone().crash_showing(&state(before)).unwrap();
+        }
+        lab.crash_showing(&state(&[("k", 2)])).unwrap_err();
+    }
 }
