@@ -511,10 +511,13 @@ impl History {
                 .iter()
                 .any(|v| v.pos <= prefix && v.content == certain);
         let versions = std::mem::take(&mut state.versions);
-        let is_decided = |version: &Version| version.pos <= prefix && !version.optional;
-        let decided = versions.iter().rposition(is_decided).unwrap_or(0);
+        // The last version that surely took effect, be it that the content shows it.
+        let took_effect = |version: &Version| {
+            version.pos <= prefix && (!version.optional || version.content == certain)
+        };
+        let last_effect = versions.iter().rposition(took_effect).unwrap_or(0);
         for (at, version) in versions.into_iter().enumerate() {
-            if self.keep && at < decided {
+            if self.keep && at < last_effect {
                 // What was written over it says nothing of it, and it may come back.
                 kept.push(version);
                 continue;

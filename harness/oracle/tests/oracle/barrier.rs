@@ -2,7 +2,7 @@
 
 use crate::support::{Lab, State, batch, delete, put, state};
 use kvsim_oracle::{OracleConfig, Property};
-use kvsim_sim::api::Request;
+use kvsim_sim::api::{Request, Status};
 
 fn ordering() -> Lab {
     Lab::with(OracleConfig {
@@ -135,4 +135,25 @@ fn what_was_never_read_may_come_back_with_the_next_cut() {
         }
         lab.crash_showing(&state(&[("k", 2)])).unwrap_err();
     }
+}
+
+/// Goal: of a write of which nobody knows whether it took effect, a later one of the same key that did says nothing, and a power cut may bring it back. Method: two
+/// writes that fail with a device error, a kill after which the second is there, and a cut that takes it back.
+#[test]
+fn an_uncertain_write_under_another_stays_possible() {
+    let mut lab = ordering();
+    lab.done(put("k", 1));
+    lab.truth.this_run.flush_failures = 1;
+    lab.failed(put("k", 2), Status::IoError);
+    lab.failed(put("k", 3), Status::IoError);
+    assert!(lab.kill_showing(&state(&[("k", 3)])));
+    let shown = lab.observe(&state(&[("k", 3)]));
+    let recovery = lab.oracle.judge(&shown, &lab.truth).unwrap();
+    lab.oracle.adopt(lab.now, &recovery, &shown, &lab.truth);
+    lab.truth.this_run.flush_failures = 0;
+    lab.truth.power_cuts = 1;
+    for legal in [&[][..], &[("k", 1)], &[("k", 2)], &[("k", 3)]] {
+        lab.clone().crash_showing(&state(legal)).unwrap();
+    }
+    lab.crash_showing(&state(&[("k", 4)])).unwrap_err();
 }
