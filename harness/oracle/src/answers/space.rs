@@ -30,6 +30,8 @@ struct Entry {
     older: Vec<Version>,
     /// Whether the versions that it may hold take different numbers of bytes.
     has_changed_size: bool,
+    /// What any of its versions took at most.
+    most_bytes: u64,
 }
 
 /// What a write needs room for.
@@ -80,6 +82,7 @@ impl Space {
             self.touched.push(key);
         }
         entry.has_changed_size |= entry.newest.bytes != bytes;
+        entry.most_bytes = entry.most_bytes.max(bytes);
         let content = Some(content);
         let old = std::mem::replace(
             &mut entry.newest,
@@ -155,6 +158,22 @@ impl Space {
         self.replaced_bytes = 0;
     }
 
+    /// A recovery has gone back behind the one before: a key of which it shows something else, or nothing, holds any of its versions.
+    pub(crate) fn went_back(&mut self, seen: impl Fn(KeyId) -> Option<Content>) {
+        for (key, entry) in (0..).zip(&mut self.entries) {
+            let seen = seen(key);
+            if seen.is_some() && seen == entry.newest.content {
+                continue;
+            }
+            let before = entry.newest.bytes;
+            let is_absent = seen.is_some_and(Content::is_absent);
+            entry.newest.content = seen;
+            entry.newest.bytes = if is_absent { 0 } else { entry.most_bytes };
+            entry.has_changed_size |= !is_absent;
+            self.live_bytes = self.live_bytes + entry.newest.bytes - before;
+        }
+    }
+
     /// Whether anything was replaced by writes up to there.
     pub(crate) fn replaced_upto(&self, upto: Pos) -> bool {
         self.replaced.front().is_some_and(|(pos, _)| *pos <= upto)
@@ -191,6 +210,28 @@ mod tests {
         assert_eq!(space.bytes(), 50 + 200);
         space.not_needed(3);
         assert_eq!(space.bytes(), 50);
+    }
+
+    /// Goal: what a recovery that goes back shows is counted, whatever the one before had shown. Method: a key that was longer before, one that was there and is gone, one that is
+    /// not read, and one that stays.
+    #[test]
+    fn a_recovery_that_goes_back_counts_all_keys() {
+        let mut space = Space::default();
+        for key in 0..4 {
+            space.wrote(1, key, content(b"long"), 300);
+            space.wrote(2, key, content(b"short"), 100);
+        }
+        space.adopt(|_| Some(content(b"short")));
+        assert_eq!(space.room(0, 36, 100), Room::Same);
+        space.went_back(|key| match key {
+            0 => Some(content(b"long")),
+            1 => Some(Content::ABSENT),
+            2 => None,
+            _ => Some(content(b"short")),
+        });
+        assert_eq!(space.bytes(), 300 + 300 + 100);
+        let rooms = [0, 1, 2, 3].map(|key| space.room(key, 36, 100));
+        assert_eq!(rooms, [Room::More, Room::More, Room::More, Room::Same]);
     }
 
     /// Goal: a recovery counts what it showed, and the most of what it did not read. Method: two keys, one of them read.

@@ -178,10 +178,14 @@ impl Oracle {
         for (upto, ns, _) in std::mem::take(&mut self.syncs) {
             self.history.synced(upto, ns);
         }
+        let went_back = recovery.prefix.min(recovery.lowest) < self.history.base_pos;
         self.history
             .adopt(recovery.prefix, recovery.lowest, |key| seen.content(key));
         if self.space.is_in_doubt() {
             Arc::make_mut(&mut self.space).adopt(|key| seen.content(key));
+        }
+        if went_back {
+            Arc::make_mut(&mut self.space).went_back(|key| seen.content(key));
         }
         (self.power_cut, self.killed) = (false, false);
         self.shown = Shown::default();
