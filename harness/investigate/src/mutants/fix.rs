@@ -106,15 +106,15 @@ pub const fn fix(mutant: Mutant) -> Fix {
         | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
         | TailRewriteNotFlushed
-        | HalvesNotFlushedApart
         | NewEpochNotFlushed
         | OpeningUnordered
         | PlainWriteTakenForDurable
         | RelaxedFramesNotFlushed => Fix::Durable,
         // The first and the last but one state as durable what is only submitted: a frame the one before it, a superblock the end of the log. Nothing is wrong with that
-        // once whoever states it waits.
+        // once whoever states it waits. So does the second half of the superblocks, which relies on the first.
         DurableStatedTooEarly
         | FlushBeforeWriteCompletes
+        | HalvesNotFlushedApart
         | NewerFrameBeforeOlder
         | PointerBeforeValue
         | RepublishedTooEarly
