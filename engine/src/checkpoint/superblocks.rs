@@ -105,7 +105,7 @@ pub(crate) async fn choose_superblock(handle: &Handle) -> Result<Choice, Error> 
     };
     match (&mut choice, failed) {
         (Choice::None { garbage, .. }, Some(error))
-            if !is_one_half(garbage) && !(is_ruled_out(0) && is_ruled_out(1)) =>
+            if !(is_one_half(garbage) || is_ruled_out(0) && is_ruled_out(1)) =>
         {
             Err(error)
         }
