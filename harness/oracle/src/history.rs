@@ -236,10 +236,12 @@ pub(crate) struct History {
     /// The position of what the last recovery showed.
     pub(crate) base_pos: Pos,
     keep: bool,
+    /// A power cut may go back behind what a recovery has shown, so what is uncertain stays so under what was written over it.
+    goes_back: bool,
 }
 
 impl History {
-    pub(crate) fn new(keep: bool) -> Self {
+    pub(crate) fn new(keep: bool, goes_back: bool) -> Self {
         History {
             keys: KeyTable::default(),
             states: Vec::new(),
@@ -249,6 +251,7 @@ impl History {
             uncertain: Vec::new(),
             base_pos: 0,
             keep,
+            goes_back,
         }
     }
 
@@ -494,11 +497,17 @@ impl History {
             let later = state.versions[from.unwrap_or(0)..]
                 .iter()
                 .map(|version| version.content);
-            before
+            let mut open: Vec<Content> = before
                 .into_iter()
                 .chain(later)
                 .filter(|&content| content != certain)
-                .collect()
+                .collect();
+            if self.goes_back {
+                // What stayed open before is among them once more.
+                open.sort_unstable();
+                open.dedup();
+            }
+            open
         } else {
             Vec::new()
         };
@@ -517,7 +526,7 @@ impl History {
         };
         let last_effect = versions.iter().rposition(took_effect).unwrap_or(0);
         for (at, version) in versions.into_iter().enumerate() {
-            if self.keep && at < last_effect {
+            if self.keep && self.goes_back && at < last_effect {
                 // What was written over it says nothing of it, and it may come back.
                 kept.push(version);
                 continue;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub(crate) type KeyId = u32;
 
 /// What a key holds: nothing, or a value known by its hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Content(u64);
 
 impl Content {

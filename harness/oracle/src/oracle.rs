@@ -177,7 +177,7 @@ impl Oracle {
     pub fn new(config: OracleConfig) -> Self {
         Oracle {
             config,
-            history: History::new(config.keep_history),
+            history: History::new(config.keep_history, config.flush_only_orders),
             counts: Counts::default(),
             ops: 0,
             crashes: 0,
