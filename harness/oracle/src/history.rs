@@ -526,13 +526,14 @@ impl History {
         };
         let last_effect = versions.iter().rposition(took_effect).unwrap_or(0);
         for (at, version) in versions.into_iter().enumerate() {
-            if self.keep && self.goes_back && at < last_effect {
-                // What was written over it says nothing of it, and it may come back.
+            let is_shown = version.content == certain;
+            if self.goes_back && version.pos <= prefix && (seen.is_none() || at < last_effect) {
+                // Nothing says whether it took effect, and it may come back.
+                found |= is_shown;
                 kept.push(version);
                 continue;
             }
             let origin = self.write(version.pos).map(|write| write.origin);
-            let is_shown = version.content == certain;
             if version.pos > prefix {
                 if !is_shown {
                     state.retire(version.content, origin, Fate::Dead);

@@ -137,6 +137,38 @@ fn what_was_never_read_may_come_back_with_the_next_cut() {
     }
 }
 
+/// Goal: a write of which nobody knows whether it took effect stays possible under work that goes on unread, for a power cut may go back to it. Method: a write that
+/// fails with a device error, one of another key behind it, a kill, an unread overwrite, and a cut that takes the overwrite back.
+#[test]
+fn an_uncertain_write_under_unread_work_stays_possible() {
+    let mut lab = ordering();
+    lab.done(put("k", 1));
+    lab.truth.this_run.flush_failures = 1;
+    lab.failed(put("k", 2), Status::IoError);
+    lab.failed(put("b", 3), Status::IoError);
+    lab.crash();
+    lab.oracle.defer(lab.now);
+    lab.done(put("k", 9));
+    let mut reader = lab.clone();
+    reader.oracle = lab.oracle.for_late_reading();
+    let seen = reader.observe(&state(&[("k", 9), ("b", 3)]));
+    lab.oracle.judge_late(&seen, &lab.truth).unwrap();
+    lab.truth.this_run.flush_failures = 0;
+    lab.truth.power_cuts = 1;
+    for legal in [
+        &[][..],
+        &[("k", 1)],
+        &[("k", 2)],
+        &[("k", 2), ("b", 3)],
+        &[("k", 9), ("b", 3)],
+    ] {
+        lab.clone().crash_showing(&state(legal)).unwrap();
+    }
+    for wrong in [&[("b", 3)][..], &[("k", 4)]] {
+        lab.clone().crash_showing(&state(wrong)).unwrap_err();
+    }
+}
+
 /// Goal: of a write of which nobody knows whether it took effect, a later one of the same key that did says nothing, and a power cut may bring it back. Method: two
 /// writes that fail with a device error, a kill after which the second is there, and a cut that takes it back.
 #[test]
