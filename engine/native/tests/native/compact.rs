@@ -1,6 +1,7 @@
 //! Compaction: what is there afterwards, how large the file is, and what a crash or a second user meets.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::{all, directory};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -9,26 +10,12 @@ use std::time::Duration;
 
 use kvsim_native::{CompactError, Database, Durability, OpenError, OpenOptions, compact};
 
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
-
 fn options() -> OpenOptions {
     OpenOptions::new()
         .size_bytes(64 << 20)
         .cache_bytes(1 << 20)
         .segment_bytes(1 << 16)
         .checkpoint_bytes(1 << 20)
-}
-
-fn all(database: &Database) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let entries = database.iter().expect("it is open");
-    entries
-        .map(|entry| {
-            let entry = entry.expect("it can be read");
-            (entry.key.to_vec(), entry.value.to_vec())
-        })
-        .collect()
 }
 
 /// Writes keys with values of every kind (in the index, in the log, large), and deletes most of them.

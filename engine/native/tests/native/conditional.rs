@@ -1,6 +1,7 @@
 //! Conditional writes, transactions and what removes ranges, under many threads.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use kvsim_native::{
@@ -12,7 +13,7 @@ const DURABILITIES: [Durability; 2] = [Durability::Relaxed, Durability::Durable]
 
 /// A database with so large a cache, and a write buffer that is soon full.
 fn opened(cache_bytes: u64) -> (tempfile::TempDir, Database) {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let database = Database::open(&directory.path().join("database"), &options(cache_bytes));
     (directory, database.expect("a new database"))
 }

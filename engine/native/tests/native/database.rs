@@ -1,6 +1,7 @@
 //! The database as its callers see it, on a real file with each driver.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ struct Place {
 
 /// A place on the disk that holds the sources, and not in memory.
 fn place() -> Place {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
     Place {
         _directory: directory,

@@ -1,6 +1,7 @@
 //! What whoever embeds a database is told of, and what a listener may do.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -9,10 +10,6 @@ use std::time::Duration;
 use kvsim_native::{Database, Durability, Event, OpenOptions, StallReason, Status};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 fn options() -> OpenOptions {
     OpenOptions::new()

@@ -7,7 +7,9 @@
 //! of lines, and reads what is left in the pipe. `KVSIM_KILL_ROUNDS` says how often.
 #![allow(missing_docs, reason = "a test")]
 
-use std::io::{BufRead, BufReader, Read, Write};
+use crate::common::{directory, say};
+use crate::noise::Noise;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -20,18 +22,6 @@ const SLOTS: u64 = 16;
 const PLACE: &str = "KVSIM_KILL_PLACE";
 const DRIVER: &str = "KVSIM_KILL_DRIVER";
 const DRIVERS: [DriverChoice; 2] = [DriverChoice::Auto, DriverChoice::Threads];
-
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-}
 
 /// With every other driver the index is loaded behind the opening.
 fn open(path: &Path, driver: usize) -> Database {
@@ -63,7 +53,7 @@ fn progress_key(thread: u64) -> [u8; 16] {
 
 /// A value that no other write has, of up to 3,000 bytes.
 fn value(thread: u64, number: u64) -> Vec<u8> {
-    let mut rng = Rng(thread << 48 | number);
+    let mut rng = Noise(thread << 48 | number);
     let words = 2 + rng.next() % 374;
     (0..words).flat_map(|_| rng.next().to_le_bytes()).collect()
 }
@@ -82,18 +72,13 @@ fn child() {
         return;
     };
     let driver = std::env::var(DRIVER).expect("it is set with the other");
-    let say = |line: String| {
-        // One call for each line: a kill leaves no half of one.
-        let written = std::io::stdout().write_all(line.as_bytes());
-        written.expect("the parent reads");
-    };
     // What the test harness prints stands before this on the same line.
-    say("\nopening\n".to_owned());
+    say("\nopening");
     let database = open(&path, driver.parse().expect("an index"));
-    say("opened\n".to_owned());
+    say("opened");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (database, say) = (&database, &say);
+            let database = &database;
             scope.spawn(move || {
                 let mut number = number_of(database, thread);
                 loop {
@@ -111,7 +96,7 @@ fn child() {
                     ];
                     let written = database.write(&batch, Durability::Durable);
                     written.expect("a write");
-                    say(format!("ack {thread} {number}\n"));
+                    say(&format!("ack {thread} {number}"));
                 }
             });
         }
@@ -188,9 +173,9 @@ fn a_killed_process_loses_nothing() {
     let rounds: u64 = std::env::var("KVSIM_KILL_ROUNDS").map_or(20, |text| {
         text.parse().expect("KVSIM_KILL_ROUNDS is a number")
     });
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
-    let mut rng = Rng(rounds);
+    let mut rng = Noise(rounds);
     let mut acknowledged: Vec<u64> = (0..THREADS).map(|_| 0).collect();
     let mut all = 0;
     for round_number in 0..rounds {

@@ -1,6 +1,7 @@
 //! A database whose index does not fit into the memory that it may take.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::collections::BTreeMap;
 
 use kvsim_native::{Database, Direction, Durability, OpenOptions, Prefix, ScanRange};
@@ -16,7 +17,7 @@ fn key(n: u32) -> [u8; 5] {
 /// walks and removals of ranges, before and after another opening, which loads the index behind it.
 #[test]
 fn keys_beyond_memory_are_counted_and_removed() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
     let options = OpenOptions {
         size_bytes: 32 << 20,
@@ -60,7 +61,7 @@ fn keys_beyond_memory_are_counted_and_removed() {
 /// since the index was written; scans both ways with several bounds, against a map.
 #[test]
 fn scans_beyond_memory_find_all() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let options = OpenOptions {
         size_bytes: 32 << 20,
         max_bytes: 256 << 20,

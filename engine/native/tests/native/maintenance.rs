@@ -1,6 +1,7 @@
 //! Backups, checks, dumps, and tasks that do all without blocking.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::{all, directory};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,10 +9,6 @@ use kvsim_native::{
     BackupError, Database, Direction, DumpError, Durability, OpenOptions, Progress, ScanRange,
     Status, WriteBatch,
 };
-
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 fn options() -> OpenOptions {
     OpenOptions::new()
@@ -24,16 +21,6 @@ fn options() -> OpenOptions {
 
 fn opened(path: &Path) -> Database {
     options().open(path).expect("a database")
-}
-
-fn all(database: &Database) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let entries = database.iter().expect("it is open");
-    entries
-        .map(|entry| {
-            let entry = entry.expect("it can be read");
-            (entry.key.to_vec(), entry.value.to_vec())
-        })
-        .collect()
 }
 
 fn names(folder: &Path) -> Vec<String> {

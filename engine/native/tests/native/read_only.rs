@@ -1,6 +1,7 @@
 //! Databases that are opened to be read.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::{all, directory};
 use std::path::Path;
 
 use kvsim_native::{
@@ -37,16 +38,6 @@ fn fill(database: &Database) {
         .expect("there is room");
 }
 
-fn all(database: &Database) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let entries = database.iter().expect("it is open");
-    entries
-        .map(|entry| {
-            let entry = entry.expect("it can be read");
-            (entry.key.to_vec(), entry.value.to_vec())
-        })
-        .collect()
-}
-
 fn bytes(path: &Path) -> Vec<u8> {
     std::fs::read(path).expect("it is there")
 }
@@ -56,7 +47,7 @@ fn bytes(path: &Path) -> Vec<u8> {
 #[test]
 fn a_database_is_read_and_left_as_it_is() {
     for driver in [DriverChoice::Auto, DriverChoice::Threads] {
-        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let directory = directory();
         let [path, crashed, again] =
             ["database", "crashed", "again"].map(|name| directory.path().join(name));
         let database = options(driver).open(&path).expect("a new database");
@@ -91,7 +82,7 @@ fn a_database_is_read_and_left_as_it_is() {
 /// Goal: whoever reads takes no writes, by any way, and says why. Method: every way.
 #[test]
 fn every_write_is_refused() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
     let read = options(DriverChoice::Auto).read_only(true);
     let missing = read.open(&path).expect_err("there is none");
@@ -139,7 +130,7 @@ fn every_write_is_refused() {
 /// Goal: any number read at once, and nobody writes meanwhile, nor reads while somebody writes. Method: openings side by side.
 #[test]
 fn many_read_or_one_writes() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
     let (write, read) = (
         options(DriverChoice::Auto),

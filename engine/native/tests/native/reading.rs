@@ -1,6 +1,7 @@
 //! Snapshots, iterators and cursors as callers use them, against a map.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,7 @@ type Pair<T> = (T, T);
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn opened() -> (tempfile::TempDir, Database) {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let options = OpenOptions {
         size_bytes: 16 << 20,
         max_bytes: 256 << 20,
@@ -197,7 +198,7 @@ fn a_cursor_moves_both_ways() {
 /// iterator outlives; then one is kept, and there is no more room.
 #[test]
 fn snapshots_free_themselves() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let options = OpenOptions {
         size_bytes: 16 << 20,
         max_bytes: 16 << 20,

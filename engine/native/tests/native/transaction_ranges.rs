@@ -1,6 +1,7 @@
 //! Transactions that read ranges, and conditions on ranges.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::collections::BTreeMap;
 
 use kvsim_native::{
@@ -10,7 +11,7 @@ use kvsim_native::{
 
 /// A database with so large a cache, and so much memory for its index (0: no bound).
 fn opened(cache_bytes: u64, index_bytes: u64) -> (tempfile::TempDir, Database) {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let options = OpenOptions {
         driver: DriverChoice::Threads,
         size_bytes: 16 << 20,
@@ -307,7 +308,7 @@ fn ranges_are_conditions() {
 /// Goal: in keyspaces a range is one keyspace's alone. Method: neighbours with the same keys are changed, and then the range itself.
 #[test]
 fn ranges_of_keyspaces_are_conditions() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let options = OpenOptions::new().size_bytes(16 << 20);
     let keyspaces = options.open_keyspaces(directory.path().join("database"));
     let keyspaces = keyspaces.expect("a new one");

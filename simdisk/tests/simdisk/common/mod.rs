@@ -1,6 +1,4 @@
 //! A small device that tests drive one operation at a time.
-#![allow(dead_code, reason = "each test binary uses some of it")]
-
 use kvsim_simdisk::{
     Cache, Completion, CrashKind, CrashReport, CrashState, Device, DeviceConfig, DiskError,
     FaultConfig, FaultKind, Image, LatencyConfig, Op, OpId, TimingConfig,

@@ -4,8 +4,10 @@
 //! lines. `KVSIM_KILL_ROUNDS` says how often.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::{directory, say};
+use crate::noise::Noise;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -20,18 +22,6 @@ const NAMES: [&str; 3] = ["first", "second", "third"];
 const KEYS: u32 = 8000;
 /// Keys that a removal takes at once.
 const PIECE: u32 = 1024;
-
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-}
 
 fn options() -> OpenOptions {
     OpenOptions::new()
@@ -50,12 +40,6 @@ fn rounds() -> u64 {
     std::env::var("KVSIM_KILL_ROUNDS").map_or(12, |text| {
         text.parse().expect("KVSIM_KILL_ROUNDS is a number")
     })
-}
-
-fn say(line: &str) {
-    // One call for each line: a kill leaves no half of one.
-    let written = std::io::stdout().write_all(format!("{line}\n").as_bytes());
-    written.expect("the parent reads");
 }
 
 fn number_of(keyspace: &Keyspace) -> u64 {
@@ -200,9 +184,9 @@ fn last(lines: &[String], word: &str) -> Option<u64> {
 /// under kills too.
 #[test]
 fn batches_across_keyspaces_are_whole() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
-    let mut rng = Rng(rounds());
+    let mut rng = Noise(rounds());
     let mut acknowledged = 0;
     for _ in 0..rounds() {
         let lines = match rng.next() % 4 {
@@ -248,9 +232,9 @@ fn batches_across_keyspaces_are_whole() {
 /// Goal: a keyspace that was created, and a name that was given, are there after a kill. Method: kills between any two of both.
 #[test]
 fn creations_and_names_are_durable() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
-    let mut rng = Rng(rounds());
+    let mut rng = Noise(rounds());
     let (mut created, mut named) = (0, 0);
     for _ in 0..rounds() {
         let said = round(&path, "creations", 3 + rng.next() % 20, rng.next() % 20);
@@ -310,9 +294,9 @@ fn held(path: &Path) -> Held {
 /// on until a removal was met halfway.
 #[test]
 fn a_killed_drop_goes_on_at_the_next_opening() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
-    let mut rng = Rng(rounds());
+    let mut rng = Noise(rounds());
     let (mut halfway, mut acknowledged) = (0, 0);
     for number in 0.. {
         if number >= rounds() && halfway > 0 {
@@ -372,7 +356,7 @@ fn a_killed_drop_goes_on_at_the_next_opening() {
 /// the neighbours.
 #[test]
 fn a_removal_goes_on_from_each_piece() {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     for gone in (0..=KEYS).step_by(PIECE as usize).chain([KEYS]) {
         let path = directory.path().join(gone.to_string());
         let keyspaces = opened(&path);

@@ -5,6 +5,8 @@ mod kill;
 mod refused;
 mod threads;
 
+use crate::common::directory;
+use crate::noise::Noise;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::Path;
@@ -14,31 +16,6 @@ use kvsim_native::{
     KeyspaceChecked, KeyspaceConditions, Keyspaces, KeyspacesSnapshot, OpenOptions, Prefix,
     ScanRange,
 };
-use tempfile::TempDir;
-
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[usize::try_from(self.below(all.len() as u64)).expect("it is an index")]
-    }
-}
-
-fn directory() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 fn options() -> OpenOptions {
     OpenOptions::new()
@@ -68,7 +45,7 @@ type Model = BTreeMap<String, Map>;
 
 const NAMES: [&str; 5] = ["a", "b", "", "zero\0", "long"];
 
-fn name(rng: &mut Rng) -> String {
+fn name(rng: &mut Noise) -> String {
     match *rng.of(&NAMES) {
         "long" => "n".repeat(255),
         "" | "zero\0" => "c".to_owned(),
@@ -77,13 +54,13 @@ fn name(rng: &mut Rng) -> String {
 }
 
 /// Few keys, so that they meet, at both ends of the order and of both lengths at most.
-fn key(rng: &mut Rng) -> Vec<u8> {
+fn key(rng: &mut Noise) -> Vec<u8> {
     let byte = *rng.of(&[0, 1, 2, 0x7f, 0x80, 0xff]);
     let len = *rng.of(&[1, 2, 3, KEYSPACE_KEY_BYTES_MAX]);
     vec![byte; len]
 }
 
-fn value(rng: &mut Rng) -> Vec<u8> {
+fn value(rng: &mut Noise) -> Vec<u8> {
     let len = *rng.of(&[0, 1, 30, 300]);
     rng.next()
         .to_le_bytes()
@@ -93,7 +70,7 @@ fn value(rng: &mut Rng) -> Vec<u8> {
         .collect()
 }
 
-fn durability(rng: &mut Rng) -> Durability {
+fn durability(rng: &mut Noise) -> Durability {
     *rng.of(&[
         Durability::Relaxed,
         Durability::Relaxed,
@@ -105,7 +82,7 @@ fn durability(rng: &mut Rng) -> Durability {
 /// A range in the form of bounds.
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-fn bounds(rng: &mut Rng) -> Bounds {
+fn bounds(rng: &mut Noise) -> Bounds {
     let mut bound = || match rng.below(3) {
         0 => Bound::Unbounded,
         1 => Bound::Included(key(rng)),
@@ -139,7 +116,7 @@ fn entries(range: kvsim_native::Range) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 /// Everything that can be asked of a keyspace, against what it should have.
-fn compare(keyspace: &Keyspace, map: &Map, rng: &mut Rng) {
+fn compare(keyspace: &Keyspace, map: &Map, rng: &mut Noise) {
     let range = bounds(rng);
     let expected = within(map, &range);
     assert_eq!(
@@ -237,7 +214,7 @@ fn compare_all(keyspaces: &Keyspaces, model: &Model) {
 }
 
 /// Does something with the keyspaces and the model.
-fn step(keyspaces: &Keyspaces, model: &mut Model, rng: &mut Rng) {
+fn step(keyspaces: &Keyspaces, model: &mut Model, rng: &mut Noise) {
     let (name, other) = (name(rng), name(rng));
     let durable = durability(rng);
     let what = rng.below(100);
@@ -407,7 +384,7 @@ fn moment(keyspaces: &Keyspaces, model: &Model) -> (KeyspacesSnapshot, Vec<Keysp
 #[test]
 fn keyspaces_are_maps() {
     for seed in 0..6 {
-        let mut rng = Rng(seed);
+        let mut rng = Noise(seed);
         let directory = directory();
         let path = directory.path().join("database");
         divided(&path, 1 + u32::try_from(seed).expect("it is small") * 25);

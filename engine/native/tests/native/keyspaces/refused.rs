@@ -1,17 +1,13 @@
 //! What is refused of keyspaces, and what an opening finds.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::path::Path;
 
 use kvsim_native::{
     Direction, Durability, Failure, KeyspaceBatch, KeyspaceConditions, KeyspaceError, Keyspaces,
     OpenError, OpenOptions, ReadOnly, ScanRange, Status,
 };
-use tempfile::TempDir;
-
-fn directory() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 fn options() -> OpenOptions {
     OpenOptions::new()

@@ -1,6 +1,7 @@
 //! Keyspaces and many threads: drops beside writes, creations beside each other, moments of all.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::Path;
@@ -12,11 +13,6 @@ use kvsim_native::{
     Direction, Durability, Failure, Keyspace, KeyspaceBatch, KeyspaceChecked, KeyspaceConditions,
     KeyspaceError, Keyspaces, OpenOptions, ScanRange, Status,
 };
-use tempfile::TempDir;
-
-fn directory() -> TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
 
 fn options() -> OpenOptions {
     OpenOptions::new()

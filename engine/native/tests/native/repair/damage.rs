@@ -1,8 +1,8 @@
 //! Each kind of structure is damaged, one at a time.
 
+use crate::noise::Noise;
 use crate::repair::found::find;
 use crate::repair::made::{Known, closed, open};
-use crate::repair::noise::Noise;
 
 const BLOCK: usize = 4096;
 const SEGMENT: usize = 1 << 16;

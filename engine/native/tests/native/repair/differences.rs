@@ -1,12 +1,13 @@
 //! Where an opening succeeds, a repair finds what it shows.
 
+use crate::common::directory;
 use std::path::Path;
 
 use kvsim_native::{Durability, OpenOptions};
 
+use crate::noise::Noise;
 use crate::repair::found::{Found, find, try_find};
-use crate::repair::made::{Known, Shown, Writer, closed, directory, open, opened, options};
-use crate::repair::noise::Noise;
+use crate::repair::made::{Known, Shown, Writer, closed, open, opened, options};
 
 const BLOCK: usize = 4096;
 

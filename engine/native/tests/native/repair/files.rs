@@ -1,5 +1,6 @@
 //! Repairs of files: what is written, and what is refused.
 
+use crate::common::directory;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -9,8 +10,8 @@ use kvsim_native::{
     BackupError, Durability, NoDatabase, OpenError, OpenOptions, RepairError, repair,
 };
 
-use crate::repair::made::{Writer, directory, options};
-use crate::repair::noise::Noise;
+use crate::noise::Noise;
+use crate::repair::made::{Writer, options};
 
 /// Goal: the new file is a database with what the old one had, the old one is as it was, progress is told, and what cannot be read is named. Method: a database of which a large value is
 /// damaged, and all superblocks but one.

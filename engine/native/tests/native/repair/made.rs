@@ -1,11 +1,12 @@
 //! Databases with known contents.
 
+use crate::common::directory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use kvsim_native::{Database, Durability, OpenOptions};
 
-use crate::repair::noise::Noise;
+use crate::noise::Noise;
 
 pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -18,10 +19,6 @@ pub(crate) struct Known {
     pub(crate) history: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
     /// The keys that were written last, in a database that was not closed: nothing that was written behind them may say that they are durable.
     pub(crate) recent: BTreeSet<Vec<u8>>,
-}
-
-pub(crate) fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
 pub(crate) fn options() -> OpenOptions {

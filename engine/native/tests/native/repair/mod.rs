@@ -6,4 +6,3 @@ mod differences;
 mod files;
 mod found;
 mod made;
-mod noise;

@@ -1,6 +1,8 @@
 //! Streams and what goes wrong: damage, a full disk, a source that fails, wrong calls, databases that are only read.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::directory;
+use crate::noise::Noise;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
@@ -22,10 +24,6 @@ fn options() -> OpenOptions {
     }
 }
 
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
-
 fn open(path: &Path) -> (Database, Streams) {
     let database = Database::open(path, &options()).expect("it opens");
     let streams = streams(&database);
@@ -38,16 +36,9 @@ fn streams(database: &Database) -> Streams {
     streams.with_piece_bytes(bytes).expect("a power of two")
 }
 
-/// Bytes that no other seed has: SplitMix64.
+/// Bytes that no other seed has.
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut state = seed << 32;
-    let words = std::iter::repeat_with(|| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)).to_le_bytes()
-    });
-    words.flatten().take(len).collect()
+    Noise(seed << 32).bytes(len)
 }
 
 fn put(streams: &Streams, key: &[u8], value: &[u8]) -> io::Result<()> {

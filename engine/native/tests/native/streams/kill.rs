@@ -5,6 +5,8 @@
 //! The parent kills the child after a random number of lines. `KVSIM_KILL_ROUNDS` says how often.
 #![allow(missing_docs, reason = "a test")]
 
+use crate::common::{directory, say};
+use crate::noise::Noise;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,18 +18,6 @@ const PREFIX: &str = "s/";
 const PIECE: usize = 4096;
 /// Where the child finds the database. Unset, the child's test does nothing.
 const PLACE: &str = "KVSIM_KILL_STREAMS_PLACE";
-
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-}
 
 fn open(path: &Path, driver: DriverChoice) -> (Database, Streams) {
     let options = OpenOptions {
@@ -49,7 +39,7 @@ fn open(path: &Path, driver: DriverChoice) -> (Database, Streams) {
 
 /// The bytes of a stream that no other has: from none up to 30 pieces, often some that are full.
 fn value(thread: u64, number: u64) -> Vec<u8> {
-    let mut rng = Rng(thread << 48 | number);
+    let mut rng = Noise(thread << 48 | number);
     let pieces = rng.next() % 30;
     let len = pieces * PIECE as u64
         + match rng.next() % 3 {
@@ -83,17 +73,12 @@ fn child() {
     let Some(path) = std::env::var_os(PLACE).map(PathBuf::from) else {
         return;
     };
-    let say = |line: String| {
-        // One call for each line: a kill leaves no half of one.
-        let written = std::io::stdout().write_all(line.as_bytes());
-        written.expect("the parent reads");
-    };
     // What the test harness prints stands before this on the same line.
-    say("\nopening\n".to_owned());
+    say("\nopening");
     let (database, streams) = open(&path, DriverChoice::Auto);
     std::thread::scope(|scope| {
         for thread in 0..THREADS as u64 {
-            let (database, streams, say) = (&database, &streams, &say);
+            let (database, streams) = (&database, &streams);
             scope.spawn(move || {
                 let key = thread.to_be_bytes();
                 for number in number_of(database, thread) + 1.. {
@@ -107,11 +92,11 @@ fn child() {
                     batch.put(&progress_key(thread), &number.to_le_bytes());
                     let written = writer.finish_with(&batch, Durability::Durable);
                     written.expect("it is finished");
-                    say(format!("written {thread} {number}\n"));
+                    say(&format!("written {thread} {number}"));
                     if is_deleted_again(number) {
                         let deleted = streams.delete(&key, Durability::Durable);
                         assert_eq!(deleted, Ok(true));
-                        say(format!("deleted {thread} {number}\n"));
+                        say(&format!("deleted {thread} {number}"));
                     }
                 }
             });
@@ -205,10 +190,10 @@ fn a_killed_process_leaves_whole_streams() {
     let rounds: u64 = std::env::var("KVSIM_KILL_ROUNDS").map_or(20, |text| {
         text.parse().expect("KVSIM_KILL_ROUNDS is a number")
     });
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let directory = directory();
     let path = directory.path().join("database");
     drop(open(&path, DriverChoice::Auto));
-    let mut rng = Rng(rounds);
+    let mut rng = Noise(rounds);
     let mut acknowledged = Acknowledged::default();
     for _ in 0..rounds {
         let lines = match rng.next() % 5 {

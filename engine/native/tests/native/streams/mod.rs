@@ -4,6 +4,8 @@
 mod faults;
 mod kill;
 
+use crate::common::directory;
+use crate::noise::Noise;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Read, Seek, SeekFrom, Write};
 use std::ops::Bound;
@@ -31,10 +33,6 @@ fn options_with(engine: &str) -> OpenOptions {
     }
 }
 
-fn directory() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
-}
-
 fn open(path: &Path) -> (Database, Streams) {
     open_with(path, &options())
 }
@@ -51,27 +49,9 @@ fn streams(database: &Database) -> Streams {
     streams.with_piece_bytes(bytes).expect("a power of two")
 }
 
-/// SplitMix64.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).expect("it is below")
-    }
-}
-
 /// Bytes that no other seed has.
 fn bytes(seed: u64, len: usize) -> Vec<u8> {
-    let mut rng = Rng(seed);
-    let words = std::iter::repeat_with(|| rng.next().to_le_bytes());
-    words.flatten().take(len).collect()
+    Noise(seed).bytes(len)
 }
 
 fn put(streams: &Streams, key: &[u8], value: &[u8]) {
@@ -137,27 +117,27 @@ fn are_a_map(options: &OpenOptions) {
     let path = directory.path().join("database");
     let (mut database, mut all) = open_with(&path, options);
     let mut model = Model::new();
-    let mut rng = Rng(3);
+    let mut rng = Noise(3);
     let near: Vec<usize> = [0, 1, 2, 5, 40]
         .iter()
         .flat_map(|pieces| [0, 1, PIECE - 1].map(|more| pieces * PIECE + more))
         .collect();
-    let key_of = |rng: &mut Rng| vec![b'a'; 1 + rng.below(12)];
+    let key_of = |rng: &mut Noise| vec![b'a'; 1 + rng.place(12)];
     for round in 0..600 {
         let key = key_of(&mut rng);
         match rng.below(10) {
             0..=3 => {
-                let value = bytes(round, near[rng.below(near.len())]);
+                let value = bytes(round, near[rng.place(near.len())]);
                 let mut writer = all.writer(&key).expect("a writer");
                 let mut left = &value[..];
                 while !left.is_empty() {
-                    let len = (1 + rng.below(3 * PIECE)).min(left.len());
+                    let len = (1 + rng.place(3 * PIECE)).min(left.len());
                     writer.write_all(&left[..len]).expect("a write");
                     left = &left[len..];
                 }
                 assert_eq!(writer.bytes(), value.len() as u64);
                 if rng.below(4) > 0 {
-                    let durability = [Durability::Relaxed, Durability::Durable][rng.below(2)];
+                    let durability = [Durability::Relaxed, Durability::Durable][rng.place(2)];
                     writer.finish(durability).expect("it is finished");
                     model.insert(key, value);
                 }
@@ -177,14 +157,14 @@ fn are_a_map(options: &OpenOptions) {
                 };
                 let mut reader = reader.expect("it is there");
                 for _ in 0..5 {
-                    let at = rng.below(value.len() + 9);
+                    let at = rng.place(value.len() + 9);
                     let to = match rng.below(2) {
                         0 => SeekFrom::Start(at as u64),
                         _ => SeekFrom::End(at as i64 - value.len() as i64),
                     };
                     assert_eq!(reader.seek(to).expect("a place"), at as u64);
                     let mut some = Vec::new();
-                    let len = rng.below(3 * PIECE);
+                    let len = rng.place(3 * PIECE);
                     let read = (&mut reader).take(len as u64).read_to_end(&mut some);
                     assert_eq!(read.expect("it can be read"), some.len());
                     let end = value.len().min(at + len);

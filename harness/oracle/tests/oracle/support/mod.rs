@@ -1,11 +1,5 @@
 //! A laboratory for the oracle: a history made by hand, and a guest that shows whatever the test says.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    reason = "shared by test files, each of which uses its own part"
-)]
-
 use kvsim_api::value::{Stamp, generate, key_hash};
 use kvsim_oracle::{
     CheckConfig, DeviceTruth, Ending, Observation, Opening, Oracle, OracleConfig, Recovery,
@@ -16,12 +10,12 @@ use kvsim_sim::api::{Body, Direction, Durability, Mutation, Reply, Request, Requ
 use std::collections::BTreeMap;
 
 /// What a guest holds.
-pub type State = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 /// What a judgement comes to.
-pub type Judged<T = ()> = Result<T, Box<Violation>>;
+pub(crate) type Judged<T = ()> = Result<T, Box<Violation>>;
 
 /// One value long enough to describe itself.
-pub fn value(key: &str, number: u64) -> Vec<u8> {
+pub(crate) fn value(key: &str, number: u64) -> Vec<u8> {
     generate(
         Stamp {
             key_hash: key_hash(key.as_bytes()),
@@ -34,18 +28,18 @@ pub fn value(key: &str, number: u64) -> Vec<u8> {
 }
 
 /// A state with these keys, each holding the value of this number.
-pub fn state(entries: &[(&str, u64)]) -> State {
+pub(crate) fn state(entries: &[(&str, u64)]) -> State {
     entries
         .iter()
         .map(|(key, number)| (key.as_bytes().to_vec(), value(key, *number)))
         .collect()
 }
 
-pub fn put(key: &str, number: u64) -> Request {
+pub(crate) fn put(key: &str, number: u64) -> Request {
     put_as(key, number, Durability::Durable)
 }
 
-pub fn relaxed(key: &str, number: u64) -> Request {
+pub(crate) fn relaxed(key: &str, number: u64) -> Request {
     put_as(key, number, Durability::Relaxed)
 }
 
@@ -57,7 +51,7 @@ fn put_as(key: &str, number: u64, durability: Durability) -> Request {
     }
 }
 
-pub fn delete(key: &str) -> Request {
+pub(crate) fn delete(key: &str) -> Request {
     Request::Delete {
         key: key.as_bytes().to_vec(),
         durability: Durability::Durable,
@@ -65,7 +59,7 @@ pub fn delete(key: &str) -> Request {
 }
 
 /// A batch of puts; number 0 deletes.
-pub fn batch(mutations: &[(&str, u64)]) -> Request {
+pub(crate) fn batch(mutations: &[(&str, u64)]) -> Request {
     let mutation = |&(key, number): &(&str, u64)| match number {
         0 => Mutation::Delete {
             key: key.as_bytes().to_vec(),
@@ -81,7 +75,7 @@ pub fn batch(mutations: &[(&str, u64)]) -> Request {
     }
 }
 
-pub fn get(key: &str) -> Request {
+pub(crate) fn get(key: &str) -> Request {
     Request::Get {
         key: key.as_bytes().to_vec(),
         snapshot: 0,
@@ -89,7 +83,7 @@ pub fn get(key: &str) -> Request {
 }
 
 /// What an honest guest in this state answers to a read.
-pub fn serve(state: &State, id: RequestId, request: &Request) -> Reply {
+pub(crate) fn serve(state: &State, id: RequestId, request: &Request) -> Reply {
     match request {
         Request::Get { key, .. } => match state.get(key) {
             Some(value) => Reply {
@@ -128,7 +122,7 @@ pub fn serve(state: &State, id: RequestId, request: &Request) -> Reply {
 
 /// An oracle, its time and the device's truth.
 #[derive(Clone)]
-pub struct Lab {
+pub(crate) struct Lab {
     pub oracle: Oracle,
     pub truth: DeviceTruth,
     pub check: CheckConfig,
@@ -137,11 +131,11 @@ pub struct Lab {
 }
 
 impl Lab {
-    pub fn new() -> Lab {
+    pub(crate) fn new() -> Lab {
         Lab::with(OracleConfig::default())
     }
 
-    pub fn lying() -> Lab {
+    pub(crate) fn lying() -> Lab {
         Lab::with(OracleConfig {
             keep_history: true,
             ..OracleConfig::default()
@@ -149,7 +143,7 @@ impl Lab {
     }
 
     /// With a guest of these policies.
-    pub fn of(policies: &str) -> Lab {
+    pub(crate) fn of(policies: &str) -> Lab {
         Lab::with(OracleConfig {
             policies: GuestPolicies::parse(policies).unwrap(),
             ..OracleConfig::default()
@@ -157,13 +151,13 @@ impl Lab {
     }
 
     /// On a device of 1 MiB.
-    pub fn on_a_device() -> Lab {
+    pub(crate) fn on_a_device() -> Lab {
         let mut lab = Lab::new();
         lab.truth.capacity_bytes = 1 << 20;
         lab
     }
 
-    pub fn with(config: OracleConfig) -> Lab {
+    pub(crate) fn with(config: OracleConfig) -> Lab {
         let check = CheckConfig {
             reverse_scan_every: 1,
             ..CheckConfig::default()
@@ -178,7 +172,7 @@ impl Lab {
     }
 
     /// Hands a request in.
-    pub fn ask(&mut self, request: Request) -> RequestId {
+    pub(crate) fn ask(&mut self, request: Request) -> RequestId {
         self.now += 10;
         self.next_id += 1;
         self.oracle.handed_in(self.now, 1, self.next_id, &request);
@@ -186,37 +180,37 @@ impl Lab {
     }
 
     /// Answers a request.
-    pub fn answer(&mut self, id: RequestId, status: Status, body: Body) -> Judged {
+    pub(crate) fn answer(&mut self, id: RequestId, status: Status, body: Body) -> Judged {
         self.now += 10;
         self.oracle
             .replied(self.now, &Reply { id, status, body }, &self.truth)
     }
 
     /// Acknowledges a request.
-    pub fn ack(&mut self, id: RequestId) {
+    pub(crate) fn ack(&mut self, id: RequestId) {
         self.answer(id, Status::Ok, Body::Empty).unwrap();
     }
 
     /// Hands a request in and acknowledges it.
-    pub fn done(&mut self, request: Request) {
+    pub(crate) fn done(&mut self, request: Request) {
         let id = self.ask(request);
         self.ack(id);
     }
 
     /// Hands a request in and fails it.
-    pub fn failed(&mut self, request: Request, status: Status) {
+    pub(crate) fn failed(&mut self, request: Request, status: Status) {
         let id = self.ask(request);
         self.answer(id, status, Body::Empty).unwrap();
     }
 
     /// Hands a read in and answers it from `state`.
-    pub fn read(&mut self, request: Request, state: &State) -> Judged {
+    pub(crate) fn read(&mut self, request: Request, state: &State) -> Judged {
         let id = self.ask(request.clone());
         let reply = serve(state, id, &request);
         self.oracle.replied(self.now, &reply, &self.truth)
     }
 
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.now += 1_000;
         self.oracle.stopped(self.now, Ending::Crash);
         let reply = Reply {
@@ -231,7 +225,7 @@ impl Lab {
     }
 
     /// Reads back with a guest that answers as `guest` says.
-    pub fn observe_with(&self, mut guest: impl FnMut(&Request) -> Reply) -> Observation {
+    pub(crate) fn observe_with(&self, mut guest: impl FnMut(&Request) -> Reply) -> Observation {
         let mut verification = Verification::new(&self.oracle, &self.check);
         while !verification.is_done() {
             let (token, request) = verification
@@ -242,17 +236,17 @@ impl Lab {
         verification.finish()
     }
 
-    pub fn observe(&self, state: &State) -> Observation {
+    pub(crate) fn observe(&self, state: &State) -> Observation {
         self.observe_with(|request| serve(state, 7, request))
     }
 
     /// Judges a guest that shows `state`.
-    pub fn judge(&self, state: &State) -> Judged<Recovery> {
+    pub(crate) fn judge(&self, state: &State) -> Judged<Recovery> {
         self.oracle.judge(&self.observe(state), &self.truth)
     }
 
     /// A crash, and a recovery that shows `state` and is right to.
-    pub fn recover(&mut self, state: &State) -> Recovery {
+    pub(crate) fn recover(&mut self, state: &State) -> Recovery {
         self.crash();
         let seen = self.observe(state);
         let recovery = self.oracle.judge(&seen, &self.truth).unwrap();
@@ -262,14 +256,14 @@ impl Lab {
     }
 
     /// A kill of the process, and whether a recovery that shows `state` is legal.
-    pub fn kill_showing(&mut self, state: &State) -> bool {
+    pub(crate) fn kill_showing(&mut self, state: &State) -> bool {
         self.now += 1_000;
         self.oracle.stopped(self.now, Ending::Kill);
         self.judge(state).is_ok()
     }
 
     /// A crash, and what is thought of a recovery that shows `state`.
-    pub fn crash_showing(&mut self, state: &State) -> Judged {
+    pub(crate) fn crash_showing(&mut self, state: &State) -> Judged {
         self.crash();
         self.judge(state).map(|_| ())
     }

@@ -1,6 +1,4 @@
 //! What tests of crashes share: a small engine's calls, and all that a power cut can leave.
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use std::collections::BTreeSet;
 
 use kvsim_fs::{
