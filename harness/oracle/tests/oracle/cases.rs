@@ -1019,12 +1019,13 @@ fn each_property_is_fired_by_what_breaks_it() {
             Symptom::WrongReply,
         ),
     ];
-    let mut wrong = Vec::new();
+    let (mut wrong, mut told) = (Vec::new(), String::new());
     for (name, case, property, symptom) in cases {
         match case() {
             Ok(()) => wrong.push(format!("{name}: no violation")),
             Err(found) if (found.property, found.symptom) == (*property, *symptom) => {
-                println!("{name}: {found}")
+                let json = serde_json::to_string(&found).unwrap();
+                told.push_str(&format!("{name} {json}\n"));
             }
             Err(found) => wrong.push(format!(
                 "{name}: {:?} {:?} {found}",
@@ -1037,6 +1038,16 @@ fn each_property_is_fired_by_what_breaks_it() {
         Property::ALL
             .iter()
             .all(|property| cases.iter().any(|case| case.2 == *property))
+    );
+    // What a person reads of each, and what a program does.
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/told.txt");
+    if std::env::var_os("KVSIM_UPDATE").is_some() {
+        std::fs::write(path, &told).unwrap();
+    }
+    let before = std::fs::read_to_string(path).unwrap();
+    assert!(
+        told == before,
+        "what is told of a violation has changed; if that is meant: KVSIM_UPDATE=1 cargo test -p kvsim-oracle, and read the difference"
     );
 }
 

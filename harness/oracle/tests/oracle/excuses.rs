@@ -2,8 +2,9 @@
 #![allow(missing_docs, reason = "a test")]
 
 use crate::support::{Lab, get, put, relaxed, state};
-use kvsim_oracle::{Opening, OracleConfig, Property};
-use kvsim_sim::api::{Body, Reply, Status};
+use kvsim_api::value::{Stamp, generate, key_hash};
+use kvsim_oracle::{Limits, Opening, OracleConfig, Property};
+use kvsim_sim::api::{Body, Durability, Reply, Request, Status};
 
 /// A get that is answered with an error.
 fn failed_get(lab: &mut Lab, status: Status) -> bool {
@@ -131,6 +132,13 @@ fn a_failed_read_excuses_no_later_request() {
         Opening::Ready
     );
     assert!(!failed_get(&mut lab.clone(), Status::IoError), "before it");
+    let mut cannot_write = lab.clone();
+    cannot_write.truth.this_run.write_failures = 1;
+    cannot_write.truth.this_run.flush_failures = 1;
+    assert!(
+        !failed_get(&mut cannot_write, Status::IoError),
+        "a read is no write"
+    );
     let id = lab.ask(get("a"));
     let other = lab.ask(get("b"));
     lab.truth.this_run.read_failures = 2;
@@ -158,4 +166,53 @@ fn a_failed_read_excuses_the_writes_that_may_need_it() {
     let late = lab.clone().answer(later, Status::IoError, Body::Empty);
     assert_eq!(late.unwrap_err().property, Property::NoFalseRefusal);
     lab.answer(later, Status::ReadOnly, Body::Empty).unwrap();
+}
+
+/// Goal: a request of the device that failed for want of space excuses the writes that were under way, and nothing else. Method: a put and a get with such a failure
+/// between question and answer, and a put after it.
+#[test]
+fn a_device_without_space_excuses_the_writes_under_way() {
+    let mut lab = Lab::on_a_device();
+    let (write, read) = (lab.ask(put("a", 1)), lab.ask(get("b")));
+    lab.truth.this_run.no_space = 1;
+    lab.answer(write, Status::NoSpace, Body::Empty).unwrap();
+    let of_read = lab.clone().answer(read, Status::NoSpace, Body::Empty);
+    assert_eq!(of_read.unwrap_err().property, Property::NoFalseRefusal);
+    let later = lab.ask(put("a", 2));
+    let of_later = lab.answer(later, Status::NoSpace, Body::Empty);
+    assert_eq!(of_later.unwrap_err().property, Property::NoFalseRefusal);
+}
+
+/// Goal: `NoSpace` is excused from the share of the device on that the guest says it can hold, and not before. Method: two fifths of half of a MiB; values of a tenth of
+/// the device each, one, and three.
+#[test]
+fn a_full_device_is_one_that_holds_what_it_can() {
+    let holding = |values: u64| {
+        let mut lab = Lab::with(OracleConfig {
+            limits: Limits {
+                data_percent: 50,
+                usable_percent: 40,
+                ..Limits::default()
+            },
+            ..OracleConfig::default()
+        });
+        lab.truth.capacity_bytes = 1 << 20;
+        for number in 1..=values {
+            let stamp = Stamp {
+                key_hash: key_hash(&[b'a'; 8]),
+                writer: 1,
+                number,
+            };
+            lab.done(Request::Put {
+                key: format!("key {number}").into_bytes(),
+                value: generate(stamp, 104_857, 0),
+                durability: Durability::Durable,
+            });
+        }
+        assert!(!failed_get(&mut lab, Status::NoSpace), "a read takes none");
+        let id = lab.ask(put("a", 1));
+        lab.answer(id, Status::NoSpace, Body::Empty)
+    };
+    assert_eq!(holding(1).unwrap_err().property, Property::NoFalseRefusal);
+    holding(3).unwrap();
 }

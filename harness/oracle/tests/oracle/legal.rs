@@ -98,7 +98,8 @@ fn pages_and_limits_are_understood() {
                 start,
                 end,
                 limit,
-                max_bytes: 1_000,
+                // Exactly what so many entries take.
+                max_bytes: limit * 65,
             };
             lab.read(Request::Scan(scan), &shown).unwrap();
         }

@@ -10,4 +10,5 @@ mod places;
 mod policies;
 mod random;
 mod relaxed;
+mod returned;
 mod support;
