@@ -7,6 +7,7 @@ use kvsim_harness::control::{Control, Stop};
 use kvsim_harness::minimise::{Budget, Progress, minimise, minimise_watched, with_steps};
 use kvsim_harness::run::{Tracing, run_seed};
 use kvsim_harness::scenario::{SeedRange, load};
+use kvsim_simdisk::FlushKind;
 use kvsim_tests::{all_cores, run_saving, scenario};
 
 use super::slate::{Flaw, slate};
@@ -61,6 +62,23 @@ fn becomes_small(property: &str, flaw: &str) {
     );
     let file = report.file.expect("it is saved");
     replays_exactly(load(&file, &[]).expect("it loads"), &program);
+}
+
+/// Goal: a failure that happens on any device comes down to a case on one whose flush saves. Method: a guest that panics, where a flush only orders.
+#[test]
+fn a_flush_that_only_orders_is_left_out() {
+    let sets = ["guest.options.break=guest_panics", "device.flush=barrier"];
+    let scenario = scenario("tests/broken/guest_behaves.toml", &sets);
+    assert_eq!(scenario.device.flush, FlushKind::Barrier);
+    let program = naive();
+    let directory = tempfile::tempdir().expect("a directory");
+    let failures = Some(directory.path().to_path_buf());
+    let report = run_saving(scenario, &program, NonZeroUsize::MIN, failures);
+    let failure = report.failure.expect("it fails");
+    let saved = load(failure.file.as_deref().expect("it is saved"), &[]).expect("it loads");
+    let (budget, control) = (Budget::default(), Control::default());
+    let small = minimise(&saved, &program, budget, all_cores(), &control).expect("it is small");
+    assert_eq!(small.scenario.device.flush, FlushKind::Durable);
 }
 
 /// Goal: a minimisation that is stopped leaves the smallest case so far, which fails. Method: a stop as soon as the case is smaller than it was; and one

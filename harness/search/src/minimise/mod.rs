@@ -270,6 +270,7 @@ impl Shrinking<'_> {
         best = self.in_step("look for a short case", best, Self::short_case);
         loop {
             let before = best.clone();
+            best = self.in_step("let flushes save", best, Self::plain_flush);
             best = self.in_step("leave out process runs", best, Self::fewer_process_runs);
             if best.requests() > FEW_REQUESTS {
                 // A few steps that may take many requests out at once, before many that take out few.
@@ -363,7 +364,11 @@ impl Shrinking<'_> {
             &faults.script,
             files,
             guest,
-            (device.capacity_bytes, device.max_capacity_bytes),
+            (
+                device.capacity_bytes,
+                device.max_capacity_bytes,
+                device.flush,
+            ),
             run.seeds,
             work,
         );

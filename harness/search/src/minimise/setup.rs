@@ -7,12 +7,14 @@ use super::Shrinking;
 use super::condense::BYTES_MIN;
 use super::find::extent;
 use super::site::{open_of, sites};
-use crate::explore::open::Reach;
+use crate::explore::meaning::Meaning;
+use crate::explore::open::{Extent, Reach};
 use kvsim_api::units::OptionText;
 use kvsim_drive::case::Stop;
 use kvsim_oracle::{Class, Symptom};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::{Case, CaseRequest};
+use kvsim_simdisk::FlushKind;
 
 /// What a number is divided by, the smallest result first.
 pub(super) const DIVISORS: [u64; 5] = [64, 16, 8, 4, 2];
@@ -21,6 +23,18 @@ const HANG_SHARE: u64 = 100;
 /// But not with less than this, nor before so many events: what works takes that too.
 const HANG_FUEL_MIN: u64 = 20_000_000;
 const HANG_EVENTS_MIN: u64 = 10_000;
+
+/// A case, and what is known of it before its setup is changed.
+struct Large<'c> {
+    case: &'c Case,
+    extent: Extent,
+    /// The meanings of its cuts.
+    like: Vec<Option<Meaning>>,
+    asked: Vec<CaseRequest>,
+    /// No cut is needed, and the guest can hold what it is asked. A guest that can hold nothing in a smaller setup refuses it there, and that is no smaller
+    /// form of what it refuses here.
+    had_room: bool,
+}
 
 impl Shrinking<'_> {
     /// Makes numbers among the options smaller, and the device, as far as the same failure is found then.
@@ -70,6 +84,21 @@ impl Shrinking<'_> {
         })
     }
 
+    /// Makes a device whose flush only orders one whose flush saves, if the same failure is found there: fewer states are possible then, and whoever reads
+    /// the case has less to think of.
+    pub(super) fn plain_flush(&mut self, best: Case) -> Case {
+        if self.scenario.device.flush != FlushKind::Barrier {
+            return best;
+        }
+        let Some(large) = self.large(&best) else {
+            return best;
+        };
+        let found = self.in_setup(&large, |scenario| {
+            scenario.device.flush = FlushKind::Durable;
+        });
+        found.unwrap_or(best)
+    }
+
     /// The smallest number with which the same failure is found, by no more requests.
     fn smaller_number(
         &mut self,
@@ -77,40 +106,47 @@ impl Shrinking<'_> {
         number: u64,
         set: &dyn Fn(&mut Scenario, u64),
     ) -> Case {
-        let Some(open) = open_of(&best) else {
+        let Some(large) = self.large(&best) else {
             return best;
         };
-        let like = self.like(&best);
-        let before = best.requests();
-        // A guest that can hold nothing in a smaller setup refuses what it is asked there, and that is no smaller form of what it refuses here.
-        let asked: Vec<CaseRequest> = best.all_requests().cloned().collect();
-        let has_room = best.crashes() == 0 && self.takes_batches(&asked, BYTES_MIN);
         let smaller = DIVISORS.iter().map(|divisor| number / divisor);
         // Where half is too little, there may be something in between.
         let little_less = [number / 4 * 3, number / 8 * 7];
-        let smaller = smaller.chain(little_less);
-        for smaller in smaller.filter(|smaller| (1..number).contains(smaller)) {
-            let found = self.with(
-                |scenario| set(scenario, smaller),
-                |this| {
-                    let extent = extent(best.process_runs[open].requests.len());
-                    let mut here = sites(&best).into_iter();
-                    let found = here.find_map(|site| this.find(&best, site, &like, extent));
-                    if found.is_some() && has_room && !this.takes_batches(&asked, BYTES_MIN) {
-                        return None;
-                    }
-                    // What fails without a cut in a smaller setup, and did not before, is something else.
-                    let is_cut = |case: &Case| case.crashes() > 0;
-                    found.filter(|found| {
-                        found.requests() <= before && is_cut(found) == is_cut(&best)
-                    })
-                },
-            );
-            if let Some(found) = found {
-                return found;
+        let found = smaller
+            .chain(little_less)
+            .filter(|smaller| (1..number).contains(smaller))
+            .find_map(|smaller| self.in_setup(&large, |scenario| set(scenario, smaller)));
+        found.unwrap_or(best)
+    }
+
+    fn large<'c>(&mut self, case: &'c Case) -> Option<Large<'c>> {
+        let open = open_of(case)?;
+        let like = self.like(case);
+        let asked: Vec<CaseRequest> = case.all_requests().cloned().collect();
+        let had_room = case.crashes() == 0 && self.takes_batches(&asked, BYTES_MIN);
+        Some(Large {
+            case,
+            extent: extent(case.process_runs[open].requests.len()),
+            like,
+            asked,
+            had_room,
+        })
+    }
+
+    /// The same failure in a setup that is changed so, by no more requests. If there is none, the setup stays as it is.
+    fn in_setup(&mut self, large: &Large<'_>, set: impl FnOnce(&mut Scenario)) -> Option<Case> {
+        let case = large.case;
+        self.with(set, |this| {
+            let mut here = sites(case).into_iter();
+            let found = here.find_map(|site| this.find(case, site, &large.like, large.extent))?;
+            if large.had_room && !this.takes_batches(&large.asked, BYTES_MIN) {
+                return None;
             }
-        }
-        best
+            // What fails without a cut in a smaller setup, and did not before, is something else.
+            let is_cut = |case: &Case| case.crashes() > 0;
+            let is_smaller = found.requests() <= case.requests() && is_cut(&found) == is_cut(case);
+            is_smaller.then_some(found)
+        })
     }
 
     /// Lets a guest that hangs, in a call or in many, do so sooner. Gives the limits that it had.
