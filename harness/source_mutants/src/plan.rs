@@ -35,24 +35,24 @@ macro_rules! steps {
 
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
-    "small_swarm" Run 4;
+    "small_swarm" Run 3;
     "small_faults" Run 3;
     "powercut" Run 2;
-    "kitchen_sink" Run 3;
+    "kitchen_sink" Run 2;
     "limits" Run 2;
-    "swarm" Run 4;
+    "swarm" Run 3;
     "reopened" Run 2;
-    "short_runs" Run 2;
+    "short_runs" Run 1;
     "few_changes" Run 2;
     "little_index" Run 3;
     "loading" Run 2;
-    "small_index" Run 4;
+    "small_index" Run 3;
     "explore_small" Explore 2;
     "disk_full" Run 2;
     "space_returns" Run 2;
     "space" Run 2;
     "space_large" Run 2;
-    "many_segments" Run 2;
+    "many_segments" Run 1;
     "little_memory" Run 2;
     "large_values" Run 2;
     "write_error" Run 2;
@@ -61,6 +61,10 @@ pub const STEPS: &[Step] = steps! {
     "process_crash" Run 1;
     "growing_errors" Run 1;
     "segments_lost" Run 2;
+    "segments_astray" Run 2;
+    "misdirected" Run 2;
+    "bad_sectors" Run 1;
+    "barrier" Run 1;
     "bit_rot" Run 1;
     "relaxed_window" Run 1;
     "torn_superblock" Run 1;
