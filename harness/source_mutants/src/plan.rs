@@ -35,27 +35,27 @@ macro_rules! steps {
 
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
-    "small_swarm" Run 3;
-    "small_faults" Run 3;
+    "small_swarm" Run 5;
+    "small_faults" Run 6;
     "powercut" Run 2;
     "kitchen_sink" Run 2;
-    "limits" Run 2;
+    "limits" Run 1;
     "swarm" Run 3;
     "reopened" Run 2;
     "short_runs" Run 1;
-    "few_changes" Run 2;
-    "little_index" Run 3;
+    "few_changes" Run 1;
+    "little_index" Run 2;
     "loading" Run 2;
     "small_index" Run 3;
     "explore_small" Explore 2;
-    "disk_full" Run 2;
-    "space_returns" Run 2;
-    "space" Run 2;
+    "disk_full" Run 1;
+    "space_returns" Run 1;
+    "space" Run 1;
     "space_large" Run 2;
     "many_segments" Run 1;
     "little_memory" Run 2;
-    "large_values" Run 2;
-    "write_error" Run 2;
+    "large_values" Run 1;
+    "write_error" Run 1;
     "flush_error" Run 1;
     "crash_in_recovery" Run 1;
     "process_crash" Run 1;
