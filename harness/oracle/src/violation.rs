@@ -106,7 +106,7 @@ pub struct Facts {
     pub crashes: u64,
     /// How many keys disagree with the nearest legal state.
     pub keys_wrong: u64,
-    /// Acknowledged durable writes that are lost.
+    /// Acknowledged writes that had to survive and are lost.
     pub acknowledged_lost: u64,
     /// The guest's functions that were running, innermost first, where it trapped or hung.
     #[serde(skip_serializing_if = "Vec::is_empty")]

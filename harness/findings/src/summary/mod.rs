@@ -177,8 +177,11 @@ impl FailureReport {
         );
         say(
             "lost",
-            (facts.acknowledged_lost > 0)
-                .then(|| format!("{} acknowledged durable writes", facts.acknowledged_lost)),
+            match facts.acknowledged_lost {
+                0 => None,
+                1 => Some("1 acknowledged write".to_owned()),
+                lost => Some(format!("{lost} acknowledged writes")),
+            },
         );
         for (at, function) in facts.stack.iter().enumerate() {
             let label = if at == 0 { "backtrace" } else { "" };

@@ -246,7 +246,7 @@ impl Oracle {
         };
         let facts = Facts {
             op: Some(op),
-            found: Some(message(reply)),
+            found: Some(message(reply)).filter(|found| !found.is_empty()),
             ..self.facts()
         };
         let name = asked.name();

@@ -13,6 +13,7 @@ use crate::truth::DeviceTruth;
 use crate::violation::{Facts, Symptom, Violation};
 use crate::words::{acknowledged, at};
 use kvsim_api::key::printable;
+use std::collections::BTreeSet;
 
 impl Oracle {
     /// Silent loss under lies is damage that should have been reported.
@@ -372,7 +373,14 @@ impl Oracle {
                 .write(pos)
                 .is_some_and(|write| write.status == WriteStatus::Durable)
         };
-        let durable = lost.iter().filter(|&&pos| promised(pos)).count() as u64;
+        let is_acknowledged = |pos: &&Pos| {
+            let write = self.history.write(**pos);
+            write.is_some_and(|it| matches!(it.status, WriteStatus::Durable | WriteStatus::Relaxed))
+        };
+        let keys: BTreeSet<KeyId> = lost
+            .iter()
+            .flat_map(|&pos| self.history.keys_of(pos).iter().copied())
+            .collect();
         let first = lost
             .iter()
             .copied()
@@ -431,8 +439,8 @@ impl Oracle {
         );
         let facts = Facts {
             expected: key.map(|key| self.describe(key, self.left_by(key, first))),
-            keys_wrong: lost.len() as u64,
-            acknowledged_lost: durable,
+            keys_wrong: keys.len() as u64,
+            acknowledged_lost: lost.iter().filter(is_acknowledged).count() as u64,
             ..key.map_or_else(
                 || self.facts(),
                 |key| self.facts_of(key, Some(write.origin)),

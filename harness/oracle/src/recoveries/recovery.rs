@@ -398,14 +398,17 @@ impl Oracle {
                     }
                     _ => truth.no_damage(),
                 };
+                let said = match report.message.as_str() {
+                    "" => String::new(),
+                    message => format!(": {message}"),
+                };
                 let sentence = format!(
-                    "{}, {what} was answered `{:?}`: {}, although {although}",
+                    "{}, {what} was answered `{:?}`{said}, although {although}",
                     self.when(),
-                    report.status,
-                    report.message
+                    report.status
                 );
                 let facts = Facts {
-                    found: Some(report.message.clone()),
+                    found: Some(report.message.clone()).filter(|it| !it.is_empty()),
                     ..self.facts()
                 };
                 let property = match report.status {

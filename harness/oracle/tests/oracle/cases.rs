@@ -2,11 +2,6 @@
 //!
 //! It is long because it is a list: each history is a few lines, and is read beside those that differ from it in one step.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "the sentences are worth reading when a case fails"
-)]
-
 use crate::support::{Judged, Lab, batch, delete, get, put, relaxed, serve, state, value};
 use kvsim_oracle::{DeviceTruth, Ending, OracleConfig, Property, RunFaults, Symptom};
 use kvsim_sim::api::{Body, Direction, Reply, Request, Scan, Status};

@@ -43,7 +43,7 @@ fn facts(failure: &FailureReport) -> Markup {
                     })) }
                     @if facts.keys_wrong > 1 { (row("keys wrong", html! { (thousands(facts.keys_wrong)) })) }
                     @if facts.acknowledged_lost > 0 {
-                        (row("lost", html! { (counted(facts.acknowledged_lost, "acknowledged durable write", "acknowledged durable writes")) }))
+                        (row("lost", html! { (counted(facts.acknowledged_lost, "acknowledged write", "acknowledged writes")) }))
                     }
                     @if !facts.stack.is_empty() {
                         (row("backtrace", html! { @for function in &facts.stack { code { (function) } br; } }))
