@@ -1,12 +1,14 @@
 //! What `kvsim run` finds at random, after many requests and crashes, becomes as small as what an exploration finds.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 
 use kvsim_harness::case::Case;
 use kvsim_harness::control::{Control, Stop};
 use kvsim_harness::minimise::{Budget, Progress, minimise, minimise_watched, with_steps};
 use kvsim_harness::run::{Tracing, run_seed};
-use kvsim_harness::scenario::{SeedRange, load};
+use kvsim_harness::scenario::{Scenario, SeedRange, load};
+use kvsim_harness::summary::FailureReport;
 use kvsim_simdisk::FlushKind;
 use kvsim_tests::{all_cores, run_saving, scenario};
 
@@ -23,16 +25,22 @@ const LOSSES: [&str; 6] = [
     "work_after_recovery",
 ];
 
+/// A failing run of the naive guest: the failure, and what was saved of it.
+fn failing(property: &str, sets: &[&str], directory: &Path) -> (FailureReport, Scenario) {
+    let scenario = scenario(format!("tests/broken/{property}.toml"), sets);
+    let failures = Some(directory.to_path_buf());
+    let report = run_saving(scenario, &naive(), NonZeroUsize::MIN, failures);
+    let failure = report.failure.unwrap_or_else(|| panic!("{sets:?} passes"));
+    let saved = load(failure.file.as_deref().expect("it is saved"), &[]).expect("it loads");
+    (failure, saved)
+}
+
 /// A failing run of the naive guest is saved without its steps, and comes down to a handful that fail in the same way.
 fn becomes_small(property: &str, flaw: &str) {
     let flaw = format!("guest.options.break={flaw}");
-    let scenario = scenario(format!("tests/broken/{property}.toml"), &[&flaw]);
-    let program = naive();
     let directory = tempfile::tempdir().expect("a directory");
-    let failures = Some(directory.path().to_path_buf());
-    let report = run_saving(scenario, &program, NonZeroUsize::MIN, failures);
-    let failure = report.failure.unwrap_or_else(|| panic!("{flaw} passes"));
-    let saved = load(failure.file.as_deref().expect("it is saved"), &[]).expect("it loads");
+    let (failure, saved) = failing(property, &[&flaw], directory.path());
+    let program = naive();
     assert_eq!(saved.case, None, "a run says no steps");
     let (budget, control) = (Budget::default(), Control::default());
     let small = minimise(&saved, &program, budget, all_cores(), &control)
@@ -68,16 +76,11 @@ fn becomes_small(property: &str, flaw: &str) {
 #[test]
 fn a_flush_that_only_orders_is_left_out() {
     let sets = ["guest.options.break=guest_panics", "device.flush=barrier"];
-    let scenario = scenario("tests/broken/guest_behaves.toml", &sets);
-    assert_eq!(scenario.device.flush, FlushKind::Barrier);
-    let program = naive();
     let directory = tempfile::tempdir().expect("a directory");
-    let failures = Some(directory.path().to_path_buf());
-    let report = run_saving(scenario, &program, NonZeroUsize::MIN, failures);
-    let failure = report.failure.expect("it fails");
-    let saved = load(failure.file.as_deref().expect("it is saved"), &[]).expect("it loads");
+    let (_, saved) = failing("guest_behaves", &sets, directory.path());
+    assert_eq!(saved.device.flush, FlushKind::Barrier);
     let (budget, control) = (Budget::default(), Control::default());
-    let small = minimise(&saved, &program, budget, all_cores(), &control).expect("it is small");
+    let small = minimise(&saved, &naive(), budget, all_cores(), &control).expect("it is small");
     assert_eq!(small.scenario.device.flush, FlushKind::Durable);
 }
 
@@ -86,13 +89,9 @@ fn a_flush_that_only_orders_is_left_out() {
 #[test]
 fn a_minimisation_that_is_stopped_leaves_what_it_has() {
     let flaw = "guest.options.break=acknowledged_durable";
-    let scenario = scenario("tests/broken/acknowledged_durable.toml", &[flaw]);
-    let program = naive();
     let directory = tempfile::tempdir().expect("a directory");
-    let failures = Some(directory.path().to_path_buf());
-    let report = run_saving(scenario, &program, NonZeroUsize::MIN, failures);
-    let failure = report.failure.expect("it fails");
-    let saved = load(failure.file.as_deref().expect("it is saved"), &[]).expect("it loads");
+    let (_, saved) = failing("acknowledged_durable", &[flaw], directory.path());
+    let program = naive();
     let stopped_when = |is_enough: &(dyn Fn(usize, usize) -> bool + Sync)| {
         let (control, first) = (Control::default(), std::sync::OnceLock::new());
         let watch = |now: Progress| {

@@ -220,6 +220,13 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
+/// A number of things, with the word for one and for more.
+#[must_use]
+pub fn counted(count: u64, one: &str, more: &str) -> String {
+    let things = if count == 1 { one } else { more };
+    format!("{} {things}", thousands(count))
+}
+
 /// A span of nanoseconds in the unit that reads best, with three significant figures.
 #[must_use]
 pub fn nanoseconds(ns: u64) -> String {

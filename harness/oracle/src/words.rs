@@ -28,6 +28,14 @@ pub(crate) fn answer(reply: &Reply) -> String {
     format!("`{:?}`{body}", reply.status)
 }
 
+/// What the guest said with an error, if anything.
+pub(crate) fn message(reply: &Reply) -> Option<String> {
+    match &reply.body {
+        Body::Message(message) if !message.is_empty() => Some(message.clone()),
+        _ => None,
+    }
+}
+
 /// When and how a write was acknowledged.
 pub(crate) fn acknowledged(origin: &Origin) -> String {
     match origin.acknowledged_ns {

@@ -15,7 +15,7 @@ use kvsim_drive::tally::{Tally, as_f64};
 use crate::blame::Blame;
 use crate::story::Story;
 use kvsim_api::coverage::Coverage;
-use kvsim_api::units::SeedRange;
+use kvsim_api::units::{SeedRange, counted};
 use kvsim_oracle::Facts;
 
 /// Everything there is to say about one scenario that was run.
@@ -177,11 +177,13 @@ impl FailureReport {
         );
         say(
             "lost",
-            match facts.acknowledged_lost {
-                0 => None,
-                1 => Some("1 acknowledged write".to_owned()),
-                lost => Some(format!("{lost} acknowledged writes")),
-            },
+            (facts.acknowledged_lost > 0).then(|| {
+                counted(
+                    facts.acknowledged_lost,
+                    "acknowledged write",
+                    "acknowledged writes",
+                )
+            }),
         );
         for (at, function) in facts.stack.iter().enumerate() {
             let label = if at == 0 { "backtrace" } else { "" };

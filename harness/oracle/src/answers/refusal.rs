@@ -9,11 +9,10 @@ use crate::history::{Origin, Pos};
 use crate::keys::Content;
 use crate::oracle::Oracle;
 use crate::property::Property;
-use crate::recoveries::verify::message;
 use crate::state::outstanding::{Asked, Outstanding};
 use crate::truth::DeviceTruth;
 use crate::violation::{Facts, Symptom, Violation};
-use crate::words::answer;
+use crate::words::{answer, message};
 use kvsim_sim::FullTakes;
 use kvsim_sim::api::{Durability, Mutation, Reply, Request, Status};
 use std::sync::Arc;
@@ -246,7 +245,7 @@ impl Oracle {
         };
         let facts = Facts {
             op: Some(op),
-            found: Some(message(reply)).filter(|found| !found.is_empty()),
+            found: message(reply),
             ..self.facts()
         };
         let name = asked.name();

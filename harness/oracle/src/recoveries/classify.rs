@@ -368,14 +368,11 @@ impl Oracle {
         let lost: Vec<Pos> = (prefix + 1..=required.pos)
             .filter(|&pos| self.changes_anything(pos))
             .collect();
-        let promised = |pos: Pos| {
-            self.history
-                .write(pos)
-                .is_some_and(|write| write.status == WriteStatus::Durable)
-        };
+        let status = |pos: Pos| self.history.write(pos).map(|write| write.status);
+        let promised = |pos: Pos| status(pos) == Some(WriteStatus::Durable);
         let is_acknowledged = |pos: &&Pos| {
-            let write = self.history.write(**pos);
-            write.is_some_and(|it| matches!(it.status, WriteStatus::Durable | WriteStatus::Relaxed))
+            let status = status(**pos);
+            matches!(status, Some(WriteStatus::Durable | WriteStatus::Relaxed))
         };
         let keys: BTreeSet<KeyId> = lost
             .iter()

@@ -2,7 +2,7 @@
 
 use crate::keys::{Content, KeyId};
 use kvsim_api::value::{self, Reading};
-use kvsim_sim::api::Status;
+use kvsim_sim::api::Reply;
 use xxhash_rust::xxh3::Xxh3;
 
 /// What was seen of one key.
@@ -44,8 +44,7 @@ impl Strange {
 /// A read that the guest answered with an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Report {
-    pub(crate) status: Status,
-    pub(crate) message: String,
+    pub(crate) reply: Reply,
     pub(crate) what: String,
 }
 

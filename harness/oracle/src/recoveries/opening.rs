@@ -1,11 +1,10 @@
 //! The answer to an opening: ready, or a refusal that the device's faults may excuse.
 
-use super::verify::message;
 use crate::oracle::Oracle;
 use crate::property::Property;
 use crate::truth::DeviceTruth;
 use crate::violation::{Symptom, Violation};
-use crate::words::answer;
+use crate::words::{answer, message};
 use kvsim_sim::api::{Reply, Status};
 
 /// What an opening came to, when it is no violation.
@@ -60,7 +59,7 @@ impl Oracle {
         match reply.status {
             Status::Ok => return Ok(Opening::Ready),
             Status::Invalid | Status::NoSpace if is_first && run.no_space == 0 => {
-                return Ok(Opening::Rejected(message(reply)));
+                return Ok(Opening::Rejected(message(reply).unwrap_or_default()));
             }
             Status::Corruption if !truth.has_shown_damage() => {
                 return refusal(
@@ -103,9 +102,10 @@ impl Oracle {
             }
             Status::Corruption | Status::IoError => {}
         }
+        let message = message(reply).unwrap_or_default();
         Ok(match reply.status {
-            Status::Corruption => Opening::Damaged(message(reply)),
-            _ => Opening::DeviceError(message(reply)),
+            Status::Corruption => Opening::Damaged(message),
+            _ => Opening::DeviceError(message),
         })
     }
 }

@@ -8,6 +8,7 @@ use crate::oracle::Oracle;
 use crate::property::Property;
 use crate::truth::DeviceTruth;
 use crate::violation::{Facts, Symptom, Violation};
+use crate::words::{answer, message};
 use kvsim_sim::api::Status;
 use kvsim_sim::{CommitOrder, RecoverySurvives};
 use kvsim_simdisk::Nanos;
@@ -386,32 +387,28 @@ impl Oracle {
 
     fn judge_reports(&self, seen: &Observation, truth: &DeviceTruth) -> Result<(), Box<Violation>> {
         for report in &seen.reports {
-            let excused = match report.status {
+            let excused = match report.reply.status {
                 Status::IoError => truth.this_run.read_failures > 0,
                 _ => truth.has_shown_damage(),
             };
             if !excused {
                 let what = &report.what;
-                let although = match report.status {
+                let although = match report.reply.status {
                     Status::IoError => {
                         "no read of the device has failed since the guest was started"
                     }
                     _ => truth.no_damage(),
                 };
-                let said = match report.message.as_str() {
-                    "" => String::new(),
-                    message => format!(": {message}"),
-                };
                 let sentence = format!(
-                    "{}, {what} was answered `{:?}`{said}, although {although}",
+                    "{}, {what} was answered {}, although {although}",
                     self.when(),
-                    report.status
+                    answer(&report.reply)
                 );
                 let facts = Facts {
-                    found: Some(report.message.clone()).filter(|it| !it.is_empty()),
+                    found: message(&report.reply),
                     ..self.facts()
                 };
-                let property = match report.status {
+                let property = match report.reply.status {
                     Status::IoError => Property::NoFalseRefusal,
                     _ => Property::AcknowledgedDurable,
                 };

@@ -442,11 +442,8 @@ impl Verification {
     }
 
     fn report(&mut self, reply: &Reply, what: String) {
-        self.observation.reports.push(Report {
-            status: reply.status,
-            message: message(reply),
-            what,
-        });
+        let reply = reply.clone();
+        self.observation.reports.push(Report { reply, what });
     }
 
     fn wrong_reply(&mut self, reply: &Reply, what: &str) {
@@ -465,14 +462,6 @@ impl Verification {
 
     fn problem(&mut self, problem: Problem) {
         self.observation.problem.get_or_insert(problem);
-    }
-}
-
-/// What the guest said with an error.
-pub(crate) fn message(reply: &Reply) -> String {
-    match &reply.body {
-        Body::Message(message) => message.clone(),
-        _ => String::new(),
     }
 }
 

@@ -2,7 +2,6 @@
 #![allow(missing_docs, reason = "a test")]
 
 use crate::support::{Lab, get, put, relaxed, state};
-use kvsim_api::value::{Stamp, generate, key_hash};
 use kvsim_oracle::{Limits, Opening, OracleConfig, Property};
 use kvsim_sim::api::{Body, Durability, Reply, Request, Status};
 
@@ -198,14 +197,9 @@ fn a_full_device_is_one_that_holds_what_it_can() {
         });
         lab.truth.capacity_bytes = 1 << 20;
         for number in 1..=values {
-            let stamp = Stamp {
-                key_hash: key_hash(&[b'a'; 8]),
-                writer: 1,
-                number,
-            };
             lab.done(Request::Put {
                 key: format!("key {number}").into_bytes(),
-                value: generate(stamp, 104_857, 0),
+                value: vec![0; 104_857],
                 durability: Durability::Durable,
             });
         }

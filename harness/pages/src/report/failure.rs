@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::story::{Story, Telling};
 use super::{blocks, lanes};
-use kvsim_api::units::thousands;
+use kvsim_api::units::{counted, thousands};
 use kvsim_drive::timeline::{Entry, Kind};
 use kvsim_findings::summary::{FailureReport, Reproduction};
 
@@ -58,15 +58,6 @@ fn facts(failure: &FailureReport) -> Markup {
             @if let Some(reproduced) = &failure.reproduced { (row("saved failure", html! { (again(reproduced)) })) }
         } }
     }
-}
-
-/// A number of things, with the word for them.
-fn counted(count: u64, one: &str, more: &str) -> String {
-    format!(
-        "{} {}",
-        thousands(count),
-        if count == 1 { one } else { more }
-    )
 }
 
 fn again(reproduced: &Reproduction) -> String {

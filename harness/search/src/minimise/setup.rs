@@ -25,7 +25,7 @@ const HANG_FUEL_MIN: u64 = 20_000_000;
 const HANG_EVENTS_MIN: u64 = 10_000;
 
 /// A case, and what is known of it before its setup is changed.
-struct Large<'c> {
+struct Before<'c> {
     case: &'c Case,
     extent: Extent,
     /// The meanings of its cuts.
@@ -90,10 +90,10 @@ impl Shrinking<'_> {
         if self.scenario.device.flush != FlushKind::Barrier {
             return best;
         }
-        let Some(large) = self.large(&best) else {
+        let Some(before) = self.before(&best) else {
             return best;
         };
-        let found = self.in_setup(&large, |scenario| {
+        let found = self.in_setup(&before, |scenario| {
             scenario.device.flush = FlushKind::Durable;
         });
         found.unwrap_or(best)
@@ -106,7 +106,7 @@ impl Shrinking<'_> {
         number: u64,
         set: &dyn Fn(&mut Scenario, u64),
     ) -> Case {
-        let Some(large) = self.large(&best) else {
+        let Some(before) = self.before(&best) else {
             return best;
         };
         let smaller = DIVISORS.iter().map(|divisor| number / divisor);
@@ -115,16 +115,16 @@ impl Shrinking<'_> {
         let found = smaller
             .chain(little_less)
             .filter(|smaller| (1..number).contains(smaller))
-            .find_map(|smaller| self.in_setup(&large, |scenario| set(scenario, smaller)));
+            .find_map(|smaller| self.in_setup(&before, |scenario| set(scenario, smaller)));
         found.unwrap_or(best)
     }
 
-    fn large<'c>(&mut self, case: &'c Case) -> Option<Large<'c>> {
+    fn before<'c>(&mut self, case: &'c Case) -> Option<Before<'c>> {
         let open = open_of(case)?;
         let like = self.like(case);
         let asked: Vec<CaseRequest> = case.all_requests().cloned().collect();
         let had_room = case.crashes() == 0 && self.takes_batches(&asked, BYTES_MIN);
-        Some(Large {
+        Some(Before {
             case,
             extent: extent(case.process_runs[open].requests.len()),
             like,
@@ -134,12 +134,12 @@ impl Shrinking<'_> {
     }
 
     /// The same failure in a setup that is changed so, by no more requests. If there is none, the setup stays as it is.
-    fn in_setup(&mut self, large: &Large<'_>, set: impl FnOnce(&mut Scenario)) -> Option<Case> {
-        let case = large.case;
+    fn in_setup(&mut self, before: &Before<'_>, set: impl FnOnce(&mut Scenario)) -> Option<Case> {
+        let case = before.case;
         self.with(set, |this| {
             let mut here = sites(case).into_iter();
-            let found = here.find_map(|site| this.find(case, site, &large.like, large.extent))?;
-            if large.had_room && !this.takes_batches(&large.asked, BYTES_MIN) {
+            let found = here.find_map(|site| this.find(case, site, &before.like, before.extent))?;
+            if before.had_room && !this.takes_batches(&before.asked, BYTES_MIN) {
                 return None;
             }
             // What fails without a cut in a smaller setup, and did not before, is something else.

@@ -1,7 +1,7 @@
 //! What is refused of keyspaces, and what an opening finds.
 #![allow(missing_docs, reason = "a test")]
 
-use crate::common::directory;
+use crate::common::{all, directory};
 use std::path::Path;
 
 use kvsim_native::{
@@ -21,14 +21,7 @@ fn opened(path: &Path) -> Keyspaces {
 
 /// Every key of the file as it is there.
 fn raw(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let database = options().open(path).expect("it opens");
-    let entries = database.iter().expect("it is open");
-    entries
-        .map(|entry| {
-            let entry = entry.expect("it can be read");
-            (entry.key.to_vec(), entry.value.to_vec())
-        })
-        .collect()
+    all(&options().open(path).expect("it opens"))
 }
 
 fn put_raw(path: &Path, key: &[u8], value: &[u8]) {
