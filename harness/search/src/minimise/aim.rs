@@ -23,14 +23,12 @@ use kvsim_workload::PRELOAD_WRITER;
 const REQUESTS_MAX: usize = 12;
 /// Work of one search for a fault at one operation: there are many of these.
 const QUOTA: u64 = 100_000_000;
-/// Work of all searches on what clients asked last at most.
-const AIMED_WORK: u64 = 40_000_000_000;
 /// Work of all searches after batches at most.
 const AFTER_BATCHES_WORK: u64 = 80_000_000_000;
 
 impl Shrinking<'_> {
-    /// The same kind of failure of a blank device that is asked what clients asked last, with what affected one operation affecting another.
-    pub(super) fn aimed(&mut self, case: &Case) -> Option<Case> {
+    /// The same kind of failure of a blank device that is asked what clients asked last, with what affected one operation affecting another, found with so much work.
+    pub(super) fn aimed(&mut self, case: &Case, work: u64) -> Option<Case> {
         let all: Vec<&CaseRequest> = case.all_requests().collect();
         let writes: Vec<&CaseRequest> = all
             .iter()
@@ -38,7 +36,7 @@ impl Shrinking<'_> {
             .filter(|request| is_write(&request.request))
             .collect();
         let shapes = self.shapes(case);
-        let until = self.spent.work.saturating_add(AIMED_WORK);
+        let until = self.spent.work.saturating_add(work);
         let mut count = 1;
         while count <= REQUESTS_MAX.min(all.len()) {
             let asked = last(&all, count);

@@ -42,15 +42,10 @@ impl Shrinking<'_> {
         if all.len() <= SMALL_REQUESTS {
             return best;
         }
-        let is_faulty = !self.scenario.script().is_empty() || !best.faults.is_empty();
-        let fewer = PROGRAM_REQUESTS_MAX.min(best.requests() - 1);
-        let found = match is_faulty {
-            true => self.faulty_program(&best, fewer, PROGRAMS_WORK),
-            false => self.small_program(&best, fewer, PROGRAMS_WORK),
-        };
-        if let Some(found) = found.filter(|found| found.requests() < best.requests()) {
+        if let Some(found) = self.drawn_anew(&best, PROGRAMS_WORK) {
             return found;
         }
+        let is_faulty = self.is_faulty(&best);
         if !is_faulty
             && let Some(found) = self.condensed(&best)
             && found.requests() < best.requests()
@@ -96,6 +91,16 @@ impl Shrinking<'_> {
 }
 
 impl Shrinking<'_> {
+    /// Fewer requests of the same kinds that fail in the same way, found with so much work.
+    pub(super) fn drawn_anew(&mut self, best: &Case, work: u64) -> Option<Case> {
+        let fewer = PROGRAM_REQUESTS_MAX.min(best.requests() - 1);
+        let found = match self.is_faulty(best) {
+            true => self.faulty_program(best, fewer, work),
+            false => self.small_program(best, fewer, work),
+        };
+        found.filter(|found| found.requests() < best.requests())
+    }
+
     /// A few of the writes, so long that about as many bytes reach the device: a log is full after few long values as after many short ones.
     fn fattened(&mut self, best: &Case, all: &[CaseRequest]) -> Option<Case> {
         let driven = self.drive(best, TraceMode::Off)?;

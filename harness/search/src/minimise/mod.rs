@@ -89,6 +89,8 @@ pub struct Spent {
 const EXPLORATION_WORK: u64 = 1_200_000_000;
 /// And where there are many requests: there are many such explorations.
 const LONG_EXPLORATION_WORK: u64 = 700_000_000;
+/// The work of drawing few requests anew at most, before those that there are are changed.
+const DRAWN_WORK: u64 = 15_000_000_000;
 /// The work of changing requests at most, each time.
 const EDITS_WORK: u64 = 15_000_000_000;
 /// A case of at most so many requests is small: what costs much and gains little is left alone then.
@@ -124,6 +126,15 @@ pub struct Progress {
 
 /// Whoever looks on.
 pub type Watch<'a> = &'a (dyn Fn(Progress) + Sync);
+
+/// How far the steps go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    /// Those that leave something out.
+    Little,
+    /// Those that put other requests in the place of what there is, too.
+    Full,
+}
 
 /// A case under way to a smaller one.
 struct Shrinking<'a> {
@@ -264,10 +275,35 @@ pub fn minimise_and_blame(
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 impl Shrinking<'_> {
-    /// One step after the other, until none makes the case smaller.
+    /// A short case first, and then one step after the other.
     fn shrink(&mut self, case: Case) -> Case {
-        let mut best = self.without_faults(case);
-        best = self.in_step("look for a short case", best, Self::short_case);
+        let case = self.without_faults(case);
+        // What takes moments comes first: an exploration finds what is short already, and often the last process runs are all that it takes.
+        let small = self
+            .small_at_once(|_| Some(case.clone()))
+            .or_else(|| self.small_at_once(|this| this.short_from_the_end(&case)));
+        let short = match small {
+            Some(small) => small,
+            None => self.in_step("look for a short case", case, Self::short_case),
+        };
+        self.step_by_step(short, Effort::Full)
+    }
+
+    /// What is found here, if the steps that take moments make it small.
+    fn small_at_once(&mut self, find: impl FnOnce(&mut Self) -> Option<Case>) -> Option<Case> {
+        self.with(
+            |_| {},
+            |this| {
+                let found = find(this).filter(|found| found.requests() <= FEW_REQUESTS)?;
+                let small = this.step_by_step(found, Effort::Little);
+                (small.requests() <= SMALL_REQUESTS || this.is_over()).then_some(small)
+            },
+        )
+    }
+
+    /// One step after the other, until none makes the case smaller.
+    fn step_by_step(&mut self, mut best: Case, effort: Effort) -> Case {
+        let mut is_drawn = false;
         loop {
             let before = best.clone();
             best = self.in_step("let flushes save", best, Self::plain_flush);
@@ -285,6 +321,15 @@ impl Shrinking<'_> {
             best = self.in_step("shorten values", best, Self::smaller_requests);
             best = self.in_step("let less persist", best, Self::fewer_decisions);
             best = self.in_step("cut earlier", best, Self::earlier_cuts);
+            if best == before && effort == Effort::Little {
+                return best;
+            }
+            if best == before && best.requests() > SMALL_REQUESTS && !is_drawn {
+                is_drawn = true;
+                best = self.in_step("draw requests anew", best, |this, best| {
+                    this.drawn_anew(&best, DRAWN_WORK).unwrap_or(best)
+                });
+            }
             if best == before && best.requests() > SMALL_REQUESTS {
                 best = self.in_step("change requests", best, |this, best| {
                     this.edited(best, EDITS_WORK)
@@ -373,6 +418,11 @@ impl Shrinking<'_> {
             work,
         );
         xxh3_128(format!("{what:?}{setup:?}").as_bytes())
+    }
+
+    /// Whether faults affect the device in this case.
+    fn is_faulty(&self, case: &Case) -> bool {
+        !self.scenario.script().is_empty() || !case.faults.is_empty()
     }
 
     fn is_same(&self, violation: &Violation) -> bool {

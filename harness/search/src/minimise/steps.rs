@@ -222,7 +222,7 @@ impl Shrinking<'_> {
 
     /// A case without any fault, if it fails without.
     pub(super) fn without_faults(&mut self, case: Case) -> Case {
-        if self.scenario.script().is_empty() && case.faults.is_empty() {
+        if !self.is_faulty(&case) {
             return case;
         }
         let mut without = case.clone();

@@ -19,9 +19,13 @@ use kvsim_scenario::case::{Case, CaseCrash, CaseRequest, CaseRun};
 use kvsim_simdisk::CrashKind;
 use kvsim_workload::{ClientId, PRELOAD_WRITER};
 
-/// Work of searching small programs at most, and of those without the faults of the case.
-const PROGRAMS_WORK: u64 = 50_000_000_000;
+/// Work of searching small programs at most, first and when all else has come to nothing, and of those without the faults of the case.
+const FIRST_PROGRAMS_WORK: u64 = 15_000_000_000;
+const PROGRAMS_WORK: u64 = 35_000_000_000;
 const FAULTLESS_WORK: u64 = 15_000_000_000;
+/// Work of aiming faults anew at most: first what few places take, and then the rest.
+const FIRST_AIMED_WORK: u64 = 12_000_000_000;
+const AIMED_WORK: u64 = 30_000_000_000;
 /// Requests that are asked of a blank device at most.
 const REQUESTS_MAX: usize = 256;
 /// Requests that are asked without any crash at most.
@@ -34,48 +38,110 @@ const HEAVY_MAX: usize = 3;
 const WORKED_ON_MAX: usize = 4;
 /// Process runs at the end of a case that are tried as a case of their own.
 const LAST_RUNS: [usize; 4] = [2, 3, 4, 6];
-/// Crashes of a case that is short enough to be shrunk as it stands.
+/// Crashes and requests of a case that is short enough to be shrunk as it stands; and of one that is if a part of the work on programs comes to nothing.
 const SHORT: (u64, usize) = (2, 48);
+const RATHER_SHORT: (u64, usize) = (2, 1_000);
 /// Batches that use a device up.
 const USED_UP_BATCHES: usize = 12;
 /// Bytes that one request loads if nothing is known of what the guest takes.
 const LOAD_BYTES_MAX: usize = 64 * 1024;
 
+/// A way to a short case, and its name.
+type Way = (&'static str, fn(&mut Shrinking<'_>, &Case) -> Option<Case>);
+
+/// Where faults affected the device.
+const FAULTY_WAYS: [Way; 6] = [
+    ("faults aimed anew", |this, case| {
+        this.aimed(case, FIRST_AIMED_WORK)
+    }),
+    ("a program without faults", |this, case| {
+        this.faultless_program(case, FAULTLESS_WORK)
+    }),
+    ("more faults aimed anew", |this, case| {
+        this.aimed(case, AIMED_WORK)
+    }),
+    ("a program with faults", |this, case| {
+        this.faulty_program(case, PROGRAM_REQUESTS_MAX, PROGRAMS_WORK)
+    }),
+    LAST_PROCESS_RUNS,
+    ("faults after batches", |this, case| {
+        this.aimed_after_batches(case)
+    }),
+];
+/// Where none did, and the case may be short enough as it is.
+const SHORT_WAYS: [Way; 2] = [
+    ("the last requests uncut", |this, case| {
+        this.last_uncut(case)
+    }),
+    ("the last requests", |this, case| {
+        this.last_requests(case, 1, FEW)
+    }),
+];
+/// Where it is not.
+const LONG_WAYS: [Way; 2] = [
+    ("a program", |this, case| {
+        this.small_program(case, PROGRAM_REQUESTS_MAX, FIRST_PROGRAMS_WORK)
+    }),
+    ("more of the last requests", |this, case| {
+        this.last_requests(case, 2 * FEW, REQUESTS_MAX)
+    }),
+];
+/// Where there are too many crashes or requests to leave out one after the other.
+const LAST_WAYS: [Way; 4] = [
+    ("heavy batches", |this, case| this.heavy_requests(case)),
+    ("condensed requests", |this, case| this.condensed(case)),
+    ("more programs", |this, case| {
+        this.small_program(case, PROGRAM_REQUESTS_MAX, PROGRAMS_WORK)
+    }),
+    LAST_PROCESS_RUNS,
+];
+const LAST_PROCESS_RUNS: Way = ("the last process runs", |this, case| this.last_runs(case));
+
 impl Shrinking<'_> {
     /// The same class of failure from few requests or few process runs; the case itself if that comes to nothing.
     pub(super) fn short_case(&mut self, case: Case) -> Case {
-        if !self.scenario.script().is_empty() || !case.faults.is_empty() {
-            let found = self
-                .faultless_program(&case, FAULTLESS_WORK)
-                .or_else(|| self.aimed(&case))
-                .or_else(|| self.faulty_program(&case, PROGRAM_REQUESTS_MAX, PROGRAMS_WORK))
-                .or_else(|| self.last_runs(&case));
-            let found = found.or_else(|| self.aimed_after_batches(&case));
-            return found.unwrap_or(case);
+        if self.is_faulty(&case) {
+            return self.first_way(&FAULTY_WAYS, &case).unwrap_or(case);
         }
         if case.requests() <= FEW && case.crashes() <= SHORT.0 {
             return case;
         }
-        if let Some(found) = self.last_uncut(&case) {
+        if let Some(found) = self.first_way(&SHORT_WAYS, &case) {
             return found;
         }
-        if let Some(found) = self.last_requests(&case, 1, FEW) {
-            return found;
-        }
-        if case.crashes() <= SHORT.0 && case.requests() <= SHORT.1 {
+        let is_within =
+            |(crashes, requests)| case.crashes() <= crashes && case.requests() <= requests;
+        if is_within(SHORT) {
             return case;
         }
-        if let Some(found) = self.small_program(&case, PROGRAM_REQUESTS_MAX, PROGRAMS_WORK) {
+        if let Some(found) = self.first_way(&LONG_WAYS, &case) {
             return found;
         }
-        if let Some(found) = self.heavy_requests(&case) {
-            return found;
+        if is_within(RATHER_SHORT) {
+            return case;
         }
-        if let Some(found) = self.condensed(&case) {
-            return found;
-        }
-        let found = self.last_requests(&case, 2 * FEW, REQUESTS_MAX);
-        found.or_else(|| self.last_runs(&case)).unwrap_or(case)
+        self.first_way(&LAST_WAYS, &case).unwrap_or(case)
+    }
+
+    /// The last process runs alone, which takes moments.
+    pub(super) fn short_from_the_end(&mut self, case: &Case) -> Option<Case> {
+        self.first_way(&[LAST_PROCESS_RUNS], case)
+    }
+
+    /// What the first of these ways that comes to anything finds.
+    fn first_way(&mut self, ways: &[Way], case: &Case) -> Option<Case> {
+        ways.iter().find_map(|(way, search)| {
+            let before = self.spent;
+            let found = search(self, case);
+            tracing::debug!(
+                way,
+                found = found.is_some(),
+                explorations = self.spent.explorations - before.explorations,
+                work = self.spent.work - before.work,
+                "looked"
+            );
+            found
+        })
     }
 
     /// The last requests without any crash, where the failure is one of the running guest: that takes one run for each number of them.
