@@ -101,6 +101,23 @@ fn space_used_again_too_early_is_named() {
     assert!(small.blame.contains("still needed"), "{}", small.blame);
 }
 
+/// Goal: a failure after a hundred crashes takes moments if its last process runs are all that it needs. Method: a superblock whose generation can be garbage.
+#[test]
+fn the_last_process_runs_are_looked_at_first() {
+    let (small, _) = small(Mutant::GenerationOutsideChecksum);
+    assert!(small.requests <= 2, "{small:#?}");
+    assert!(small.blame.contains("is not torn"), "{}", small.blame);
+}
+
+/// Goal: a write that a kill of the process leaves pending and a later power cut tears is not blamed on a flush, if the guest copes with its loss. Method: a
+/// recovery that believes the length in a torn frame.
+#[test]
+fn a_tear_after_a_kill_is_no_missing_flush() {
+    let (small, _) = small(Mutant::LengthTrustedUnchecked);
+    assert_eq!(small.fix, Fix::NoOrder);
+    assert!(small.blame.contains("is not torn"), "{}", small.blame);
+}
+
 /// Goal: what is blamed is right for every mutant that leaves out or misplaces a flush, a write-through, a wait for one or an answer, and its case is small. Method: all of them.
 #[test]
 fn whatever_is_misplaced_is_named() {

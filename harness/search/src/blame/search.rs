@@ -281,9 +281,10 @@ impl<'a> Suspect<'a> {
             let Place::Submitting(op) = place else {
                 continue;
             };
+            // What takes one run comes before what takes many.
             if self.timeline.is_cached_write(op)
-                && self.helps(process_run, Place::Submitted(op), Effort::WriteThrough)
                 && self.fails_lost(process_run, &[op])
+                && self.helps(process_run, Place::Submitted(op), Effort::WriteThrough)
             {
                 let write = self.timeline.operation(op);
                 let sentence = format!("{write} written through");
@@ -303,8 +304,8 @@ impl<'a> Suspect<'a> {
         let helps: Vec<bool> = (0..places.len())
             .map(|at| {
                 first.is_some_and(|first| at >= first)
-                    && self.helps(process_run, places[at], Effort::Flush)
                     && self.fails_lost(process_run, &completed(&places[..=at]))
+                    && self.helps(process_run, places[at], Effort::Flush)
             })
             .collect();
         let mut fixes = Vec::new();
@@ -395,19 +396,24 @@ impl<'a> Suspect<'a> {
         self.fails(&case)
     }
 
-    /// Whether the failure stays, of whatever kind, if all writes among these operations that the cut of this process
-    /// run tears are lost altogether. A flush is reported only if losing the data it protects causes the failure. If
-    /// the guest copes with the loss, and only the torn version fails, the bug is in torn-write handling.
+    /// Whether the failure stays, of whatever kind, if all writes among these operations of this process run that a cut
+    /// tears are lost altogether. What survives a kill of the process may be torn by the cut of a later one. A flush is
+    /// reported only if losing the data it protects causes the failure. If the guest copes with the loss, and only the
+    /// torn version fails, the bug is in torn-write handling.
     pub(super) fn fails_lost(&mut self, process_run: usize, ops: &[OpId]) -> bool {
         let mut case = self.case.clone();
-        let Some(crash) = case.process_runs[process_run].crash.as_mut() else {
-            return true;
-        };
-        let kept = crash.persisted.len();
-        crash
-            .persisted
-            .retain(|own| own.sectors == Sectors::All || !ops.contains(&own.id));
-        crash.persisted.len() == kept || self.fails(&case)
+        let mut torn = 0;
+        for crash in case.process_runs[process_run..]
+            .iter_mut()
+            .filter_map(|run| run.crash.as_mut())
+        {
+            let kept = crash.persisted.len();
+            crash
+                .persisted
+                .retain(|own| own.sectors == Sectors::All || !ops.contains(&own.id));
+            torn += kept - crash.persisted.len();
+        }
+        torn == 0 || self.fails(&case)
     }
 
     pub(super) fn fails(&mut self, case: &Case) -> bool {

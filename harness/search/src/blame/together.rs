@@ -18,6 +18,11 @@ impl Suspect<'_> {
         if all.is_empty() || !self.all_help_together(&all) {
             return Vec::new();
         }
+        // It takes a few runs, and to find out which of them are enough takes many.
+        if tier == Tier::Durable && !self.is_missed(&all) {
+            self.only_torn = true;
+            return Vec::new();
+        }
         let few = fewer(all, &mut |rest| {
             !rest.is_empty() && self.all_help_together(rest)
         });
