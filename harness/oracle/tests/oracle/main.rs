@@ -12,3 +12,4 @@ mod random;
 mod relaxed;
 mod returned;
 mod support;
+mod truth;
