@@ -55,6 +55,16 @@ pub struct GuestLimits {
     pub events_per_answer: u64,
 }
 
+impl Default for GuestLimits {
+    fn default() -> Self {
+        GuestLimits {
+            memory_bytes_max: 64 << 20,
+            fuel_per_call: 2_000_000_000,
+            events_per_answer: 1_000_000,
+        }
+    }
+}
+
 /// What a guest stores in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Needs {

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use kvsim_sim::api::{Body, Durability, Request, Status};
-use kvsim_sim::{GuestLimits, Program, Step, TraceMode, WasmProgram, World, WorldConfig};
-use kvsim_simdisk::{CrashKind, DeviceConfig, FaultConfig};
+use kvsim_sim::{Program, Step, TraceMode, WasmProgram, World, WorldConfig};
+use kvsim_simdisk::CrashKind;
 
 fn engine() -> Arc<dyn Program> {
     static ENGINE: OnceLock<Arc<WasmProgram>> = OnceLock::new();
@@ -28,19 +28,8 @@ fn engine() -> Arc<dyn Program> {
 fn config(seed: u64, trace: TraceMode) -> WorldConfig {
     WorldConfig {
         seed,
-        device: DeviceConfig::default(),
-        faults: FaultConfig::default(),
-        files: Default::default(),
-        limits: GuestLimits {
-            memory_bytes_max: 64 << 20,
-            fuel_per_call: 1_000_000_000,
-            events_per_answer: 1_000_000,
-        },
-        fuel_ps: 250,
-        options: BTreeMap::new(),
-        reopen: Vec::new(),
-        db_id: [3; 16],
         trace,
+        ..WorldConfig::default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_sim::GuestPolicies;
+use kvsim_sim::{GuestPolicies, WorldConfig};
 use kvsim_simdisk::LatencyConfig;
 use serde::{Deserialize, Serialize};
 
@@ -179,11 +179,14 @@ impl GuestConfig {
 
 impl Default for GuestConfig {
     fn default() -> Self {
+        let WorldConfig {
+            limits, fuel_ps, ..
+        } = WorldConfig::default();
         GuestConfig {
-            memory_bytes_max: 64 << 20,
-            fuel_per_call: 2_000_000_000,
-            events_per_answer: 1_000_000,
-            cpu_ps_per_fuel: 250,
+            memory_bytes_max: limits.memory_bytes_max,
+            fuel_per_call: limits.fuel_per_call,
+            events_per_answer: limits.events_per_answer,
+            cpu_ps_per_fuel: fuel_ps,
             client_turn: LatencyConfig::fixed(0),
             options: BTreeMap::new(),
             options_for: BTreeMap::new(),

@@ -33,6 +33,24 @@ pub struct WorldConfig {
     pub trace: TraceMode,
 }
 
+impl Default for WorldConfig {
+    /// Seed 0, the default device without faults but those of a power cut, no options.
+    fn default() -> Self {
+        WorldConfig {
+            seed: 0,
+            device: DeviceConfig::default(),
+            faults: FaultConfig::default(),
+            files: FileConfig::default(),
+            limits: GuestLimits::default(),
+            fuel_ps: 250,
+            options: BTreeMap::new(),
+            reopen: Vec::new(),
+            db_id: [0; 16],
+            trace: TraceMode::default(),
+        }
+    }
+}
+
 impl WorldConfig {
     /// The options of the n-th opening, counted from 1.
     #[must_use]

@@ -1,27 +1,19 @@
 //! Operations that no device takes, as seen in a world: the verdict comes when they reach the device, and the process run is over.
 
-use std::collections::BTreeMap;
-
 use kvsim_sim::{
     Call, GuestError, Outbox, Step, TraceEvent, TraceMode, WasmProgram, World, WorldConfig,
 };
-use kvsim_simdisk::{CrashKind, DeviceConfig, DiskError, FaultConfig};
+use kvsim_simdisk::{CrashKind, DeviceConfig, DiskError};
 
 use crate::{EXPORTS, LIMITS, breaks_the_abi, doing, module, open, start};
 
 fn world(bytes: &[u8], device: DeviceConfig) -> World {
     let program = WasmProgram::from_bytes("test", bytes).expect("a guest");
     let config = WorldConfig {
-        seed: 1,
         device,
-        faults: FaultConfig::default(),
-        files: Default::default(),
         limits: LIMITS,
-        fuel_ps: 1000,
-        options: BTreeMap::new(),
-        reopen: Vec::new(),
-        db_id: [0; 16],
         trace: TraceMode::Full,
+        ..WorldConfig::default()
     };
     World::new(program, config).expect("a world")
 }

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use kvsim_native::record::{Event, Recorder, What};
 use kvsim_native::{Database, Durability, OpenOptions};
 use kvsim_sim::api::{Durability as SimDurability, Request, Status};
-use kvsim_sim::{GuestLimits, Step, TraceMode, World, WorldConfig};
-use kvsim_simdisk::{DeviceConfig, FaultConfig};
+use kvsim_sim::{GuestLimits, Step, World, WorldConfig};
+use kvsim_simdisk::DeviceConfig;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -247,15 +247,12 @@ fn sandboxed(
     options: &BTreeMap<String, String>,
 ) -> Result<(u64, u64), String> {
     let config = WorldConfig {
-        seed: 1,
         device: DeviceConfig {
             capacity_bytes: MEMORY_BYTES,
             // The options may ask for write-throughs.
             fua: true,
             ..DeviceConfig::default()
         },
-        faults: FaultConfig::default(),
-        files: Default::default(),
         limits: GuestLimits {
             memory_bytes_max: MEMORY_BYTES,
             fuel_per_call: FUEL_PER_CALL,
@@ -263,9 +260,7 @@ fn sandboxed(
         },
         fuel_ps: 0,
         options: options.clone(),
-        reopen: Vec::new(),
-        db_id: [1; 16],
-        trace: TraceMode::Hash,
+        ..WorldConfig::default()
     };
     let failed = |what: &dyn std::fmt::Display| format!("the sandboxed engine: {what}");
     let mut world = World::new(Arc::clone(program), config).map_err(|error| failed(&error))?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use kvsim_oracle::{DeviceTruth, RunFaults};
 use kvsim_sim::api::{Durability, Request};
-use kvsim_sim::{GuestLimits, Program, Step, TraceMode, WasmProgram, World, WorldConfig};
+use kvsim_sim::{Program, Step, WasmProgram, World, WorldConfig};
 use kvsim_simdisk::{CrashKind, DeviceConfig, FaultConfig};
 
 /// A fault, its name among the counts, and what it counts as in the process run that it happens in.
@@ -96,19 +96,8 @@ fn engine() -> Arc<dyn Program> {
 fn world(faults: FaultConfig) -> World {
     let config = WorldConfig {
         seed: 5,
-        device: DeviceConfig::default(),
         faults,
-        files: Default::default(),
-        limits: GuestLimits {
-            memory_bytes_max: 64 << 20,
-            fuel_per_call: 1_000_000_000,
-            events_per_answer: 1_000_000,
-        },
-        fuel_ps: 250,
-        options: BTreeMap::new(),
-        reopen: Vec::new(),
-        db_id: [3; 16],
-        trace: TraceMode::Hash,
+        ..WorldConfig::default()
     };
     let mut world = World::new(engine(), config).expect("a world");
     open(&mut world);
