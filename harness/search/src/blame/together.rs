@@ -19,8 +19,7 @@ impl Suspect<'_> {
             return Vec::new();
         }
         // It takes a few runs, and to find out which of them are enough takes many.
-        if tier == Tier::Durable && !self.is_missed(&all) {
-            self.only_torn = true;
+        if tier == Tier::Durable && self.is_only_torn(&all) {
             return Vec::new();
         }
         let few = fewer(all, &mut |rest| {
@@ -29,8 +28,7 @@ impl Suspect<'_> {
         if self.is_over() {
             return Vec::new();
         }
-        if tier == Tier::Durable && !self.is_missed(&few) {
-            self.only_torn = true;
+        if tier == Tier::Durable && self.is_only_torn(&few) {
             return Vec::new();
         }
         few.iter()
@@ -65,9 +63,9 @@ impl Suspect<'_> {
         all
     }
 
-    /// Whether what these save is missed where it is lost altogether, and not only where it is torn.
-    fn is_missed(&mut self, interventions: &[Intervention]) -> bool {
-        (0..=self.last).all(|process_run| {
+    /// Whether what these save is missed only where it is torn, and not where it is lost altogether. It is kept.
+    fn is_only_torn(&mut self, interventions: &[Intervention]) -> bool {
+        self.only_torn = !(0..=self.last).all(|process_run| {
             let here = interventions
                 .iter()
                 .filter(|intervention| intervention.process_run == process_run as u64 + 1);
@@ -78,7 +76,8 @@ impl Suspect<'_> {
                 })
                 .collect();
             self.fails_lost(process_run, &ops)
-        })
+        });
+        self.only_torn
     }
 
     fn said(&self, intervention: &Intervention) -> Fix {

@@ -8,9 +8,8 @@
 //! but explored. A candidate is a fixed prefix of process runs and one *open* process run ([`OpenRun`]). The cuts of the prefix are found again by their
 //! meaning ([`Meaning`]), and the crash points of the open process run are searched for a failure, those first that are most like the cut of the larger case.
 //!
-//! A long case is first replaced by a short one that fails in the same class: the last requests or the last process runs on a blank device ([`suffix`]).
-//!
-//! Before that few requests of the same kinds are drawn anew, and each such program is searched on a blank device ([`programs`]).
+//! A case of few requests is shrunk as it stands. A long one is first replaced by a short one that fails in the same class: the last process runs or the last
+//! requests on a blank device ([`suffix`]), or else few requests of the same kinds that are drawn anew ([`programs`]).
 //!
 //! Few requests are not only those that are left when others are left out: several become one batch, all come from one client, smaller
 //! options of the guest bring about with two requests what took twenty, and a fault that is placed anew needs no history that leads up to it.
