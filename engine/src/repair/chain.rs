@@ -100,7 +100,7 @@ pub(super) fn chain(
             walk.follow();
         }
         None => {
-            walk.begin_at_durable();
+            walk.begin_at_durable(layout.id.chain_start());
             walk.follow();
             walk.gaps = walk.gaps_in_segments();
         }
@@ -293,13 +293,21 @@ impl<'a> Walk<'a> {
         next.checked_sub(first)?.checked_sub(found.len() as u64)
     }
 
-    /// Where no replay start is known, the log is followed from the highest durable position on, to find its end.
-    fn begin_at_durable(&mut self) {
+    /// Where no replay start is known, the log is followed from the highest durable position on, to find its end. If the latest epoch begins there in a segment of its own, another
+    /// chain does.
+    fn begin_at_durable(&mut self, chain_start: u64) {
         self.at.lsn = self.durable;
         self.at.end = self.durable;
+        let mut headers = self.scan.headers.values();
+        let begins = headers.any(|it| {
+            it.epoch == self.latest
+                && it.previous_end == self.durable
+                && it.previous_checksum == chain_start
+        });
         let mut frames = self.by_lsn.values().flatten();
         let last = frames.find(|number| self.frame(**number).end == self.durable);
-        self.at.checksum = last.map(|number| self.frame(*number).header.header_checksum);
+        let last = last.map(|number| self.frame(*number).header.header_checksum);
+        self.at.checksum = if begins { Some(chain_start) } else { last };
         self.at.epoch = self.latest;
     }
 
@@ -375,5 +383,115 @@ impl Chain {
             true => Counts::As(Source::Stray),
             false => Counts::Not,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::checksum::Identity;
+    use crate::format::frame::FrameHeader;
+    use crate::index::key::Key;
+    use crate::index::place::Place;
+
+    const SEGMENT: u64 = 65_536;
+
+    fn header(physical: u32, logical: u64, epoch: u64, previous_checksum: u64) -> SegmentHeader {
+        SegmentHeader {
+            epoch,
+            logical,
+            physical,
+            next: 0,
+            previous_end: logical * SEGMENT,
+            previous_checksum,
+            durable: logical * SEGMENT,
+        }
+    }
+
+    fn record(physical: u32, lsn: u64, sequence: u64, frame: Option<usize>) -> Seen {
+        Seen {
+            key: Key::new(b"key"),
+            sequence,
+            place: Place::Tombstone,
+            is_commit: true,
+            lsn,
+            physical,
+            frame,
+        }
+    }
+
+    /// A whole frame with one record, whose number is that of the frame.
+    fn frame(number: usize, physical: u32, at: std::ops::Range<u64>, header: FrameHeader) -> Frame {
+        Frame {
+            header: FrameHeader {
+                lsn: at.start,
+                ..header
+            },
+            end: at.end,
+            physical,
+            is_whole: true,
+            records: number..number + 1,
+        }
+    }
+
+    /// Goal: without a superblock, what a later epoch wrote to a segment of its own counts, and what it has cut off does not, even where no header of a frame tells the epoch. Method: a
+    /// log whose last proven frame fills its segment; behind it the remains of a frame in the next segment, and the same part of the log anew.
+    #[test]
+    fn an_epoch_begins_in_a_segment_of_its_own() {
+        let layout = Layout {
+            id: Identity::new([1; 16]),
+            geometry: Geometry {
+                sector_bytes: 512,
+                block_bytes: 4096,
+                segment_bytes: SEGMENT,
+            },
+            segments: 8,
+            superblock: None,
+            damaged_copies: Vec::new(),
+        };
+        let (start, chain_start) = (3 * SEGMENT, layout.id.chain_start());
+        let headers = [
+            header(2, 2, 1, 70),
+            header(4, 3, 1, 77),
+            header(6, 3, 2, chain_start),
+        ];
+        let old = FrameHeader {
+            epoch: 1,
+            lsn: 0,
+            body_bytes: 100,
+            records: 1,
+            first_sequence: 5,
+            previous_checksum: 76,
+            durable: start - 4096,
+            has_extents: false,
+            body_checksum: 0,
+            header_checksum: 77,
+        };
+        let new = FrameHeader {
+            epoch: 2,
+            first_sequence: 6,
+            previous_checksum: chain_start,
+            durable: start,
+            header_checksum: 78,
+            ..old
+        };
+        let scanned = Scan {
+            headers: headers.map(|it| (it.physical, it)).into(),
+            frames: vec![
+                frame(0, 2, start - 4096..start, old),
+                frame(1, 6, start + 4096..start + 4 * 4096, new),
+            ],
+            records: vec![
+                record(2, start - 4000, 5, Some(0)),
+                record(6, start + 4200, 6, Some(1)),
+                record(4, start + 9000, 7, None),
+            ],
+            ..Scan::default()
+        };
+        let log = chain(&scanned, &layout, &mut |_| true);
+        let counts = scanned.records.iter().map(|it| log.counts(&scanned, it));
+        let stray = Counts::As(Source::Stray);
+        assert_eq!(counts.collect::<Vec<Counts>>(), [stray, stray, Counts::Not]);
+        assert!(log.gaps.is_empty());
     }
 }

@@ -26,6 +26,10 @@ pub(super) struct Fences {
     /// Where each epoch begins at the latest.
     epochs: BTreeMap<u64, u64>,
     cuts: Vec<Cut>,
+    /// Where the first segment begins that each epoch has entered. Nothing of an older one is in a segment that begins there or behind.
+    entered: BTreeMap<u64, u64>,
+    /// The epochs that have entered the segments.
+    headers: BTreeMap<u32, u64>,
     /// Segments to which recoveries wrote values anew.
     anew: BTreeSet<u32>,
 }
@@ -41,6 +45,7 @@ impl Fences {
         let start_of = |header: &SegmentHeader| header.logical * layout.geometry.segment_bytes;
         for header in scan.headers.values() {
             fences.note(header.epoch, start_of(header));
+            fences.enter(header, start_of(header));
             // Only what is written anew names no frame before it.
             if header.previous_checksum == 0 {
                 fences.anew.extend(linked(scan, header));
@@ -82,19 +87,30 @@ impl Fences {
         *from = lsn.min(*from);
     }
 
+    fn enter(&mut self, header: &SegmentHeader, lsn: u64) {
+        let from = self.entered.entry(header.epoch).or_insert(lsn);
+        *from = lsn.min(*from);
+        self.headers.insert(header.physical, header.epoch);
+    }
+
     /// The latest epoch.
     pub(super) fn latest(&self) -> u64 {
         self.epochs.last_key_value().map_or(0, |(epoch, _)| *epoch)
     }
 
-    /// Whether a recovery has cut off what this epoch wrote there. An epoch that is not known may be any.
+    /// Whether a recovery has cut off what this epoch wrote there. An epoch that is not known may be any from that on which has entered the segment.
     pub(super) fn is_cut(&self, epoch: Option<u64>, lsn: u64, physical: u32) -> bool {
         let is_older = |cut: &Cut| epoch.is_none_or(|epoch| epoch < cut.epoch);
         let mut cuts = self.cuts.iter();
         let is_between = cuts.any(|it| (it.from..it.to).contains(&lsn) && is_older(it));
+        let (starts, epoch) = match epoch {
+            Some(epoch) => (&self.epochs, Some(epoch)),
+            // A later epoch may have gone on in the segment, but not behind where it has entered its own.
+            None => (&self.entered, self.headers.get(&physical).copied()),
+        };
         let later = epoch.and_then(|epoch| epoch.checked_add(1));
         let is_behind = later.is_some_and(|later| {
-            let mut later = self.epochs.range(later..);
+            let mut later = starts.range(later..);
             later.any(|(_, from)| *from <= lsn)
         });
         is_behind || (is_between && !self.anew.contains(&physical))
@@ -157,7 +173,7 @@ mod tests {
     use super::*;
 
     /// Goal: what lies behind the beginning of a later epoch is cut off, and what lies in a cut, unless it was written anew; the later epoch itself is not. Method: positions around
-    /// both, of epochs that are known and of one that is not.
+    /// both, of epochs that are known and of some that are not.
     #[test]
     fn what_is_behind_a_later_epoch_is_cut_off() {
         let cut = Cut {
@@ -168,6 +184,8 @@ mod tests {
         let fences = Fences {
             epochs: BTreeMap::from([(1, 0), (2, 400), (3, 1000)]),
             cuts: vec![cut],
+            entered: BTreeMap::from([(1, 0), (2, 512), (3, 1024)]),
+            headers: BTreeMap::from([(5, 1), (6, 2)]),
             anew: BTreeSet::from([7]),
         };
         assert_eq!(fences.latest(), 3);
@@ -187,5 +205,16 @@ mod tests {
             assert_eq!(fences.is_cut(epoch, lsn, 1), is_cut, "{epoch:?} {lsn}");
         }
         assert!(!fences.is_cut(Some(1), 350, 7) && fences.is_cut(Some(1), 400, 7));
+        // Of an epoch that is not known, in segments that the first and the second have entered.
+        for (lsn, physical, is_cut) in [
+            (299, 5, false),
+            (400, 5, false),
+            (511, 5, false),
+            (512, 5, true),
+            (1023, 6, false),
+            (1024, 6, true),
+        ] {
+            assert_eq!(fences.is_cut(None, lsn, physical), is_cut, "{lsn}");
+        }
     }
 }
