@@ -8,7 +8,7 @@
 //! but explored. A candidate is a fixed prefix of process runs and one *open* process run ([`OpenRun`]). The cuts of the prefix are found again by their
 //! meaning ([`Meaning`]), and the crash points of the open process run are searched for a failure, those first that are most like the cut of the larger case.
 //!
-//! A case of few requests is shrunk as it stands. A long one is first replaced by a short one that fails in the same class: the last process runs or the last
+//! A case of few requests is shrunk as it stands first. What stays long is replaced by a short one that fails in the same class: the last process runs or the last
 //! requests on a blank device ([`suffix`]), or else few requests of the same kinds that are drawn anew ([`programs`]).
 //!
 //! Few requests are not only those that are left when others are left out: several become one batch, all come from one client, smaller
@@ -88,10 +88,15 @@ pub struct Spent {
 const EXPLORATION_WORK: u64 = 1_200_000_000;
 /// And where there are many requests: there are many such explorations.
 const LONG_EXPLORATION_WORK: u64 = 700_000_000;
+/// The work of leaving out faults at most, before a short case is looked for.
+const FAULTS_WORK: u64 = 5_000_000_000;
 /// The work of drawing few requests anew at most, before those that there are are changed.
 const DRAWN_WORK: u64 = 15_000_000_000;
 /// The work of changing requests at most, each time.
 const EDITS_WORK: u64 = 15_000_000_000;
+/// A case of at most so many requests is shrunk as it stands before its requests are replaced, with so much work at most.
+const RATHER_FEW_REQUESTS: usize = 48;
+const STEPS_WORK: u64 = 15_000_000_000;
 /// A case of at most so many requests is small: what costs much and gains little is left alone then.
 const SMALL_REQUESTS: usize = 4;
 
@@ -277,23 +282,48 @@ impl Shrinking<'_> {
     /// A short case first, and then one step after the other.
     fn shrink(&mut self, case: Case) -> Case {
         let case = self.without_faults(case);
+        // A fault is placed anew more easily where there are few.
+        let case = self.within(FAULTS_WORK, |this| {
+            this.in_step("leave out faults", case, Self::fewer_faults)
+        });
         // What takes moments comes first: an exploration finds what is short already, and often the last process runs are all that it takes.
-        let small = self
-            .small_at_once(|_| Some(case.clone()))
-            .or_else(|| self.small_at_once(|this| this.short_from_the_end(&case)));
-        let short = match small {
-            Some(small) => small,
-            None => self.in_step("look for a short case", case, Self::short_case),
+        let case = self.as_it_stands(case, FEW_REQUESTS);
+        let small = if case.requests() <= SMALL_REQUESTS || self.is_over() {
+            Some(case.clone())
+        } else {
+            self.small_from_the_end(&case)
         };
+        let short = small.unwrap_or_else(|| {
+            let case = self.as_it_stands(case, RATHER_FEW_REQUESTS);
+            self.in_step("look for a short case", case, Self::short_case)
+        });
         self.step_by_step(short, Effort::Full)
     }
 
-    /// What is found here, if the steps that take moments make it small.
-    fn small_at_once(&mut self, find: impl FnOnce(&mut Self) -> Option<Case>) -> Option<Case> {
+    /// The case after the steps that take moments, if it has at most so many requests.
+    fn as_it_stands(&mut self, case: Case, requests_max: usize) -> Case {
+        if case.requests() > requests_max {
+            return case;
+        }
+        self.within(STEPS_WORK, |this| this.step_by_step(case, Effort::Little))
+    }
+
+    /// Does this with so much work at most.
+    fn within<T>(&mut self, work: u64, does: impl FnOnce(&mut Self) -> T) -> T {
+        let kept = self.left.saturating_sub(work);
+        self.left -= kept;
+        let done = does(self);
+        self.left += kept;
+        done
+    }
+
+    /// The last process runs, if the steps that take moments make them small.
+    fn small_from_the_end(&mut self, case: &Case) -> Option<Case> {
         self.with(
             |_| {},
             |this| {
-                let found = find(this).filter(|found| found.requests() <= FEW_REQUESTS)?;
+                let found = this.short_from_the_end(case);
+                let found = found.filter(|found| found.requests() <= FEW_REQUESTS)?;
                 let small = this.step_by_step(found, Effort::Little);
                 (small.requests() <= SMALL_REQUESTS || this.is_over()).then_some(small)
             },

@@ -149,14 +149,15 @@ impl Shrinking<'_> {
 
     /// Leaves out whole process runs, but the last.
     pub(super) fn fewer_process_runs(&mut self, mut best: Case) -> Case {
-        let Some(before_last) = best
-            .process_runs
-            .len()
-            .checked_sub(1)
-            .filter(|count| *count > 1)
-        else {
+        let Some((last, before)) = best.process_runs.split_last() else {
             return best;
         };
+        let before_last = before.len();
+        // A recovery alone has nothing to recover.
+        let least = if last.requests.is_empty() { 2 } else { 1 };
+        if before_last < least {
+            return best;
+        }
         let from = best.clone();
         let like = self.like(&from);
         fewer((0..before_last).collect(), &mut |rest| {

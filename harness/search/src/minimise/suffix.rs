@@ -40,7 +40,7 @@ const WORKED_ON_MAX: usize = 4;
 const LAST_RUNS: [usize; 4] = [2, 3, 4, 6];
 /// Crashes and requests of a case that is short enough to be shrunk as it stands; and of one that is if a part of the work on programs comes to nothing.
 const SHORT: (u64, usize) = (2, 48);
-const RATHER_SHORT: (u64, usize) = (2, 1_000);
+const RATHER_SHORT: (u64, usize) = (8, 1_000);
 /// Batches that use a device up.
 const USED_UP_BATCHES: usize = 12;
 /// Bytes that one request loads if nothing is known of what the guest takes.
