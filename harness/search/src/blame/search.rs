@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kvsim_sim::api::RequestId;
 use kvsim_sim::{Effort, Intervention, Place, Trace, TraceMode, TracedCall};
 use kvsim_simdisk::{OpId, Sectors};
 
@@ -12,7 +13,7 @@ use crate::explore::level::Wanted;
 use crate::explore::open::{Setting, WorkBudget};
 use kvsim_drive::case::{Course, Stop, drive_on, drive_with_interventions};
 use kvsim_findings::blame::{Blame, Fix, Missing};
-use kvsim_oracle::Class;
+use kvsim_oracle::{Class, Property};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::Case;
 
@@ -27,6 +28,8 @@ pub(super) struct Suspect<'a> {
     pub(super) setting: Setting<'a>,
     pub(super) case: &'a Case,
     pub(super) class: Class,
+    /// What is lost was promised. Else the answer to a relaxed write is not to blame: it may be lost.
+    was_promised: bool,
     pub(super) timeline: Timeline,
     /// The same with the last cut left out: what the guest would have done.
     uncut: Timeline,
@@ -101,6 +104,7 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
         setting,
         case,
         class,
+        was_promised: violation.property == Property::AcknowledgedDurable,
         timeline: Timeline::new(driven.world.trace(), driven.sent),
         uncut: Timeline::new(whole.world.trace(), whole.sent),
         whole: whole.world.trace().clone(),
@@ -426,7 +430,7 @@ impl<'a> Suspect<'a> {
         let mut fixes = Vec::new();
         for place in self.places(process_run) {
             let fits = match place {
-                Place::Replying(_) => missing == Missing::LaterAnswer,
+                Place::Replying(id) => missing == Missing::LaterAnswer && self.is_a_promise(id),
                 Place::Submitting(_) => missing == Missing::Barrier,
                 Place::Submitted(_) | Place::Completed(_) | Place::Called(_) => false,
             };
@@ -438,6 +442,11 @@ impl<'a> Suspect<'a> {
             }
         }
         fixes
+    }
+
+    /// Whether an answer may be given too early.
+    pub(super) fn is_a_promise(&self, id: RequestId) -> bool {
+        self.was_promised || !self.timeline.is_relaxed(id)
     }
 
     /// Answers that are given before anything is written for them, and have to wait for an operation that ends only afterwards: the first
@@ -454,7 +463,7 @@ impl<'a> Suspect<'a> {
             let Place::Replying(id) = place else {
                 continue;
             };
-            if !self.timeline.is_rash(process_run, id) {
+            if !self.is_a_promise(id) || !self.timeline.is_rash(process_run, id) {
                 continue;
             }
             let after = ends.iter().skip_while(|end| **end != place);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_sim::api::{Request, RequestId};
+use kvsim_sim::api::{Durability, Request, RequestId};
 use kvsim_sim::{Place, Trace, TraceEvent};
 use kvsim_simdisk::OpId;
 
@@ -110,6 +110,18 @@ impl Timeline {
         let since = places.iter().skip(from);
         let mut until = since.take_while(|place| **place != Place::Replying(id));
         !until.any(|place| matches!(place, Place::Submitting(op) if self.changes(*op)))
+    }
+
+    /// Whether this answers a write that need not be durable yet.
+    pub(super) fn is_relaxed(&self, id: RequestId) -> bool {
+        use Request::{Batch, Delete, Put};
+        let asked = self.requests.get(&id).map(|asked| &asked.request);
+        asked.is_some_and(|asked| match asked {
+            Put { durability, .. } | Delete { durability, .. } | Batch { durability, .. } => {
+                *durability == Durability::Relaxed
+            }
+            _ => false,
+        })
     }
 
     /// Whether an operation puts something into the cache.

@@ -45,6 +45,7 @@ impl Suspect<'_> {
                     (Tier::Durable, Place::Submitting(op)) if self.timeline.is_cached_write(op) => {
                         (Place::Submitted(op), Effort::WriteThrough)
                     }
+                    (Tier::Told, Place::Replying(id)) if !self.is_a_promise(id) => continue,
                     (Tier::Told, Place::Replying(id)) if self.timeline.is_rash(process_run, id) => {
                         (place, Effort::Later(OpId::MAX))
                     }
