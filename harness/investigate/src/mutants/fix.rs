@@ -103,16 +103,16 @@ pub const fn fix(mutant: Mutant) -> Fix {
     };
     match mutant {
         AcknowledgedBeforeFlush
-        | CheckpointBeforeLogFlush
         | CheckpointPagesNotFlushed
         | TailRewriteNotFlushed
         | NewEpochNotFlushed
         | OpeningUnordered
         | PlainWriteTakenForDurable
         | RelaxedFramesNotFlushed => Fix::Durable,
-        // The first and the last but one state as durable what is only submitted: a frame the one before it, a superblock the end of the log. Nothing is wrong with that
-        // once whoever states it waits. So does the second half of the superblocks, which relies on the first.
-        DurableStatedTooEarly
+        // These state as durable, or rely on, what is only submitted: a frame the one before it, a superblock its pages or the end of the log, the second half of the
+        // superblocks the first. Nothing is wrong with that once whoever states it waits.
+        CheckpointBeforeLogFlush
+        | DurableStatedTooEarly
         | FlushBeforeWriteCompletes
         | HalvesNotFlushedApart
         | NewerFrameBeforeOlder
