@@ -34,9 +34,9 @@ pub enum Effort {
     Flush,
     /// What was submitted: as if whatever happens here had been held back until all before it was durable.
     Barrier,
-    /// What this write overwrites is there again after the next power cut, as if it had gone elsewhere. The place is its submission.
+    /// What this write overwrites is there again after the next crash, as if it had gone elsewhere. The place is its submission.
     Aside,
-    /// Where this write goes there are zeroes after the next power cut, if it overwrites anything: what was there is missed, or is not. The place is
+    /// Where this write goes there are zeroes after the next crash, if it overwrites anything: what was there is missed, or is not. The place is
     /// its submission.
     Erased,
     /// What is pending of the file or directory of this number, as a sync of it does that reaches the medium. The place is a call of the file system.

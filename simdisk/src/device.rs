@@ -363,7 +363,7 @@ impl Device {
         }
     }
 
-    /// Lets the next power cut leave what this write overwrites, as if it had gone elsewhere, or zeroes in its place: what a host asks
+    /// Lets the next crash leave what this write overwrites, as if it had gone elsewhere, or zeroes in its place: what a host asks
     /// that tries whether that was still needed.
     pub fn set_aside(&mut self, id: OpId, erased: bool) {
         self.contents += u64::from(self.persistence.set_aside(id, erased));

@@ -40,10 +40,15 @@ pub struct Persistence {
     aside: Option<Aside>,
 }
 
-/// What a write has overwritten, to be there again after the next power cut.
+/// What a write has overwritten, to be there again after the next crash.
 #[derive(Debug, Clone)]
 struct Aside {
-    before: Image,
+    /// The write.
+    id: u64,
+    /// What was durable there.
+    durable: Image,
+    /// What reads saw there.
+    visible: Image,
     offset: u64,
     len_bytes: u64,
 }
@@ -250,31 +255,69 @@ impl Persistence {
         any
     }
 
-    /// Lets the next power cut leave what is durable now where this write goes, as if it had gone elsewhere; or zeroes, if it is
-    /// to be `erased`. Nothing if there is nothing to overwrite; says whether there is.
+    /// Lets the next crash leave what was there before this write, as if it had gone elsewhere: what is durable now after a power cut, and what reads saw after a
+    /// kill of the process; or zeroes, if it is to be `erased`. Nothing if there is nothing to overwrite; says whether there is.
     pub fn set_aside(&mut self, id: u64, erased: bool) -> bool {
         let Some(at) = self.position(id) else {
             return false;
         };
         let (offset, len_bytes) = self.pending[at].range();
-        let before = self.durable.clone();
-        let is_blank = before
-            .excerpt(offset, len_bytes)
-            .parts()
-            .flatten()
-            .all(|byte| *byte == 0);
-        if is_blank {
+        let durable = self.durable.clone();
+        if offset + len_bytes > durable.len_bytes() {
             return false;
         }
+        let visible = self.visible_before(at);
+        let is_blank = |image: &Image| {
+            let excerpt = image.excerpt(offset, len_bytes);
+            excerpt.parts().flatten().all(|byte| *byte == 0)
+        };
+        if is_blank(&durable) && is_blank(&visible) {
+            return false;
+        }
+        let kept = |image: Image| match erased {
+            true => Image::new(image.len_bytes()),
+            false => image,
+        };
         self.aside = Some(Aside {
-            before: if erased {
-                Image::new(before.len_bytes())
-            } else {
-                before
-            },
+            id,
+            durable: kept(durable),
+            visible: kept(visible),
             offset,
             len_bytes,
         });
+        true
+    }
+
+    /// What reads saw before this of the pending operations, within what is durable: what is there, with all older ones.
+    fn visible_before(&self, at: usize) -> Image {
+        let mut image = self.durable.clone();
+        for write in &self.pending[..at] {
+            if matches!(write.kind, PendingKind::Grow { .. }) {
+                continue;
+            }
+            let all = Applied {
+                kind: &write.kind,
+                sectors: &Sectors::All,
+                masked: &write.masked,
+                latest: None,
+            };
+            all.apply(&mut image, self.sector_bytes);
+        }
+        image
+    }
+
+    /// The process is killed: the device keeps what it has, but for what is to be set aside. Says whether there was anything.
+    pub fn kill(&mut self) -> bool {
+        let Some(aside) = self.aside.take() else {
+            return false;
+        };
+        let (before, offset, len_bytes) = (&aside.visible, aside.offset, aside.len_bytes);
+        match self.position(aside.id) {
+            Some(at) => drop(self.pending.remove(at)),
+            // It was flushed, and so was what it overwrote.
+            None => self.durable.take_over(before, offset, len_bytes),
+        }
+        self.visible.take_over(before, offset, len_bytes);
         true
     }
 

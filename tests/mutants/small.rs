@@ -107,6 +107,14 @@ fn space_used_again_too_early_is_named() {
     assert!(small.blame.contains("still needed"), "{}", small.blame);
 }
 
+/// Goal: the same between two kills of the process, which lose nothing. Method: a recovery that uses space before its superblock is published, in a scenario with kills.
+#[test]
+fn space_used_again_between_kills_is_named() {
+    let (small, _) = small_of(Mutant::RecoveryReclaimsTooEarly, SHIPPED[0]);
+    assert_eq!((small.fix, small.persisted), (Fix::LaterReuse, 0));
+    assert!(small.blame.contains("still needed"), "{}", small.blame);
+}
+
 /// Goal: a failure after a hundred crashes takes moments if its last process runs are all that it needs. Method: a superblock whose generation can be garbage.
 #[test]
 fn the_last_process_runs_are_looked_at_first() {

@@ -68,6 +68,7 @@ impl Device {
             self.now = self.now.max(now);
             self.note_waits();
             while self.complete_next().is_some() {}
+            self.contents += u64::from(self.persistence.kill());
             self.met.stopped();
             self.left_out = None;
             let pending = self.pending().len() as u64;

@@ -78,7 +78,7 @@ impl Persistence {
             }
         }
         if let Some(aside) = &self.aside {
-            image.take_over(&aside.before, aside.offset, aside.len_bytes);
+            image.take_over(&aside.durable, aside.offset, aside.len_bytes);
         }
     }
 

@@ -127,6 +127,13 @@ impl Rig {
         self.cut(&CrashState::default())
     }
 
+    /// A kill of the process.
+    pub(crate) fn kill(&mut self) -> CrashReport {
+        let state = CrashState::default();
+        let report = self.device.crash(self.now, CrashKind::Process, &state);
+        report.expect("a kill may come at any time")
+    }
+
     pub(crate) fn fired(&self, kind: FaultKind) -> u64 {
         self.device.counts().get(kind).fired
     }
