@@ -44,21 +44,22 @@ impl Fences {
         let mut fences = Fences::default();
         let start_of = |header: &SegmentHeader| header.logical * layout.geometry.segment_bytes;
         for header in scan.headers.values() {
-            fences.note(header.epoch, start_of(header));
-            fences.enter(header, start_of(header));
+            note(&mut fences.epochs, header.epoch, start_of(header));
+            note(&mut fences.entered, header.epoch, start_of(header));
+            fences.headers.insert(header.physical, header.epoch);
             // Only what is written anew names no frame before it.
             if header.previous_checksum == 0 {
                 fences.anew.extend(linked(scan, header));
             }
         }
         for frame in &scan.frames {
-            fences.note(frame.header.epoch, frame.header.lsn);
+            note(&mut fences.epochs, frame.header.epoch, frame.header.lsn);
             if frame.header.previous_checksum == 0 {
                 fences.anew.insert(frame.physical);
             }
         }
         if let Some(superblock) = &layout.superblock {
-            fences.note(superblock.epoch, superblock.epoch_start);
+            note(&mut fences.epochs, superblock.epoch, superblock.epoch_start);
         }
         for header in scan.headers.values() {
             let (to, epoch) = (start_of(header), header.epoch);
@@ -80,17 +81,6 @@ impl Fences {
             }
         }
         fences
-    }
-
-    fn note(&mut self, epoch: u64, lsn: u64) {
-        let from = self.epochs.entry(epoch).or_insert(lsn);
-        *from = lsn.min(*from);
-    }
-
-    fn enter(&mut self, header: &SegmentHeader, lsn: u64) {
-        let from = self.entered.entry(header.epoch).or_insert(lsn);
-        *from = lsn.min(*from);
-        self.headers.insert(header.physical, header.epoch);
     }
 
     /// The latest epoch.
@@ -115,6 +105,12 @@ impl Fences {
         });
         is_behind || (is_between && !self.anew.contains(&physical))
     }
+}
+
+/// Notes where an epoch begins, if that is the least so far.
+fn note(starts: &mut BTreeMap<u64, u64>, epoch: u64, lsn: u64) {
+    let from = starts.entry(epoch).or_insert(lsn);
+    *from = lsn.min(*from);
 }
 
 /// The segments that headers of one epoch lead to, from this one on.
