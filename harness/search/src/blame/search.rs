@@ -203,8 +203,13 @@ impl<'a> Suspect<'a> {
                             intervention(*place, Effort::Barrier);
                         }
                     }
-                    Place::Replying(_) => intervention(*place, Effort::Barrier),
-                    Place::Submitted(_) | Place::Completed(_) | Place::Called(_) => {}
+                    Place::Replying(id) if self.is_a_promise(id) => {
+                        intervention(*place, Effort::Barrier);
+                    }
+                    Place::Replying(_)
+                    | Place::Submitted(_)
+                    | Place::Completed(_)
+                    | Place::Called(_) => {}
                 }
             }
         }

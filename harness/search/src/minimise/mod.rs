@@ -37,6 +37,7 @@ pub use noted::with_steps;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,8 +95,8 @@ const FAULTS_WORK: u64 = 5_000_000_000;
 const DRAWN_WORK: u64 = 15_000_000_000;
 /// The work of changing requests at most, each time.
 const EDITS_WORK: u64 = 15_000_000_000;
-/// A case of at most so many requests is shrunk as it stands before its requests are replaced, with so much work at most.
-const RATHER_FEW_REQUESTS: usize = 48;
+/// A case of so many requests is shrunk as it stands before they are replaced, with so much work at most. One with fewer was before.
+const RATHER_FEW_REQUESTS: RangeInclusive<usize> = FEW_REQUESTS + 1..=48;
 const STEPS_WORK: u64 = 15_000_000_000;
 /// A case of at most so many requests is small: what costs much and gains little is left alone then.
 const SMALL_REQUESTS: usize = 4;
@@ -287,7 +288,7 @@ impl Shrinking<'_> {
             this.in_step("leave out faults", case, Self::fewer_faults)
         });
         // What takes moments comes first: an exploration finds what is short already, and often the last process runs are all that it takes.
-        let case = self.as_it_stands(case, FEW_REQUESTS);
+        let case = self.as_it_stands(case, 0..=FEW_REQUESTS);
         let small = if case.requests() <= SMALL_REQUESTS || self.is_over() {
             Some(case.clone())
         } else {
@@ -300,9 +301,9 @@ impl Shrinking<'_> {
         self.step_by_step(short, Effort::Full)
     }
 
-    /// The case after the steps that take moments, if it has at most so many requests.
-    fn as_it_stands(&mut self, case: Case, requests_max: usize) -> Case {
-        if case.requests() > requests_max {
+    /// The case after the steps that take moments, if it has so many requests.
+    fn as_it_stands(&mut self, case: Case, requests: RangeInclusive<usize>) -> Case {
+        if !requests.contains(&case.requests()) {
             return case;
         }
         self.within(STEPS_WORK, |this| this.step_by_step(case, Effort::Little))
