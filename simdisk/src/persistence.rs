@@ -131,13 +131,7 @@ impl Persistence {
             "operation {id} comes after {last:?}"
         );
         if !matches!(kind, PendingKind::Grow { .. }) {
-            let all = Applied {
-                kind: &kind,
-                sectors: &Sectors::All,
-                masked: &masked,
-                latest: None,
-            };
-            all.apply(&mut self.visible, self.sector_bytes);
+            Applied::whole(&kind, &masked).apply(&mut self.visible, self.sector_bytes);
         }
         self.pending.push(PendingWrite {
             id,
@@ -292,16 +286,9 @@ impl Persistence {
     fn visible_before(&self, at: usize) -> Image {
         let mut image = self.durable.clone();
         for write in &self.pending[..at] {
-            if matches!(write.kind, PendingKind::Grow { .. }) {
-                continue;
+            if !matches!(write.kind, PendingKind::Grow { .. }) {
+                Applied::whole(&write.kind, &write.masked).apply(&mut image, self.sector_bytes);
             }
-            let all = Applied {
-                kind: &write.kind,
-                sectors: &Sectors::All,
-                masked: &write.masked,
-                latest: None,
-            };
-            all.apply(&mut image, self.sector_bytes);
         }
         image
     }
@@ -314,7 +301,7 @@ impl Persistence {
         let (before, offset, len_bytes) = (&aside.visible, aside.offset, aside.len_bytes);
         match self.position(aside.id) {
             Some(at) => drop(self.pending.remove(at)),
-            // It was flushed, and so was what it overwrote.
+            // It is durable, so what was pending there is superseded: that counts as durable too.
             None => self.durable.take_over(before, offset, len_bytes),
         }
         self.visible.take_over(before, offset, len_bytes);

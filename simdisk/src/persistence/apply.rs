@@ -30,7 +30,17 @@ pub(super) struct Applied<'a> {
     pub(super) latest: Option<&'a Image>,
 }
 
-impl Applied<'_> {
+impl<'a> Applied<'a> {
+    /// All of an operation but the masked sectors.
+    pub(super) fn whole(kind: &'a PendingKind, masked: &'a [bool]) -> Self {
+        Applied {
+            kind,
+            sectors: &Sectors::All,
+            masked,
+            latest: None,
+        }
+    }
+
     /// Applies it. What lies beyond the end of the image (its growth was lost) is lost too.
     pub(super) fn apply(&self, image: &mut Image, sector_bytes: u64) {
         let (offset, len_bytes) = range(self.kind);
