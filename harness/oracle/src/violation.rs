@@ -165,7 +165,15 @@ impl Violation {
     /// What a smaller case has to have in common with this one.
     #[must_use]
     pub fn class(&self) -> Class {
-        self.symptom.class()
+        match (self.property, self.symptom) {
+            // Who calls what had to survive damaged does not give it back.
+            (Property::AcknowledgedDurable | Property::RecoveryIdempotent, Symptom::FalseAlarm) => {
+                Class::Loss
+            }
+            // One of the reads shows what the device made of it.
+            (Property::DamageReported, Symptom::ReadsDiffer) => Class::Damage,
+            (_, symptom) => symptom.class(),
+        }
     }
 
     /// A property that does not hold, and how it shows.

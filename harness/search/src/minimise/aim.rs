@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kvsim_sim::api::Request;
+use kvsim_sim::api::{Mutation, Request};
 use kvsim_sim::{TraceEvent, TraceMode, split_script};
-use kvsim_simdisk::{CrashKind, FaultKind, OpId, ScriptedFault};
+use kvsim_simdisk::{CrashKind, FaultKind, LatencyConfig, OpId, ScriptedFault};
 
 use super::Shrinking;
 use super::condense::{SHAPES, condensed_to, one_run};
@@ -23,6 +23,8 @@ use kvsim_workload::PRELOAD_WRITER;
 const REQUESTS_MAX: usize = 12;
 /// Work of one search for a fault at one operation: there are many of these.
 const QUOTA: u64 = 100_000_000;
+/// A flush that takes no longer than a cached write.
+const QUICK_FLUSH_NS: u64 = 10_000;
 /// Work of all searches after batches at most.
 const AFTER_BATCHES_WORK: u64 = 80_000_000_000;
 
@@ -61,6 +63,19 @@ impl Shrinking<'_> {
             count *= 2;
         }
         None
+    }
+
+    /// The same on a device whose flushes cost nothing, where a flush failed: a guest that is asked little may write through the cache what it flushes when it is
+    /// asked more or when that is cheaper.
+    pub(super) fn aimed_at_quick_flushes(&mut self, case: &Case, work: u64) -> Option<Case> {
+        let is_flush = |shape: &Vec<ScriptedFault>| affects(shape[0].kind, "flush");
+        if !self.shapes(case).iter().any(is_flush) {
+            return None;
+        }
+        self.with(
+            |scenario| scenario.device.timing.flush = LatencyConfig::fixed(QUICK_FLUSH_NS),
+            |this| this.aimed(case, work),
+        )
     }
 
     /// The same after a few batches, where a failure needs a history that is not made of certain requests.
@@ -266,6 +281,7 @@ fn last(requests: &[&CaseRequest], count: usize) -> Vec<CaseRequest> {
 fn longest(requests: &[&CaseRequest], count: usize) -> Vec<CaseRequest> {
     let length = |request: &CaseRequest| match &request.request {
         Request::Put { value, .. } => value.len(),
+        Request::Batch { mutations, .. } => mutations.iter().map(value_len).sum(),
         _ => 0,
     };
     let mut ranked: Vec<usize> = (0..requests.len()).collect();
@@ -273,6 +289,13 @@ fn longest(requests: &[&CaseRequest], count: usize) -> Vec<CaseRequest> {
     ranked.truncate(count);
     ranked.sort_unstable();
     ranked.iter().map(|at| requests[*at].clone()).collect()
+}
+
+fn value_len(mutation: &Mutation) -> usize {
+    match mutation {
+        Mutation::Put { value, .. } => value.len(),
+        Mutation::Delete { .. } => 0,
+    }
 }
 
 fn is_write(request: &Request) -> bool {
@@ -329,15 +352,26 @@ mod tests {
     /// Goal: what is asked of a blank device is last, writes, or is longest, and stays in its order. Method: a list with each.
     #[test]
     fn a_few_requests_are_chosen_in_their_order() {
-        let lines = ["0 put a 1:900", "1 put b 1:40", "0 put c 2:500", "1 get a"];
+        let lines = [
+            "0 put a 1:900",
+            "1 put b 1:40",
+            "0 batch put c 2:300, put d 2:200",
+            "1 get a",
+        ];
         let requests = lines.iter().map(|line| line.parse().expect("a request"));
         let requests: Vec<CaseRequest> = requests.collect();
         let all: Vec<&CaseRequest> = requests.iter().collect();
         let said = |asked: Vec<CaseRequest>| -> Vec<String> {
             asked.iter().map(ToString::to_string).collect()
         };
-        assert_eq!(said(last(&all, 2)), ["0 put c 2:500", "1 get a"]);
-        assert_eq!(said(longest(&all, 2)), ["0 put a 1:900", "0 put c 2:500"]);
+        assert_eq!(
+            said(last(&all, 2)),
+            ["0 batch put c 2:300, put d 2:200", "1 get a"]
+        );
+        assert_eq!(
+            said(longest(&all, 2)),
+            ["0 put a 1:900", "0 batch put c 2:300, put d 2:200"]
+        );
         assert_eq!(last(&all, 9).len(), 4);
         assert!(longest(&[], 2).is_empty());
         assert!(!is_write(&requests[3].request));

@@ -443,6 +443,7 @@ impl Shrinking<'_> {
                 device.capacity_bytes,
                 device.max_capacity_bytes,
                 device.flush,
+                device.timing.flush,
             ),
             run.seeds,
             work,

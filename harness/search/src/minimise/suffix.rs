@@ -50,7 +50,10 @@ const LOAD_BYTES_MAX: usize = 64 * 1024;
 type Way = (&'static str, fn(&mut Shrinking<'_>, &Case) -> Option<Case>);
 
 /// Where faults affected the device.
-const FAULTY_WAYS: [Way; 6] = [
+const FAULTY_WAYS: [Way; 7] = [
+    ("faults aimed at quick flushes", |this, case| {
+        this.aimed_at_quick_flushes(case, FIRST_AIMED_WORK)
+    }),
     ("faults aimed anew", |this, case| {
         this.aimed(case, FIRST_AIMED_WORK)
     }),
