@@ -38,6 +38,13 @@ struct Arrival {
     turn_ns: Nanos,
 }
 
+/// Timers of the guest, one after the other, that keep a request that is due from it, or between which time stands still.
+#[derive(Debug, Clone, Copy, Default)]
+struct VainTicks {
+    count: u64,
+    last_at: Nanos,
+}
+
 /// A simulated machine.
 pub struct World {
     program: Arc<dyn Program>,
@@ -49,6 +56,7 @@ pub struct World {
     arrivals: BTreeMap<(Nanos, RequestId), Arrival>,
     outbox: VecDeque<OutItem>,
     wake_at: Option<Nanos>,
+    vain: VainTicks,
     /// The process run has answered its opening; requests wait for that.
     opened: bool,
     next_request: RequestId,
@@ -117,6 +125,7 @@ impl World {
             arrivals: BTreeMap::new(),
             outbox: VecDeque::new(),
             wake_at: None,
+            vain: VainTicks::default(),
             opened: false,
             next_request: 1,
             outstanding: 0,
@@ -395,6 +404,7 @@ impl World {
         self.arrivals.clear();
         self.outbox.clear();
         self.wake_at = None;
+        self.vain = VainTicks::default();
         self.opened = false;
         self.outstanding = 0;
         self.handed_in.clear();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvsim_simdisk::{CrashError, CrashKind, CrashState, Nanos, Slowest};
 
-use super::{World, WorldConfig};
+use super::{VainTicks, World, WorldConfig};
 use crate::api::RequestId;
 use crate::guest::Program;
 use crate::storage::Storage;
@@ -62,6 +62,7 @@ impl Moment {
             arrivals: BTreeMap::new(),
             outbox: VecDeque::new(),
             wake_at: None,
+            vain: VainTicks::default(),
             opened: false,
             next_request: self.next_request,
             outstanding: 0,

@@ -1,10 +1,10 @@
 //! What happens next: the earliest event, the call of the guest that it brings, and what that call lets out.
 
 use kvsim_fs::Moment as FileMoment;
-use kvsim_simdisk::Completion;
+use kvsim_simdisk::{Completion, Nanos};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Arrival, World};
+use super::{Arrival, VainTicks, World};
 use crate::GuestError;
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, OutItem, Outbox};
@@ -56,6 +56,9 @@ impl World {
         self.events += 1;
         self.now = self.now.max(at).max(self.cpu_free_at);
         self.check_answers()?;
+        if completion_at == Some(at) || arrival_at == Some(at) {
+            self.vain.count = 0;
+        }
         if completion_at == Some(at) {
             let completion = self.storage.complete_next().expect("one is due");
             self.deliver(&completion)?;
@@ -76,6 +79,7 @@ impl World {
         } else {
             self.wake_at = None;
             self.trace.push(self.now, TraceEvent::Tick);
+            self.check_tick(arrival_at)?;
             self.call(Call::Tick)?;
         }
         Ok(Step::Event)
@@ -85,6 +89,22 @@ impl World {
     pub(super) fn hand_in(&mut self, id: RequestId) {
         self.handed_in.push_back((id, self.events));
         self.unanswered.insert(id);
+    }
+
+    /// A guest that asks to be woken in the past, again and again, is woken before any request comes to it.
+    fn check_tick(&mut self, arrival_at: Option<Nanos>) -> Result<(), GuestError> {
+        let is_due = arrival_at.is_some_and(|at| at <= self.now);
+        let is_vain = is_due || self.vain.last_at == self.now;
+        self.vain = VainTicks {
+            count: if is_vain { self.vain.count + 1 } else { 0 },
+            last_at: self.now,
+        };
+        let events = self.config.limits.events_per_answer;
+        if self.vain.count <= events {
+            return Ok(());
+        }
+        let unanswered = self.unanswered.len() as u64 + u64::from(is_due);
+        Err(self.end(GuestError::Endless { events, unanswered }))
     }
 
     /// No request waits for its answer for ever.

@@ -1,7 +1,13 @@
 //! Virtual time: what moves it, by how much, and that nothing else does.
 
-use kvsim_sim::api::{Body, Request};
-use kvsim_sim::{GuestError, Step, TraceEvent, TraceMode, World};
+use std::sync::Arc;
+
+use kvsim_sim::api::{Body, Reply, Request, Status};
+use kvsim_sim::{
+    Call, CallEnd, Guest, GuestError, GuestHash, GuestLimits, OutItem, Outbox, Program, Step,
+    TraceEvent, TraceMode, World,
+};
+use kvsim_simdisk::Nanos;
 
 use crate::clerk::{ask, closed, config, get, opened, program, put, reopen, until_reply};
 
@@ -195,4 +201,94 @@ fn no_request_waits_while_others_are_answered() {
         unanswered: 1,
     };
     assert_eq!(outcome(20), Err(endless));
+}
+
+/// A guest that answers all at once, and asks to be woken so long after each call, which takes it so long.
+#[derive(Clone, Copy)]
+struct Restless {
+    wakes_after: Option<Nanos>,
+    takes: Nanos,
+}
+
+impl Program for Restless {
+    fn name(&self) -> &str {
+        "restless"
+    }
+
+    fn hash(&self) -> GuestHash {
+        GuestHash::of(b"restless")
+    }
+
+    fn coverage_points(&self) -> &[String] {
+        &[]
+    }
+
+    fn start(&self, _: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
+        Ok(Box::new(*self))
+    }
+}
+
+impl Guest for Restless {
+    fn call(
+        &mut self,
+        now: Nanos,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<CallEnd, GuestError> {
+        let id = match call {
+            Call::Open(_) => Some(0),
+            Call::Request { id, .. } => Some(id),
+            Call::Complete { .. } | Call::Tick => None,
+        };
+        out.extend(id.map(|id| {
+            OutItem::Reply(Reply {
+                id,
+                status: Status::Ok,
+                body: Body::Empty,
+            })
+        }));
+        Ok(CallEnd {
+            fuel: 0,
+            elapsed_ns: self.takes,
+            wake_at: Some(self.wakes_after.map_or(0, |after| now + after)),
+        })
+    }
+
+    fn reached(&self) -> &[u32] {
+        &[]
+    }
+}
+
+/// Goal: a guest that asks again and again to be woken in the past, or now, keeps requests from coming to it, and is told so; one that has many timers before the next
+/// request is due is not. Method: a request in a while, and so many timers at most; each way.
+#[test]
+fn timers_keep_no_request_away_for_ever() {
+    let outcome = |wakes_after: Option<Nanos>, takes: Nanos| {
+        let mut config = config(1, 0, TraceMode::Off);
+        config.limits.events_per_answer = 100;
+        let program = Arc::new(Restless { wakes_after, takes });
+        let mut world = World::new(program, config).expect("a world");
+        world.open().expect("it starts");
+        let id = world.submit(world.now() + 1_000_000, put());
+        loop {
+            match world.step() {
+                Ok(Step::Reply(reply)) if reply.id == id => return Ok(()),
+                Ok(_) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    };
+    let endless = |unanswered| {
+        Err(GuestError::Endless {
+            events: 100,
+            unanswered,
+        })
+    };
+    assert_eq!(outcome(None, 5), endless(1), "in the past");
+    assert_eq!(
+        outcome(Some(0), 0),
+        endless(0),
+        "now, and time stands still"
+    );
+    assert_eq!(outcome(Some(1_000), 0), Ok(()), "a thousand timers first");
 }
