@@ -67,6 +67,28 @@ fn what_is_forgotten_is_no_ordering_bug() {
     assert!(blame.tried > 0);
 }
 
+/// Goal: what a guest answers wrong after it was read back well is no matter of order, though a write-through before the cut would hide it. Method: a guest that has met
+/// a torn record, and finds no key after its next write.
+#[test]
+fn what_was_read_back_well_is_no_ordering_bug() {
+    let program = slate(Flaw::LosesSight);
+    let sets = [
+        "explore.operations=4",
+        "explore.again_every=1",
+        "workload.keys=1",
+        "workload.operations={ put = 50, get = 50 }",
+    ];
+    let (_, saved, blame) = blamed(slate_scenario(&sets), &program);
+    let case = saved.case.expect("its steps");
+    assert_eq!(case.crashes(), 1, "{case:#?}");
+    assert!(blame.working, "{blame}");
+    assert_eq!(blame.verdict(), BlameVerdict::NotOrdering);
+    assert_eq!(
+        blame.to_string(),
+        "no ordering bug: what the last cut left was read back well, and the running guest answers wrong after that"
+    );
+}
+
 /// Goal: a recovery that does without what is lost, and not without a part of it, is not told to flush, though a flush before the next write would hide
 /// what is wrong with it. Method: a guest that believes a torn record if what it wrote after that is there.
 #[test]

@@ -36,6 +36,8 @@ pub(crate) enum Flaw {
     HardensAgain,
     /// It forgets the last record when it opens, however durable that is.
     ForgetsLast,
+    /// Where it finds a torn record when it opens, it does without it, and answers as it should until it writes. After that it finds no key.
+    LosesSight,
     /// It traps at the third write of a process run that has found records and in which nothing was read.
     TrapsUnread,
     /// It writes a seal after each record, and flushes both at once. When it opens, a missing record counts as none,
@@ -79,6 +81,7 @@ impl Program for SlateProgram {
             records: 0,
             writes: 0,
             is_unread: false,
+            sight: Sight::Clear,
             rows: BTreeMap::new(),
             doing: Doing::Opening,
         }))
@@ -92,8 +95,17 @@ struct Slate {
     /// Writes of a process run that has found records, until something is read.
     writes: u64,
     is_unread: bool,
+    sight: Sight,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     doing: Doing,
+}
+
+/// Whether it finds keys, for [`Flaw::LosesSight`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    Clear,
+    LostAtNextWrite,
+    Lost,
 }
 
 #[derive(Clone, Copy)]
@@ -184,6 +196,10 @@ impl Guest for Slate {
                 for (key, value) in records {
                     self.rows.insert(key, value);
                     self.records += 1;
+                }
+                let behind = bytes.get(self.records * RECORD_BYTES..).unwrap_or_default();
+                if self.flaw == Flaw::LosesSight && behind.iter().any(|byte| *byte != 0) {
+                    self.sight = Sight::LostAtNextWrite;
                 }
                 self.reached.push(u32::from(self.records > 0));
                 self.is_unread = self.records > 0;
@@ -300,10 +316,15 @@ impl Slate {
                 self.records += 1;
                 self.rows.insert(key.clone(), value.clone());
                 self.doing = Doing::Writing(id);
+                if self.sight == Sight::LostAtNextWrite {
+                    self.sight = Sight::Lost;
+                }
             }
             Request::Get { key, .. } => match self.rows.get(key) {
-                Some(value) => self.answer(id, Body::Value(value.clone()), out),
-                None => out.push(OutItem::Reply(Reply {
+                Some(value) if self.sight != Sight::Lost => {
+                    self.answer(id, Body::Value(value.clone()), out)
+                }
+                _ => out.push(OutItem::Reply(Reply {
                     id,
                     status: Status::NotFound,
                     body: Body::Empty,

@@ -72,6 +72,9 @@ pub struct Blame {
     /// What affects the device, without which it passes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
+    /// What the last cut left was read back well, and the running guest answers wrong after that.
+    #[serde(default)]
+    pub working: bool,
     /// On files: it still fails, or a state near it does, with all that each call changes synced after it. Calls in another order were not tried.
     #[serde(default)]
     pub no_sync_helps: bool,
@@ -109,7 +112,9 @@ impl fmt::Display for Blame {
             if self.exhausted {
                 return f.write_str("undecided: the search ended before all was tried");
             }
-            f.write_str(if self.only_torn {
+            f.write_str(if self.working {
+                "no ordering bug: what the last cut left was read back well, and the running guest answers wrong after that"
+            } else if self.only_torn {
                 "no ordering bug: it fails where a write is torn, and not where that write is lost"
             } else {
                 "no ordering bug: it still fails with every write written through and every answer held back"

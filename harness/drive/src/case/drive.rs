@@ -27,6 +27,8 @@ pub struct Driven {
     pub crashes: [u64; 2],
     /// Recoveries that were read back to the end.
     pub recoveries: u64,
+    /// The last process run's is among them.
+    pub last_is_recovered: bool,
     /// What clients sent, in order, and by what number the guest knew it.
     pub sent: Vec<(RequestId, CaseRequest)>,
     /// What is to be known of each process run that was cut, to find the same cut again in a changed case.
@@ -121,6 +123,7 @@ pub fn drive_on(
         oracle: Arc::new(Oracle::new(oracle)),
         crashes: [0; 2],
         recoveries: 0,
+        last_is_recovered: false,
         sent: Vec::new(),
         landmarks: Vec::new(),
         case: case.clone(),
@@ -162,6 +165,7 @@ pub fn drive_on(
         }
         let recovered = process_run.is_recovered();
         driven.recoveries += u64::from(recovered);
+        driven.last_is_recovered = recovered;
         let (events, recovered_after) = (process_run.events(), process_run.recovered_after());
         driven.sent.append(&mut process_run.sent_requests());
         (driven.world, driven.oracle, ()) = process_run.end();

@@ -89,6 +89,14 @@ pub(super) fn search(setting: Setting<'_>, case: &Case, work_max: u64) -> Result
             ..Blame::default()
         });
     }
+    // What the cut left is legal then, whatever was missing before it.
+    if class == Class::Reading && driven.last_is_recovered {
+        return Ok(Blame {
+            working: true,
+            tried: 1,
+            ..Blame::default()
+        });
+    }
     let mut scenario = setting.scenario.clone();
     scenario.run.events_max = event_limit(&scenario, &driven.world);
     let setting = Setting {
