@@ -74,6 +74,20 @@ fn several_writes_become_a_batch() {
     assert_eq!(small.fix, Fix::NoOrder);
 }
 
+/// Goal: a flush that failed late in a long case is aimed anew where a guest that writes through what little it is asked flushes. Method: six process runs of large values,
+/// and an engine that goes by what it has measured of flushes.
+#[test]
+fn a_failed_flush_is_placed_anew_where_flushes_are_quick() {
+    let trial = SHIPPED.iter().find(|trial| trial.name == "small_faults");
+    let (small, saved) = small_of(
+        Mutant::FlushErrorIgnored,
+        *trial.expect("it ships small faults"),
+    );
+    assert_eq!((small.requests, small.fix), (1, Fix::NoOrder), "{small:#?}");
+    let flush = saved.device.timing.flush;
+    assert_eq!(flush.min_ns, flush.max_ns, "{flush:?}");
+}
+
 /// Goal: a fault that is moved to one of the first operations needs no history, and what is done about it is no matter of order. Method: a flush that fails once, by
 /// chance in a long run.
 #[test]

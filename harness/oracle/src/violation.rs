@@ -200,3 +200,35 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what had to survive and is called damaged counts as lost, and a read that the device damaged as damage; other false alarms and reads that differ stay what they are.
+    /// Method: the class of each.
+    #[test]
+    fn a_class_goes_by_the_property_too() {
+        let class =
+            |property, symptom| Violation::new(property, symptom, "", Facts::default()).class();
+        let durable = Property::AcknowledgedDurable;
+        assert_eq!(class(durable, Symptom::FalseAlarm), Class::Loss);
+        assert_eq!(
+            class(Property::RecoveryIdempotent, Symptom::FalseAlarm),
+            Class::Loss
+        );
+        assert_eq!(
+            class(Property::NoFalseRefusal, Symptom::FalseAlarm),
+            Class::Refusal
+        );
+        assert_eq!(
+            class(Property::DamageReported, Symptom::ReadsDiffer),
+            Class::Damage
+        );
+        assert_eq!(
+            class(Property::ReadsAgree, Symptom::ReadsDiffer),
+            Class::Reading
+        );
+        assert_eq!(class(durable, Symptom::LostWrite), Class::Loss);
+    }
+}
