@@ -91,12 +91,12 @@ impl Fix {
 #[must_use]
 pub const fn fix(mutant: Mutant) -> Fix {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AcknowledgedBeforeFlush, CheckpointBeforeLogFlush,
-        CheckpointPagesNotFlushed, CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait,
-        ExtentFreedAtOnce, ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer,
-        FreedBeforeSuperblock, HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven,
-        LogReusedBeforePagesFlushed, NewEpochNotFlushed, NewerFrameBeforeOlder, OlderRunsFreed,
-        OpeningUnordered, PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
+        AcknowledgedBeforeFlush, CheckpointBeforeLogFlush, CheckpointPagesNotFlushed,
+        CloseDoesNotFlush, DurableStatedTooEarly, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
+        ExtentsNotChecked, FlushBeforeWriteCompletes, FlushOnATimer, FreedBeforeSuperblock,
+        HalfPublishedTrusted, HalvesNotFlushedApart, LogFreedUnproven, LogReusedBeforePagesFlushed,
+        NewEpochNotFlushed, NewerFrameBeforeOlder, OlderRunsFreed, OpeningUnordered,
+        PlainWriteTakenForDurable, PointerBeforeValue, RecoveryReclaimsTooEarly,
         RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
         RepublishedTooEarly, SuperblockBeforePages, SyncDoesNotWait, TailRewriteNotFlushed,
         VictimFreedAtOnce,
@@ -123,9 +123,7 @@ pub const fn fix(mutant: Mutant) -> Fix {
         ExtentsNotChecked => Fix::Checked,
         // The superblock in force refers to these runs, and so does the next one.
         OlderRunsFreed => Fix::StillNeeded,
-        // The first answers a write of which only memory knows: nothing is ever written for it.
-        AbsorbedIntoSealedFrame
-        | CloseDoesNotFlush
+        CloseDoesNotFlush
         | EmptyBatchDoesNotWait
         | FlushOnATimer
         | RelaxedDeadlineDropped
