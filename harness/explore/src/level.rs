@@ -27,7 +27,7 @@ use crate::parallel::{STRIDE, map};
 use kvsim_api::coverage::CoverageCounts;
 use kvsim_drive::control::Control;
 use kvsim_findings::explore::{LeftOutCounts, Level, PointCount};
-use kvsim_oracle::{Class, Violation};
+use kvsim_oracle::{Class, Classes, Violation};
 use kvsim_scenario::Scenario;
 
 /// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
@@ -94,8 +94,8 @@ pub enum Ended {
 pub enum Wanted {
     /// All.
     All,
-    /// Those of this class.
-    Only(Class),
+    /// Those of these classes.
+    Only(Classes),
     /// Those of any other class than these.
     AllBut(Vec<Class>),
 }
@@ -104,7 +104,7 @@ impl Wanted {
     fn has(&self, class: Class) -> bool {
         match self {
             Wanted::All => true,
-            Wanted::Only(wanted) => *wanted == class,
+            Wanted::Only(wanted) => wanted.has(class),
             Wanted::AllBut(others) => !others.contains(&class),
         }
     }

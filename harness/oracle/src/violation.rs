@@ -142,6 +142,30 @@ pub enum Class {
     Other(Symptom),
 }
 
+/// The class of a failure, and one that a smaller form of it may have: that of what lies behind it, and never the other way round. What is lost is not shrunk to what
+/// cannot be opened, which may be another mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Classes {
+    /// Its own.
+    pub own: Class,
+    /// The other.
+    pub other: Option<Class>,
+}
+
+impl Classes {
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn has(self, class: Class) -> bool {
+        self.own == class || self.other == Some(class)
+    }
+}
+
+impl From<Class> for Classes {
+    fn from(own: Class) -> Self {
+        Classes { own, other: None }
+    }
+}
+
 impl Symptom {
     fn class(self) -> Class {
         use Symptom::{
@@ -165,14 +189,26 @@ impl Violation {
     /// What a smaller case has to have in common with this one.
     #[must_use]
     pub fn class(&self) -> Class {
-        match (self.property, self.symptom) {
-            // Who calls what had to survive damaged does not give it back.
-            (Property::AcknowledgedDurable | Property::RecoveryIdempotent, Symptom::FalseAlarm) => {
-                Class::Loss
+        self.symptom.class()
+    }
+
+    /// The same, and what a smaller case may have in its place.
+    #[must_use]
+    pub fn classes(&self) -> Classes {
+        let other = match (self.property, self.symptom) {
+            // Who calls what had to survive damaged, and does not open, does not give it back. A request would have a number.
+            (Property::AcknowledgedDurable | Property::RecoveryIdempotent, Symptom::FalseAlarm)
+                if self.facts.op.is_none() =>
+            {
+                Some(Class::Loss)
             }
             // One of the reads shows what the device made of it.
-            (Property::DamageReported, Symptom::ReadsDiffer) => Class::Damage,
-            (_, symptom) => symptom.class(),
+            (Property::DamageReported, Symptom::ReadsDiffer) => Some(Class::Damage),
+            _ => None,
+        };
+        Classes {
+            own: self.class(),
+            other,
         }
     }
 
@@ -205,30 +241,29 @@ impl std::error::Error for Violation {}
 mod tests {
     use super::*;
 
-    /// Goal: what had to survive and is called damaged counts as lost, and a read that the device damaged as damage; other false alarms and reads that differ stay what they are.
-    /// Method: the class of each.
+    /// Goal: an opening that calls damaged what had to survive may be shrunk to a loss, and a read that the device damaged to damage; a loss to no refusal, and other false alarms and
+    /// reads that differ to nothing else. Method: the classes of each.
     #[test]
-    fn a_class_goes_by_the_property_too() {
-        let class =
-            |property, symptom| Violation::new(property, symptom, "", Facts::default()).class();
+    fn what_a_failure_may_be_shrunk_to_goes_by_the_property_too() {
+        let classes = |property, symptom| {
+            let classes = Violation::new(property, symptom, "", Facts::default()).classes();
+            (classes.own, classes.other)
+        };
         let durable = Property::AcknowledgedDurable;
-        assert_eq!(class(durable, Symptom::FalseAlarm), Class::Loss);
+        let alarm = (Class::Refusal, Some(Class::Loss));
+        assert_eq!(classes(durable, Symptom::FalseAlarm), alarm);
+        let cut_short = Property::RecoveryIdempotent;
+        assert_eq!(classes(cut_short, Symptom::FalseAlarm), alarm);
+        let refused = Property::NoFalseRefusal;
         assert_eq!(
-            class(Property::RecoveryIdempotent, Symptom::FalseAlarm),
-            Class::Loss
+            classes(refused, Symptom::FalseAlarm),
+            (Class::Refusal, None)
         );
-        assert_eq!(
-            class(Property::NoFalseRefusal, Symptom::FalseAlarm),
-            Class::Refusal
-        );
-        assert_eq!(
-            class(Property::DamageReported, Symptom::ReadsDiffer),
-            Class::Damage
-        );
-        assert_eq!(
-            class(Property::ReadsAgree, Symptom::ReadsDiffer),
-            Class::Reading
-        );
-        assert_eq!(class(durable, Symptom::LostWrite), Class::Loss);
+        let damaged = Property::DamageReported;
+        let differ = (Class::Reading, Some(Class::Damage));
+        assert_eq!(classes(damaged, Symptom::ReadsDiffer), differ);
+        let agree = Property::ReadsAgree;
+        assert_eq!(classes(agree, Symptom::ReadsDiffer), (Class::Reading, None));
+        assert_eq!(classes(durable, Symptom::LostWrite), (Class::Loss, None));
     }
 }

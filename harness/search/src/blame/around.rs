@@ -15,7 +15,7 @@ impl<'a> Suspect<'a> {
     /// helps nor hinders: a failure there is another one, such as that of a crash while the engine makes its files. Nor does a failure of another class
     /// count that the guest shows around there with nothing done for it.
     pub(super) fn is_well(&mut self, process_run: usize, interventions: &[Intervention]) -> bool {
-        let mut wanted = Wanted::Only(self.class);
+        let mut wanted = Wanted::Only(self.class.into());
         if process_run == self.last {
             wanted = Wanted::All;
         }
@@ -58,7 +58,7 @@ impl<'a> Suspect<'a> {
         let plain = self.around(process_run, &[]);
         let fails = plain.is_some_and(|plain| {
             let points = plain.neighbours(event);
-            let first = plain.first(points, Wanted::Only(class), &mut self.budget);
+            let first = plain.first(points, Wanted::Only(class.into()), &mut self.budget);
             first.is_some()
         });
         self.fails_anyway.insert((process_run, class), fails);

@@ -222,7 +222,7 @@ impl<'a> Suspect<'a> {
             }
         }
         self.tried += 1;
-        let wanted = Wanted::Only(self.class);
+        let wanted = Wanted::Only(self.class.into());
         // A case that does not lead there any more says nothing.
         let cut = self.case.process_runs[self.last].crash.as_ref();
         let event = cut.map_or(u64::MAX, |crash| crash.after_event);

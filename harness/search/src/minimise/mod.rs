@@ -1,5 +1,5 @@
 //! Shrinks a failing case: fewer requests, crashes, clients and faults, smaller values, an earlier cut, fewer decisions about what persists.
-//! What is kept is the *class* of the failure ([`Class`]): what is lost may show as lost, as a hole, as an older value. The final symptom is reported.
+//! What is kept is the *class* of the failure ([`Classes`]): what is lost may show as lost, as a hole, as an older value. The final symptom is reported.
 //!
 //! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each process run was cut,
 //! what persisted, which faults affected the device. From there on all failures are alike.
@@ -55,7 +55,7 @@ use kvsim_drive::run::{SeedResult, Tracing, run_seed};
 use kvsim_findings::blame::Blame;
 use kvsim_findings::failure;
 use kvsim_findings::summary::FailureReport;
-use kvsim_oracle::{Class, Violation};
+use kvsim_oracle::{Classes, Violation};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::Case;
 
@@ -151,7 +151,7 @@ struct Shrinking<'a> {
     step: &'static str,
     /// Requests and crashes of the smallest case so far.
     size: (usize, u64),
-    class: Class,
+    classes: Classes,
     left: u64,
     spent: Spent,
     /// What was tried before, and whether it failed in the same way.
@@ -202,7 +202,7 @@ pub fn minimise_watched(
         watch,
         step: "write down the steps",
         size: (case.requests(), case.crashes()),
-        class: violation.class(),
+        classes: violation.classes(),
         left: budget.work,
         spent: Spent::default(),
         tried: BTreeMap::new(),
@@ -457,7 +457,7 @@ impl Shrinking<'_> {
     }
 
     fn is_same(&self, violation: &Violation) -> bool {
-        violation.class() == self.class
+        self.classes.has(violation.class())
     }
 
     /// Whether this case fails in the same way.

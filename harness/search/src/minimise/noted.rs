@@ -49,7 +49,7 @@ pub fn with_steps(
         // A case compares each recovery that was cut short with an undisturbed one, a run only some of them: so it may see another
         // property broken, and sooner.
         match fails(&written) {
-            Some(found) if found.class() == first.class() => return Ok((written, found)),
+            Some(found) if first.classes().has(found.class()) => return Ok((written, found)),
             Some(found) if other.is_none() => other = Some((written, found)),
             _ => {}
         }
