@@ -176,6 +176,7 @@ fn a_new_engine_on_files_works(language: &str, line: &str, opens: &str, required
         ends(&arguments, code, &[part]);
     };
     run("run", "files_powercut", "run.seeds=1..3", 0, "PASS");
+    run("run", "files_swarm", "run.seeds=1..33", 0, "PASS");
     let mistake = "guest.options.bug=no_directory_sync";
     run("explore", "files_explore", mistake, 1, "VIOLATION");
     // Shrunk, it says which sync is missing, and which function of the engine made the call before it.

@@ -42,7 +42,7 @@ pub const SHIPPED: &[Shipped] = shipped! {
         "torn_superblock" "torn_unreadable" "torn_write" "write_error" "write_error_protected"
     }
     Files in "scenarios/files/" {
-        "files_board" "files_explore" "files_powercut"
+        "files_board" "files_explore" "files_powercut" "files_swarm"
     }
     Bench in "scenarios/bench/" {
         "amplification" "durable" "ingest" "large" "no_fsync" "overwrite" "read" "scan"
