@@ -166,8 +166,9 @@ impl FileSystem {
             }
             let step = &self.pending[at];
             let before = step.before.and_then(|id| position(&self.pending, id));
-            let is_whole =
-                persisted_write.sectors == Sectors::All && before.is_none_or(|at| whole[at]);
+            let is_whole = persisted_write.sectors == Sectors::All
+                && !step.in_part
+                && before.is_none_or(|at| whole[at]);
             whole[at] = is_whole;
             apply(&mut tree, step, &persisted_write.sectors, is_whole);
         }

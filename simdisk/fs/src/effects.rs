@@ -132,7 +132,9 @@ impl FileSystem {
     pub fn pending_hash(&self) -> u64 {
         let mut hash = Xxh3::new();
         for (at, step) in self.pending.iter().enumerate() {
-            let state = u64::from(step.dropped) << 1 | u64::from(step.in_drive);
+            let state = u64::from(step.in_part) << 2
+                | u64::from(step.dropped) << 1
+                | u64::from(step.in_drive);
             hash.update(&step.content_hash().to_le_bytes());
             hash.update(&state.to_le_bytes());
             for needed in needs(&self.pending, at) {

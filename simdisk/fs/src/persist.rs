@@ -125,6 +125,7 @@ impl FileSystem {
             in_drive: false,
             bytes,
             before,
+            in_part: false,
             tearable,
             ordered,
             late,
@@ -422,6 +423,8 @@ impl FileSystem {
         let steps = Arc::unwrap_or_clone(std::mem::take(&mut self.pending));
         let mut rest = Vec::with_capacity(steps.len());
         let mut cuts: Vec<(Ino, u64, u64)> = Vec::new();
+        // Pages of which a version becomes durable and one before it does not, and that version.
+        let mut parts: Vec<(Ino, u64, u64)> = Vec::new();
         let mut unnamed: Vec<Ino> = Vec::new();
         let mut count = 0;
         for (at, step) in steps.into_iter().enumerate() {
@@ -432,14 +435,29 @@ impl FileSystem {
             count += 1;
             // Versions of a page become durable in their order: what is before and not in the set is no version of the page's sectors.
             let whole = step.before.is_none_or(|before| {
-                rest.binary_search_by_key(&before, |step: &Arc<PendingStep>| step.id)
-                    .is_err()
+                let is_left = rest
+                    .binary_search_by_key(&before, |step: &Arc<PendingStep>| step.id)
+                    .is_ok();
+                !is_left && !parts.iter().any(|part| part.2 == before)
             });
+            let whole = whole && !step.in_part;
             apply(&mut self.durable, &step, &Sectors::All, whole);
+            if let StepKind::Data { page, .. } = step.kind
+                && !whole
+            {
+                parts.push((step.ino, page, step.id));
+            }
             if let StepKind::Truncate { to, .. } = step.kind {
                 cuts.push((step.ino, to.div_ceil(PAGE_BYTES), step.id));
             }
             unnamed.extend(step.kind.entries().filter_map(|change| change.from));
+        }
+        if !parts.is_empty() {
+            for step in &mut rest {
+                if parts.iter().any(|part| step.is_data_of(part.0, part.1)) {
+                    Arc::make_mut(step).in_part = true;
+                }
+            }
         }
         // What a durable truncation has given up stays given up, whatever was written there before.
         if !cuts.is_empty() {

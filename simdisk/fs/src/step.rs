@@ -155,6 +155,9 @@ pub struct PendingStep {
     pub(crate) bytes: Option<Excerpt>,
     /// The version of the page before it that was pending when it was made.
     pub(crate) before: Option<u64>,
+    /// Whether another version of the page became durable without all that were before that one. The page was never what it was after this step, so of it only its own
+    /// sectors count.
+    pub(crate) in_part: bool,
     /// Whether it can be torn.
     pub(crate) tearable: bool,
     /// Whether it is one of the steps that become durable in the order of calls.

@@ -117,7 +117,10 @@ impl FileSystem {
         };
         self.call(call, |files, op| {
             let count = files.write_to(op, fd, offset, bytes)?;
-            files.descriptors.get_mut(fd)?.offset = offset + count as u64;
+            // As on Linux, no bytes move nothing, not even to the end of the file.
+            if count > 0 {
+                files.descriptors.get_mut(fd)?.offset = offset + count as u64;
+            }
             Ok(count)
         })
     }

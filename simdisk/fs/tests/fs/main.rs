@@ -11,3 +11,4 @@ mod kill;
 mod plant;
 mod profiles;
 mod rules;
+mod versions;
