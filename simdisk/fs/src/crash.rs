@@ -14,7 +14,7 @@ use kvsim_crash::{
 
 use crate::config::DurableAt;
 use crate::descriptors::Descriptors;
-use crate::pending::{close, explicit_needs, needs, position};
+use crate::pending::{close, completes_page, explicit_needs, needs, position};
 use crate::persist::apply;
 use crate::step::{PendingStep, StepKind};
 use crate::tree::Tree;
@@ -165,12 +165,9 @@ impl FileSystem {
                 at += 1;
             }
             let step = &self.pending[at];
-            let before = step.before.and_then(|id| position(&self.pending, id));
-            let is_whole = persisted_write.sectors == Sectors::All
-                && !step.in_part
-                && before.is_none_or(|at| whole[at]);
-            whole[at] = is_whole;
-            apply(&mut tree, step, &persisted_write.sectors, is_whole);
+            whole[at] = persisted_write.sectors == Sectors::All
+                && completes_page(&self.pending, at, &whole);
+            apply(&mut tree, step, &persisted_write.sectors, whole[at]);
         }
         let mut changed: Vec<Ino> = self.pending.iter().map(|step| step.ino).collect();
         changed.dedup();

@@ -23,6 +23,13 @@ pub(crate) fn before_in_order(steps: &[Arc<PendingStep>], at: usize) -> Option<u
         .find(|&other| steps[other].ordered && !steps[other].dropped)
 }
 
+/// Whether a step that persists whole makes its page what it was then. `whole` says it of the steps before.
+pub(crate) fn completes_page(steps: &[Arc<PendingStep>], at: usize, whole: &[bool]) -> bool {
+    let step = &steps[at];
+    let before = step.before.and_then(|id| position(steps, id));
+    !step.in_part && before.is_none_or(|before| whole[before])
+}
+
 /// The steps that a step needs by version, size and barrier: without the order of calls.
 pub(crate) fn explicit_needs(
     steps: &[Arc<PendingStep>],

@@ -8,7 +8,7 @@ use kvsim_crash::{Excerpt, Sectors};
 use crate::FileSystem;
 use crate::config::{CallOrder, DurableAt, StaleBlocks, StaleContents, SyncCommits};
 use crate::notes::StepNote;
-use crate::pending::{close, last_size};
+use crate::pending::{close, completes_page, last_size};
 use crate::step::{EntryChange, PendingStep, StepKind};
 use crate::tree::Tree;
 use crate::tree::node::{ALL_SECTORS, Ino, Node, PAGE_BYTES, ROOT, Times};
@@ -423,8 +423,12 @@ impl FileSystem {
         let steps = Arc::unwrap_or_clone(std::mem::take(&mut self.pending));
         let mut rest = Vec::with_capacity(steps.len());
         let mut cuts: Vec<(Ino, u64, u64)> = Vec::new();
-        // Pages of which a version becomes durable and one before it does not, and that version.
-        let mut parts: Vec<(Ino, u64, u64)> = Vec::new();
+        let mut whole = vec![false; steps.len()];
+        for at in 0..steps.len() {
+            whole[at] = set[at] && !steps[at].dropped && completes_page(&steps, at, &whole);
+        }
+        // Pages of which a version becomes durable and one before it does not.
+        let mut parts: Vec<(Ino, u64)> = Vec::new();
         let mut unnamed: Vec<Ino> = Vec::new();
         let mut count = 0;
         for (at, step) in steps.into_iter().enumerate() {
@@ -433,19 +437,11 @@ impl FileSystem {
                 continue;
             }
             count += 1;
-            // Versions of a page become durable in their order: what is before and not in the set is no version of the page's sectors.
-            let whole = step.before.is_none_or(|before| {
-                let is_left = rest
-                    .binary_search_by_key(&before, |step: &Arc<PendingStep>| step.id)
-                    .is_ok();
-                !is_left && !parts.iter().any(|part| part.2 == before)
-            });
-            let whole = whole && !step.in_part;
-            apply(&mut self.durable, &step, &Sectors::All, whole);
+            apply(&mut self.durable, &step, &Sectors::All, whole[at]);
             if let StepKind::Data { page, .. } = step.kind
-                && !whole
+                && !whole[at]
             {
-                parts.push((step.ino, page, step.id));
+                parts.push((step.ino, page));
             }
             if let StepKind::Truncate { to, .. } = step.kind {
                 cuts.push((step.ino, to.div_ceil(PAGE_BYTES), step.id));
@@ -454,7 +450,7 @@ impl FileSystem {
         }
         if !parts.is_empty() {
             for step in &mut rest {
-                if parts.iter().any(|part| step.is_data_of(part.0, part.1)) {
+                if parts.iter().any(|&(ino, page)| step.is_data_of(ino, page)) {
                     Arc::make_mut(step).in_part = true;
                 }
             }
