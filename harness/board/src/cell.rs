@@ -30,6 +30,9 @@ pub struct About {
     pub engine: String,
     /// The settings it was built or is opened with.
     pub settings: String,
+    /// The options of the scenario that it is opened with on top of these, as `name=value`.
+    #[serde(default)]
+    pub options: Vec<String>,
     /// Which writes a crash leaves: `prefix` of the commit order, or `each` for itself.
     pub order: String,
     /// Policies that are not those of the contract, as `name=value`.

@@ -22,7 +22,7 @@ use kvsim_findings::explore::ExploreReport;
 use kvsim_findings::failure;
 use kvsim_findings::summary::{FailureReport, Verdict};
 use kvsim_oracle::Violation;
-use kvsim_scenario::{Scenario, explain, parse};
+use kvsim_scenario::{OptionText, Scenario, explain, parse};
 use kvsim_search::exploration::Exploration;
 use kvsim_search::exploration::again::{Again, again};
 use kvsim_search::minimise::{Budget, Minimised, minimise_watched};
@@ -60,9 +60,10 @@ pub fn key(scenario: &Scenario, engine: &str, module: String, profile: &str) -> 
     }
 }
 
-/// What an engine says of itself.
+/// What an engine says of itself, and what the scenario tells it.
 #[must_use]
-pub fn about(program: &dyn Program) -> About {
+pub fn about(program: &dyn Program, scenario: &Scenario) -> About {
+    let told = scenario.guest.options_of(program.options_name());
     let json = |policies| match serde_json::to_value(policies) {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),
@@ -84,6 +85,10 @@ pub fn about(program: &dyn Program) -> About {
     About {
         engine: program.engine().to_owned(),
         settings: program.settings().to_owned(),
+        options: told
+            .iter()
+            .map(|(name, OptionText(text))| format!("{name}={text}"))
+            .collect(),
         order: match program.offers().order {
             Order::Each => "each",
             Order::Prefix => "prefix",
@@ -140,7 +145,7 @@ impl Job {
         let (verdict, why) = self.verdict(&report, &findings);
         let cell = Cell {
             key,
-            about: about(self.program.as_ref()),
+            about: about(self.program.as_ref(), &self.scenario),
             bounds: Bounds::from(&self.scenario.explore),
             recorded: Recorded {
                 requests: report.requests,

@@ -12,6 +12,14 @@ use kvsim_findings::summary::text::Colour;
 #[must_use]
 pub fn board(board: &Board, colour: Colour) -> String {
     let mut text = table(board, colour);
+    for row in board
+        .engines
+        .iter()
+        .filter(|row| !row.about.options.is_empty())
+    {
+        let options = row.about.options.join(", ");
+        let _ = writeln!(text, "\n{} is opened with {options}", row.name);
+    }
     for row in &board.engines {
         for told in &row.findings {
             text.push_str(&finding_lines(row, told, colour));

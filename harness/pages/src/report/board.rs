@@ -103,6 +103,7 @@ fn engine(row: &Row) -> Markup {
         table.facts { tbody {
             @if !about.engine.is_empty() { tr { th { "engine" } td { (about.engine) } } }
             @if !about.settings.is_empty() { tr { th { "settings" } td { (about.settings) } } }
+            @if !about.options.is_empty() { tr { th { "options" } td { (about.options.join(", ")) } } }
             @if !about.order.is_empty() { tr { th { "a crash leaves" } td {
                 @if about.order == "each" { "each write for itself" } @else { "a prefix of the commit order" }
             } } }
