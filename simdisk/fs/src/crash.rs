@@ -14,7 +14,7 @@ use kvsim_crash::{
 
 use crate::config::DurableAt;
 use crate::descriptors::Descriptors;
-use crate::pending::{close, completes_page, explicit_needs, needs, position};
+use crate::pending::{close, completes_page, needed_by, needs, open, position, version_needs};
 use crate::persist::apply;
 use crate::step::{PendingStep, StepKind};
 use crate::tree::Tree;
@@ -73,7 +73,15 @@ impl FileSystem {
             return Err(CrashError::NothingIsLost);
         }
         let mut last_ordered = None;
+        // The step that the first barrier covers of those that are not there whole.
+        let mut missing: Option<&PendingStep> = None;
         for (at, step) in steps.iter().enumerate() {
+            let covered = missing.filter(|missing| step.is_behind(missing));
+            let is_whole = step.dropped || kept[at].is_some_and(|(whole, _)| whole);
+            if !is_whole && step.covered_by.is_some() {
+                let both = missing.into_iter().chain([&**step]);
+                missing = both.min_by_key(|step| step.covered_by);
+            }
             let before = last_ordered.filter(|_| step.ordered || step.late);
             if step.ordered && !step.dropped {
                 last_ordered = Some(at);
@@ -81,7 +89,13 @@ impl FileSystem {
             let Some((_, sectors)) = kept[at] else {
                 continue;
             };
-            for needed in explicit_needs(steps, at).chain(before) {
+            if let Some(other) = covered {
+                return Err(CrashError::Needs {
+                    id: step.id,
+                    needs: other.id,
+                });
+            }
+            for needed in version_needs(steps, at).chain(before) {
                 let other = &steps[needed];
                 let is_version = self.is_version(step, other);
                 // The sectors of the earlier version that the later one lies over.
@@ -231,7 +245,7 @@ impl FileSystem {
         self.numbers = Arc::default();
         self.stale = Arc::default();
         self.gate.clear();
-        self.barrier = None;
+        self.barriers = 0;
         self.power_cuts += 1;
         self.changes += 1;
         self.within_change = false;
@@ -385,25 +399,4 @@ impl FileSystem {
             }
         }
     }
-}
-
-/// Removes from a set the steps that lack what they need.
-fn open(steps: &[Arc<PendingStep>], set: &mut [bool]) {
-    for at in 0..steps.len() {
-        set[at] = set[at] && needs(steps, at).all(|needed| set[needed]);
-    }
-}
-
-/// Which steps of a set another one of it needs.
-fn needed_by(steps: &[Arc<PendingStep>], set: &[bool]) -> Vec<bool> {
-    let mut needed = vec![false; steps.len()];
-    for at in (0..steps.len()).filter(|&at| set[at]) {
-        for other in explicit_needs(steps, at) {
-            needed[other] = true;
-        }
-        if let Some(other) = crate::pending::before_in_order(steps, at) {
-            needed[other] = true;
-        }
-    }
-    needed
 }

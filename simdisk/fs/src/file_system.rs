@@ -55,8 +55,8 @@ pub struct FileSystem {
     pub(crate) stale: Arc<Vec<Excerpt>>,
     /// Steps that the next step in the order of calls needs.
     pub(crate) gate: Vec<u64>,
-    /// Steps that all later ones need.
-    pub(crate) barrier: Option<Arc<[u64]>>,
+    /// How many barriers there were since the last power cut.
+    pub(crate) barriers: u64,
     pub(crate) syncing: bool,
     /// Whether this is a copy from the middle of a call that changes something: more steps of the call may come.
     pub(crate) within_change: bool,
@@ -161,7 +161,7 @@ impl FileSystem {
             numbers: Arc::default(),
             stale: Arc::default(),
             gate: Vec::new(),
-            barrier: None,
+            barriers: 0,
             syncing: false,
             within_change: false,
             inject: Injector::new(&config.faults, seed),

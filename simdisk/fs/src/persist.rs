@@ -130,7 +130,8 @@ impl FileSystem {
             ordered,
             late,
             needs,
-            behind: self.barrier.clone(),
+            covered_by: None,
+            barriers: self.barriers,
         };
         Arc::make_mut(&mut self.pending).push(Arc::new(step));
         self.changes += 1;

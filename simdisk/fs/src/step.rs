@@ -166,8 +166,10 @@ pub struct PendingStep {
     pub(crate) late: bool,
     /// The steps that it needs, ascending, beside the order of calls.
     pub(crate) needs: Vec<u64>,
-    /// What a barrier has put before it.
-    pub(crate) behind: Option<Arc<[u64]>>,
+    /// The number of the first barrier that covered it.
+    pub(crate) covered_by: Option<u64>,
+    /// How many barriers there were when it was made. It needs all that these covered.
+    pub(crate) barriers: u64,
 }
 
 impl PendingStep {
@@ -184,6 +186,11 @@ impl PendingStep {
             .enumerate()
             .filter(|(at, _)| sectors.fate(*at as u64) == Fate::New)
             .fold(0, |kept, (_, sector)| kept | 1 << sector)
+    }
+
+    /// Whether a barrier between the two has put the other one before this one.
+    pub(crate) fn is_behind(&self, other: &PendingStep) -> bool {
+        !other.dropped && is_covered(other.covered_by, self.barriers)
     }
 
     /// How many sectors it brings.
@@ -203,6 +210,11 @@ impl PendingStep {
         };
         self.ino == ino && page == of
     }
+}
+
+/// Whether the barrier that covers a step is one of the first so many.
+pub(crate) fn is_covered(covered_by: Option<u64>, barriers: u64) -> bool {
+    covered_by.is_some_and(|number| number < barriers)
 }
 
 impl fmt::Display for PendingStep {

@@ -131,20 +131,14 @@ impl FileSystem {
         Ok(())
     }
 
+    /// All that is covered comes before all later steps.
     fn put_barrier(&mut self, set: &[bool]) {
-        let covered = self
-            .pending
-            .iter()
-            .zip(set)
-            .filter(|(_, covered)| **covered);
-        let mut ids: Vec<u64> = covered.map(|(step, _)| step.id).collect();
-        if let Some(before) = &self.barrier {
-            let still = before.iter().copied();
-            ids.extend(still.filter(|id| crate::pending::position(&self.pending, *id).is_some()));
-            ids.sort_unstable();
-            ids.dedup();
+        let number = self.barriers;
+        self.barriers += 1;
+        let steps = Arc::make_mut(&mut self.pending).iter_mut().zip(set);
+        for (step, _) in steps.filter(|(step, covered)| **covered && step.covered_by.is_none()) {
+            Arc::make_mut(step).covered_by = Some(number);
         }
-        self.barrier = (!ids.is_empty()).then(|| ids.into());
     }
 
     fn bring_to_drive(&mut self, set: &[bool]) {

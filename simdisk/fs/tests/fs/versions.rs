@@ -1,7 +1,9 @@
 //! Versions of a page that become durable in another order than they were made.
 
 use crate::common::{create, durable, files, put, sync};
-use kvsim_fs::{CrashState, FileSystem, OpenHow, Persisted, Profile, ROOT_FD};
+use kvsim_fs::{
+    CrashError, CrashState, FileSystem, OpenHow, Persisted, Profile, ROOT_FD, SyncKind,
+};
 
 /// Whether a power cut that loses nothing leaves what callers see.
 fn loses_nothing(files: &FileSystem) -> bool {
@@ -51,4 +53,38 @@ fn no_bytes_move_no_offset() {
     assert_eq!(files.tell(fd), Ok(0));
     assert_eq!(files.write(fd, &[2]), Ok(1));
     assert_eq!(files.tell(fd), Ok(101));
+}
+
+/// Goal: a barrier between two overwrites of a page orders them though they touch other sectors, and what it covers is there whole. Method: an overwrite of four sectors, a
+/// barrier, an overwrite of one other sector; then a second barrier, and a third overwrite.
+#[test]
+fn a_barrier_orders_overwrites_of_one_page() {
+    let mut files = files("posix");
+    let fd = durable(&mut files, "f", &[1; 4_096]);
+    put(&mut files, fd, 0, &[2; 2_048]);
+    files.sync(fd, SyncKind::Barrier).expect("no fault");
+    put(&mut files, fd, 2_048, &[3; 512]);
+    files.sync(fd, SyncKind::Barrier).expect("no fault");
+    put(&mut files, fd, 4_000, &[4; 8]);
+    let ids: Vec<u64> = files.pending().iter().map(|step| step.id).collect();
+    let [one, two, three] = ids[..] else {
+        panic!("{ids:?}");
+    };
+    let check = |persisted: &[Persisted]| {
+        files.check_crash(&CrashState {
+            persisted: persisted.to_vec(),
+        })
+    };
+    let needs = |id, needs| Err(CrashError::Needs { id, needs });
+    let whole = Persisted::whole;
+    assert_eq!(check(&[whole(one)]), Ok(()));
+    assert_eq!(check(&[Persisted::torn(one, vec![0, 3])]), Ok(()));
+    assert_eq!(check(&[whole(two)]), needs(two, one));
+    let torn = Persisted::torn(one, vec![0, 3]);
+    assert_eq!(check(&[torn, whole(two)]), needs(two, one));
+    assert_eq!(check(&[whole(one), whole(two)]), Ok(()));
+    assert_eq!(check(&[whole(three)]), needs(three, one));
+    assert_eq!(check(&[whole(one), whole(three)]), needs(three, two));
+    assert_eq!(check(&[whole(one), whole(two), whole(three)]), Ok(()));
+    assert_eq!(files.needs(three).collect::<Vec<_>>(), [one, two]);
 }
