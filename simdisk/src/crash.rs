@@ -4,7 +4,7 @@
 //! aspect of a state (what survives, in which order, which are torn and how) is drawn from a stream of its own, so that switching one off
 //! does not move the others.
 
-use kvsim_crash::draw::{Part, some_sectors};
+use kvsim_crash::draw::{Part, some_sectors, torn_byte};
 use kvsim_crash::{CrashError, CrashState, Persisted, Sectors};
 
 use crate::order;
@@ -274,10 +274,6 @@ fn choose(chosen: &mut Vec<&PendingWrite>, faults: &FaultConfig, rng: &mut Rng) 
     }
 }
 
-/// Half of the tears within a sector fall into the first so many bytes of a write. What lies there is likely a header, in which each field counts, and few of all bytes
-/// are in one.
-const HEADER_BYTES: u64 = 64;
-
 /// Some sectors but not all, and perhaps one that is damaged.
 fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw: Draw) -> Sectors {
     let sectors = of.sectors;
@@ -285,19 +281,18 @@ fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw
         0 | 1 => (0..sectors).collect(),
         _ => some_sectors(sectors, &mut draw.stream(Aspect::Sectors, id)),
     };
-    let mut damaged = |aspect, probability, lowest, highest| {
+    let mut damaged = |aspect, probability, place: &dyn Fn(&mut Rng) -> (u64, u64)| {
         let mut rng = draw.stream(aspect, id);
         let hit = of.is_write && rng.chance(probability);
-        let mut found = (rng.below(sectors), rng.range(lowest, highest));
-        if aspect == Aspect::Bytes && rng.chance(0.5) {
-            found = (0, rng.range(lowest, HEADER_BYTES.min(highest)));
-        }
         hit.then(|| {
+            let found = place(&mut rng);
             kept.retain(|&sector| sector != found.0);
             found
         })
     };
-    let mut garbage = damaged(Aspect::Garbage, faults.garbage, 0, 3);
+    let mut garbage = damaged(Aspect::Garbage, faults.garbage, &|rng| {
+        (rng.below(sectors), rng.range(0, 3))
+    });
     if let Some((_, pattern)) = &mut garbage {
         match draw.pattern_of_all() {
             Some(plain) => *pattern = plain,
@@ -306,10 +301,14 @@ fn tear(id: u64, of: Tearable, device: &DeviceConfig, faults: &FaultConfig, draw
             None => {}
         }
     }
-    let last_byte = u64::from(device.sector_bytes) - 1;
-    let torn_at = damaged(Aspect::Bytes, faults.byte_tear, 1, last_byte);
+    let sector_bytes = u64::from(device.sector_bytes);
+    let torn_at = damaged(Aspect::Bytes, faults.byte_tear, &|rng| {
+        torn_byte(sectors, sector_bytes, rng)
+    });
     let torn_at = torn_at.filter(|(sector, _)| garbage.is_none_or(|(other, _)| other != *sector));
-    let unreadable = damaged(Aspect::Unreadable, faults.torn_unreadable, 0, 0);
+    let unreadable = damaged(Aspect::Unreadable, faults.torn_unreadable, &|rng| {
+        (rng.below(sectors), 0)
+    });
     let unreadable = unreadable.map(|(sector, _)| sector).filter(|sector| {
         let mut others = [garbage, torn_at].into_iter().flatten();
         !others.any(|(other, _)| other == *sector)

@@ -373,6 +373,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "a power cut tears pages, where the profile allows it",
     ),
     (
+        "files.faults.byte_tear",
+        "a torn page tears one sector in the middle",
+    ),
+    (
         "files.faults.bit_rot",
         "a bit of the medium flips; per sync",
     ),

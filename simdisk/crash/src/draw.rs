@@ -68,6 +68,20 @@ pub fn some_sectors(sectors: u64, rng: &mut Rng) -> Vec<u64> {
     kept
 }
 
+/// Half of the tears within a sector fall into the first so many bytes of a write. What lies there is likely a header, in which each field counts, and few of all bytes
+/// are in one.
+const HEADER_BYTES: u64 = 64;
+
+/// Where a write of so many sectors is torn in the middle of one: the index of the sector, and its first byte that is old.
+pub fn torn_byte(sectors: u64, sector_bytes: u64, rng: &mut Rng) -> (u64, u64) {
+    let last = sector_bytes - 1;
+    let anywhere = (rng.below(sectors), rng.range(1, last));
+    if rng.chance(0.5) {
+        return (0, rng.range(1, HEADER_BYTES.min(last)));
+    }
+    anywhere
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

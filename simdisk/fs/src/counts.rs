@@ -32,11 +32,13 @@ pub enum FileFault {
     BitRot,
     /// A sync did nothing and said that it had.
     SyncLie,
+    /// A power cut tore a sector of a page in the middle. The last one: the numbers of the kinds before it say what is drawn for them.
+    ByteTear,
 }
 
 impl FileFault {
     /// Every kind, in the order of reports.
-    pub const ALL: [FileFault; 13] = [
+    pub const ALL: [FileFault; 14] = [
         FileFault::Loss,
         FileFault::Reorder,
         FileFault::Torn,
@@ -50,6 +52,7 @@ impl FileFault {
         FileFault::ShortWrite,
         FileFault::BitRot,
         FileFault::SyncLie,
+        FileFault::ByteTear,
     ];
 
     /// The name in scenarios and reports.
@@ -59,6 +62,7 @@ impl FileFault {
             FileFault::Loss => "loss",
             FileFault::Reorder => "reorder",
             FileFault::Torn => "torn",
+            FileFault::ByteTear => "byte_tear",
             FileFault::CutInSync => "cut_in_sync",
             FileFault::SyncError => "sync_error",
             FileFault::NoSpaceSync => "no_space_sync",
@@ -75,8 +79,8 @@ impl FileFault {
     /// Whether it belongs to a power cut, and not to one call that a script could name.
     #[must_use]
     pub fn is_of_a_cut(self) -> bool {
-        use FileFault::{CutInSync, Loss, Reorder, Torn};
-        matches!(self, Loss | Reorder | Torn | CutInSync)
+        use FileFault::{ByteTear, CutInSync, Loss, Reorder, Torn};
+        matches!(self, Loss | Reorder | Torn | ByteTear | CutInSync)
     }
 
     /// Whether the file system says one thing and does another, so that no engine on it can keep every promise.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kvsim_crash::draw::{Part, some_sectors};
+use kvsim_crash::draw::{Part, some_sectors, torn_byte};
 use kvsim_crash::rng::{self, Purpose, Rng};
 use kvsim_crash::{
     CrashError, CrashKind, CrashReport, CrashState, Nanos, Persisted, Sectors, Tears,
@@ -33,12 +33,14 @@ impl FileSystem {
     /// How a step can be torn, if it can.
     #[must_use]
     pub fn tears(&self, step: &PendingStep) -> Option<Tears> {
-        let torn = step.tearable && !step.dropped && self.config.faults.torn > 0.0;
-        torn.then(|| Tears {
-            sectors: step.sectors(),
+        let within_sector = self.config.faults.byte_tear > 0.0;
+        let sectors = step.sectors();
+        let can = step.tearable && !step.dropped && (sectors > 1 || within_sector);
+        (can && self.config.faults.torn > 0.0).then_some(Tears {
+            sectors,
             sector_bytes: SECTOR_BYTES,
             garbage: false,
-            within_sector: false,
+            within_sector,
             unreadable: false,
         })
     }
@@ -150,14 +152,20 @@ impl FileSystem {
         let Some(tears) = self.tears(step) else {
             return not("the profile writes it whole, or tears are off");
         };
-        if garbage.is_some() || torn_at.is_some() || unreadable.is_some() {
-            return not("a sector of a file system's page is old or new");
+        if garbage.is_some() || unreadable.is_some() {
+            return not("a sector of a file system's page holds what it held or what was written");
         }
         let ascends = kept.is_sorted_by(|a, b| a < b);
         if !ascends || kept.last().is_some_and(|&last| last >= tears.sectors) {
             return not("its sectors are not ascending indices inside it");
         }
-        if kept.is_empty() {
+        if let Some((sector, byte)) = torn_at {
+            let inside = *sector < tears.sectors && (1..u64::from(SECTOR_BYTES)).contains(byte);
+            if !tears.within_sector || !inside || kept.contains(sector) {
+                return not("byte tears are off, or this one is outside it or in a kept sector");
+            }
+        }
+        if kept.is_empty() && torn_at.is_none() {
             return not("nothing of it persists, so it is not to be named");
         }
         if kept.len() as u64 == tears.sectors {
@@ -307,10 +315,18 @@ impl FileSystem {
             }
         }
         if self.pending.iter().any(|step| self.tears(step).is_some()) {
-            let torn = kept
-                .iter()
-                .any(|persisted_write| persisted_write.sectors != Sectors::All);
+            let any = |is: fn(&Sectors) -> bool| kept.iter().any(|it| is(&it.sectors));
+            let torn = any(|sectors| *sectors != Sectors::All);
+            let in_a_sector = any(|sectors| {
+                let Sectors::Torn { torn_at, .. } = sectors else {
+                    return false;
+                };
+                torn_at.is_some()
+            });
             self.inject.counts.count(FileFault::Torn, torn);
+            if self.config.faults.byte_tear > 0.0 {
+                self.inject.counts.count(FileFault::ByteTear, in_a_sector);
+            }
         }
     }
 
@@ -327,7 +343,7 @@ impl FileSystem {
         if self.config.faults.loss && self.rules.durable_at == DurableAt::Sync {
             self.choose(&mut set, &mut stream(0, 0));
         }
-        let mut torn: Vec<Option<Vec<u64>>> = vec![None; steps.len()];
+        let mut torn: Vec<Option<Sectors>> = vec![None; steps.len()];
         let mut which = stream(1, 0);
         if self.config.faults.loss && which.chance(self.config.faults.torn) {
             let needed = needed_by(steps, &set);
@@ -342,20 +358,43 @@ impl FileSystem {
                     None => which.chance(0.5),
                 };
                 if it {
-                    let mut rng = stream(2, steps[at].id);
-                    let sectors = steps[at].sectors();
-                    torn[at] = (sectors > 1).then(|| some_sectors(sectors, &mut rng));
+                    let id = steps[at].id;
+                    torn[at] = self.tear(&steps[at], &mut stream(2, id), &mut stream(3, id));
                 }
             }
         }
         let kept = steps.iter().enumerate().filter(|(at, _)| set[*at]);
         let persisted = kept.map(|(at, step)| match torn[at].take() {
-            Some(sectors) => Persisted::torn(step.id, sectors),
+            Some(sectors) => Persisted {
+                id: step.id,
+                sectors,
+            },
             None => Persisted::whole(step.id),
         });
         CrashState {
             persisted: persisted.collect(),
         }
+    }
+
+    /// Draws how a step is torn, from a stream for its sectors and one for what is torn within a sector.
+    fn tear(&self, step: &PendingStep, which: &mut Rng, within: &mut Rng) -> Option<Sectors> {
+        let sectors = step.sectors();
+        let mut kept = match sectors {
+            0 | 1 => (0..sectors).collect(),
+            _ => some_sectors(sectors, which),
+        };
+        let torn_at = within
+            .chance(self.config.faults.byte_tear)
+            .then(|| torn_byte(sectors, u64::from(SECTOR_BYTES), within));
+        if let Some((sector, _)) = torn_at {
+            kept.retain(|&other| other != sector);
+        }
+        (kept.len() as u64 != sectors).then_some(Sectors::Torn {
+            kept,
+            garbage: None,
+            torn_at,
+            unreadable: None,
+        })
     }
 
     /// Takes out of a set what is lost, and keeps it closed.

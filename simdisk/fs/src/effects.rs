@@ -36,7 +36,7 @@ impl CrashStates for FileSystem {
             list.push(Effect {
                 id: step.id,
                 needs: needed,
-                tears: self.tears(step).filter(|tears| tears.sectors > 1),
+                tears: self.tears(step),
                 lies_over: None,
             });
         }

@@ -46,6 +46,9 @@ pub(crate) fn apply(tree: &mut Tree, step: &PendingStep, sectors: &Sectors, whol
                         step.kept(sectors)
                     };
                     content.put(page, bytes, kept);
+                    if let Some((sector, byte)) = step.torn_at(sectors) {
+                        content.put_beginning(page, bytes, sector, byte);
+                    }
                 }
                 StepKind::Mapped { page } => {
                     let bytes = step.bytes.as_ref().expect("a block has bytes");
@@ -107,7 +110,7 @@ impl FileSystem {
         let tearable = match kind {
             StepKind::Data { sectors, first, .. } => {
                 let whole = first && self.rules.unwritten_extents;
-                self.rules.torn_page && !whole && sectors.count_ones() > 1
+                self.rules.torn_page && !whole && sectors != 0
             }
             _ => false,
         };

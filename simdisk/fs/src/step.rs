@@ -181,11 +181,24 @@ impl PendingStep {
         if *sectors == Sectors::All {
             return all;
         }
-        let touched = (0..8_u64).filter(|sector| all >> sector & 1 == 1);
-        touched
-            .enumerate()
-            .filter(|(at, _)| sectors.fate(*at as u64) == Fate::New)
+        (0..)
+            .zip(ones(all))
+            .filter(|(at, _)| sectors.fate(*at) == Fate::New)
             .fold(0, |kept, (_, sector)| kept | 1 << sector)
+    }
+
+    /// The sector of its page that is torn in the middle if it persists in this form, and the first byte of it that is old.
+    pub(crate) fn torn_at(&self, sectors: &Sectors) -> Option<(u64, u64)> {
+        let StepKind::Data { sectors: all, .. } = self.kind else {
+            return None;
+        };
+        let mut fates = ones(all)
+            .zip(0..)
+            .map(|(sector, at)| (sector, sectors.fate(at)));
+        fates.find_map(|(sector, fate)| match fate {
+            Fate::TornAt(byte) => Some((sector, byte)),
+            _ => None,
+        })
     }
 
     /// Whether a barrier between the two has put the other one before this one.
@@ -210,6 +223,11 @@ impl PendingStep {
         };
         self.ino == ino && page == of
     }
+}
+
+/// The sectors of a page that these bits say, ascending.
+fn ones(bits: u8) -> impl Iterator<Item = u64> {
+    (0..8).filter(move |sector| bits >> sector & 1 == 1)
 }
 
 /// Whether the barrier that covers a step is one of the first so many.

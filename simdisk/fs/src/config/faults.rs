@@ -45,6 +45,8 @@ pub struct FileFaults {
     pub bias: CrashBias,
     /// Probability that a power cut tears pages, where the profile allows it.
     pub torn: f64,
+    /// Probability that a torn page holds new bytes up to some point in one sector, and old ones after it.
+    pub byte_tear: f64,
     /// A sync fails. What that leaves is the profile's.
     pub sync_error: f64,
     /// A sync finds no space. It leaves what a failed sync leaves.
@@ -77,6 +79,7 @@ impl Default for FileFaults {
             loss: true,
             bias: CrashBias::default(),
             torn: 0.5,
+            byte_tear: 0.0,
             sync_error: 0.0,
             no_space_sync: 0.0,
             no_space_write: 0.0,
@@ -107,7 +110,11 @@ impl FileFaults {
             FileFault::ShortWrite => self.short_write,
             FileFault::BitRot => self.bit_rot,
             FileFault::SyncLie => self.sync_lie,
-            FileFault::Loss | FileFault::Reorder | FileFault::Torn | FileFault::CutInSync => 0.0,
+            FileFault::Loss
+            | FileFault::Reorder
+            | FileFault::Torn
+            | FileFault::ByteTear
+            | FileFault::CutInSync => 0.0,
         }
     }
 
@@ -118,6 +125,7 @@ impl FileFaults {
             loss: self.loss,
             bias: self.bias,
             torn: self.torn,
+            byte_tear: self.byte_tear,
             script,
             ..FileFaults::default()
         }
@@ -129,6 +137,7 @@ impl FileFaults {
         let of_a_cut = |kind| match kind {
             FileFault::Loss | FileFault::Reorder => self.loss,
             FileFault::Torn => self.torn > 0.0,
+            FileFault::ByteTear => self.byte_tear > 0.0,
             _ => false,
         };
         let scripted = |kind| self.script.iter().any(|fault| fault.kind == kind);
@@ -139,6 +148,11 @@ impl FileFaults {
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         probability("files.faults.torn", self.torn)?;
+        probability("files.faults.byte_tear", self.byte_tear)?;
+        if self.torn == 0.0 && self.byte_tear > 0.0 {
+            let message = "affects torn pages only; give `files.faults.torn` a probability too";
+            return wrong("files.faults.byte_tear", message);
+        }
         for kind in FileFault::ALL {
             let field = format!("files.faults.{}", kind.name());
             probability(&field, self.probability(kind))?;

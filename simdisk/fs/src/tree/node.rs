@@ -202,6 +202,15 @@ impl Content {
         self.note_written(page);
     }
 
+    /// Puts the first bytes of a sector of a page in.
+    pub(crate) fn put_beginning(&mut self, page: u64, from: &Excerpt, sector: u64, len: u64) {
+        let bytes = from.parts().next().expect("a page is one part");
+        let start = usize::try_from(sector).expect("one of eight") * SECTOR;
+        let end = start + usize::try_from(len).expect("less than a sector");
+        let at = page * PAGE_BYTES + start as u64;
+        self.image.write(at, &bytes[start..end]);
+    }
+
     /// Notes a page as written, whatever its block holds.
     pub(crate) fn note_written(&mut self, page: u64) {
         self.allocated.insert(page, page + 1);

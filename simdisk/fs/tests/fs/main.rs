@@ -11,4 +11,5 @@ mod kill;
 mod plant;
 mod profiles;
 mod rules;
+mod tears;
 mod versions;
