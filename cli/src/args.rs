@@ -321,6 +321,9 @@ pub(crate) struct ReplayArgs {
     /// Shrink it first and save the small one: fewer requests, smaller values, fewer persisted writes; and look for what is to blame
     #[arg(long, visible_alias = "minimize", help_heading = WHAT)]
     pub(crate) minimise: bool,
+    /// The sentence of the small case has this text too: for an engine with several mistakes of one kind, which says something else of each
+    #[arg(long, value_name = "TEXT", requires = "minimise", help_heading = WHAT)]
+    pub(crate) says: Option<String>,
     /// Say which flushes, write-throughs or later acknowledgements would make it pass
     #[arg(long, help_heading = WHAT)]
     pub(crate) blame: bool,

@@ -42,6 +42,7 @@ fn a_failing_run_is_made_small_and_blamed() {
     let large = file(directory.path(), ending, false);
     let large = large.to_string_lossy();
     ends(&["replay", &large, "--blame"], 1, &["blame: "]);
+    what_is_said_stays(&large);
     let minimise = [
         "replay",
         &large,
@@ -70,6 +71,19 @@ fn a_failing_run_is_made_small_and_blamed() {
     assert!(!text.contains("guest_file = \"/"), "{text}");
     a_folder_is_replayed_as_a_table(&failures);
     ends(&["replay", &small, "--blame"], 1, &["blame:", sentence]);
+}
+
+/// Goal: with `--says` the small case says so too, and what the failure does not say is refused. Method: the failure loses many writes, and its small form only one.
+fn what_is_said_stays(large: &str) {
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let to = elsewhere.path().to_string_lossy();
+    let minimise = ["replay", large, "--minimise", "--failures", &to];
+    let says = |text| [&minimise[..], &["--says", text]].concat();
+    ends(&minimise, 1, &["1 requests", "it is lost\n"]);
+    ends(&says("writes after it"), 1, &["writes after it"]);
+    let part = "`a hole` is no part of what the case shows: the write of key";
+    ends(&says("a hole"), 2, &[part]);
+    ends(&["replay", large, "--says", "a hole"], 2, &["--minimise"]);
 }
 
 /// Goal: exploring makes small and blames at once. Method: the same guest.

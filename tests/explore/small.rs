@@ -101,7 +101,7 @@ fn a_minimisation_that_is_stopped_leaves_what_it_has() {
             }
         };
         let (budget, jobs) = (Budget::default(), NonZeroUsize::MIN);
-        let small = minimise_watched(&saved, &program, budget, jobs, &control, &watch);
+        let small = minimise_watched(&saved, &program, None, budget, jobs, &control, &watch);
         let small = small.expect("it is as small as it is");
         let requests = small.scenario.case.as_ref().map_or(0, Case::requests);
         assert!(small.exhausted && small.result.end.is_violation());

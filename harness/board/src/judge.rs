@@ -256,6 +256,7 @@ impl Job {
         let small = minimise_watched(
             &met.scenario,
             &self.program,
+            None,
             budget,
             self.jobs,
             control,

@@ -27,7 +27,7 @@ use crate::parallel::{STRIDE, map};
 use kvsim_api::coverage::CoverageCounts;
 use kvsim_drive::control::Control;
 use kvsim_findings::explore::{LeftOutCounts, Level, PointCount};
-use kvsim_oracle::{Class, Classes, Violation};
+use kvsim_oracle::{Class, Likeness, Violation};
 use kvsim_scenario::Scenario;
 
 /// Crash points whose states are listed at once: as many or a few more, so that no group is taken apart.
@@ -94,18 +94,18 @@ pub enum Ended {
 pub enum Wanted {
     /// All.
     All,
-    /// Those of these classes.
-    Only(Classes),
+    /// Those that are alike.
+    Only(Likeness),
     /// Those of any other class than these.
     AllBut(Vec<Class>),
 }
 
 impl Wanted {
-    fn has(&self, class: Class) -> bool {
+    fn has(&self, violation: &Violation) -> bool {
         match self {
             Wanted::All => true,
-            Wanted::Only(wanted) => wanted.has(class),
-            Wanted::AllBut(others) => !others.contains(&class),
+            Wanted::Only(wanted) => wanted.has(violation),
+            Wanted::AllBut(others) => !others.contains(&violation.class()),
         }
     }
 }
@@ -449,7 +449,7 @@ impl<'a> Walk<'a> {
     }
 
     fn wants(&self, violation: &Violation) -> bool {
-        self.wanted.has(violation.class())
+        self.wanted.has(violation)
     }
 
     /// Judges states, those of the same bytes together; nothing for those that were not come to.

@@ -18,7 +18,7 @@ use super::point::{Point, Recorder, SeenRun, crash};
 use super::record::{later_clients, loaded};
 use kvsim_drive::case::{Driven, Phase, ProcessRun, Source, Stop, drive_with_interventions};
 use kvsim_drive::control::Control;
-use kvsim_oracle::{Classes, Violation};
+use kvsim_oracle::{Likeness, Violation};
 use kvsim_scenario::case::{Case, CaseCrash, CaseRequest};
 use kvsim_scenario::{ExploreConfig, Scenario};
 
@@ -216,16 +216,16 @@ impl<'a> OpenRun<'a> {
         first.unwrap_or(self.points.len())
     }
 
-    /// A case that fails in one of these classes: at a cut near one that is known first.
+    /// A case that fails alike: at a cut near one that is known first.
     pub fn search(
         &self,
-        classes: Classes,
+        likeness: &Likeness,
         near: Option<&Meaning>,
         extent: Extent,
         budget: &mut WorkBudget,
     ) -> Option<Case> {
         if let Some(violation) = &self.uncut
-            && classes.has(violation.class())
+            && likeness.has(violation)
         {
             let process_run = self.process_run.case(self.process_run.log.len(), None);
             return Some(self.whole(process_run));
@@ -236,7 +236,7 @@ impl<'a> OpenRun<'a> {
         let mut scenario = self.scenario.clone();
         scenario.explore.violations_max = 1;
         let mut walk = Walk {
-            wanted: Wanted::Only(classes),
+            wanted: Wanted::Only(likeness.clone()),
             work_max: budget.left,
             ..Walk::new(&scenario, self.control, self.jobs, scenario.run.seeds.start)
         };

@@ -30,4 +30,4 @@ pub use recoveries::opening::Opening;
 pub use recoveries::recovery::Recovery;
 pub use recoveries::verify::{Token, Verification};
 pub use truth::{DeviceTruth, RunFaults};
-pub use violation::{Class, Classes, Facts, Symptom, Violation};
+pub use violation::{Class, Classes, Facts, Likeness, Symptom, Violation};

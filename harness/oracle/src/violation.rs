@@ -5,6 +5,7 @@
 use crate::property::Property;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// The shape in which a property was seen to break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -160,6 +161,39 @@ impl Classes {
     }
 }
 
+/// Which failures count as the same one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Likeness {
+    /// Those of these classes,
+    pub classes: Classes,
+    /// whose sentence has this text, if there is one. An engine may have several mistakes of one class, and tells them apart by what it says.
+    pub says: Option<Arc<str>>,
+}
+
+impl Likeness {
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn has(&self, violation: &Violation) -> bool {
+        let says = self.says.as_deref();
+        self.classes.has(violation.class()) && says.is_none_or(|it| violation.sentence.contains(it))
+    }
+}
+
+impl From<Classes> for Likeness {
+    fn from(classes: Classes) -> Self {
+        Likeness {
+            classes,
+            says: None,
+        }
+    }
+}
+
+impl From<Class> for Likeness {
+    fn from(own: Class) -> Self {
+        Classes::from(own).into()
+    }
+}
+
 impl From<Class> for Classes {
     fn from(own: Class) -> Self {
         Classes { own, other: None }
@@ -240,6 +274,37 @@ impl std::error::Error for Violation {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: of two refusals only that which says the text is alike, and what says it in another class is not. Method: the answers of three violations.
+    #[test]
+    fn what_says_something_else_is_not_alike() {
+        let says = |text: &str| Likeness {
+            says: Some(text.into()),
+            ..Classes::from(Class::Refusal).into()
+        };
+        let of = |symptom, sentence| {
+            Violation::new(
+                Property::NoFalseRefusal,
+                symptom,
+                sentence,
+                Facts::default(),
+            )
+        };
+        let checksum = of(
+            Symptom::FalseAlarm,
+            "answering `Corruption`: checksum error",
+        );
+        let size = of(
+            Symptom::FalseAlarm,
+            "answering `IoError`: file size too small",
+        );
+        let lost = of(Symptom::LostWrite, "the write `checksum error` is lost");
+        assert!(says("checksum error").has(&checksum));
+        assert!(!says("checksum error").has(&size));
+        assert!(!says("checksum error").has(&lost));
+        let any = Likeness::from(Class::Refusal);
+        assert!(any.has(&checksum) && any.has(&size) && !any.has(&lost));
+    }
 
     /// Goal: an opening that calls damaged what had to survive may be shrunk to a loss, and a read that the device damaged to damage; a loss to no refusal, and other false alarms and
     /// reads that differ to nothing else. Method: the classes of each.

@@ -72,11 +72,20 @@ async fn one(
     let control = interrupts.next();
     let (work, program) = (scenario.clone(), Arc::clone(program));
     let (minimise, directory, limit) = (args.minimise, args.failures.clone(), args.duration);
+    let says = args.says.clone();
     let progress = Shrinking::show(!args.output.quiet && !args.output.json);
     let outcome = tokio::task::spawn_blocking(move || {
         if minimise {
             let to = (directory.as_path(), limit);
-            shrink(&work, &program, jobs, &control, to, &progress)
+            shrink(
+                &work,
+                &program,
+                says.as_deref(),
+                jobs,
+                &control,
+                to,
+                &progress,
+            )
         } else {
             control.end_after(limit);
             blamed(&work, &program, jobs, &control).map(|report| (report, None))
@@ -109,6 +118,7 @@ fn blamed(
 fn shrink(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
+    says: Option<&str>,
     jobs: NonZeroUsize,
     control: &Control,
     (directory, limit): (&Path, Duration),
@@ -116,7 +126,7 @@ fn shrink(
 ) -> Outcome {
     let watch = |now| progress.at(now);
     let limit = Some(limit);
-    let (small, blame) = minimise_and_blame(scenario, program, jobs, control, limit, &watch)?;
+    let (small, blame) = minimise_and_blame(scenario, program, says, jobs, control, limit, &watch)?;
     let report = small.report(program.as_ref(), Some(directory), Some(blame));
     Ok((report, Some(small.size())))
 }

@@ -410,7 +410,7 @@ impl Hunt {
         let case = kvsim_scenario::load(file, &[]).map_err(|error| error.to_string())?;
         let (program, jobs) = (&self.program, self.jobs);
         let (small, blame) =
-            minimise_and_blame(&case, program, jobs, control, self.limit, &|_| {})?;
+            minimise_and_blame(&case, program, None, jobs, control, self.limit, &|_| {})?;
         let ended = match (small.exhausted, small.interrupted) {
             (false, _) => Ended::Done,
             (true, false) => Ended::Work,

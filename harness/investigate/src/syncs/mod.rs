@@ -184,7 +184,7 @@ fn blame_it(
     let (program, jobs) = (&exploration.program, exploration.jobs);
     let found = kvsim_scenario::load(file, &[]).map_err(|error| error.to_string())?;
     if exploration.minimise {
-        let both = minimise_and_blame(&found, program, jobs, control, Some(limit), &|_| {});
+        let both = minimise_and_blame(&found, program, None, jobs, control, Some(limit), &|_| {});
         if let Ok((small, blame)) = both
             && let Some(case) = &small.scenario.case
             && (is_clean || exploration.passes_with_syncs(&small.scenario, case))

@@ -108,5 +108,5 @@ fn search(
     };
     let open = OpenRun::new(setting, plan, &[])?;
     budget.charge(open.work);
-    open.search(class.into(), None, Extent::All, budget)
+    open.search(&class.into(), None, Extent::All, budget)
 }

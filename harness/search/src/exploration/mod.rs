@@ -276,7 +276,7 @@ impl Exploration {
         // A failure that cannot be made small is as good as it was.
         let limit = Some(LIMIT);
         let (program, jobs) = (&self.program, self.jobs);
-        let both = minimise_and_blame(&scenario, program, jobs, control, limit, &|_| {});
+        let both = minimise_and_blame(&scenario, program, None, jobs, control, limit, &|_| {});
         Ok(both.map_or(failure, |(small, blame)| {
             small.report(program.as_ref(), directory, Some(blame))
         }))

@@ -156,7 +156,7 @@ impl Shrinking<'_> {
                 return Some(case);
             }
         }
-        open.search(self.classes, near, extent, budget)
+        open.search(&self.likeness, near, extent, budget)
     }
 
     /// The case, up to where it fails in the same way.

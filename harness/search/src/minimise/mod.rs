@@ -1,5 +1,6 @@
 //! Shrinks a failing case: fewer requests, crashes, clients and faults, smaller values, an earlier cut, fewer decisions about what persists.
 //! What is kept is the *class* of the failure ([`Classes`]): what is lost may show as lost, as a hole, as an older value. The final symptom is reported.
+//! Whoever asks for it keeps a part of the sentence too ([`Likeness`]).
 //!
 //! A failure of a run that drew its crashes from a seed is first written down step by step: what clients asked, where each process run was cut,
 //! what persisted, which faults affected the device. From there on all failures are alike.
@@ -55,7 +56,7 @@ use kvsim_drive::run::{SeedResult, Tracing, run_seed};
 use kvsim_findings::blame::Blame;
 use kvsim_findings::failure;
 use kvsim_findings::summary::FailureReport;
-use kvsim_oracle::{Classes, Violation};
+use kvsim_oracle::{Likeness, Violation};
 use kvsim_scenario::Scenario;
 use kvsim_scenario::case::Case;
 
@@ -151,7 +152,7 @@ struct Shrinking<'a> {
     step: &'static str,
     /// Requests and crashes of the smallest case so far.
     size: (usize, u64),
-    classes: Classes,
+    likeness: Likeness,
     left: u64,
     spent: Spent,
     /// What was tried before, and whether it failed in the same way.
@@ -177,22 +178,35 @@ pub fn minimise(
     jobs: NonZeroUsize,
     control: &Control,
 ) -> Result<Minimised, String> {
-    minimise_watched(scenario, program, budget, jobs, control, &|_| {})
+    minimise_watched(scenario, program, None, budget, jobs, control, &|_| {})
 }
 
-/// The same, watched.
+/// The same, watched. Where there is `says`, the sentence of each smaller case has that text too.
 ///
 /// # Errors
-/// As [`minimise`].
+/// As [`minimise`]; and if the sentence of the case does not have that text.
 pub fn minimise_watched(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
+    says: Option<&str>,
     budget: Budget,
     jobs: NonZeroUsize,
     control: &Control,
     watch: Watch<'_>,
 ) -> Result<Minimised, String> {
     let (noted, violation) = noted::with_steps(scenario, program)?;
+    let likeness = Likeness {
+        says: says.map(Arc::from),
+        ..violation.classes().into()
+    };
+    if let Some(says) = says
+        && !likeness.has(&violation)
+    {
+        let sentence = &violation.sentence;
+        return Err(format!(
+            "`{says}` is no part of what the case shows: {sentence}"
+        ));
+    }
     let case = noted.case.clone().unwrap_or_default();
     let mut shrinking = Shrinking {
         scenario: noted,
@@ -202,7 +216,7 @@ pub fn minimise_watched(
         watch,
         step: "write down the steps",
         size: (case.requests(), case.crashes()),
-        classes: violation.classes(),
+        likeness,
         left: budget.work,
         spent: Spent::default(),
         tried: BTreeMap::new(),
@@ -245,7 +259,7 @@ pub fn minimise_watched(
     })
 }
 
-/// Shrinks and then blames, both within `limit` of real time if that is given. A quarter of it is kept for blame. Whatever ends the search, the smallest case so far
+/// Shrinks, as [`minimise_watched`] does, and then blames, both within `limit` of real time if that is given. A quarter of it is kept for blame. Whatever ends the search, the smallest case so far
 /// is the result.
 ///
 /// # Errors
@@ -253,6 +267,7 @@ pub fn minimise_watched(
 pub fn minimise_and_blame(
     scenario: &Scenario,
     program: &Arc<dyn Program>,
+    says: Option<&str>,
     jobs: NonZeroUsize,
     control: &Control,
     limit: Option<Duration>,
@@ -262,7 +277,15 @@ pub fn minimise_and_blame(
     if let Some(limit) = limit {
         control.end_after(limit / 4 * 3);
     }
-    let small = minimise_watched(scenario, program, Budget::default(), jobs, control, watch);
+    let small = minimise_watched(
+        scenario,
+        program,
+        says,
+        Budget::default(),
+        jobs,
+        control,
+        watch,
+    );
     if let Some(limit) = limit {
         control.end_after(limit.saturating_sub(control.elapsed().saturating_sub(began)));
     }
@@ -457,7 +480,7 @@ impl Shrinking<'_> {
     }
 
     fn is_same(&self, violation: &Violation) -> bool {
-        self.classes.has(violation.class())
+        self.likeness.has(violation)
     }
 
     /// Whether this case fails in the same way.

@@ -88,7 +88,7 @@ impl Shrinking<'_> {
         let parts = Parts::of(case, self.scenario.device.sector_bytes)?;
         let setups = self.program_setups(case);
         let until = self.spent.work.saturating_add(work);
-        let wanted = Wanted::of(case, self.classes.own);
+        let wanted = Wanted::of(case, self.likeness.classes.own);
         let mut seen = BTreeSet::new();
         let mut stale = 0;
         while stale < STALE_MAX && self.spent.work < until && !self.is_over() {

@@ -153,7 +153,7 @@ impl Shrinking<'_> {
     pub(super) fn shorten_hangs(&mut self, case: &Case) -> (u64, u64) {
         let (fuel, events) = self.hangs_after();
         let share = |limit: u64, min: u64| (limit / HANG_SHARE).max(min).min(limit);
-        match self.classes.own {
+        match self.likeness.classes.own {
             Class::Other(Symptom::OutOfFuel) => {
                 self.hang_after((share(fuel, HANG_FUEL_MIN), events))
             }
