@@ -6,6 +6,7 @@ The modules are copied into a folder `vendor` outside of the repository, and fil
 import json
 import os
 import shutil
+from pathlib import Path
 
 from .common import ENGINES, WORK, Failed, Skip, digest_of, is_fresh, run, seal, version_of
 
@@ -37,6 +38,19 @@ def overlay_of(entry, vendor):
     return replace
 
 
+def with_page_size(page_bytes, stage, environment):
+    """Where Go's own file goes that says how large a page is. On WebAssembly Go says 64 KiB, as its memory grows; on most machines a page has 4 KiB, and the layout of
+    some engines follows it."""
+    file = Path(run(["go", "env", "GOROOT"], cwd=stage, env=environment).strip()) / "src/os/types.go"
+    says = "func Getpagesize() int { return syscall.Getpagesize() }"
+    text = file.read_text()
+    if says not in text:
+        raise Failed(f"{file} does not have `{says}`: this Go says the size of a page elsewhere; see engines/buildlib/go.py")
+    changed = stage / "types.go.overlay"
+    changed.write_text(text.replace(says, f"func Getpagesize() int {{ _ = syscall.Getpagesize; return {page_bytes} }}"))
+    return {str(file): str(changed)}
+
+
 def build(name, entry, version, output, native=False):
     """Builds one module, or one program for this machine; False if nothing had changed. Natively an engine has its own files for its system, so
     there are no overlays."""
@@ -62,8 +76,11 @@ def build(name, entry, version, output, native=False):
     else:
         run(["go", "mod", "edit", f"-replace=kvsim/adapter={ENGINES / 'adapter/go'}"], cwd=stage, env=environment)
         run(["go", "mod", "vendor"], cwd=stage, env=environment)
+        replace = {} if native else overlay_of(entry, stage / "vendor")
+        if not native and "page_bytes" in entry:
+            replace |= with_page_size(entry["page_bytes"], stage, environment)
         overlay = stage / "overlay.json"
-        overlay.write_text(json.dumps({"Replace": {} if native else overlay_of(entry, stage / "vendor")}, indent=1))
+        overlay.write_text(json.dumps({"Replace": replace}, indent=1))
         run(["go", "build", f"-buildmode={mode}", "-mod=vendor", f"-overlay={overlay}", *arguments, *entry.get("flags", []), "-o", str(built), "."],
             cwd=stage, env=environment)
     seal(built, output, digest)

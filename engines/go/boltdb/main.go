@@ -1,5 +1,5 @@
 // Bolt, from which bbolt comes, behind kvsim's adapter: one bucket, a transaction for each write. All settings are Bolt's defaults, whose
-// commits are durable. Its pages have 65,536 bytes, the size of the machine's on WASI: these versions have no setting for it.
+// commits are durable. Its pages are as large as the machine's, for which these versions have no setting: the catalog has 4,096 bytes built in.
 // A snapshot is not offered: a read transaction that stays open makes a write wait that has to map the file anew, and one thread cannot wait.
 package main
 
