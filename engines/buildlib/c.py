@@ -12,6 +12,8 @@ from .common import ENGINES, WORK, Failed, Skip, digest_of, is_fresh, run, seal,
 
 ZIG_HELP = "Zig is not there: python3 -m pip install ziglang, or put `zig` on the path"
 TARGET = ["-target", "wasm32-wasi", "-mexec-model=reactor", "-O2", "-gline-tables-only"]
+# The module is to be the same wherever this clone is. Zig compiles its C library when it is first needed, and notes there where that was: so everything is run in `/`.
+HERE = f"-ffile-prefix-map={ENGINES}=engines"
 NATIVE = ["-O2", "-g", "-fno-sanitize=all", "-DKV_COMMAND"]
 
 
@@ -86,7 +88,7 @@ def build(name, entry, version, output, native=False):
     if source:
         folder = (crate_folder(source["crate"]) if "crate" in source else npm_folder(source)) / source["folder"]
         include = [f"-I{folder}"]
-        flags = [*target, *flags_of(source_flags), f"-ffile-prefix-map={folder}={entry['source']}"]
+        flags = [*target, *flags_of(source_flags), HERE, f"-ffile-prefix-map={folder}={entry['source']}"]
         place = WORK / "c" / (f"{entry['source']}-{version}" + ("-native" if native else ""))
         place.mkdir(parents=True, exist_ok=True)
         for file in source["files"]:
@@ -94,13 +96,13 @@ def build(name, entry, version, output, native=False):
             compiled_digest = digest_of(headers, {"compiler": compiler, "source": source, "flags": flags, "text": hashlib.sha256((folder / file).read_bytes()).hexdigest()})
             if not is_fresh(compiled, compiled_digest):
                 fresh = compiled.with_suffix(".tmp.o")
-                run([*command, "cc", *flags, *include, "-w", "-c", str(folder / file), "-o", str(fresh)])
+                run([*command, "cc", *flags, *include, "-w", "-c", str(folder / file), "-o", str(fresh)], cwd="/")
                 seal(fresh, compiled, compiled_digest)
             objects.append(str(compiled))
     of_entry = [it for it in entry.get("flags", []) if not (native and it.startswith("-mexec-model"))]
     built = WORK / f"{output.name}.linked"
     built.parent.mkdir(parents=True, exist_ok=True)
     run([*command, "cc", *target, *(source or {}).get("adapter_flags", []), *of_entry, "-Wall", "-Wextra", "-Werror",
-         f"-ffile-prefix-map={ENGINES}=engines", f"-I{ENGINES / 'adapter/c'}", *include, str(ENGINES / entry["folder"] / "engine.c"), *objects, "-o", str(built)])
+         HERE, f"-I{ENGINES / 'adapter/c'}", *include, str(ENGINES / entry["folder"] / "engine.c"), *objects, "-o", str(built)], cwd="/")
     seal(built, output, digest)
     return True

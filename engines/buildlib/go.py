@@ -74,7 +74,9 @@ def build(name, entry, version, output, native=False):
         # A package of the adapter itself, which needs nothing.
         run(["go", "build", f"-buildmode={mode}", "-trimpath", *entry.get("flags", []), "-o", str(built), entry["package"]], cwd=folder, env=environment)
     else:
-        run(["go", "mod", "edit", f"-replace=kvsim/adapter={ENGINES / 'adapter/go'}"], cwd=stage, env=environment)
+        # A copy, since Go writes the path into the module, and the module is to be the same wherever this clone is.
+        shutil.copytree(ENGINES / "adapter/go", stage / "adapter")
+        run(["go", "mod", "edit", "-replace=kvsim/adapter=./adapter"], cwd=stage, env=environment)
         run(["go", "mod", "vendor"], cwd=stage, env=environment)
         replace = {} if native else overlay_of(entry, stage / "vendor")
         if not native and "page_bytes" in entry:

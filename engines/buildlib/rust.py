@@ -1,6 +1,8 @@
 """Rust: each engine is a package of its own with its own lock file, which pins the engine by a checksum."""
 
 import os
+import re
+import shutil
 
 from .common import ENGINES, WORK, Skip, digest_of, is_fresh, run, seal, version_of
 
@@ -28,6 +30,23 @@ def compiler():
     return version
 
 
+def staged(folder, package):
+    """A copy of a package with the adapter inside. Cargo puts the paths of dependencies that lie outside of a workspace into the names of all functions, so
+    without it the module would be another one in each clone."""
+    stage = WORK / "rust-packages" / (folder.name if package == folder else f"{folder.name}-{package.name}")
+    shutil.rmtree(stage, ignore_errors=True)
+    shutil.copytree(folder / "src", stage / "src")
+    shutil.copytree(ENGINES / "adapter/rust/src", stage / "adapter/src")
+    shutil.copy(package / "Cargo.lock", stage)
+    manifest = (package / "Cargo.toml").read_text()
+    manifest = re.sub(r'"[./]*/adapter/rust"', '"adapter"', manifest)
+    (stage / "Cargo.toml").write_text(re.sub(r'"[./]*/src/', '"src/', manifest))
+    # The adapter is the root of a workspace, and now it is a member of one.
+    adapter = (ENGINES / "adapter/rust/Cargo.toml").read_text()
+    (stage / "adapter/Cargo.toml").write_text(re.sub(r"(?ms)^\[(workspace|profile[^]]*)\]\n.*?(?=^\[|\Z)", "", adapter))
+    return stage
+
+
 def build(name, entry, version, output, native=False):
     """Builds one module, or one program for this machine; False if nothing had changed."""
     folder = ENGINES / entry["folder"]
@@ -38,6 +57,10 @@ def build(name, entry, version, output, native=False):
     if is_fresh(output, digest):
         return False
     target = WORK / "rust"
+    # The adapter's own example is a member of its workspace, and ours is built with the engine of this workspace.
+    member = entry.get("package", folder.name + "-engine")
+    if folder.parent == ENGINES / "rust" and not entry.get("also"):
+        folder = package = staged(folder, package)
     cargo_home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")
     environment = clean_environment()
     environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join([f"--remap-path-prefix={ENGINES}=engines", f"--remap-path-prefix={cargo_home}=cargo"])
@@ -45,7 +68,6 @@ def build(name, entry, version, output, native=False):
     if version != entry["default"]:
         environment |= entry.get("versions_environment", {})
     command = ["cargo", "build", "--release", "--locked", *([] if native else ["--target", TARGET]), "--target-dir", str(target), "--manifest-path", str(package / "Cargo.toml")]
-    member = entry.get("package", folder.name + "-engine")
     binary = entry.get("command") if native else entry.get("binary")
     run([*command, "-p", member, *(["--bin", binary] if binary else ["--lib"]), *(["--features", ",".join(features)] if features else [])], cwd=folder, env=environment)
     if native:
