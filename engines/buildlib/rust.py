@@ -57,8 +57,8 @@ def build(name, entry, version, output, native=False):
     if is_fresh(output, digest):
         return False
     target = WORK / "rust"
-    # The adapter's own example is a member of its workspace, and ours is built with the engine of this workspace.
     member = entry.get("package", folder.name + "-engine")
+    # The adapter's own example is a member of its workspace, and ours is built with the engine of this workspace.
     if folder.parent == ENGINES / "rust" and not entry.get("also"):
         folder = package = staged(folder, package)
     cargo_home = os.environ.get("CARGO_HOME") or os.path.expanduser("~/.cargo")

@@ -384,16 +384,7 @@ pub(crate) fn count(
             counts.count(FaultKind::Garbage, any(has));
         }
         if faults.byte_tear > 0.0 {
-            let has = |sectors: &Sectors| {
-                matches!(
-                    sectors,
-                    Sectors::Torn {
-                        torn_at: Some(_),
-                        ..
-                    }
-                )
-            };
-            counts.count(FaultKind::ByteTear, any(has));
+            counts.count(FaultKind::ByteTear, any(Sectors::has_byte_tear));
         }
         if faults.torn_unreadable > 0.0 {
             counts.count(FaultKind::TornUnreadable, any(Sectors::has_unreadable));

@@ -105,6 +105,18 @@ impl Sectors {
         )
     }
 
+    /// Whether one of them is torn in the middle.
+    #[must_use]
+    pub fn has_byte_tear(&self) -> bool {
+        matches!(
+            self,
+            Sectors::Torn {
+                torn_at: Some(_),
+                ..
+            }
+        )
+    }
+
     /// What becomes of the sector of this index.
     #[must_use]
     pub fn fate(&self, index: u64) -> Fate {

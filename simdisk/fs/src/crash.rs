@@ -317,12 +317,7 @@ impl FileSystem {
         if self.pending.iter().any(|step| self.tears(step).is_some()) {
             let any = |is: fn(&Sectors) -> bool| kept.iter().any(|it| is(&it.sectors));
             let torn = any(|sectors| *sectors != Sectors::All);
-            let in_a_sector = any(|sectors| {
-                let Sectors::Torn { torn_at, .. } = sectors else {
-                    return false;
-                };
-                torn_at.is_some()
-            });
+            let in_a_sector = any(Sectors::has_byte_tear);
             self.inject.counts.count(FileFault::Torn, torn);
             if self.config.faults.byte_tear > 0.0 {
                 self.inject.counts.count(FileFault::ByteTear, in_a_sector);
