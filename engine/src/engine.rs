@@ -22,6 +22,7 @@ use crate::api::port::{
 use crate::api::stats::Stats;
 use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
+use crate::read::outside::Join;
 use crate::recovery::open::open;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
@@ -117,6 +118,35 @@ impl Engine {
         let newest = core.phase == Phase::Running && range.snapshot == 0;
         let now = newest && core.queue.is_empty() && core.knows_range(range);
         now.then(|| core.walk(range, u64::MAX, |key, _| take(key)))
+    }
+
+    /// Begins a scan that the caller goes on with while others use the engine: [`Join`] reads leaves of the index and joins them with what is in memory now. `None` where only a
+    /// request can be answered, or where nothing of the range has to be read.
+    pub fn begin_join(&mut self, range: &ScanRange<'_>) -> Option<Join> {
+        self.core.borrow_mut().begin_join(range)
+    }
+
+    /// Gives such a scan what it needs next of what is in memory.
+    pub fn show_leaves(&mut self, join: &mut Join) {
+        self.core.borrow_mut().show_leaves(join);
+    }
+
+    /// Such a scan has ended: answers it as the request of this id, once values that are not in the index are read. Returns when to call `tick` if nothing else happens before.
+    pub fn end_join(
+        &mut self,
+        now: Nanos,
+        id: RequestId,
+        join: Join,
+        port: &mut impl Port,
+    ) -> Option<Nanos> {
+        self.core_at(now).end_join(id, join);
+        self.run(port)
+    }
+
+    /// Such a scan is given up, or its entries were taken: nobody is answered. Returns when to call `tick` if nothing else happens before.
+    pub fn drop_join(&mut self, now: Nanos, join: Join, port: &mut impl Port) -> Option<Nanos> {
+        self.core_at(now).drop_join(join);
+        self.run(port)
     }
 
     /// Promises so much room, if there is so much.

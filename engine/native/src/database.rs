@@ -262,10 +262,8 @@ impl Database {
     pub fn scan(&self, range: &ScanRange<'_>) -> Result<Entries, Failure> {
         let reply = match self.0.shared.scan_rows(range) {
             Ok(entries) => return Ok(entries),
-            Err(Unanswered::NotKept) => self.call(Request::Scan(*range)),
-            Err(Unanswered::Keys(caught_up)) => {
-                caught_up.call(Request::Scan(*range), &Beside::default())
-            }
+            Err(Unanswered::NotKept) => self.0.shared.lock_caught_up().scan(range),
+            Err(Unanswered::Keys(caught_up)) => caught_up.scan(range),
             Err(Unanswered::Values(missing)) => {
                 // What is missing will be found next time, if it is known then whether there is more.
                 let reply = self.call(Request::Scan(widened(range)));

@@ -317,7 +317,7 @@ mod tests {
                 0 => FIRST_KEY.to_vec(),
                 _ => vec![0, crate::format::len32(at).to_le_bytes()[0]],
             };
-            let partitions = std::rc::Rc::make_mut(&mut core.runs.partitions);
+            let partitions = std::sync::Arc::make_mut(&mut core.runs.partitions);
             partitions.push(Partition {
                 from: from.into(),
                 runs: runs.map(run).collect(),

@@ -44,6 +44,11 @@ impl Merge {
         }
     }
 
+    /// Makes room for so many entries more.
+    pub(crate) fn make_room(&mut self, entries: usize) {
+        self.entries.reserve(entries);
+    }
+
     /// Adds the next entry of a leaf at this device offset.
     pub(crate) fn push(&mut self, offset: u64, key: &[u8], payload: &[u8]) {
         let mut prefix = [0; PREFIX_BYTES];

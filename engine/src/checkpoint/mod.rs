@@ -11,7 +11,7 @@ pub(crate) mod pages;
 pub(crate) mod read;
 pub(crate) mod runs;
 pub(crate) mod step;
-mod stretch;
+pub(crate) mod stretch;
 pub(crate) mod superblocks;
 pub(crate) mod table;
 pub(crate) mod tree;

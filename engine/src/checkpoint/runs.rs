@@ -10,7 +10,6 @@
 //! Invariants: the first partition begins before all keys. Lower bounds ascend. A partition has at least one run.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::checkpoint::leaves::{Leaves, hash_of};
@@ -152,7 +151,7 @@ type Bounds = (Box<[u8]>, Option<Box<[u8]>>);
 #[derive(Debug, Default)]
 pub(crate) struct Runs {
     /// Scans read those of their arrival.
-    pub(crate) partitions: Rc<Vec<Partition>>,
+    pub(crate) partitions: Arc<Vec<Partition>>,
     /// A segment of pages that has room behind its last page, and where that page ends.
     pub(crate) end: Option<(u32, u64)>,
     /// Partitions that are not whole.
@@ -164,7 +163,7 @@ impl Runs {
     pub(crate) fn new(partitions: Vec<Partition>, end: Option<(u32, u64)>) -> Runs {
         let partial = partitions.iter().filter(|it| !it.whole).count();
         let mut runs = Runs {
-            partitions: Rc::new(partitions),
+            partitions: Arc::new(partitions),
             end,
             partial,
             memory_bytes: 0,
@@ -175,7 +174,7 @@ impl Runs {
 
     /// To change something of one. Scans under way keep what there was.
     pub(crate) fn partition_mut(&mut self, number: usize) -> &mut Partition {
-        &mut Rc::make_mut(&mut self.partitions)[number]
+        &mut Arc::make_mut(&mut self.partitions)[number]
     }
 
     /// What memory keeps of all runs, in bytes.

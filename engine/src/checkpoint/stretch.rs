@@ -10,7 +10,7 @@ use crate::runtime::handle::{Handle, Io};
 /// One read is of no more than that, unless one page is.
 const BYTES_MAX: u64 = 64 << 10;
 
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     pages: Vec<PageRef>,
     read: Option<Io>,
 }
@@ -25,7 +25,7 @@ impl Stretch {
     }
 
     /// The next pages, as many as can be read in one go.
-    pub(super) fn take(pages: &mut Peekable<impl Iterator<Item = PageRef>>) -> Option<Stretch> {
+    pub(crate) fn take(pages: &mut Peekable<impl Iterator<Item = PageRef>>) -> Option<Stretch> {
         let mut stretch = Stretch::of(pages.next()?);
         while let Some(page) = pages.next_if(|page| stretch.goes_on_with(page)) {
             stretch.pages.push(page);
@@ -33,8 +33,13 @@ impl Stretch {
         Some(stretch)
     }
 
-    pub(super) fn pages(&self) -> &[PageRef] {
+    pub(crate) fn pages(&self) -> &[PageRef] {
         &self.pages
+    }
+
+    /// Where it begins on the device, and how many bytes it has.
+    pub(crate) fn place(&self) -> (u64, usize) {
+        (self.offset(), crate::format::to_usize(self.bytes()))
     }
 
     fn offset(&self) -> u64 {

@@ -44,6 +44,7 @@ const USED_BYTES: usize = ENTRIES + 4;
 pub(crate) const PAGE_HEADER_BYTES: usize = USED_BYTES + 4;
 /// Lengths of keys take two bytes at most, those of payloads three.
 pub(crate) const PAGE_ENTRY_HEADER_BYTES_MAX: usize = 7;
+const PAGE_ENTRY_HEADER_BYTES_MIN: usize = 3;
 const _: () = assert!(PAGE_HEADER_BYTES == 40);
 
 const MAGIC_VALUE: u32 = u32::from_le_bytes(*b"KVPG");
@@ -275,6 +276,11 @@ impl<'a> Page<'a> {
             entries: get_u32(bytes, ENTRIES),
             body,
         })
+    }
+
+    /// How many entries it says that it has, but no more than find room in it.
+    pub(crate) fn entries_max(&self) -> usize {
+        (self.entries as usize).min(self.body.len() / PAGE_ENTRY_HEADER_BYTES_MIN)
     }
 
     /// Hands out all entries, key and payload.

@@ -14,7 +14,7 @@
 //! - it is subtracted once: by the key's lookup, or by whatever else meets it first in the runs.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
@@ -51,7 +51,7 @@ pub(crate) struct Blind {
 #[derive(Debug)]
 struct Left {
     keys: BTreeSet<Key>,
-    partitions: Rc<Vec<Partition>>,
+    partitions: Arc<Vec<Partition>>,
     /// The segments that these runs lie in, held. What their entries refer to still counts, so it stays anyway.
     segments: Vec<u32>,
 }
@@ -139,7 +139,7 @@ impl Blind {
     }
 
     /// The keys of the oldest runs that something is left of, ascending, and these runs.
-    pub(super) fn first_left(&self) -> Option<(Vec<Key>, Rc<Vec<Partition>>)> {
+    pub(super) fn first_left(&self) -> Option<(Vec<Key>, Arc<Vec<Partition>>)> {
         let left = self.left.front()?;
         let keys = left.keys.iter().cloned().collect();
         Some((keys, left.partitions.clone()))

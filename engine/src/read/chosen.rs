@@ -12,6 +12,10 @@ pub(super) enum Elsewhere {
     Memory(Shared),
     /// It has still to be read.
     Device(Version, Held),
+    /// As a range was joined: memory knew of this version, and maybe had its value.
+    Noted(Version, Option<Shared>),
+    /// The same, as a leaf at this device offset has it.
+    Run(Version, u64),
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +55,24 @@ impl Chosen {
         self.entries.push(Entry { key_bytes, value });
     }
 
+    /// Whether every value is at hand.
+    pub(super) fn is_complete(&self) -> bool {
+        self.entries.iter().all(|it| it.value.is_ok())
+    }
+
+    /// Says of each value that is not at hand where it comes from.
+    pub(super) fn place_each<E>(
+        &mut self,
+        mut place: impl FnMut(Elsewhere) -> Result<Elsewhere, E>,
+    ) -> Result<(), E> {
+        for entry in self.entries.iter_mut().filter(|it| it.value.is_err()) {
+            if let Err(value) = std::mem::replace(&mut entry.value, Ok(0)) {
+                entry.value = Err(place(value)?);
+            }
+        }
+        Ok(())
+    }
+
     /// All of them, in the order in which they came.
     pub(super) fn into_slots(self) -> Vec<Slot> {
         let bytes = Arc::new(self.bytes);
@@ -66,6 +88,9 @@ impl Chosen {
                 Ok(len) => (Some(next(len)), None),
                 Err(Elsewhere::Memory(value)) => (Some(value), None),
                 Err(Elsewhere::Device(version, held)) => (None, Some((version, held))),
+                Err(Elsewhere::Noted(..) | Elsewhere::Run(..)) => {
+                    unreachable!("each was placed")
+                }
             };
             Slot { key, value, unread }
         });

@@ -27,9 +27,9 @@ impl Core {
     }
 
     /// Keeps the bytes of a leaf that was read, and found to be whole.
-    pub(crate) fn keep_leaf(&mut self, leaf: &PageRef, bytes: &[u8]) {
+    pub(crate) fn keep_leaf(&mut self, leaf: &PageRef, bytes: impl AsRef<[u8]> + Into<Arc<[u8]>>) {
         self.bound_kept_leaves();
-        if self.lookups.kept_leaves.takes(bytes.len()) {
+        if self.lookups.kept_leaves.takes(bytes.as_ref().len()) {
             self.lookups.kept_leaves.insert(key_of(leaf), bytes.into());
         }
     }

@@ -3,8 +3,10 @@
 pub(crate) mod blind;
 pub(crate) mod cache;
 mod chosen;
+pub(crate) mod join;
 pub(crate) mod kept_leaves;
 pub(crate) mod lookup;
+pub(crate) mod outside;
 pub(crate) mod scan;
 pub(crate) mod scan_runs;
 pub(crate) mod state;

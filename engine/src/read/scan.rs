@@ -6,7 +6,7 @@
 //! Invariants: a scan shows one point in the order of commits, that of its arrival (or of its snapshot). Every place it
 //! will read is held from the start. The request's own limits bound its memory.
 
-use crate::api::port::{Entry, Reply, RequestId, ScanRange};
+use crate::api::port::{Reply, RequestId, ScanRange};
 use crate::core::Core;
 use crate::index::place::{Place, Version};
 use crate::read::chosen::{Chosen, Elsewhere};
@@ -75,7 +75,7 @@ impl Core {
     }
 
     /// Whether memory has every entry of the range.
-    fn has_all_in_memory(&self, range: &ScanRange<'_>) -> bool {
+    pub(super) fn has_all_in_memory(&self, range: &ScanRange<'_>) -> bool {
         let start = range.start.unwrap_or_default();
         self.runs.are_whole_between(start, range.end)
     }
@@ -131,11 +131,7 @@ impl Core {
         match scan.failed {
             Some((status, message)) => self.fail(scan.id, status, message),
             None => {
-                let entry = |slot: Slot| Entry {
-                    key: slot.key,
-                    value: slot.value.expect("every slot was filled"),
-                };
-                let entries = scan.slots.into_iter().map(entry).collect();
+                let entries = scan.slots.into_iter().map(Slot::into_entry).collect();
                 self.reply(
                     scan.id,
                     Reply::Entries {

@@ -1,56 +1,80 @@
-//! Scans of keys that are not all in memory. What memory knows of them is taken down as the scan arrives; then a task joins it with what the runs of that moment have, a
-//! few leaves at a time. Nothing of it comes into memory for others, and nobody waits for it.
+//! Scans of keys that are not all in memory, done by a task of the engine: it reads the leaves that have them, a few at a time, and has them joined with what memory knew
+//! as the scan arrived (`join.rs`). Nothing of it comes into memory for others, and nobody waits for it.
 //!
-//! Invariants:
-//! - a scan shows the state of its arrival: of a key that memory knew of then, what it knew; of any other, what the newest of the runs of then has. What has changed such a
-//!   key since is newer than the scan;
-//! - whatever the runs of its arrival refer to stays on the device until the scan is answered: it holds a pass;
-//! - of what memory knows, no more is taken down than the scan can return.
+//! Invariant: whatever the runs of its arrival refer to stays on the device until the scan is answered: it holds a pass.
 
-use std::cmp::Ordering;
+use std::collections::VecDeque;
 
 use crate::api::buffer::Shared;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
-use crate::api::port::{Direction, RequestId, ScanRange};
+use crate::api::port::{RequestId, ScanRange};
 use crate::checkpoint::leaf_reader::LeafReader;
-use crate::checkpoint::merge::{Merge, Newest};
-use crate::checkpoint::runs::{number_before, number_of};
 use crate::core::Core;
 use crate::format::damage::Mismatch;
-use crate::format::to_usize;
-use crate::index::entry::{decode, inline_value, is_deleted};
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::place::{Place, Version};
-use crate::mutant::{Mutant, mutant};
 use crate::read::chosen::{Chosen, Elsewhere};
+use crate::read::join::{Asked, Next, Noted, RunsScan};
 use crate::read::lookup::message_of;
-use crate::read::state::{Held, Noted, Room, RunsScan};
+use crate::read::state::{Held, Room};
 use crate::read::waiting::start_of;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 
-/// Leaves of each run that are read in one go.
-const LEAVES_AT_ONCE_MAX: u64 = 64;
-
 impl Core {
-    /// Takes down what memory knows of the range.
-    pub(super) fn begin_runs_scan(&mut self, id: RequestId, range: &ScanRange<'_>, at: u64) {
-        let keys = KeyRange::new(start_of(range), range.end.map(Key::new));
-        let left = (!keys.is_empty()).then_some(keys);
-        let mut chosen = Vec::new();
-        if let Some(KeyRange { from, end }) = &left {
-            let mut room = Room::of(range);
-            for (key, version) in self.index.known_at(from, end.as_ref(), range.direction, at) {
-                chosen.push((key.clone(), version.cloned()));
-                let value_bytes = version.map(|version| version.place.value_bytes());
-                if value_bytes.is_some_and(|bytes| !room.take(key.bytes(), bytes)) {
-                    break;
-                }
+    /// Takes down what memory knows of the range. Where the leaves that are read first probably have all that the scan can return, no more than what memory knows of these
+    /// keys.
+    pub(super) fn note_range(&mut self, range: &ScanRange<'_>, at: u64) -> RunsScan {
+        let asked = Asked {
+            keys: KeyRange::new(start_of(range), range.end.map(Key::new)),
+            direction: range.direction,
+            room: Room::of(range),
+            at,
+        };
+        self.note(asked, true)
+    }
+
+    /// Begins a scan anew that had to look further than was taken down: what memory knew of that then nobody can tell any more. Now all is taken down.
+    pub(super) fn note_again(&mut self, scan: &mut RunsScan) {
+        self.reached(CoveragePoint::ScanNotedAgain);
+        let whole = self.note(scan.asked().clone(), false);
+        self.forget_scan(std::mem::replace(scan, whole));
+    }
+
+    fn note(&mut self, asked: Asked, few: bool) -> RunsScan {
+        self.reads.joining += 1;
+        self.activity += 1;
+        let partitions = self.runs.partitions.clone();
+        let segments = self.segments.count();
+        let pass = self.segments.begin_pass();
+        let mut scan = RunsScan::new(asked, partitions, self.id, self.geometry, segments, pass);
+        if let Some(keys) = scan.keys_to_note(few).cloned() {
+            let noted = self.known_of(scan.asked(), &keys);
+            scan.note(noted);
+        }
+        scan
+    }
+
+    /// What memory knows of these keys, but no more than the scan can return.
+    fn known_of(&mut self, asked: &Asked, keys: &KeyRange) -> VecDeque<Noted> {
+        let Asked {
+            direction,
+            mut room,
+            at,
+            ..
+        } = *asked;
+        let mut known = Vec::new();
+        let (from, end) = (&keys.from, keys.end.as_ref());
+        for (key, version) in self.index.known_at(from, end, direction, at) {
+            known.push((key.clone(), version.cloned()));
+            let value_bytes = version.map(|version| version.place.value_bytes());
+            if value_bytes.is_some_and(|bytes| !room.take(key.bytes(), bytes)) {
+                break;
             }
         }
-        let noted = chosen.into_iter().map(|(key, version)| {
+        let noted = known.into_iter().map(|(key, version)| {
             let shown = version.map(|version| {
                 let value = match version.place {
                     Place::Inline(_) => None,
@@ -61,29 +85,68 @@ impl Core {
             });
             Noted { key, shown }
         });
-        let noted = noted.collect();
-        let scan = RunsScan {
-            id,
-            at,
-            direction: range.direction,
-            left,
-            room: Room::of(range),
-            noted,
-            partitions: self.runs.partitions.clone(),
-            chosen: Chosen::default(),
-            pass: self.segments.begin_pass(),
-        };
-        self.reads.joining += 1;
-        self.reads.starting.push(scan);
-        self.activity += 1;
+        noted.collect()
+    }
+
+    /// A scan has arrived.
+    pub(super) fn begin_runs_scan(&mut self, id: RequestId, range: &ScanRange<'_>, at: u64) {
+        let scan = self.note_range(range, at);
+        self.reads.starting.push((id, scan));
     }
 
     /// Starts the tasks of scans that have arrived.
     pub(crate) fn start_runs_scans(&mut self, executor: &mut Executor, handle: &Handle) {
-        for scan in self.reads.starting.drain(..) {
+        for (id, scan) in self.reads.starting.drain(..) {
             self.activity += 1;
-            executor.spawn(choose_entries(handle.clone(), scan));
+            executor.spawn(choose_entries(handle.clone(), id, scan));
         }
+    }
+
+    /// The entries are chosen, and there are more or not; or it has failed. Reads the values that are still to be read, and then answers.
+    pub(super) fn end_runs_scan(
+        &mut self,
+        id: RequestId,
+        scan: RunsScan,
+        result: Result<bool, Error>,
+    ) {
+        self.reached(CoveragePoint::ScanJoined);
+        self.reads.joining -= 1;
+        self.activity += 1;
+        let (mut chosen, pass) = scan.into_chosen();
+        let result = result.and_then(|more| {
+            self.place_chosen(&mut chosen)?;
+            Ok(more)
+        });
+        match result {
+            Ok(more) => self.read_slots(id, chosen.into_slots(), more, Some(pass)),
+            Err(error) => {
+                self.end_pass(pass);
+                self.fail(id, error.status(), message_of(&error));
+            }
+        }
+    }
+
+    /// Nobody waits for it any more.
+    pub(super) fn forget_scan(&mut self, scan: RunsScan) {
+        self.reads.joining -= 1;
+        let (_, pass) = scan.into_chosen();
+        self.end_pass(pass);
+    }
+
+    /// Says of each value that is not in the index where it comes from.
+    fn place_chosen(&mut self, chosen: &mut Chosen) -> Result<(), Error> {
+        chosen.place_each(|value| match value {
+            Elsewhere::Noted(version, value) => {
+                let place = self.elsewhere_in_pass(version, value);
+                Ok(place.expect("what memory knew of stays during the pass"))
+            }
+            Elsewhere::Run(version, offset) => {
+                let value = self.in_memory(&version.place);
+                let place = self.elsewhere_in_pass(version, value);
+                Ok(place.map_err(|mismatch| mismatch.at(offset))?)
+            }
+            placed => Ok(placed),
+        })
     }
 
     /// Where a value comes from that may have been replaced since.
@@ -108,184 +171,27 @@ impl Core {
     }
 }
 
-async fn choose_entries(handle: Handle, mut scan: RunsScan) {
-    let result = scan.choose(&handle).await;
-    handle.with(|core| {
-        core.reached(CoveragePoint::ScanJoined);
-        core.reads.joining -= 1;
-        core.activity += 1;
-        match result {
-            Ok(more) => {
-                core.read_slots(scan.id, scan.chosen.into_slots(), more, Some(scan.pass));
-            }
-            Err(error) => {
-                core.end_pass(scan.pass);
-                core.fail(scan.id, error.status(), message_of(&error));
-            }
-        }
-    });
+async fn choose_entries(handle: Handle, id: RequestId, mut scan: RunsScan) {
+    let result = choose(&handle, &mut scan).await;
+    handle.with(|core| core.end_runs_scan(id, scan, result));
 }
 
-impl RunsScan {
-    /// Chooses the entries. Whether there are more.
-    async fn choose(&mut self, handle: &Handle) -> Result<bool, Error> {
-        while let Some((number, part)) = self.next_part() {
-            let partition = &self.partitions[number];
-            let mut merge = Merge::default();
-            if !partition.whole {
-                let leaves = partition.leaves_between(&part.from, part.end.as_ref());
-                let bytes = leaves.iter().map(|leaf| leaf.len as usize).sum();
-                merge = Merge::with_room(bytes);
-                let read = LeafReader::keeping(handle, leaves).each(|leaf, key, payload| {
-                    if part.has(key) {
-                        merge.push(leaf.offset, key, payload);
-                    }
-                    Ok(())
-                });
-                read.await?;
+/// Chooses the entries. Whether there are more.
+async fn choose(handle: &Handle, scan: &mut RunsScan) -> Result<bool, Error> {
+    loop {
+        let leaves = match scan.begin_part() {
+            Next::Leaves(leaves) => leaves,
+            Next::Again => {
+                handle.with(|core| core.note_again(scan));
+                continue;
             }
-            if handle.with(|core| self.take_part(core, &mut merge, &part))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The keys to look at next, and the partition that they lie in.
-    fn next_part(&mut self) -> Option<(usize, KeyRange)> {
-        let KeyRange { from, end } = self.left.take()?;
-        match self.direction {
-            Direction::Forward => {
-                let number = number_of(&self.partitions, from.bytes())?;
-                let last = self.partitions.get(number + 1);
-                let last = last.map(|next| Key::new(&next.from));
-                let few = self.partitions[number].end_of_leaves(&from, self.leaves_at_once(number));
-                let until = few.into_iter().chain(last).chain(end.clone()).min();
-                if until != end {
-                    self.left = until.clone().map(|until| KeyRange::new(until, end));
-                }
-                Some((number, KeyRange::new(from, until)))
-            }
-            Direction::Reverse => {
-                let number = number_before(&self.partitions, end.as_ref())?;
-                let partition = &self.partitions[number];
-                let first = Key::new(&partition.from).max(from.clone());
-                let leaves = self.leaves_at_once(number);
-                let since = partition.start_of_leaves(&first, end.as_ref(), leaves);
-                let since = since.unwrap_or(first);
-                if since > from {
-                    self.left = Some(KeyRange::new(from, Some(since.clone())));
-                }
-                Some((number, KeyRange::new(since, end)))
-            }
-        }
-    }
-
-    /// About as many leaves as have what the scan may still return.
-    fn leaves_at_once(&self, number: usize) -> usize {
-        let in_one = self.partitions[number].keys_per_leaf().max(1);
-        let all = 1 + self.room.entries as u64 / in_one;
-        to_usize(all.min(LEAVES_AT_ONCE_MAX))
-    }
-
-    /// Takes the entries of a part. Whether there was no room for one.
-    fn take_part(
-        &mut self,
-        core: &mut Core,
-        merge: &mut Merge,
-        part: &KeyRange,
-    ) -> Result<bool, Error> {
-        let mut runs: Vec<Newest<'_>> = merge.newest().collect();
-        if self.direction == Direction::Reverse {
-            runs.reverse();
-        }
-        let bytes = |it: &Newest<'_>| it.key.len() + it.payload.len();
-        let few = runs.iter().take(self.room.entries);
-        self.chosen.make_room(few.len(), few.map(bytes).sum());
-        let mut runs = runs.into_iter().peekable();
-        loop {
-            let noted = self.noted.front().map(|it| &it.key);
-            let noted = noted.filter(|key| part.has(key.bytes()));
-            let order = match (noted, runs.peek()) {
-                (None, None) => return Ok(false),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some(noted), Some(run)) => {
-                    let order = noted.bytes().cmp(run.key);
-                    match self.direction {
-                        Direction::Forward => order,
-                        Direction::Reverse => order.reverse(),
-                    }
-                }
-            };
-            let run = match order {
-                Ordering::Less => None,
-                Ordering::Equal | Ordering::Greater => runs.next(),
-            };
-            let noted = match order {
-                Ordering::Less | Ordering::Equal => self.noted.pop_front(),
-                Ordering::Greater => None,
-            };
-            let took = match (noted, run) {
-                (Some(noted), None) => self.take_noted(core, noted),
-                (Some(noted), Some(_)) if !mutant(Mutant::ScanPrefersRuns) => {
-                    self.take_noted(core, noted)
-                }
-                (_, Some(run)) => self
-                    .take_run(core, &run)
-                    .map_err(|mismatch| mismatch.at(run.offset))?,
-                (None, None) => unreachable!("one of them was there"),
-            };
-            if !took {
-                return Ok(true);
-            }
-        }
-    }
-
-    /// Takes what memory knew of a key, if it is to be shown. Whether there was room.
-    fn take_noted(&mut self, core: &mut Core, noted: Noted) -> bool {
-        let Some((version, value)) = noted.shown else {
-            return true;
+            Next::End => return Ok(false),
         };
-        let key = noted.key.bytes();
-        if !self.room.take(key, version.place.value_bytes()) {
-            return false;
-        }
-        if let Place::Inline(value) = &version.place {
-            self.chosen.push(key, value);
-            return true;
-        }
-        let value = core.elsewhere_in_pass(version, value);
-        let value = value.expect("what memory knew of stays during the pass");
-        self.chosen.push_elsewhere(key, value);
-        true
-    }
-
-    /// The same for what a run has of a key that memory did not know of.
-    fn take_run(&mut self, core: &mut Core, run: &Newest<'_>) -> Result<bool, Mismatch> {
-        if is_deleted(run.payload) {
+        let read = LeafReader::keeping(handle, leaves)
+            .each_leaf(|leaf, bytes| scan.take_leaf(leaf, bytes));
+        read.await?;
+        if scan.end_part()? {
             return Ok(true);
         }
-        if let Some((sequence, value)) = inline_value(run.payload) {
-            if sequence > self.at {
-                return Ok(true);
-            }
-            if !self.room.take(run.key, value.len()) {
-                return Ok(false);
-            }
-            self.chosen.push(run.key, value);
-            return Ok(true);
-        }
-        let version = decode(&core.geometry, core.segments.count(), run.payload)?;
-        if version.sequence > self.at {
-            return Ok(true);
-        }
-        if !self.room.take(run.key, version.place.value_bytes()) {
-            return Ok(false);
-        }
-        let value = core.in_memory(&version.place);
-        let value = core.elsewhere_in_pass(version, value)?;
-        self.chosen.push_elsewhere(run.key, value);
-        Ok(true)
     }
 }

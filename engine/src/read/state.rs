@@ -1,16 +1,12 @@
 //! Reads under way: which parts of which values are asked for, and the scans that wait for some. How they go on is in `value.rs` and `scan.rs`.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
+use std::collections::BTreeMap;
 
 use crate::api::buffer::Shared;
-use crate::api::port::{Direction, RequestId, ScanRange, Status};
-use crate::checkpoint::runs::Partition;
+use crate::api::port::{Entry, RequestId, ScanRange, Status};
 use crate::format::pointer::Pointer;
-use crate::index::key::Key;
-use crate::index::key_range::KeyRange;
 use crate::index::place::Version;
-use crate::read::chosen::Chosen;
+use crate::read::join::RunsScan;
 use crate::segments::passes::Pass;
 
 /// Where a value goes once it is read.
@@ -87,8 +83,8 @@ pub(crate) struct Reads {
     pub(crate) scans: BTreeMap<u64, Scan>,
     pub(crate) next_scan: u64,
     /// Scans that have still to read a part of the index, until their tasks are started.
-    pub(super) starting: Vec<RunsScan>,
-    /// The same, until they have.
+    pub(super) starting: Vec<(RequestId, RunsScan)>,
+    /// The same, until they have; those that are done outside the engine too.
     pub(super) joining: u64,
 }
 
@@ -106,6 +102,15 @@ pub(super) struct Slot {
     pub(super) unread: Option<(Version, Held)>,
 }
 
+impl Slot {
+    pub(super) fn into_entry(self) -> Entry {
+        Entry {
+            key: self.key,
+            value: self.value.expect("every slot was filled"),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Scan {
     pub(super) id: RequestId,
@@ -117,13 +122,6 @@ pub(crate) struct Scan {
     pub(super) failed: Option<(Status, String)>,
     /// Until it is answered, if its places are not held one by one.
     pub(super) pass: Option<Pass>,
-}
-
-/// What memory knew of a key: the version to show, and its value if that is in memory and not in the index; `None` if there is nothing to show.
-#[derive(Debug)]
-pub(super) struct Noted {
-    pub(super) key: Key,
-    pub(super) shown: Option<(Version, Option<Shared>)>,
 }
 
 /// How much a scan may return.
@@ -154,20 +152,4 @@ impl Room {
         self.has_some = true;
         true
     }
-}
-
-/// A scan whose entries are still being chosen.
-#[derive(Debug)]
-pub(crate) struct RunsScan {
-    pub(super) id: RequestId,
-    pub(super) at: u64,
-    pub(super) direction: Direction,
-    /// The keys that were not looked at yet; `None`: there are none.
-    pub(super) left: Option<KeyRange>,
-    pub(super) room: Room,
-    /// In the scan's direction.
-    pub(super) noted: VecDeque<Noted>,
-    pub(super) partitions: Rc<Vec<Partition>>,
-    pub(super) chosen: Chosen,
-    pub(super) pass: Pass,
 }

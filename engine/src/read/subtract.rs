@@ -3,7 +3,7 @@
 //!
 //! Invariants: as those of `blind.rs`.
 
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
@@ -194,7 +194,7 @@ async fn subtract(handle: &Handle) {
 }
 
 /// Subtracts what these runs have of these keys. Where they are those of now, ends if they are replaced: all that is left is read from them later.
-async fn subtract_keys(handle: &Handle, keys: &[Key], partitions: Rc<Vec<Partition>>, of: Of) {
+async fn subtract_keys(handle: &Handle, keys: &[Key], partitions: Arc<Vec<Partition>>, of: Of) {
     let generation = handle.with(|core| {
         if !keys.is_empty() {
             core.reached(CoveragePoint::BlindWritesSubtracted);

@@ -15,6 +15,7 @@
 //! - if the engine panics, or whoever works for all outside its lock, it is given up, and nobody waits for it (see `held`).
 
 mod held;
+mod joining;
 mod state;
 mod taking_in;
 #[cfg(test)]

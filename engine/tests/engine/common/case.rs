@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use kvsim_engine::{Direction, Durability, Mutation, Reply, Request, ScanRange, Stats, Status};
 
+use super::world::Joined;
 use super::{Disk, Rng, World};
 
 pub type Value = Rc<[u8]>;
@@ -36,6 +37,18 @@ struct ScanWanted {
     start: Vec<u8>,
     end: Vec<u8>,
     forward: bool,
+}
+
+impl ScanWanted {
+    /// What it finds in a state, if nothing bounds it.
+    fn of(&self, state: State) -> Vec<(Vec<u8>, Value)> {
+        let within = |key: &[u8]| key >= &self.start[..] && key < &self.end[..];
+        let mut found: Vec<_> = state.into_iter().filter(|(key, _)| within(key)).collect();
+        if !self.forward {
+            found.reverse();
+        }
+        found
+    }
 }
 
 pub struct Case {
@@ -195,7 +208,11 @@ impl Case {
             limit: 1 + self.rng.below(20) as u32,
             max_bytes: self.rng.below(60_000) as u32,
         };
-        let id = self.world.request(Request::Scan(range));
+        let outside = match self.rng.chance(50) {
+            true => self.world.begin_join(&range),
+            false => None,
+        };
+        let id = outside.unwrap_or_else(|| self.world.request(Request::Scan(range)));
         self.open.insert(id, What::Scan(wanted, upto));
     }
 
@@ -273,16 +290,16 @@ impl Case {
                 self.snapshots.push((snapshot, state));
             }
             (What::Scan(wanted, upto), Reply::Entries { entries, more }) => {
-                let within = |key: &[u8]| key >= &wanted.start[..] && key < &wanted.end[..];
-                let mut expected: Vec<_> = self.state_after(upto).into_iter().collect();
-                expected.retain(|(key, _)| within(key));
-                if !wanted.forward {
-                    expected.reverse();
-                }
-                assert_eq!(more, entries.len() < expected.len());
-                for (entry, (key, value)) in entries.iter().zip(&expected) {
-                    assert_eq!((&entry.key[..], &entry.value[..]), (&key[..], &value[..]));
-                }
+                // It may have begun anew since it arrived.
+                let shown = (upto..=self.writes.len()).any(|upto| {
+                    let expected = wanted.of(self.state_after(upto));
+                    let mut both = entries.iter().zip(&expected);
+                    more == (entries.len() < expected.len())
+                        && both.all(|(entry, (key, value))| {
+                            entry.key[..] == key[..] && entry.value[..] == value[..]
+                        })
+                });
+                assert!(shown, "a scan shows one moment");
             }
             (What::Other, Reply::Done) => {}
             (_, reply) => panic!("request {id}: {reply:?}; log {:#?}", self.world.log()),
@@ -295,16 +312,46 @@ impl Case {
             if self.open.len() < clients && !self.failed && self.rng.chance(30) {
                 self.submit();
             }
-            match self.world.step() {
-                Some(Some((id, reply))) => self.answered(id, reply),
-                Some(None) => {}
-                None => assert!(
+            if !self.step() {
+                assert!(
                     self.open.is_empty(),
                     "never answered; log {:#?}",
                     self.world.log()
-                ),
+                );
             }
         }
+    }
+
+    /// Whether anything happened.
+    fn step(&mut self) -> bool {
+        if self.rng.chance(2) && self.go_on() {
+            return true;
+        }
+        match self.world.step() {
+            Some(Some((id, reply))) => self.answered(id, reply),
+            Some(None) => {}
+            None => return self.go_on(),
+        }
+        true
+    }
+
+    /// Goes on with a scan outside the engine. Whether there is one.
+    fn go_on(&mut self) -> bool {
+        let Some(id) = self.world.next_join() else {
+            return false;
+        };
+        let asks = self.rng.chance(30);
+        match self.world.go_on(id, asks) {
+            Joined::Reply(reply) => self.answered(id, reply),
+            Joined::Open => {}
+            Joined::Dropped => {
+                let disk = &self.world.disk;
+                let may_fail = disk.fail_reads || !disk.unreadable.is_empty();
+                assert!(may_fail, "what a scan may read stays as it is");
+                self.open.remove(&id);
+            }
+        }
+        true
     }
 
     /// Steps until these requests are answered, or can never be.
@@ -313,10 +360,8 @@ impl Case {
             if until(self) {
                 return;
             }
-            match self.world.step() {
-                Some(Some((id, reply))) => self.answered(id, reply),
-                Some(None) => {}
-                None => panic!("never answered; log {:#?}", self.world.log()),
+            if !self.step() {
+                panic!("never answered; log {:#?}", self.world.log());
             }
         }
         panic!("takes for ever; log {:#?}", self.world.log());

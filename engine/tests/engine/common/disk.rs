@@ -258,13 +258,7 @@ impl Disk {
                 if self.fail_reads || fails || self.is_unreadable(offset, end) {
                     return Err(DiskError::Read);
                 }
-                let source = match self.misreads.get_mut(&offset) {
-                    Some(left) if *left > 0 => {
-                        *left -= 1;
-                        &self.older
-                    }
-                    _ => &self.cache,
-                };
+                let source = self.shown_at(offset);
                 buffer.copy_from_slice(&source[offset..end]);
                 Ok(Some(buffer))
             }
@@ -307,6 +301,28 @@ impl Disk {
             }
             Kind::Discard => Ok(None),
         }
+    }
+
+    /// What a read at this offset brings.
+    fn shown_at(&mut self, offset: usize) -> &[u8] {
+        match self.misreads.get_mut(&offset) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                &self.older
+            }
+            _ => &self.cache,
+        }
+    }
+
+    /// What a thread reads itself, now.
+    pub fn read_here(&mut self, offset: u64, len: usize) -> Option<IoBuf> {
+        let (from, to) = (offset as usize, offset as usize + len);
+        if self.fail_reads || self.is_unreadable(from, to) {
+            return None;
+        }
+        let mut buffer = IoBuf::zeroed(len);
+        buffer.copy_from_slice(&self.shown_at(from)[from..to]);
+        Some(buffer)
     }
 
     fn fail_flush(&mut self, covers: &[u64]) {

@@ -4,7 +4,7 @@
 
 mod case;
 mod disk;
-mod world;
+pub mod world;
 
 use kvsim_engine::DeviceInfo;
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kvsim_engine::{
-    CachedValues, Config, CoveragePoint, DiskOp, Engine, Entry, Level, Mutation, Port, Reply,
-    Request, RequestId, Status,
+    CachedValues, Config, CoveragePoint, DiskOp, Engine, Entry, Join, Level, Mutation, Port, Reply,
+    Request, RequestId, ScanRange, Status,
 };
 
 use super::Disk;
@@ -50,6 +50,17 @@ pub struct World {
     port: Collect,
     wake_at: Option<u64>,
     next_request: RequestId,
+    /// Scans that are done outside the engine.
+    joins: BTreeMap<RequestId, Join>,
+}
+
+/// How a scan outside the engine goes on.
+pub enum Joined {
+    Reply(Reply),
+    /// It is not answered yet.
+    Open,
+    /// Something cannot be read.
+    Dropped,
 }
 
 impl World {
@@ -63,6 +74,7 @@ impl World {
             port: Collect::default(),
             wake_at: None,
             next_request: 1,
+            joins: BTreeMap::new(),
         }
     }
 
@@ -110,6 +122,44 @@ impl World {
         self.engine = None;
         self.port = Collect::default();
         self.wake_at = None;
+        self.joins.clear();
+    }
+
+    /// Begins a scan outside the engine, if it lets it.
+    pub fn begin_join(&mut self, range: &ScanRange<'_>) -> Option<RequestId> {
+        let join = self.engine.as_mut().expect("open").begin_join(range)?;
+        let id = self.next_request;
+        self.next_request += 1;
+        self.joins.insert(id, join);
+        Some(id)
+    }
+
+    /// A scan outside the engine that goes on with `go_on`, if there is one.
+    pub fn next_join(&self) -> Option<RequestId> {
+        self.joins.keys().next().copied()
+    }
+
+    /// Reads what a scan outside the engine needs next. `asks`: the engine is to answer it, where its entries could be taken.
+    pub fn go_on(&mut self, id: RequestId, asks: bool) -> Joined {
+        let mut join = self.joins.remove(&id).expect("it was begun");
+        let engine = self.engine.as_mut().expect("open");
+        let went_on = join.go_on(|offset, len| self.disk.read_here(offset, len));
+        if went_on.is_ok() && !join.has_ended() {
+            engine.show_leaves(&mut join);
+            self.joins.insert(id, join);
+            return Joined::Open;
+        }
+        let found = if asks { None } else { join.take_entries() };
+        let (now, port) = (self.now, &mut self.port);
+        if went_on.is_ok() && found.is_none() {
+            self.wake_at = engine.end_join(now, id, join, port);
+            return Joined::Open;
+        }
+        self.wake_at = engine.drop_join(now, join, port);
+        match found {
+            Some((entries, more)) => Joined::Reply(Reply::Entries { entries, more }),
+            None => Joined::Dropped,
+        }
     }
 
     pub fn request(&mut self, request: Request<'_>) -> RequestId {

@@ -54,6 +54,12 @@ pub(crate) fn execute(file: &DataFile, op: DiskOp) -> Result<Option<IoBuf>, Disk
     }
 }
 
+/// Reads so many bytes at an offset; `None` if that fails.
+pub(crate) fn read(file: &DataFile, offset: u64, len: usize) -> Option<IoBuf> {
+    let buffer = IoBuf::zeroed(len);
+    execute(file, DiskOp::Read { offset, buffer }).ok()?
+}
+
 fn flush_error(file: &DataFile, error: &io::Error) -> DiskError {
     file.failure
         .note(DiskOperation::Flush, error.raw_os_error());

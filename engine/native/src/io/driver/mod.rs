@@ -68,6 +68,14 @@ pub(crate) trait Driver: Send + Sync {
     fn read(&self, _: Taken) {
         unreachable!("nothing was taken");
     }
+    /// Reads so many bytes at an offset on the calling thread, beside everything else; `None` if it cannot. Any number of threads may call it.
+    fn read_here(&self, _offset: u64, _len: usize) -> Option<IoBuf> {
+        None
+    }
+    /// Whether it can at all.
+    fn reads_here(&self) -> bool {
+        false
+    }
     /// Begins what was queued, then sleeps until something has ended, someone calls `wake`, or the time is over.
     fn wait(&self, timeout: Option<Duration>);
     /// Makes the present `wait`, or the next, return.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kvsim_engine::DiskOp;
+use kvsim_engine::{DiskOp, IoBuf};
 
 use super::{Completion, Driver, blocking};
 use crate::io::file::DataFile;
@@ -38,6 +38,7 @@ struct Shared {
 }
 
 pub(crate) struct Pool {
+    file: Arc<DataFile>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -58,7 +59,12 @@ impl Pool {
                 Err(_) => break,
             }
         }
-        Ok(Pool { shared, threads })
+        let file = Arc::clone(file);
+        Ok(Pool {
+            file,
+            shared,
+            threads,
+        })
     }
 }
 
@@ -101,6 +107,14 @@ impl Driver for Pool {
     }
 
     fn start(&self) {}
+
+    fn read_here(&self, offset: u64, len: usize) -> Option<IoBuf> {
+        blocking::read(&self.file, offset, len)
+    }
+
+    fn reads_here(&self) -> bool {
+        true
+    }
 
     fn wait(&self, timeout: Option<Duration>) {
         let mut ended = lock(&self.shared.ended);

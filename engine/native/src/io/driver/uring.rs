@@ -346,6 +346,14 @@ impl Driver for Uring {
         slots.ended.push(Completion { tag, result });
     }
 
+    fn read_here(&self, offset: u64, len: usize) -> Option<IoBuf> {
+        blocking::read(&self.ring.file, offset, len)
+    }
+
+    fn reads_here(&self) -> bool {
+        true
+    }
+
     fn wait(&self, timeout: Option<Duration>) {
         if !lock(&self.ring.slots).ended.is_empty() {
             self.start();

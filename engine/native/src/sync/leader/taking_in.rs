@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use kvsim_engine::{Durability, Mutation, Promise, Reply, Request, ScanRange};
+use kvsim_engine::{Durability, Join, Mutation, Promise, Reply, Request, ScanRange};
 
 use super::held::Held;
 use super::state::{Beside, Inside, Movable, Shared};
@@ -25,7 +25,20 @@ pub(crate) struct CaughtUp<'a> {
     inside: Option<Held<'a>>,
 }
 
-impl CaughtUp<'_> {
+impl<'a> CaughtUp<'a> {
+    pub(super) fn shared(&self) -> &'a Shared {
+        self.shared
+    }
+
+    /// Begins a scan that this thread does itself, if that can be.
+    pub(super) fn begin_join(&mut self, range: &ScanRange<'_>) -> Option<Join> {
+        if self.shared.recorder.is_some() || !self.shared.driver.reads_here() {
+            return None;
+        }
+        let Movable(engine) = self.inside.as_mut()?.engine.as_mut()?;
+        engine.begin_join(range)
+    }
+
     /// See [`kvsim_engine::Engine::scan_keys`].
     pub(crate) fn scan_keys(&self, range: &ScanRange<'_>, take: impl FnMut(&[u8])) -> Option<bool> {
         self.inside.as_ref()?.scan_keys(range, take)

@@ -1,0 +1,179 @@
+//! Scans that are done outside the engine but for their beginning and their end. A thread that drives the engine reads the leaves and joins them while others use the engine.
+//!
+//! Invariant: between its beginning and its end the engine counts such a scan as a read under way.
+
+use std::sync::Arc;
+
+use crate::api::buffer::IoBuf;
+use crate::api::port::{Entry, RequestId, ScanRange};
+use crate::checkpoint::stretch::Stretch;
+use crate::core::{Core, Phase};
+use crate::format::page::PageRef;
+use crate::read::join::{Next, RunsScan};
+use crate::read::state::Slot;
+
+/// What has to be read failed, or is damaged: the engine has to be asked by a request, which reads again and says what is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CannotJoin;
+
+/// A scan between its beginning and its end. It has to be given back to the engine: [`Engine::end_join`](crate::Engine::end_join) or [`Engine::drop_join`](crate::Engine::drop_join).
+#[derive(Debug)]
+#[must_use]
+pub struct Join {
+    scan: RunsScan,
+    /// Those of the part under way, the oldest run's first, with their bytes if they are in memory.
+    leaves: Vec<(PageRef, Option<Arc<[u8]>>)>,
+    /// Those that were read and that the engine has not seen.
+    read: Vec<(PageRef, Arc<[u8]>)>,
+    reads: u64,
+    /// It begins anew.
+    again: bool,
+    /// Whether there are more entries, once the last part was joined.
+    more: Option<bool>,
+}
+
+impl Join {
+    /// Reads the leaves of the part under way, where memory has not got them, and joins them. `read` reads so many bytes at an offset of the device, or says that it cannot.
+    /// Then the scan has ended, or the engine has to show the next part: [`Engine::show_leaves`](crate::Engine::show_leaves).
+    ///
+    /// # Errors
+    /// [`CannotJoin`]: the scan has to be dropped.
+    pub fn go_on(
+        &mut self,
+        mut read: impl FnMut(u64, usize) -> Option<IoBuf>,
+    ) -> Result<(), CannotJoin> {
+        let went_on = self.bring(&mut read).and_then(|()| self.join());
+        if went_on.is_err() {
+            // What is damaged must not be kept: to read it again may help.
+            self.read.clear();
+        }
+        went_on
+    }
+
+    /// Joins what is there, up to where the engine has to show something.
+    fn join(&mut self) -> Result<(), CannotJoin> {
+        while self.more.is_none() && !self.again {
+            for (leaf, bytes) in self.leaves.drain(..) {
+                let bytes = bytes.expect("it was brought");
+                self.scan.take_leaf(&leaf, &bytes).map_err(|_| CannotJoin)?;
+            }
+            match self.scan.end_part().map_err(|_| CannotJoin)? {
+                true => self.more = Some(true),
+                false => self.begin_part(),
+            }
+            if !self.leaves.is_empty() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The entries, and whether there are more, once all are chosen and if the engine has to read no value. Then nobody has to be answered: [`Engine::drop_join`](crate::Engine::drop_join).
+    pub fn take_entries(&mut self) -> Option<(Vec<Entry>, bool)> {
+        let more = self.more?;
+        let slots = self.scan.take_complete()?.into_slots();
+        Some((slots.into_iter().map(Slot::into_entry).collect(), more))
+    }
+
+    /// Whether all entries are chosen.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.more.is_some()
+    }
+
+    fn begin_part(&mut self) {
+        match self.scan.begin_part() {
+            Next::Leaves(leaves) => {
+                self.leaves = leaves.into_iter().map(|leaf| (leaf, None)).collect();
+            }
+            Next::Again => self.again = true,
+            Next::End => self.more = Some(false),
+        }
+    }
+
+    /// Reads what memory has not got, and what lies side by side at once.
+    fn bring(
+        &mut self,
+        read: &mut impl FnMut(u64, usize) -> Option<IoBuf>,
+    ) -> Result<(), CannotJoin> {
+        let mut from = 0;
+        while from < self.leaves.len() {
+            if self.leaves[from].1.is_some() {
+                from += 1;
+                continue;
+            }
+            let missing = self.leaves[from..].iter();
+            let missing = missing.map_while(|(leaf, bytes)| bytes.is_none().then_some(*leaf));
+            let stretch = Stretch::take(&mut missing.peekable()).expect("there is one");
+            let (offset, len) = stretch.place();
+            self.reads += 1;
+            let bytes = read(offset, len).ok_or(CannotJoin)?;
+            for (leaf, kept) in &mut self.leaves[from..from + stretch.pages().len()] {
+                let at = crate::format::to_usize(leaf.offset - offset);
+                let bytes: Arc<[u8]> = bytes[at..at + leaf.len as usize].into();
+                *kept = Some(Arc::clone(&bytes));
+                self.read.push((*leaf, bytes));
+            }
+            from += stretch.pages().len();
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Begins a scan, if it can be done outside.
+    pub(crate) fn begin_join(&mut self, range: &ScanRange<'_>) -> Option<Join> {
+        let now = self.phase == Phase::Running && self.queue.is_empty();
+        let at = self.sequence_of(range.snapshot).ok().filter(|_| now)?;
+        if self.has_all_in_memory(range) {
+            return None;
+        }
+        let mut join = Join {
+            scan: self.note_range(range, at),
+            leaves: Vec::new(),
+            read: Vec::new(),
+            reads: 0,
+            again: false,
+            more: None,
+        };
+        join.begin_part();
+        self.show_leaves(&mut join);
+        Some(join)
+    }
+
+    /// Gives a scan what memory has of the leaves that it needs next, and keeps what it has read.
+    pub(crate) fn show_leaves(&mut self, join: &mut Join) {
+        self.keep_read(join);
+        if std::mem::take(&mut join.again) {
+            self.note_again(&mut join.scan);
+            join.begin_part();
+        }
+        for (leaf, bytes) in &mut join.leaves {
+            *bytes = self.kept_leaf(leaf);
+        }
+    }
+
+    fn keep_read(&mut self, join: &mut Join) {
+        self.stats.index_reads += std::mem::take(&mut join.reads);
+        for (leaf, bytes) in join.read.drain(..) {
+            self.keep_leaf(&leaf, bytes);
+        }
+    }
+
+    /// Answers a scan.
+    pub(crate) fn end_join(&mut self, id: RequestId, mut join: Join) {
+        self.keep_read(&mut join);
+        let more = join.more.expect("it has ended");
+        self.end_runs_scan(id, join.scan, Ok(more));
+    }
+
+    /// Nobody waits for an answer of the engine.
+    pub(crate) fn drop_join(&mut self, mut join: Join) {
+        self.keep_read(&mut join);
+        self.forget_scan(join.scan);
+    }
+}
+
+/// A scan goes on without the engine's lock.
+const fn can_be_sent<T: Send>() {}
+const _: () = can_be_sent::<Join>();
