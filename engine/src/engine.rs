@@ -22,6 +22,7 @@ use crate::api::port::{
 use crate::api::stats::Stats;
 use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
+use crate::read::find::{Find, Learnt};
 use crate::read::outside::Join;
 use crate::recovery::open::open;
 use crate::runtime::executor::Executor;
@@ -147,6 +148,23 @@ impl Engine {
     pub fn drop_join(&mut self, now: Nanos, join: Join, port: &mut impl Port) -> Option<Nanos> {
         self.core_at(now).drop_join(join);
         self.run(port)
+    }
+
+    /// Begins a get of the newest value that the caller finishes while others use the engine: [`Find`] reads leaves of the index. `None` where only a request can be answered, or where
+    /// nothing has to be read.
+    pub fn begin_find(&mut self, key: &[u8]) -> Option<Find> {
+        self.core.borrow_mut().begin_find(key)
+    }
+
+    /// Such a get has found an entry whose value lies elsewhere: a request for the key has to read no more than the value.
+    pub fn learn(&mut self, found: Learnt) {
+        self.core.borrow_mut().learn_found(found);
+    }
+
+    /// Of the memory that `index_bytes` gives to the entries of the index, what they do not take now, in bytes.
+    #[must_use]
+    pub fn spare_bytes(&self) -> u64 {
+        self.core.borrow().spare_bytes()
     }
 
     /// Promises so much room, if there is so much.

@@ -60,6 +60,7 @@ pub use engine::Engine;
 pub use format::damage::{Corruption, Mismatch};
 pub use index::key::Key;
 pub use mutant::Mutant;
-pub use read::outside::{CannotJoin, Join};
+pub use read::find::{Find, Found, Learnt};
+pub use read::outside::{CannotRead, Join};
 #[cfg(not(target_family = "wasm"))]
 pub use repair::{Image, KeySpan, LogGap, NoDatabase, Outcome, Repair};

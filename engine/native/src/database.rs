@@ -240,19 +240,10 @@ impl Database {
     /// # Errors
     /// [`Failure`]: the value is there, but cannot be read or is damaged.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>, Failure> {
-        let stamp = match self.0.shared.rows.get(key) {
-            Ok(value) => return Ok(Some(value)),
-            Err(stamp) => stamp,
-        };
-        let beside = Beside {
-            fill: Some((key, stamp)),
-            ..Beside::default()
-        };
-        value(
-            self.0
-                .shared
-                .call(Request::Get { snapshot: 0, key }, &beside),
-        )
+        match self.0.shared.rows.get(key) {
+            Ok(value) => Ok(Some(value)),
+            Err(stamp) => self.0.shared.get(key, stamp).or_else(value),
+        }
     }
 
     /// Reads a range. What is in memory is borrowed, not copied, and stays there as long as what is returned is kept.

@@ -19,6 +19,8 @@ use crate::mutant::{Mutant, mutant};
 
 /// What an entry takes in the hash table and in the order, with the unused parts of both.
 const ENTRY_BYTES: u64 = 144;
+/// What of it is not given back when the entry goes, but kept for another.
+const PLACE_BYTES: u64 = 88;
 /// Keys up to this length lie in place.
 const SHORT_KEY_BYTES: usize = 16;
 
@@ -71,7 +73,12 @@ impl Index {
         self.memory_bytes
     }
 
-    /// The same of those that cannot be forgotten before a checkpoint has written them, if they take as much as others on average.
+    /// The same with the places that are kept for others.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.memory_bytes + self.newest.vacant() as u64 * PLACE_BYTES
+    }
+
+    /// What those entries take that cannot be forgotten before a checkpoint has written them, if they take as much as others on average.
     pub(crate) fn changed_bytes(&self) -> u64 {
         let writing = self.writing.as_ref();
         let writing = writing.map_or(0, |writing| writing.changes.count());

@@ -115,6 +115,11 @@ impl<V> Table<V> {
         crate::format::len32(slot)
     }
 
+    /// Places of entries that are gone, and that others will have.
+    pub(crate) fn vacant(&self) -> usize {
+        self.vacant.len()
+    }
+
     fn place(&mut self, slot: Slot) -> &mut Option<Filed<V>> {
         &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
     }

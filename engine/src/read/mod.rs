@@ -3,6 +3,7 @@
 pub(crate) mod blind;
 pub(crate) mod cache;
 mod chosen;
+pub(crate) mod find;
 pub(crate) mod join;
 pub(crate) mod kept_leaves;
 pub(crate) mod lookup;

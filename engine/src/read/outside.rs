@@ -14,7 +14,7 @@ use crate::read::state::Slot;
 
 /// What has to be read failed, or is damaged: the engine has to be asked by a request, which reads again and says what is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CannotJoin;
+pub struct CannotRead;
 
 /// A scan between its beginning and its end. It has to be given back to the engine: [`Engine::end_join`](crate::Engine::end_join) or [`Engine::drop_join`](crate::Engine::drop_join).
 #[derive(Debug)]
@@ -37,11 +37,11 @@ impl Join {
     /// Then the scan has ended, or the engine has to show the next part: [`Engine::show_leaves`](crate::Engine::show_leaves).
     ///
     /// # Errors
-    /// [`CannotJoin`]: the scan has to be dropped.
+    /// [`CannotRead`]: the scan has to be dropped.
     pub fn go_on(
         &mut self,
         mut read: impl FnMut(u64, usize) -> Option<IoBuf>,
-    ) -> Result<(), CannotJoin> {
+    ) -> Result<(), CannotRead> {
         let went_on = self.bring(&mut read).and_then(|()| self.join());
         if went_on.is_err() {
             // What is damaged must not be kept: to read it again may help.
@@ -51,13 +51,13 @@ impl Join {
     }
 
     /// Joins what is there, up to where the engine has to show something.
-    fn join(&mut self) -> Result<(), CannotJoin> {
+    fn join(&mut self) -> Result<(), CannotRead> {
         while self.more.is_none() && !self.again {
             for (leaf, bytes) in self.leaves.drain(..) {
                 let bytes = bytes.expect("it was brought");
-                self.scan.take_leaf(&leaf, &bytes).map_err(|_| CannotJoin)?;
+                self.scan.take_leaf(&leaf, &bytes).map_err(|_| CannotRead)?;
             }
-            match self.scan.end_part().map_err(|_| CannotJoin)? {
+            match self.scan.end_part().map_err(|_| CannotRead)? {
                 true => self.more = Some(true),
                 false => self.begin_part(),
             }
@@ -95,7 +95,7 @@ impl Join {
     fn bring(
         &mut self,
         read: &mut impl FnMut(u64, usize) -> Option<IoBuf>,
-    ) -> Result<(), CannotJoin> {
+    ) -> Result<(), CannotRead> {
         let mut from = 0;
         while from < self.leaves.len() {
             if self.leaves[from].1.is_some() {
@@ -107,7 +107,7 @@ impl Join {
             let stretch = Stretch::take(&mut missing.peekable()).expect("there is one");
             let (offset, len) = stretch.place();
             self.reads += 1;
-            let bytes = read(offset, len).ok_or(CannotJoin)?;
+            let bytes = read(offset, len).ok_or(CannotRead)?;
             for (leaf, kept) in &mut self.leaves[from..from + stretch.pages().len()] {
                 let at = crate::format::to_usize(leaf.offset - offset);
                 let bytes: Arc<[u8]> = bytes[at..at + leaf.len as usize].into();

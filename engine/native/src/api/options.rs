@@ -135,7 +135,7 @@ impl OpenOptions {
         self
     }
 
-    /// Bound of the keys and values that are kept in memory, 256 MiB unless it is said; 0: none are.
+    /// Bound of the keys and values that are kept in memory, 256 MiB unless it is said; 0: none are. With [`OpenOptions::index_bytes`] they also have what the index leaves of that.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> OpenOptions {
         self.cache_bytes = bytes;
@@ -281,7 +281,7 @@ impl OpenOptions {
     }
 
     /// Memory for the entries of the index, bytes, at most 1 TiB; 0 unless it is said, and then all of them are in memory. Those that do not fit are read from the file when they
-    /// are asked for.
+    /// are asked for. What entries do not take of it, keys and values have beside [`OpenOptions::cache_bytes`].
     #[must_use]
     pub fn index_bytes(self, bytes: u64) -> OpenOptions {
         self.engine_option("index_bytes", bytes)

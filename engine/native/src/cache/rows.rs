@@ -11,7 +11,8 @@
 //! - a thread that has seen a write in one of the two sees it in the other: where there are ranges, both change with
 //!   the ranges' lock held;
 //! - a key whose write waits for room in the engine is fenced: it is not here until that write is answered;
-//! - keys and values together never exceed the bound: a row that both hold is counted once, and what ranges take the shards give.
+//! - keys and values together never exceed the bound and what is spare beside it: a row that both hold is counted once, and what ranges take the shards give. Where less becomes spare,
+//!   a shard gives that back with the next row that it gets.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
@@ -30,6 +31,10 @@ use crate::lock::lock;
 const SHARDS: usize = 256;
 /// A row may take this share of a shard.
 const SHARE_MAX: usize = 8;
+/// A key and a value that the index may have in it take no more than this.
+const SMALL_BYTES: usize = 2048;
+/// What is spare is used in steps of so many bytes.
+const SPARE_STEP_BYTES: usize = 64 << 10;
 /// Ranges may take so many of this many parts of the bound.
 const RANGES_PARTS: usize = 48;
 const PARTS: usize = 64;
@@ -64,6 +69,8 @@ pub(crate) struct Rows {
     bytes_max: usize,
     /// Of the bound, what the shards leave to the ranges. Changes with their lock held.
     reserved_bytes: AtomicUsize,
+    /// What the shards have beside the bound, for now. Changes with the engine's lock held.
+    spare_bytes: AtomicUsize,
 }
 
 impl Rows {
@@ -75,6 +82,7 @@ impl Rows {
             changes: AtomicU64::new(0),
             bytes_max: usize::try_from(bound_bytes).unwrap_or(usize::MAX),
             reserved_bytes: AtomicUsize::new(0),
+            spare_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -85,7 +93,9 @@ impl Rows {
     }
 
     fn shard_bytes_max(&self) -> usize {
-        (self.bytes_max - self.reserved_bytes.load(Ordering::Relaxed)) / SHARDS
+        let own = self.bytes_max - self.reserved_bytes.load(Ordering::Relaxed);
+        let spare = self.spare_bytes.load(Ordering::Relaxed);
+        own.saturating_add(spare) / SHARDS
     }
 
     fn ranges_mut(&self) -> RwLockWriteGuard<'_, Ranges> {
@@ -128,7 +138,9 @@ impl Rows {
             let hash = xxh3_64(mutation.key());
             self.shard(hash).holds(hash, mutation.key());
             let row = match mutation {
-                Mutation::Put { key, value } if self.takes(key, value) => Some(draw_up(key, value)),
+                Mutation::Put { key, value } if self.takes(key, value.len()) => {
+                    Some(draw_up(key, value))
+                }
                 _ => None,
             };
             DraftRow { hash, row }
@@ -237,11 +249,22 @@ impl Rows {
 
     /// A value was read that was the newest when `stamp` was taken.
     pub(crate) fn fill(&self, key: &[u8], value: &[u8], stamp: Stamp) {
-        if !self.takes(key, value) {
-            return;
+        if self.takes(key, value.len()) {
+            self.fill_row(key, row_of(key, value), stamp);
         }
-        let hash = xxh3_64(key);
+    }
+
+    /// The same, and hands the value out.
+    pub(crate) fn fill_and_get(&self, key: &[u8], value: &[u8], stamp: Stamp) -> Value {
         let row = row_of(key, value);
+        if self.takes(key, value.len()) {
+            self.fill_row(key, Arc::clone(&row), stamp);
+        }
+        Value::of_row(row, KEY_LEN_BYTES + key.len())
+    }
+
+    fn fill_row(&self, key: &[u8], row: Arc<[u8]>, stamp: Stamp) {
+        let hash = xxh3_64(key);
         let mut shard = self.shard(hash);
         let untouched = shard.writes == stamp.0 && shard.fences == 0;
         if untouched && !shard.holds(hash, key) {
@@ -335,8 +358,23 @@ impl Rows {
         }
     }
 
-    fn takes(&self, key: &[u8], value: &[u8]) -> bool {
-        (key.len() + value.len() + OVERHEAD_BYTES) * SHARE_MAX <= self.bytes_max / SHARDS
+    fn takes(&self, key: &[u8], value_bytes: usize) -> bool {
+        (key.len() + value_bytes + OVERHEAD_BYTES) * SHARE_MAX <= self.bytes_max / SHARDS
+    }
+
+    /// Whether all values are kept that may lie in the index.
+    pub(crate) fn keeps_small(&self) -> bool {
+        self.takes(&[], SMALL_BYTES)
+    }
+
+    /// So much memory more may be used, until something else is said.
+    pub(crate) fn set_spare(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // Mostly it stays the same so, and all threads read it.
+        let bytes = bytes / SPARE_STEP_BYTES * SPARE_STEP_BYTES;
+        if self.spare_bytes.load(Ordering::Relaxed) != bytes {
+            self.spare_bytes.store(bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -436,6 +474,32 @@ mod tests {
             .sum();
         assert!(bytes <= 4 << 20, "{bytes}");
         assert!(bytes > 3 << 20, "{bytes}");
+    }
+
+    /// Goal: where rows come and go, the memory is taken by rows and not by tables of rows that have left; spare memory is used, and given back. Method: far more
+    /// rows than fit, three times over, before, while and after as much as the bound is spare.
+    #[test]
+    fn tables_stay_small_and_spare_memory_is_used() {
+        const BOUND: u64 = 8 << 20;
+        let rows = Rows::new(BOUND);
+        let mut counts = [0; 3];
+        for (round, spare) in [0, BOUND, 0].into_iter().enumerate() {
+            rows.set_spare(spare);
+            (0..300_000_u32).for_each(|n| put(&rows, &n.to_le_bytes(), &[7; 100]));
+            let shards = || rows.shards.iter().map(|shard| lock(shard));
+            let held: usize = shards()
+                .map(|shard| shard.bytes() + shard.table_bytes())
+                .sum();
+            assert!(
+                held as u64 <= BOUND + spare,
+                "{held} bytes with {spare} bytes spare"
+            );
+            counts[round] = shards().map(|shard| shard.rows().count()).sum();
+            let row_bytes = row_of(&[0; 4], &[7; 100]).len() + OVERHEAD_BYTES;
+            let in_rows = counts[round] * row_bytes;
+            assert!(in_rows as u64 * 4 > (BOUND + spare) * 3, "{in_rows} bytes");
+        }
+        assert!(counts[1] > counts[0] * 9 / 5 && counts[2] < counts[0] * 11 / 10);
     }
 
     /// Goal: the bound holds for both caches together, and a row that both hold counts once. Method: writes, reads and ranges that go

@@ -12,6 +12,12 @@ use crate::cache::borrowed::split;
 /// What a row costs beside its key, its value and its slot: two counts, and what the allocator adds.
 pub(crate) const OVERHEAD_BYTES: usize = 32;
 
+/// A new table has room for so much of its rows more.
+const ROOM_SHARE: usize = 8;
+
+/// It is made smaller where it would then have room for so much of its rows more. So it does not grow again at once.
+const SPARE_SHARE: usize = 4;
+
 /// One row of a shard.
 #[derive(Debug)]
 struct Slot {
@@ -91,6 +97,11 @@ impl Shard {
     }
 
     #[cfg(test)]
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.table.allocation_size()
+    }
+
+    #[cfg(test)]
     pub(crate) fn rows(&self) -> impl Iterator<Item = &Arc<[u8]>> {
         self.table.iter().map(|slot| &slot.row)
     }
@@ -111,6 +122,7 @@ impl Shard {
             shared,
         };
         self.bytes += slot.cost();
+        self.make_room_in_table();
         let is_it = |slot: &Slot| slot.is(hash, key);
         let entry = self
             .table
@@ -127,6 +139,31 @@ impl Shard {
                 None
             }
         }
+    }
+
+    /// Where the table is full of rows that have left, it is made anew. By itself it would take twice the memory.
+    fn make_room_in_table(&mut self) {
+        let rows = self.table.len();
+        if self.table.capacity() == rows {
+            self.make_table_anew(rows + rows / ROOM_SHARE + 1);
+        }
+    }
+
+    /// The same where half the table would do, for more rows than there are.
+    fn give_room_back(&mut self) {
+        let rows = self.table.len() + self.table.len() / SPARE_SHARE;
+        // A table is full when seven of eight buckets are.
+        if rows < self.table.num_buckets() / 16 * 7 {
+            self.make_table_anew(rows);
+        }
+    }
+
+    fn make_table_anew(&mut self, rows: usize) {
+        let mut table = HashTable::with_capacity(rows);
+        for slot in self.table.drain() {
+            table.insert_unique(spread(slot.hash), slot, |slot| spread(slot.hash));
+        }
+        self.table = table;
     }
 
     pub(crate) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Arc<[u8]>> {
@@ -159,9 +196,11 @@ impl Shard {
 
     pub(crate) fn evict(&mut self, bytes_max: usize) -> Vec<Arc<[u8]>> {
         let mut evicted = Vec::new();
-        // It only grows, and has as many buckets as it had rows at most.
-        let bytes_max = bytes_max.saturating_sub(self.table.allocation_size());
-        while self.bytes > bytes_max {
+        let rows_max = bytes_max.saturating_sub(self.table.allocation_size());
+        if self.bytes <= rows_max {
+            return evicted;
+        }
+        while self.bytes > rows_max {
             if self.hand >= self.table.num_buckets() {
                 self.hand = 0;
             }
@@ -177,6 +216,7 @@ impl Shard {
             }
             self.hand += 1;
         }
+        self.give_room_back();
         evicted
     }
 }

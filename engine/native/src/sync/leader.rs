@@ -14,6 +14,7 @@
 //!   else, or when the lock has been let go (see `intake`);
 //! - if the engine panics, or whoever works for all outside its lock, it is given up, and nobody waits for it (see `held`).
 
+mod finding;
 mod held;
 mod joining;
 mod state;
@@ -29,6 +30,7 @@ use std::time::{Duration, Instant};
 
 use kvsim_engine::{CachedValues, Engine, Mutation, Nanos, Port as _, Reply, Request, Status};
 
+use self::finding::ReadsOutside;
 use self::state::{Inside, Leader, Movable, PostUnlock, Work};
 use crate::cache::draft::Draft;
 use crate::cache::rows::Rows;
@@ -84,6 +86,7 @@ impl Shared {
             began: instant(),
             nudge: AtomicBool::new(false),
             helper: OnceLock::new(),
+            reads_outside: ReadsOutside::default(),
             wake_ups: AtomicU64::new(0),
             turns: AtomicU64::new(0),
         }
@@ -95,12 +98,13 @@ impl Shared {
 
     pub(crate) fn counts(&self) -> Counts {
         let inside = self.lock();
+        let engine = inside.engine.as_ref();
+        let mut engine = engine.map_or_else(Default::default, |engine| engine.0.stats());
+        let mut io = inside.effects.counts;
+        self.reads_outside.add_to(&mut engine, &mut io);
         Counts {
-            engine: inside
-                .engine
-                .as_ref()
-                .map_or_else(Default::default, |engine| engine.0.stats()),
-            io: inside.effects.counts,
+            engine,
+            io,
             wake_ups: self.wake_ups.load(Ordering::Relaxed),
             turns: self.turns.load(Ordering::Relaxed),
         }
@@ -142,9 +146,13 @@ impl Shared {
         {
             return Reply::Done;
         }
+        self.ask(self.lock(), request, beside)
+    }
+
+    /// The same where the lock is held.
+    fn ask(&self, mut inside: Held<'_>, request: Request<'_>, beside: &Beside<'_>) -> Reply {
         let waiter = ThreadWaiter::mine();
         waiter.reset_for(&request);
-        let mut inside = self.lock();
         self.hand_in(
             &mut inside,
             request,
@@ -289,6 +297,9 @@ impl Shared {
     /// Collects what has to be done after the lock was let go.
     fn post_unlock(&self, inside: &mut Inside) -> PostUnlock {
         self.take_in(inside);
+        if let Some(Movable(engine)) = &inside.engine {
+            self.rows.set_spare(engine.spare_bytes());
+        }
         let told = std::mem::take(&mut inside.effects.told);
         let wakers = std::mem::take(&mut inside.effects.wakers);
         if !told.is_empty() {

@@ -3,6 +3,8 @@
 
 use crate::common::directory;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 use kvsim_native::{Database, Direction, Durability, OpenOptions, Prefix, ScanRange};
 
@@ -123,4 +125,91 @@ fn scans_beyond_memory_find_all() {
         let expected = expected.iter().map(|(key, value)| (&key[..], &value[..]));
         assert!(entries.eq(expected), "the scan from key {n}");
     }
+}
+
+/// Goal: a get shows what was written last before it or something that is written beside it, wherever that lies. Method: keys for several times the memory of index and cache, in the
+/// index and in the log; two threads write and remove them, each its own, two others read; a key's value says its version, so a get may show those from the last that was
+/// acknowledged before it to the last that was begun after it.
+#[test]
+fn gets_beside_writes_are_up_to_date() {
+    const KEYS: u32 = 60_000;
+    const WRITES: u32 = 60_000;
+    /// A key of this version, of each two, is not there.
+    const REMOVED: u32 = 0;
+    let directory = directory();
+    let options = OpenOptions {
+        size_bytes: 128 << 20,
+        max_bytes: 512 << 20,
+        cache_bytes: 8 << 20,
+        engine: "segment_bytes=262144\nindex_bytes=1048576\ncheckpoint_bytes=4194304\n".to_owned(),
+        ..OpenOptions::default()
+    };
+    let database = Database::open(&directory.path().join("database"), &options).expect("opens");
+    let versions = || -> Vec<AtomicU32> { (0..KEYS).map(|_| AtomicU32::new(0)).collect() };
+    let (begun, acknowledged) = (versions(), versions());
+    let write = |n: u32, version: u32| {
+        begun[n as usize].store(version, Ordering::SeqCst);
+        let mut value = vec![7; if n.is_multiple_of(5) { 1_000 } else { 100 }];
+        value[..4].copy_from_slice(&version.to_le_bytes());
+        let written = match version % 2 == REMOVED {
+            true => database.delete(&key(n), Durability::Relaxed),
+            false => database.put(&key(n), &value, Durability::Relaxed),
+        };
+        written.expect("there is room");
+        acknowledged[n as usize].store(version, Ordering::SeqCst);
+    };
+    (0..KEYS).for_each(|n| write(n, 1));
+    let check = |n: u32| {
+        let least = acknowledged[n as usize].load(Ordering::SeqCst);
+        let found = database.get(&key(n)).expect("a get");
+        let most = begun[n as usize].load(Ordering::SeqCst);
+        match found.as_deref() {
+            Some(value) => {
+                let version = u32::from_le_bytes(*value.first_chunk().expect("four"));
+                assert!((least..=most).contains(&version), "key {n}: {version}");
+            }
+            None => assert!(
+                (least..=most).any(|version| version % 2 == REMOVED),
+                "key {n} is not there: {least} to {most}"
+            ),
+        }
+    };
+    let (stop, read) = (AtomicBool::new(false), AtomicU32::new(0));
+    // What each writer writes next: whoever reads that now reads it from the device while it is written.
+    let next = [AtomicU32::new(0), AtomicU32::new(0)];
+    std::thread::scope(|scope| {
+        for reader in 0..2_usize {
+            let (stop, read, next, check) = (&stop, &read, &next, &check);
+            scope.spawn(move || {
+                let (mut n, mut last) = (0, 0);
+                while !stop.load(Ordering::Relaxed) {
+                    n = (n * 7 + 4_999) % KEYS;
+                    let aimed = next[reader].load(Ordering::Relaxed);
+                    [aimed, last, n].into_iter().for_each(check);
+                    last = aimed;
+                    read.fetch_add(3, Ordering::Relaxed);
+                }
+            });
+        }
+        let writers = [0, 1].map(|writer| {
+            let (write, acknowledged, next) = (&write, &acknowledged, &next);
+            scope.spawn(move || {
+                for round in 0..WRITES / 2 {
+                    let n = (round * 7_919 + round / 64) % (KEYS / 2) * 2 + writer;
+                    next[writer as usize].store(n, Ordering::Relaxed);
+                    if round.is_multiple_of(4) {
+                        std::thread::sleep(Duration::from_micros(u64::from(round % 150)));
+                    }
+                    write(n, acknowledged[n as usize].load(Ordering::SeqCst) + 1);
+                }
+            })
+        });
+        let ended = writers.map(|writer| writer.join().is_ok());
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(ended, [true; 2]);
+    });
+    let counts = database.counts();
+    let read = read.into_inner();
+    assert!(read > 1_000 && counts.engine.index_reads > 1_000, "{read}");
+    assert!(counts.io.reads >= counts.engine.index_reads);
 }

@@ -154,11 +154,16 @@ impl Case {
             0..12 => self.submit_write(),
             12..16 => {
                 let key = self.key();
-                let id = self.world.request(Request::Get {
-                    snapshot: 0,
-                    key: &key,
-                });
-                self.open.insert(id, What::Get(key, upto));
+                let outside = match self.rng.chance(50) {
+                    true => self.world.begin_find(&key),
+                    false => None,
+                };
+                match outside {
+                    Some(id) => {
+                        self.open.insert(id, What::Get(key, upto));
+                    }
+                    None => self.get(key),
+                }
             }
             16 if self.rng.chance(20) => {
                 let (start, end) = (self.key(), self.key());
@@ -188,6 +193,14 @@ impl Case {
                 self.open.insert(id, What::Other);
             }
         }
+    }
+
+    fn get(&mut self, key: Vec<u8>) {
+        let id = self.world.request(Request::Get {
+            snapshot: 0,
+            key: &key,
+        });
+        self.open.insert(id, What::Get(key, self.writes.len()));
     }
 
     fn submit_scan(&mut self, upto: usize) {
@@ -335,8 +348,18 @@ impl Case {
         true
     }
 
-    /// Goes on with a scan outside the engine. Whether there is one.
+    /// Goes on with a get or a scan outside the engine. Whether there is one.
     fn go_on(&mut self) -> bool {
+        if let Some(id) = self.world.next_find() {
+            match self.world.end_find(id) {
+                Some(reply) => self.answered(id, reply),
+                None => match self.open.remove(&id) {
+                    Some(What::Get(key, _)) => self.get(key),
+                    _ => panic!("it was a get"),
+                },
+            }
+            return true;
+        }
         let Some(id) = self.world.next_join() else {
             return false;
         };

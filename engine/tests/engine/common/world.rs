@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use kvsim_engine::{
-    CachedValues, Config, CoveragePoint, DiskOp, Engine, Entry, Join, Level, Mutation, Port, Reply,
-    Request, RequestId, ScanRange, Status,
+    CachedValues, Config, CoveragePoint, DiskOp, Engine, Entry, Find, Found, Join, Level, Mutation,
+    Port, Reply, Request, RequestId, ScanRange, Shared, Status,
 };
 
 use super::Disk;
@@ -52,6 +52,8 @@ pub struct World {
     next_request: RequestId,
     /// Scans that are done outside the engine.
     joins: BTreeMap<RequestId, Join>,
+    /// Gets that are.
+    finds: BTreeMap<RequestId, Find>,
 }
 
 /// How a scan outside the engine goes on.
@@ -75,6 +77,7 @@ impl World {
             wake_at: None,
             next_request: 1,
             joins: BTreeMap::new(),
+            finds: BTreeMap::new(),
         }
     }
 
@@ -123,6 +126,36 @@ impl World {
         self.port = Collect::default();
         self.wake_at = None;
         self.joins.clear();
+        self.finds.clear();
+    }
+
+    /// Begins a get outside the engine, if it lets it.
+    pub fn begin_find(&mut self, key: &[u8]) -> Option<RequestId> {
+        let find = self.engine.as_mut().expect("open").begin_find(key)?;
+        let id = self.next_request;
+        self.next_request += 1;
+        self.finds.insert(id, find);
+        Some(id)
+    }
+
+    /// A get outside the engine that ends with `end_find`, if there is one.
+    pub fn next_find(&self) -> Option<RequestId> {
+        self.finds.keys().next().copied()
+    }
+
+    /// Ends a get outside the engine. The reply; `None`: the engine has to be asked.
+    pub fn end_find(&mut self, id: RequestId) -> Option<Reply> {
+        let find = self.finds.remove(&id).expect("it was begun");
+        let found = find.finish(|offset, len| self.disk.read_here(offset, len), Shared::copy);
+        match found {
+            Ok(Found::Here(value)) => Some(Reply::Value(value)),
+            Ok(Found::Nowhere) => Some(Reply::NotFound),
+            Ok(Found::Elsewhere(found)) => {
+                self.engine.as_mut().expect("open").learn(found);
+                None
+            }
+            Err(_) => None,
+        }
     }
 
     /// Begins a scan outside the engine, if it lets it.

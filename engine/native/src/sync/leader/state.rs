@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use kvsim_engine::{Engine, Nanos, Promise, ScanRange};
 
+use super::finding::ReadsOutside;
 use crate::cache::accepted::Accepted;
 use crate::cache::draft::Draft;
 use crate::cache::rows::{Rows, Stamp};
@@ -104,6 +105,7 @@ pub(crate) struct Shared {
     pub(super) nudge: AtomicBool,
     /// The database's own thread.
     pub(super) helper: OnceLock<Arc<ThreadWaiter>>,
+    pub(super) reads_outside: ReadsOutside,
     pub(super) wake_ups: AtomicU64,
     pub(super) turns: AtomicU64,
 }

@@ -1,0 +1,83 @@
+//! Gets of keys that neither the cache nor the engine has in memory. The thread that asks for one reads the leaf of the index itself, without the engine's lock: it holds that only
+//! as the get begins.
+//!
+//! Invariant: such a get has taken effect when it has begun. What is accepted later comes after it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kvsim_engine::{Find, Found, Reply, Request, Stats};
+
+use super::held::Held;
+use super::state::{Beside, Movable, Shared};
+use crate::cache::borrowed::Value;
+use crate::cache::rows::Stamp;
+use crate::sync::effects::IoCounts;
+
+/// Reads of the index that threads have made outside the engine's lock.
+#[derive(Debug, Default)]
+pub(super) struct ReadsOutside {
+    reads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl ReadsOutside {
+    fn note(&self, bytes: usize) {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn add_to(&self, engine: &mut Stats, io: &mut IoCounts) {
+        let reads = self.reads.load(Ordering::Relaxed);
+        engine.index_reads += reads;
+        io.reads += reads;
+        io.read_bytes += self.bytes.load(Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    /// Gets the newest value of a key that the cache had not when it gave this stamp. Else the engine's reply.
+    pub(crate) fn get(&self, key: &[u8], stamp: Stamp) -> Result<Option<Value>, Reply> {
+        let _outside = self.outside();
+        let (mut inside, find) = self.begin_find(key);
+        if let Some(find) = find {
+            self.leave(inside);
+            let found = find.finish(
+                |offset, len| {
+                    self.reads_outside.note(len);
+                    self.driver.read_here(offset, len)
+                },
+                |value| self.rows.fill_and_get(key, value, stamp),
+            );
+            match found {
+                Ok(Found::Here(value)) => return Ok(Some(value)),
+                Ok(Found::Nowhere) => return Ok(None),
+                Ok(Found::Elsewhere(found)) => {
+                    inside = self.lock();
+                    if let Some(Movable(engine)) = &mut inside.engine {
+                        engine.learn(found);
+                    }
+                }
+                // The engine reads again, and says what is wrong.
+                Err(_) => inside = self.lock(),
+            }
+        }
+        let beside = Beside {
+            fill: Some((key, stamp)),
+            ..Beside::default()
+        };
+        Err(self.ask(inside, Request::Get { snapshot: 0, key }, &beside))
+    }
+
+    /// Begins a get that this thread does itself, if that can be.
+    fn begin_find(&self, key: &[u8]) -> (Held<'_>, Option<Find>) {
+        let mut inside = self.lock();
+        if self.recorder.is_some() || !self.rows.keeps_small() || !self.driver.reads_here() {
+            return (inside, None);
+        }
+        // What was accepted so far has to be seen.
+        drop(self.take_all_in(&mut inside));
+        let engine = inside.engine.as_mut();
+        let find = engine.and_then(|Movable(engine)| engine.begin_find(key));
+        (inside, find)
+    }
+}
