@@ -7,53 +7,15 @@
 //! the table and one chunk of pointers, and one block. Hashes are kept per block and per chunk, so that the hash of an image
 //! costs what was written since the last one. Blocks are combined by a sum, with their position mixed in.
 
-use std::sync::{Arc, OnceLock};
+mod chunk;
+mod excerpt;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128_with_seed};
+use std::sync::Arc;
 
-const BLOCK_BYTES: usize = 4096;
-const CHUNK_BLOCKS: usize = 64;
-const CHUNK_BYTES: usize = BLOCK_BYTES * CHUNK_BLOCKS;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-#[derive(Debug)]
-struct Block {
-    bytes: [u8; BLOCK_BYTES],
-    /// Hash of the bytes alone; the position is mixed in by the chunk.
-    hash: OnceLock<u128>,
-}
-
-impl Clone for Block {
-    /// A copy is made to be written, so it starts without a hash.
-    fn clone(&self) -> Self {
-        Block {
-            bytes: self.bytes,
-            hash: OnceLock::new(),
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Chunk {
-    blocks: [Option<Arc<Block>>; CHUNK_BLOCKS],
-    /// The hashes of the blocks that have not changed, summed up.
-    unchanged: u128,
-    /// A bit for each block that may have changed since.
-    changed: u64,
-    hash: OnceLock<u128>,
-}
-
-impl Clone for Chunk {
-    /// A copy is made to be written, so its hash is that of what stays.
-    fn clone(&self) -> Self {
-        let (unchanged, changed) = self.hashed();
-        Chunk {
-            blocks: self.blocks.clone(),
-            unchanged,
-            changed,
-            hash: OnceLock::new(),
-        }
-    }
-}
+use self::chunk::{BLOCK_BYTES, Block, CHUNK_BLOCKS, CHUNK_BYTES, Chunk, ZEROS, is_zero};
+pub use self::excerpt::Excerpt;
 
 /// The content of a device, growable and shrinkable, zero where nothing was written.
 #[derive(Debug, Clone, Default)]
@@ -317,189 +279,32 @@ impl Image {
     /// A place for a block, in a chunk whose hash is not known any more.
     fn place(&mut self, index: usize) -> &mut Option<Arc<Block>> {
         let chunks = Arc::make_mut(&mut self.chunks);
-        let chunk = chunks[index / CHUNK_BLOCKS].get_or_insert_with(|| {
-            Arc::new(Chunk {
-                blocks: [const { None }; CHUNK_BLOCKS],
-                unchanged: 0,
-                changed: 0,
-                hash: OnceLock::new(),
-            })
-        });
+        let chunk = chunks[index / CHUNK_BLOCKS].get_or_insert_with(Arc::default);
         Arc::make_mut(chunk).place(index % CHUNK_BLOCKS)
     }
 
     /// Gives a whole block other bytes. Of one that others have nothing is copied, since nothing of it stays.
     fn replace(&mut self, index: usize, bytes: &[u8; BLOCK_BYTES]) {
         let place = self.place(index);
-        let hash = OnceLock::new();
         match place.as_mut().and_then(Arc::get_mut) {
-            Some(block) => (block.bytes, block.hash) = (*bytes, hash),
-            None => {
-                *place = Some(Arc::new(Block {
-                    bytes: *bytes,
-                    hash,
-                }));
-            }
+            Some(block) => block.set(bytes),
+            None => *place = Some(Arc::new(Block::of(*bytes))),
         }
     }
 
     fn block_mut(&mut self, index: usize) -> &mut Block {
-        let block = self.place(index).get_or_insert_with(|| {
-            Arc::new(Block {
-                bytes: [0; BLOCK_BYTES],
-                hash: OnceLock::new(),
-            })
-        });
+        let place = self.place(index);
+        let block = place.get_or_insert_with(|| Arc::new(Block::of(*ZEROS)));
         let block = Arc::make_mut(block);
-        block.hash = OnceLock::new();
+        block.forget_hash();
         block
-    }
-}
-
-const ZEROS: &[u8; BLOCK_BYTES] = &[0; BLOCK_BYTES];
-
-/// Whether a part of a block is all zeros.
-fn is_zero(bytes: &[u8]) -> bool {
-    *bytes == ZEROS[..bytes.len()]
-}
-
-/// What a range of an image held at a moment. Whole blocks of it are those of the image, as long as nobody writes to them.
-#[derive(Debug, Clone)]
-pub struct Excerpt {
-    blocks: Vec<Option<Arc<Block>>>,
-    /// Where it begins in the first of them.
-    start: usize,
-    len: usize,
-}
-
-impl Excerpt {
-    /// How many bytes it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it has none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Its bytes, in pieces that follow each other.
-    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
-        let (mut within, mut left) = (self.start, self.len);
-        self.blocks.iter().map(move |block| {
-            let bytes = block.as_ref().map_or(ZEROS, |block| &block.bytes);
-            let part = &bytes[within..BLOCK_BYTES.min(within + left)];
-            left -= part.len();
-            within = 0;
-            part
-        })
-    }
-
-    /// Bytes of their own.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.len);
-        self.parts().for_each(|part| bytes.extend_from_slice(part));
-        bytes
-    }
-
-    /// The hash that its bytes have in one piece.
-    #[must_use]
-    pub fn hash(&self) -> u64 {
-        let mut parts = self.parts();
-        match (parts.next(), parts.next()) {
-            (Some(whole), None) => xxh3_64(whole),
-            _ => {
-                let mut hash = Xxh3::new();
-                self.parts().for_each(|part| hash.update(part));
-                hash.digest()
-            }
-        }
-    }
-}
-
-impl From<&[u8]> for Excerpt {
-    fn from(bytes: &[u8]) -> Excerpt {
-        let blocks = bytes.chunks(BLOCK_BYTES).map(|part| {
-            let mut block = Block {
-                bytes: [0; BLOCK_BYTES],
-                hash: OnceLock::new(),
-            };
-            block.bytes[..part.len()].copy_from_slice(part);
-            Some(Arc::new(block))
-        });
-        Excerpt {
-            blocks: blocks.collect(),
-            start: 0,
-            len: bytes.len(),
-        }
-    }
-}
-
-impl PartialEq for Excerpt {
-    fn eq(&self, other: &Excerpt) -> bool {
-        self.len == other.len && self.parts().flatten().eq(other.parts().flatten())
-    }
-}
-
-impl Eq for Excerpt {}
-
-impl Block {
-    /// 0 for a block of zeros, which must hash like one never written.
-    fn hash(&self) -> u128 {
-        *self.hash.get_or_init(|| {
-            if is_zero(&self.bytes) {
-                0
-            } else {
-                xxh3_128_with_seed(&self.bytes, 1).max(1)
-            }
-        })
-    }
-}
-
-impl Chunk {
-    fn hash(&self) -> u128 {
-        *self.hash.get_or_init(|| {
-            let changed = (0..CHUNK_BLOCKS).filter(|index| self.changed >> index & 1 == 1);
-            changed.fold(self.unchanged, |sum, index| {
-                sum.wrapping_add(self.share(index))
-            })
-        })
-    }
-
-    /// What a block adds to the hash: its own with its position mixed in, or nothing if it is all zeros.
-    fn share(&self, index: usize) -> u128 {
-        let hash = self.blocks[index].as_ref().map_or(0, |block| block.hash());
-        if hash == 0 {
-            return 0;
-        }
-        xxh3_128_with_seed(&hash.to_le_bytes(), index as u64)
-    }
-
-    /// The sum over what has not changed since the hash was last known, and what has.
-    fn hashed(&self) -> (u128, u64) {
-        match self.hash.get() {
-            Some(&hash) => (hash, 0),
-            None => (self.unchanged, self.changed),
-        }
-    }
-
-    /// A place for a block that is about to change.
-    fn place(&mut self, index: usize) -> &mut Option<Arc<Block>> {
-        (self.unchanged, self.changed) = self.hashed();
-        if self.changed >> index & 1 == 0 {
-            self.unchanged = self.unchanged.wrapping_sub(self.share(index));
-            self.changed |= 1 << index;
-        }
-        self.hash = OnceLock::new();
-        &mut self.blocks[index]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use xxhash_rust::xxh3::xxh3_64;
+
     use super::*;
 
     fn bytes_of(image: &Image) -> Vec<u8> {
