@@ -19,6 +19,9 @@ use super::stream::{Action, Key};
 
 /// The command of kvsim that calls [`serve`]. It takes the engine's name, the directory and the settings.
 pub const COMMAND: &str = "engine-process";
+/// How many arenas of memory glibc makes. Where it is not said, it makes up to eight for each processor, one for each thread, and what a thread gives back no thread of another
+/// arena gets.
+const ARENAS: &str = "MALLOC_ARENA_MAX";
 /// Writes between two reports of progress.
 const REPORT_EVERY: u64 = 256;
 
@@ -52,10 +55,15 @@ fn start_own(
         engine: engine.name(),
         what,
     };
-    let settings = serde_json::to_string(settings).map_err(|error| failed(error.to_string()))?;
+    let settings_text =
+        serde_json::to_string(settings).map_err(|error| failed(error.to_string()))?;
     let mut command = Command::new(program);
     command.arg(COMMAND).arg(engine.name());
-    command.arg(directory).arg(settings);
+    command.arg(directory).arg(settings_text);
+    if settings.memory_bytes.is_some() && std::env::var_os(ARENAS).is_none() {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        command.env(ARENAS, processors.to_string());
+    }
     Process::start(engine.name(), &mut command, directory, &|line| {
         let hello: Hello = serde_json::from_str(line)
             .map_err(|error| failed(format!("{} does not answer: {error}", program.display())))?;
