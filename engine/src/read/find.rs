@@ -19,11 +19,6 @@ use crate::index::key::Key;
 use crate::index::place::Version;
 use crate::read::outside::CannotRead;
 
-/// Of the bound of entries in memory, what gets leave alone when they make room for themselves.
-const LEFT_SHARE: u64 = 8;
-/// Entries that a get looks at to find one that can be forgotten.
-const FORGET_LOOKS: usize = 4;
-
 /// A get that has begun.
 #[derive(Debug)]
 #[must_use]
@@ -104,7 +99,6 @@ impl Core {
         if self.runs.partitions[number].whole {
             return None;
         }
-        self.forget_one();
         Some(Find {
             key: Key::new(key),
             partitions: self.runs.partitions.clone(),
@@ -127,26 +121,6 @@ impl Core {
         if counts && !self.knows(key.bytes()) {
             // What is wrong with it, the request that follows will say.
             let _ = self.learn(&key, version);
-        }
-    }
-
-    /// A get has found its key neither here nor where the driver keeps values: then entries that nobody has changed are worth less than what the driver could keep instead of them.
-    fn forget_one(&mut self) {
-        let left = self.entries_bytes() / LEFT_SHARE;
-        for _ in 0..FORGET_LOOKS {
-            if !self.index.has_to_forget(left) {
-                return;
-            }
-            let Some(slot) = self.index.next_to_forget(left) else {
-                continue;
-            };
-            let (key, _) = self.index.entry(slot).expect("it was just found");
-            let number = self.runs.number_of(key.bytes());
-            let is_partial = number.is_some_and(|it| !self.runs.partitions[it].whole);
-            if is_partial && !self.lookups.needs(key) {
-                self.index.forget(slot);
-                return;
-            }
         }
     }
 

@@ -1,4 +1,5 @@
-//! Leaves of the index that scans have read, and that scans of keys near these find in memory. Gets and writes keep entries instead, which take far less.
+//! Leaves of the index that scans have read, and that scans of keys near these find in memory. Gets and writes keep entries instead, or the driver
+//! keeps values: they take far less.
 //!
 //! They take of what the index may have of memory, but never of the half that is kept for entries.
 

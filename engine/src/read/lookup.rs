@@ -21,6 +21,7 @@ use crate::format::page::{Page, PageRef, Tree};
 use crate::index::entry::decode;
 use crate::index::key::Key;
 use crate::index::place::{Place, Version};
+use crate::index::table::Slot;
 use crate::mutant::{Mutant, mutant};
 use crate::read::blind::{Blind, Of};
 use crate::read::waiting::{Found, Lookup};
@@ -34,6 +35,10 @@ const LOOKUPS_MAX: usize = 64;
 const FORGET_LOOKS: usize = 512;
 /// The same where there are far too many, as after a scan.
 const FORGET_LOOKS_MAX: usize = 4096;
+/// Entries that are looked at for each value that the driver keeps.
+const KEPT_LOOKS: u64 = 4;
+/// Of the bound of entries, what such values leave alone.
+const LEFT_SHARE: u64 = 8;
 
 /// Whether memory knows of all that a request asks for.
 #[derive(Debug)]
@@ -463,13 +468,7 @@ impl Core {
             && looks > 0
         {
             looks -= 1;
-            let Some(slot) = self.index.next_to_forget(bound) else {
-                continue;
-            };
-            let (key, _) = self.index.entry(slot).expect("it was just found");
-            // Without a partition no run has it.
-            let number = self.runs.number_of(key.bytes());
-            let Some(number) = number.filter(|_| !self.lookups.needs(key)) else {
+            let Some((slot, number)) = self.next_to_forget(bound) else {
                 continue;
             };
             self.runs.set_whole(number, false);
@@ -483,6 +482,33 @@ impl Core {
             }
         }
         forgot && self.index.has_to_forget(bound)
+    }
+
+    /// Looks at the next entry. Its number and that of its partition, if it may leave memory.
+    fn next_to_forget(&mut self, bound: u64) -> Option<(Slot, usize)> {
+        let slot = self.index.next_to_forget(bound)?;
+        let (key, _) = self.index.entry(slot).expect("it was just found");
+        // Without a partition no run has it.
+        let number = self.runs.number_of(key.bytes())?;
+        (!self.lookups.needs(key)).then_some((slot, number))
+    }
+
+    /// Gets have found so many values in runs, and the driver keeps them: as many entries that nobody has changed are worth less than what the driver could keep instead of them. Partitions that
+    /// are whole stay so.
+    pub(crate) fn make_room_for_kept(&mut self, mut values: u64) {
+        if !self.forgets() || self.loading.is_some() {
+            return;
+        }
+        let left = self.entries_bytes() / LEFT_SHARE;
+        let mut looks = values.saturating_mul(KEPT_LOOKS).min(FORGET_LOOKS as u64);
+        while values > 0 && looks > 0 && self.index.has_to_forget(left) {
+            looks -= 1;
+            let next = self.next_to_forget(left);
+            if let Some((slot, _)) = next.filter(|(_, it)| !self.runs.partitions[*it].whole) {
+                self.index.forget(slot);
+                values -= 1;
+            }
+        }
     }
 
     /// What was to be written is written: its entries may leave memory.

@@ -147,11 +147,15 @@ impl World {
     pub fn end_find(&mut self, id: RequestId) -> Option<Reply> {
         let find = self.finds.remove(&id).expect("it was begun");
         let found = find.finish(|offset, len| self.disk.read_here(offset, len), Shared::copy);
+        let engine = self.engine.as_mut().expect("open");
         match found {
-            Ok(Found::Here(value)) => Some(Reply::Value(value)),
+            Ok(Found::Here(value)) => {
+                engine.make_room_for_kept(1);
+                Some(Reply::Value(value))
+            }
             Ok(Found::Nowhere) => Some(Reply::NotFound),
             Ok(Found::Elsewhere(found)) => {
-                self.engine.as_mut().expect("open").learn(found);
+                engine.learn(found);
                 None
             }
             Err(_) => None,

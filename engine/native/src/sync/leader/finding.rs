@@ -13,11 +13,14 @@ use crate::cache::borrowed::Value;
 use crate::cache::rows::Stamp;
 use crate::sync::effects::IoCounts;
 
-/// Reads of the index that threads have made outside the engine's lock.
+/// What threads have read outside the engine's lock.
 #[derive(Debug, Default)]
 pub(super) struct ReadsOutside {
+    /// Reads of the index.
     reads: AtomicU64,
     bytes: AtomicU64,
+    /// Values that became rows, and that the engine was not told of.
+    values: AtomicU64,
 }
 
 impl ReadsOutside {
@@ -49,7 +52,10 @@ impl Shared {
                 |value| self.rows.fill_and_get(key, value, stamp),
             );
             match found {
-                Ok(Found::Here(value)) => return Ok(Some(value)),
+                Ok(Found::Here(value)) => {
+                    self.reads_outside.values.fetch_add(1, Ordering::Relaxed);
+                    return Ok(Some(value));
+                }
                 Ok(Found::Nowhere) => return Ok(None),
                 Ok(Found::Elsewhere(found)) => {
                     inside = self.lock();
@@ -77,7 +83,10 @@ impl Shared {
         // What was accepted so far has to be seen.
         drop(self.take_all_in(&mut inside));
         let engine = inside.engine.as_mut();
-        let find = engine.and_then(|Movable(engine)| engine.begin_find(key));
+        let find = engine.and_then(|Movable(engine)| {
+            engine.make_room_for_kept(self.reads_outside.values.swap(0, Ordering::Relaxed));
+            engine.begin_find(key)
+        });
         (inside, find)
     }
 }
