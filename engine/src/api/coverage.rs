@@ -119,8 +119,6 @@ coverage_points! {
     RangeRead = "index.range_read",
     /// A scan joined runs with what memory knew.
     ScanJoined = "index.scan_joined",
-    /// Such a scan began anew, since it had to look further than was taken down.
-    ScanNotedAgain = "index.scan_noted_again",
     /// A scan found a leaf in memory that another scan had read.
     LeafKept = "index.leaf_kept",
     /// A part of the index was read into memory to be written anew.

@@ -2,7 +2,7 @@
 //! engine: whoever does the scan brings the leaves, which is a task of the engine, or a thread that asked for the scan.
 //!
 //! Invariants:
-//! - a scan shows the state of one moment, that of its arrival or a later one if it began anew: of a key that memory knew of then, what it knew; of any other, what the
+//! - a scan shows the state of one moment, that of its arrival, or a later one if it is done outside the engine and began anew: of a key that memory knew of then, what it knew; of any other, what the
 //!   newest of the runs of then has. What has changed such a key since is newer than the scan;
 //! - of what memory knows, no more is taken down than the scan can return.
 

@@ -1,5 +1,7 @@
 //! Scans that are done outside the engine but for their beginning and their end. A thread that drives the engine reads the leaves and joins them while others use the engine.
 //!
+//! Such a scan may begin anew, and then shows that later moment: nobody can tell, since its answer comes later still. A scan by a request shows its arrival, as the guest's ABI wants it.
+//!
 //! Invariant: between its beginning and its end the engine counts such a scan as a read under way.
 
 use std::sync::Arc;
@@ -129,7 +131,7 @@ impl Core {
             return None;
         }
         let mut join = Join {
-            scan: self.note_range(range, at),
+            scan: self.note_range(range, at, true),
             leaves: Vec::new(),
             read: Vec::new(),
             reads: 0,

@@ -24,21 +24,20 @@ use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 
 impl Core {
-    /// Takes down what memory knows of the range. Where the leaves that are read first probably have all that the scan can return, no more than what memory knows of these
-    /// keys.
-    pub(super) fn note_range(&mut self, range: &ScanRange<'_>, at: u64) -> RunsScan {
+    /// Takes down what memory knows of the range. `few`: where the leaves that are read first probably have all that the scan can return, no more than what memory knows of these
+    /// keys; such a scan may have to begin anew.
+    pub(super) fn note_range(&mut self, range: &ScanRange<'_>, at: u64, few: bool) -> RunsScan {
         let asked = Asked {
             keys: KeyRange::new(start_of(range), range.end.map(Key::new)),
             direction: range.direction,
             room: Room::of(range),
             at,
         };
-        self.note(asked, true)
+        self.note(asked, few)
     }
 
     /// Begins a scan anew that had to look further than was taken down: what memory knew of that then nobody can tell any more. Now all is taken down.
     pub(super) fn note_again(&mut self, scan: &mut RunsScan) {
-        self.reached(CoveragePoint::ScanNotedAgain);
         let whole = self.note(scan.asked().clone(), false);
         self.forget_scan(std::mem::replace(scan, whole));
     }
@@ -88,9 +87,9 @@ impl Core {
         noted.collect()
     }
 
-    /// A scan has arrived.
+    /// A scan has arrived. It shows this moment, however far it has to look.
     pub(super) fn begin_runs_scan(&mut self, id: RequestId, range: &ScanRange<'_>, at: u64) {
-        let scan = self.note_range(range, at);
+        let scan = self.note_range(range, at, false);
         self.reads.starting.push((id, scan));
     }
 
@@ -181,10 +180,7 @@ async fn choose(handle: &Handle, scan: &mut RunsScan) -> Result<bool, Error> {
     loop {
         let leaves = match scan.begin_part() {
             Next::Leaves(leaves) => leaves,
-            Next::Again => {
-                handle.with(|core| core.note_again(scan));
-                continue;
-            }
+            Next::Again => unreachable!("all that memory knew was taken down"),
             Next::End => return Ok(false),
         };
         let read = LeafReader::keeping(handle, leaves)

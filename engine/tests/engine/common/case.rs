@@ -29,7 +29,8 @@ enum What {
     Write(usize),
     Get(Vec<u8>, usize),
     Snapshot(usize),
-    Scan(ScanWanted, usize),
+    /// With the writes before it, and whether it is done outside the engine.
+    Scan(ScanWanted, usize, bool),
     Other,
 }
 
@@ -226,7 +227,8 @@ impl Case {
             false => None,
         };
         let id = outside.unwrap_or_else(|| self.world.request(Request::Scan(range)));
-        self.open.insert(id, What::Scan(wanted, upto));
+        self.open
+            .insert(id, What::Scan(wanted, upto, outside.is_some()));
     }
 
     fn submit_write(&mut self) {
@@ -302,9 +304,10 @@ impl Case {
                 let state = self.state_after(upto);
                 self.snapshots.push((snapshot, state));
             }
-            (What::Scan(wanted, upto), Reply::Entries { entries, more }) => {
-                // It may have begun anew since it arrived.
-                let shown = (upto..=self.writes.len()).any(|upto| {
+            (What::Scan(wanted, upto, outside), Reply::Entries { entries, more }) => {
+                // One that is done outside may have begun anew since.
+                let last = if outside { self.writes.len() } else { upto };
+                let shown = (upto..=last).any(|upto| {
                     let expected = wanted.of(self.state_after(upto));
                     let mut both = entries.iter().zip(&expected);
                     more == (entries.len() < expected.len())
