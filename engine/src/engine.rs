@@ -150,15 +150,15 @@ impl Engine {
         self.run(port)
     }
 
-    /// Begins a get of the newest value that the caller finishes while others use the engine: [`Find`] reads leaves of the index. `None` where only a request can be answered, or where
-    /// nothing has to be read.
+    /// Begins a get of the newest value that the caller finishes while others use the engine: [`Find`] reads leaves of the index, or the value. `None` where only a request can be answered, or
+    /// where nothing has to be read.
     pub fn begin_find(&mut self, key: &[u8]) -> Option<Find> {
         self.core.borrow_mut().begin_find(key)
     }
 
-    /// Such a get has found an entry whose value lies elsewhere: a request for the key has to read no more than the value.
-    pub fn learn(&mut self, found: Learnt) {
-        self.core.borrow_mut().learn_found(found);
+    /// Such a get has found an entry whose value lies elsewhere. It goes on with what is returned: that reads the value. `None`: a request has to be made.
+    pub fn learn(&mut self, found: Learnt) -> Option<Find> {
+        self.core.borrow_mut().learn_found(found)
     }
 
     /// The driver keeps so many values that such gets have found: entries make room for them.

@@ -157,6 +157,7 @@ pub(crate) struct Runs {
     /// Partitions that are not whole.
     partial: usize,
     memory_bytes: u64,
+    bytes: u64,
 }
 
 impl Runs {
@@ -167,6 +168,7 @@ impl Runs {
             end,
             partial,
             memory_bytes: 0,
+            bytes: 0,
         };
         runs.count_memory();
         runs
@@ -182,8 +184,14 @@ impl Runs {
         self.memory_bytes
     }
 
+    /// What they take of the device.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The leaves of some runs are others, or have filters now.
     pub(crate) fn count_memory(&mut self) {
+        self.bytes = self.partitions.iter().map(Partition::bytes).sum();
         let leaves = self.partitions.iter().flat_map(Partition::known_leaves);
         self.memory_bytes = leaves.map(|leaves| leaves.memory_bytes()).sum();
     }

@@ -18,9 +18,11 @@ use crate::index::table::Slot;
 use crate::mutant::{Mutant, mutant};
 
 /// What an entry takes in the hash table and in the order, with the unused parts of both.
-const ENTRY_BYTES: u64 = 144;
+pub(crate) const ENTRY_BYTES: u64 = 144;
 /// What of it is not given back when the entry goes, but kept for another.
 const PLACE_BYTES: u64 = 88;
+/// The same where no entry is near it.
+const LONE_PLACE_BYTES: u64 = 24;
 /// Keys up to this length lie in place.
 const SHORT_KEY_BYTES: usize = 16;
 
@@ -75,7 +77,8 @@ impl Index {
 
     /// The same with the places that are kept for others.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.memory_bytes + self.newest.vacant() as u64 * PLACE_BYTES
+        let (vacant, without_memory) = self.newest.vacant();
+        self.memory_bytes + vacant as u64 * PLACE_BYTES + without_memory as u64 * LONE_PLACE_BYTES
     }
 
     /// What those entries take that cannot be forgotten before a checkpoint has written them, if they take as much as others on average.

@@ -2,6 +2,7 @@
 //!
 //! Invariants:
 //! - an entry keeps its number from its insertion to its removal, so that whatever orders entries can refer to them by number;
+//! - a chunk without entries takes no memory. Entries leave mostly in the order of their numbers, so that chunks become empty;
 //! - entries do not move in memory: however many there are, none is copied when more come;
 //! - nothing that decides depends on the order in which they lie in the hash table.
 
@@ -48,8 +49,27 @@ struct Filed<V> {
 pub(crate) struct Table<V> {
     references: HashTable<Reference>,
     /// By number, in chunks that are filled one after the other.
-    chunks: Vec<Vec<Option<Filed<V>>>>,
+    chunks: Vec<Chunk<V>>,
+    numbers: Slot,
     vacant: Vec<Slot>,
+    /// Chunks that take no memory.
+    released: usize,
+}
+
+/// Its places, or none as long as it takes no memory.
+#[derive(Debug)]
+struct Chunk<V> {
+    places: Box<[Option<Filed<V>>]>,
+    entries: usize,
+}
+
+impl<V> Chunk<V> {
+    fn new() -> Chunk<V> {
+        Chunk {
+            places: (0..CHUNK).map(|_| None).collect(),
+            entries: 0,
+        }
+    }
 }
 
 impl<V> Default for Table<V> {
@@ -57,7 +77,9 @@ impl<V> Default for Table<V> {
         Table {
             references: HashTable::new(),
             chunks: Vec::new(),
+            numbers: 0,
             vacant: Vec::new(),
+            released: 0,
         }
     }
 }
@@ -74,14 +96,11 @@ impl<V> Table<V> {
     /// Adds an entry of a key that has none.
     pub(crate) fn insert(&mut self, key: Key, value: V) -> Slot {
         let hash = hash(key.bytes());
-        let filed = Some(Filed { key, value });
-        let slot = match self.vacant.pop() {
-            Some(slot) => {
-                *self.place(slot) = filed;
-                slot
-            }
-            None => self.file(filed),
-        };
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.numbers += 1;
+            self.numbers - 1
+        });
+        self.file(slot, Filed { key, value });
         self.references.insert_unique(
             Reference::spread(hash),
             Reference { hash, slot },
@@ -92,7 +111,13 @@ impl<V> Table<V> {
 
     /// Removes an entry, and hands it out.
     pub(crate) fn remove(&mut self, slot: Slot) -> (Key, V) {
-        let filed = self.place(slot).take();
+        let chunk = &mut self.chunks[slot as usize / CHUNK];
+        let filed = chunk.places[slot as usize % CHUNK].take();
+        chunk.entries -= 1;
+        if chunk.entries == 0 {
+            chunk.places = Box::default();
+            self.released += 1;
+        }
         let Filed { key, value } = filed.expect("the entry is there");
         let hash = hash(key.bytes());
         let found = self
@@ -103,44 +128,41 @@ impl<V> Table<V> {
         (key, value)
     }
 
-    /// Adds an entry behind all others.
-    fn file(&mut self, filed: Option<Filed<V>>) -> Slot {
-        if self.chunks.last().is_none_or(|last| last.len() == CHUNK) {
-            self.chunks.push(Vec::with_capacity(CHUNK));
+    fn file(&mut self, slot: Slot, filed: Filed<V>) {
+        let number = slot as usize / CHUNK;
+        if number == self.chunks.len() {
+            self.chunks.push(Chunk::new());
         }
-        let full = self.chunks.len() - 1;
-        let last = self.chunks.last_mut().expect("there is one");
-        let slot = full * CHUNK + last.len();
-        last.push(filed);
-        crate::format::len32(slot)
+        let chunk = &mut self.chunks[number];
+        if chunk.places.is_empty() {
+            *chunk = Chunk::new();
+            self.released -= 1;
+        }
+        chunk.places[slot as usize % CHUNK] = Some(filed);
+        chunk.entries += 1;
     }
 
-    /// Places of entries that are gone, and that others will have.
-    pub(crate) fn vacant(&self) -> usize {
-        self.vacant.len()
-    }
-
-    fn place(&mut self, slot: Slot) -> &mut Option<Filed<V>> {
-        &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    /// Places of entries that are gone, and that others will have: with memory, and without.
+    pub(crate) fn vacant(&self) -> (usize, usize) {
+        let without = self.released * CHUNK;
+        (self.vacant.len().saturating_sub(without), without)
     }
 
     fn filed(&self, slot: Slot) -> &Filed<V> {
-        self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+        self.chunks[slot as usize / CHUNK].places[slot as usize % CHUNK]
             .as_ref()
             .expect("the entry is there")
     }
 
     /// All numbers are below this.
     pub(crate) fn numbers(&self) -> Slot {
-        let last = self.chunks.last().map_or(0, Vec::len);
-        let full = self.chunks.len().saturating_sub(1);
-        crate::format::len32(full * CHUNK + last)
+        self.numbers
     }
 
     /// The entry of this number, if there is one.
     pub(crate) fn entry(&self, slot: Slot) -> Option<(&Key, &V)> {
         let chunk = self.chunks.get(slot as usize / CHUNK)?;
-        let filed = chunk.get(slot as usize % CHUNK)?.as_ref()?;
+        let filed = chunk.places.get(slot as usize % CHUNK)?.as_ref()?;
         Some((&filed.key, &filed.value))
     }
 
@@ -153,7 +175,8 @@ impl<V> Table<V> {
     }
 
     pub(crate) fn value_mut(&mut self, slot: Slot) -> &mut V {
-        let filed = self.place(slot).as_mut();
+        let chunk = &mut self.chunks[slot as usize / CHUNK];
+        let filed = chunk.places[slot as usize % CHUNK].as_mut();
         &mut filed.expect("the entry is there").value
     }
 
@@ -198,7 +221,32 @@ mod tests {
             assert_eq!(table.get(key), Some(value));
         }
         assert_eq!(table.references.len(), model.len());
-        let filed: usize = table.chunks.iter().map(Vec::len).sum();
-        assert!(filed <= 1 << 12, "numbers are used anew");
+        assert!(table.numbers() <= 1 << 12, "numbers are used anew");
+    }
+
+    /// Goal: what is empty takes no memory, and is used anew. Method: entries go in the order of their numbers, but for a few, and others come.
+    #[test]
+    fn chunks_without_entries_take_no_memory() {
+        const KEYS: u32 = 20 * 256 + 10;
+        let key = |n: u32| Key::new(&n.to_be_bytes());
+        let mut table = Table::default();
+        let memory =
+            |table: &Table<u32>| -> usize { table.chunks.iter().map(|it| it.places.len()).sum() };
+        (0..KEYS).for_each(|n| assert_eq!(table.insert(key(n), n), n));
+        let all = memory(&table);
+        let stays = |n: u32| n == 7 || n == KEYS - 1;
+        let gone = (0..KEYS).filter(|n| !stays(*n));
+        gone.clone().for_each(|slot| {
+            table.remove(slot);
+        });
+        assert_eq!((memory(&table), table.numbers()), (2 * CHUNK, KEYS));
+        let (with, without) = table.vacant();
+        assert_eq!((with, without), (CHUNK - 1 + 9, 19 * CHUNK));
+        assert!(table.entry(8).is_none() && table.entry(KEYS / 2).is_none());
+        gone.for_each(|n| assert!(table.insert(key(n), n) < KEYS));
+        assert_eq!((memory(&table), table.vacant()), (all, (0, 0)));
+        for n in 0..KEYS {
+            assert_eq!(table.get(&n.to_be_bytes()), Some(&n));
+        }
     }
 }

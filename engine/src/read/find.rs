@@ -1,36 +1,65 @@
-//! Gets of keys that memory does not know of, done outside the engine but for their beginning. A thread that drives the engine reads the leaf that has the key while others use
-//! the engine. The engine learns nothing of what it finds: the thread keeps the value itself.
+//! Gets of what is not in memory, done outside the engine but for their beginning. A thread that drives the engine reads the leaf that has the key, and the record that has the value,
+//! while others use the engine. Of a value that lies in the index the engine learns nothing: the thread keeps it itself.
 //!
 //! Invariants:
-//! - such a get shows the state of its beginning. Memory did not know of the key then, so the newest of the runs of then that has it decides; what has changed the key since
+//! - such a get shows the state of its beginning. If memory knew of the key then, that decides; else the newest of the runs of then that has it. What has changed the key since
 //!   is newer than the get;
-//! - nothing holds the leaves that are read. One that was written over meanwhile does not have the checksum of its reference, and then the engine is asked.
+//! - nothing holds what is read. A leaf that was written over meanwhile does not have the checksum of its reference, and a record not the key, the sequence number and the tag of its entry.
+//!   Then the engine is asked.
 
 use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
 use crate::checkpoint::runs::Partition;
 use crate::core::{Core, Phase};
-use crate::format::Geometry;
 use crate::format::checksum::Identity;
-use crate::format::page::{Page, Tree};
+use crate::format::page::{Page, PageRef, Tree};
+use crate::format::record::record_bytes;
+use crate::format::{Geometry, round_up, to_usize};
 use crate::index::entry::{decode, inline_value, is_deleted};
 use crate::index::key::Key;
-use crate::index::place::Version;
+use crate::index::place::{Place, Version};
 use crate::read::outside::CannotRead;
+use crate::read::value::verify_record;
 
 /// A get that has begun.
 #[derive(Debug)]
 #[must_use]
 pub struct Find {
     key: Key,
+    id: Identity,
+    at: At,
+}
+
+/// Where a get goes on.
+#[derive(Debug)]
+enum At {
+    Leaves(Leaves),
+    Record(Record),
+}
+
+/// Runs that may have the key.
+#[derive(Debug)]
+struct Leaves {
     partitions: Arc<Vec<Partition>>,
     /// The partition of the key.
     number: usize,
+    /// Of the leaves that may have it, those that are in memory.
+    kept: Vec<(PageRef, Arc<[u8]>)>,
     generation: u64,
-    id: Identity,
     geometry: Geometry,
     segments: u32,
+}
+
+/// A record that has the value, and where it is on the device.
+#[derive(Debug)]
+struct Record {
+    offset: u64,
+    sector_bytes: u64,
+    sequence: u64,
+    lsn: u64,
+    tag: u32,
+    value_bytes: usize,
 }
 
 /// What a get has found.
@@ -40,7 +69,7 @@ pub enum Found<T> {
     Nowhere,
     /// What was made of its value.
     Here(T),
-    /// Its value lies elsewhere. The engine has to be told, and then asked: [`Engine::learn`](crate::Engine::learn).
+    /// Its value lies elsewhere. The engine has to be told: [`Engine::learn`](crate::Engine::learn).
     Elsewhere(Learnt),
 }
 
@@ -50,23 +79,52 @@ pub struct Learnt {
     key: Key,
     version: Version,
     generation: u64,
+    /// The leaf that it is in, if that was read.
+    read: Option<(PageRef, Arc<[u8]>)>,
 }
 
 impl Find {
-    /// Finds the key. `read` reads so many bytes at an offset of the device, or says that it cannot. `take` gets the value if that lies beside the key.
+    /// Whether it reads the value itself, and no leaf of the index.
+    #[must_use]
+    pub fn is_of_value(&self) -> bool {
+        matches!(self.at, At::Record(_))
+    }
+
+    /// Finds the key. `read` reads so many bytes at an offset of the device, or says that it cannot. `take` gets the value, unless that is still to be read.
     ///
     /// # Errors
     /// [`CannotRead`]: the engine has to be asked by a request.
     pub fn finish<T>(
         self,
+        read: impl FnMut(u64, usize) -> Option<IoBuf>,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Found<T>, CannotRead> {
+        match self.at {
+            At::Leaves(leaves) => leaves.find(&self.key, &self.id, read, take),
+            At::Record(record) => record.get(&self.key, &self.id, read, take),
+        }
+    }
+}
+
+impl Leaves {
+    fn find<T>(
+        &self,
+        key: &Key,
+        id: &Identity,
         mut read: impl FnMut(u64, usize) -> Option<IoBuf>,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Result<Found<T>, CannotRead> {
-        let leaves = self.partitions[self.number].leaves_of(&self.key);
-        for leaf in leaves {
-            let bytes = read(leaf.offset, leaf.len as usize).ok_or(CannotRead)?;
-            let page = Page::decode(&self.id, Tree::Run, &leaf, &bytes).map_err(|_| CannotRead)?;
-            let payload = page.find(self.key.bytes()).map_err(|_| CannotRead)?;
+        for leaf in self.partitions[self.number].leaves_of(key) {
+            let mut kept = self.kept.iter();
+            let kept = kept.find(|(it, _)| *it == leaf).map(|(_, bytes)| bytes);
+            let from_device = match kept {
+                Some(_) => None,
+                None => Some(read(leaf.offset, leaf.len as usize).ok_or(CannotRead)?),
+            };
+            let bytes = from_device.as_deref().or(kept.map(|it| &**it));
+            let bytes = bytes.expect("it is one of both");
+            let page = Page::decode(id, Tree::Run, &leaf, bytes).map_err(|_| CannotRead)?;
+            let payload = page.find(key.bytes()).map_err(|_| CannotRead)?;
             let Some(payload) = payload else {
                 continue;
             };
@@ -79,12 +137,34 @@ impl Find {
             let version = decode(&self.geometry, self.segments, payload);
             let version = version.map_err(|_| CannotRead)?;
             return Ok(Found::Elsewhere(Learnt {
-                key: self.key.clone(),
                 version,
                 generation: self.generation,
+                key: key.clone(),
+                read: from_device.map(|bytes| (leaf, bytes[..].into())),
             }));
         }
         Ok(Found::Nowhere)
+    }
+}
+
+impl Record {
+    fn get<T>(
+        &self,
+        key: &Key,
+        id: &Identity,
+        mut read: impl FnMut(u64, usize) -> Option<IoBuf>,
+        take: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Found<T>, CannotRead> {
+        let end = self.offset + record_bytes(key.bytes().len(), self.value_bytes) as u64;
+        let from = self.offset / self.sector_bytes * self.sector_bytes;
+        let until = round_up(end, self.sector_bytes);
+        let sectors = read(from, to_usize(until - from)).ok_or(CannotRead)?;
+        let record = &sectors[to_usize(self.offset - from)..to_usize(end - from)];
+        verify_record(id, self.lsn, key.bytes(), self.sequence, self.tag, record)
+            .map_err(|_| CannotRead)?;
+        Ok(Found::Here(take(
+            &record[record.len() - self.value_bytes..],
+        )))
     }
 }
 
@@ -92,43 +172,90 @@ impl Core {
     /// Begins a get of the newest value, if it can be done outside.
     pub(crate) fn begin_find(&mut self, key: &[u8]) -> Option<Find> {
         let now = self.phase == Phase::Running && self.queue.is_empty() && self.loading.is_none();
-        if !now || self.runs.are_whole() || self.index.is_known(key) {
+        if !now {
             return None;
         }
-        let number = self.runs.number_of(key)?;
+        let key = Key::new(key);
+        let at = match self.runs.are_whole() || self.index.is_known(key.bytes()) {
+            true => At::Record(self.record_of(self.index.get(key.bytes(), u64::MAX)?)?),
+            false => At::Leaves(self.leaves_to_find(&key)?),
+        };
+        Some(Find {
+            key,
+            id: self.id,
+            at,
+        })
+    }
+
+    fn leaves_to_find(&mut self, key: &Key) -> Option<Leaves> {
+        let number = self.runs.number_of(key.bytes())?;
         if self.runs.partitions[number].whole {
             return None;
         }
-        Some(Find {
-            key: Key::new(key),
+        Some(Leaves {
+            kept: self.kept_leaves_of(number, key),
             partitions: self.runs.partitions.clone(),
             number,
             generation: self.lookups.generation,
-            id: self.id,
             geometry: self.geometry,
             segments: self.segments.count(),
         })
     }
 
-    /// Takes what a get has found into memory, if it counts still.
-    pub(crate) fn learn_found(&mut self, learnt: Learnt) {
+    /// The record that has a value which is nowhere in memory.
+    fn record_of(&self, version: &Version) -> Option<Record> {
+        let Place::Log {
+            lsn,
+            value_bytes,
+            tag,
+        } = version.place
+        else {
+            return None;
+        };
+        if self.cache.peek(lsn).is_some() || self.log.in_memory(lsn).is_some() {
+            return None;
+        }
+        Some(Record {
+            offset: self.segments.offset_of_lsn(lsn)?,
+            sector_bytes: self.geometry.sector_bytes,
+            sequence: version.sequence,
+            lsn,
+            tag,
+            value_bytes: value_bytes as usize,
+        })
+    }
+
+    /// Takes what a get has found into memory, if it counts still, and as far as it is not found there again. The get goes on with what is returned.
+    pub(crate) fn learn_found(&mut self, learnt: Learnt) -> Option<Find> {
         let Learnt {
             key,
             version,
             generation,
+            read,
         } = learnt;
         let counts = generation == self.lookups.generation && self.loading.is_none();
-        if counts && !self.knows(key.bytes()) {
+        if !counts || self.index.is_known(key.bytes()) {
+            return None;
+        }
+        if let Some((leaf, bytes)) = read {
+            self.keep_leaf_of_get(&leaf, bytes);
+        }
+        let record = self.record_of(&version);
+        if record.is_none() || !self.keeps_leaves_rather() {
             // What is wrong with it, the request that follows will say.
             let _ = self.learn(&key, version);
         }
+        Some(Find {
+            key,
+            id: self.id,
+            at: At::Record(record?),
+        })
     }
 
-    /// What entries may take of memory and do not take now.
+    /// What the index may take of memory and does not take now.
     pub(crate) fn spare_bytes(&self) -> u64 {
-        if !self.forgets() {
-            return 0;
-        }
-        self.entries_bytes().saturating_sub(self.index.held_bytes())
+        let others = self.runs.memory_bytes() + self.lookups.kept_leaves_bytes();
+        let taken = self.index.held_bytes() + others;
+        self.settings.options.index_bytes.saturating_sub(taken)
     }
 }

@@ -127,7 +127,13 @@ impl Core {
             Some(leaf) => {
                 lookup.leaf = leaf;
                 lookup.retried = false;
-                self.read_leaf(key, leaf);
+                match self.kept_leaf(&leaf) {
+                    Some(bytes) => {
+                        let found = self.find_in(&leaf, key, &bytes);
+                        self.leaf_searched(key, &leaf, found);
+                    }
+                    None => self.read_leaf(key, leaf),
+                }
             }
             None => {
                 let generation = lookup.generation;
@@ -187,56 +193,59 @@ impl Core {
                 let bytes = bytes.expect("a read brings its buffer");
                 let found = self.find_in(&leaf, &key, &bytes);
                 self.lookups.pages.give(bytes);
-                found.map_err(|mismatch| Error::from(mismatch.at(leaf.offset)))
+                found
             }
             Err(error) => Err(error.into()),
         };
+        self.leaf_searched(&key, &leaf, found);
+    }
+
+    /// Goes on with a lookup after one of its leaves.
+    fn leaf_searched(&mut self, key: &Key, leaf: &PageRef, found: Result<Option<Version>, Error>) {
         match found {
             Ok(None) => {
                 self.reached(CoveragePoint::EntryNotInRun);
-                self.read_next_leaf(&key);
+                self.read_next_leaf(key);
             }
             Ok(Some(version)) if version.place == Place::Tombstone => {
                 let lookup = self
                     .lookups
                     .under_way
-                    .get_mut(&key)
+                    .get_mut(key)
                     .expect("it is under way");
                 lookup.leaves.clear();
-                self.read_next_leaf(&key);
+                self.read_next_leaf(key);
             }
             Ok(Some(version)) => {
                 self.reached(CoveragePoint::EntryRead);
-                if let Err(mismatch) = self.learn(&key, version) {
-                    self.fail_lookup(&key, &mismatch.at(leaf.offset).into());
+                if let Err(mismatch) = self.learn(key, version) {
+                    self.fail_lookup(key, &mismatch.at(leaf.offset).into());
                 }
             }
             Err(error) => {
                 let lookup = self
                     .lookups
                     .under_way
-                    .get_mut(&key)
+                    .get_mut(key)
                     .expect("it is under way");
                 if std::mem::replace(&mut lookup.retried, true) {
-                    return self.fail_lookup(&key, &error);
+                    return self.fail_lookup(key, &error);
                 }
                 self.reached(CoveragePoint::ReadRetried);
-                self.read_leaf(&key, leaf);
+                self.read_leaf(key, *leaf);
             }
         }
     }
 
     /// What the leaf has of a key.
-    fn find_in(
-        &self,
-        leaf: &PageRef,
-        key: &Key,
-        bytes: &[u8],
-    ) -> Result<Option<Version>, Mismatch> {
-        let page = Page::decode(&self.id, Tree::Run, leaf, bytes)?;
-        let payload = page.find(key.bytes())?;
-        let decode = |payload| decode(&self.geometry, self.segments.count(), payload);
-        payload.map(decode).transpose()
+    fn find_in(&self, leaf: &PageRef, key: &Key, bytes: &[u8]) -> Result<Option<Version>, Error> {
+        let find = || {
+            let page = Page::decode(&self.id, Tree::Run, leaf, bytes)?;
+            let payload = page.find(key.bytes())?;
+            let decode = |payload| decode(&self.geometry, self.segments.count(), payload);
+            payload.map(decode).transpose()
+        };
+        find().map_err(|mismatch: Mismatch| mismatch.at(leaf.offset).into())
     }
 
     /// Takes an entry of a run into memory, if memory does not know of the key.
@@ -456,6 +465,9 @@ impl Core {
 
     /// Has entries leave memory as long as there are too many, and as far as one call goes. Returns whether some left and there are still too many.
     pub(crate) fn forget_some(&mut self) -> bool {
+        if self.forgets() {
+            self.bound_kept_leaves();
+        }
         let bound = self.entries_bytes();
         let mut looks = match self.index.memory_bytes() > bound + bound / 4 {
             true => FORGET_LOOKS_MAX,

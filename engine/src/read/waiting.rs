@@ -15,7 +15,7 @@ use crate::read::cache::Cache;
 /// A read of the runs for one key.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    /// The operation that is under way for it.
+    /// The operation that is under way for it, or was last; 0: none yet.
     pub(super) number: u64,
     pub(super) generation: u64,
     /// Leaves that are still to be read, the next one last.
@@ -84,7 +84,7 @@ impl Default for Lookups {
             generation: 0,
             under_way: BTreeMap::new(),
             reading: BTreeMap::new(),
-            next: 0,
+            next: 1,
             pinned: BTreeMap::new(),
             awaited: Vec::new(),
             window: None,

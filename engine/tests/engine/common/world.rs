@@ -155,8 +155,9 @@ impl World {
             }
             Ok(Found::Nowhere) => Some(Reply::NotFound),
             Ok(Found::Elsewhere(found)) => {
-                engine.learn(found);
-                None
+                let find = engine.learn(found)?;
+                self.finds.insert(id, find);
+                self.end_find(id)
             }
             Err(_) => None,
         }

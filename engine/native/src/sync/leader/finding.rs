@@ -1,5 +1,5 @@
-//! Gets of keys that neither the cache nor the engine has in memory. The thread that asks for one reads the leaf of the index itself, without the engine's lock: it holds that only
-//! as the get begins.
+//! Gets of what neither the cache nor the engine has in memory. The thread that asks for one reads the leaf of the index itself, and the value, without the engine's lock: it holds that only
+//! as the get begins, and between the two.
 //!
 //! Invariant: such a get has taken effect when it has begun. What is accepted later comes after it.
 
@@ -16,23 +16,29 @@ use crate::sync::effects::IoCounts;
 /// What threads have read outside the engine's lock.
 #[derive(Debug, Default)]
 pub(super) struct ReadsOutside {
-    /// Reads of the index.
-    reads: AtomicU64,
+    index_reads: AtomicU64,
+    value_reads: AtomicU64,
     bytes: AtomicU64,
-    /// Values that became rows, and that the engine was not told of.
+    /// Values of the index that became rows, and that the engine was not told of.
     values: AtomicU64,
 }
 
 impl ReadsOutside {
-    fn note(&self, bytes: usize) {
-        self.reads.fetch_add(1, Ordering::Relaxed);
+    fn note(&self, bytes: usize, of_value: bool) {
+        let reads = match of_value {
+            true => &self.value_reads,
+            false => &self.index_reads,
+        };
+        reads.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     pub(super) fn add_to(&self, engine: &mut Stats, io: &mut IoCounts) {
-        let reads = self.reads.load(Ordering::Relaxed);
-        engine.index_reads += reads;
-        io.reads += reads;
+        let index_reads = self.index_reads.load(Ordering::Relaxed);
+        let value_reads = self.value_reads.load(Ordering::Relaxed);
+        engine.index_reads += index_reads;
+        engine.value_reads += value_reads;
+        io.reads += index_reads + value_reads;
         io.read_bytes += self.bytes.load(Ordering::Relaxed);
     }
 }
@@ -41,27 +47,29 @@ impl Shared {
     /// Gets the newest value of a key that the cache had not when it gave this stamp. Else the engine's reply.
     pub(crate) fn get(&self, key: &[u8], stamp: Stamp) -> Result<Option<Value>, Reply> {
         let _outside = self.outside();
-        let (mut inside, find) = self.begin_find(key);
-        if let Some(find) = find {
+        let (mut inside, mut find) = self.begin_find(key);
+        while let Some(some) = find.take() {
             self.leave(inside);
-            let found = find.finish(
+            let of_value = some.is_of_value();
+            let found = some.finish(
                 |offset, len| {
-                    self.reads_outside.note(len);
+                    self.reads_outside.note(len, of_value);
                     self.driver.read_here(offset, len)
                 },
                 |value| self.rows.fill_and_get(key, value, stamp),
             );
             match found {
                 Ok(Found::Here(value)) => {
-                    self.reads_outside.values.fetch_add(1, Ordering::Relaxed);
+                    if !of_value {
+                        self.reads_outside.values.fetch_add(1, Ordering::Relaxed);
+                    }
                     return Ok(Some(value));
                 }
                 Ok(Found::Nowhere) => return Ok(None),
                 Ok(Found::Elsewhere(found)) => {
                     inside = self.lock();
-                    if let Some(Movable(engine)) = &mut inside.engine {
-                        engine.learn(found);
-                    }
+                    let engine = inside.engine.as_mut();
+                    find = engine.and_then(|Movable(engine)| engine.learn(found));
                 }
                 // The engine reads again, and says what is wrong.
                 Err(_) => inside = self.lock(),
