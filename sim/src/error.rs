@@ -103,6 +103,16 @@ pub enum GuestError {
         /// Requests that are with it.
         unanswered: u64,
     },
+    /// It waits for its timer, leaves a request without an answer, and nothing else is under way.
+    #[error(
+        "the guest sleeps: no operation is under way for {ns} ns and more, and no answer comes to a request; {unanswered} are with it"
+    )]
+    Idle {
+        /// The bound.
+        ns: u64,
+        /// Requests that are with it.
+        unanswered: u64,
+    },
     /// It needs more memory than it may have.
     #[error("the guest outgrew its memory of {limit_bytes} bytes: {what}")]
     OutOfMemory {

@@ -53,6 +53,8 @@ pub struct GuestLimits {
     pub fuel_per_call: u64,
     /// Events of the world that a request may be with the guest without an answer; more is a guest that is busy for ever.
     pub events_per_answer: u64,
+    /// Virtual nanoseconds that a request may be with the guest without an answer while no operation is under way and nothing computes; more is a guest that sleeps.
+    pub idle_ns_per_answer: Nanos,
 }
 
 impl Default for GuestLimits {
@@ -61,6 +63,7 @@ impl Default for GuestLimits {
             memory_bytes_max: 64 << 20,
             fuel_per_call: 2_000_000_000,
             events_per_answer: 1_000_000,
+            idle_ns_per_answer: 10_000_000_000,
         }
     }
 }

@@ -45,6 +45,22 @@ struct VainTicks {
     last_at: Nanos,
 }
 
+/// How long nothing was under way and nothing computed, in this process run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Idle {
+    ns: Nanos,
+    /// The same when an operation was under way last.
+    ns_before: Nanos,
+}
+
+/// A request that is with the guest, and what there had been when it was handed in.
+#[derive(Debug, Clone, Copy)]
+struct HandedIn {
+    id: RequestId,
+    events: u64,
+    idle_ns: Nanos,
+}
+
 /// A simulated machine.
 pub struct World {
     program: Arc<dyn Program>,
@@ -57,14 +73,14 @@ pub struct World {
     outbox: VecDeque<OutItem>,
     wake_at: Option<Nanos>,
     vain: VainTicks,
+    idle: Idle,
     /// The process run has answered its opening; requests wait for that.
     opened: bool,
     next_request: RequestId,
     outstanding: u64,
     events: u64,
-    /// Requests that are with the guest, in the order in which they were handed in, and how many events there had been then. Those that
-    /// were answered go when they are the first.
-    handed_in: VecDeque<(RequestId, u64)>,
+    /// Requests that are with the guest, in the order in which they were handed in. Those that were answered go when they are the first.
+    handed_in: VecDeque<HandedIn>,
     unanswered: BTreeSet<RequestId>,
     fuel: u64,
     /// How long the guest computed in its calls.
@@ -126,6 +142,7 @@ impl World {
             outbox: VecDeque::new(),
             wake_at: None,
             vain: VainTicks::default(),
+            idle: Idle::default(),
             opened: false,
             next_request: 1,
             outstanding: 0,
@@ -405,6 +422,7 @@ impl World {
         self.outbox.clear();
         self.wake_at = None;
         self.vain = VainTicks::default();
+        self.idle = Idle::default();
         self.opened = false;
         self.outstanding = 0;
         self.handed_in.clear();

@@ -30,6 +30,7 @@ const LIMITS: GuestLimits = GuestLimits {
     memory_bytes_max: 4 << 20,
     fuel_per_call: 10_000_000,
     events_per_answer: 1_000,
+    idle_ns_per_answer: 10_000_000_000,
 };
 
 /// What a guest may import.

@@ -101,6 +101,7 @@ impl Machine {
                 memory_bytes_max: 64 << 20,
                 fuel_per_call: 2_000_000_000,
                 events_per_answer: 1_000_000,
+                idle_ns_per_answer: 10_000_000_000,
             },
             fuel_ps: 250,
             options: BTreeMap::new(),

@@ -106,7 +106,7 @@ pub const OPTIONS: &[OptionHelp] = &[
         name: "index_bytes",
         values: "0 to 1099511627776",
         default: "0",
-        meaning: "Memory for the entries of the index, and in that, at most the half of it, for filters, the first keys of leaves, and leaves that scans have read. Entries that do not fit are read from the device when they are asked for. What has changed since the last checkpoint is in memory in any case. 0: all entries are in memory.",
+        meaning: "Memory for the entries of the index, and in that, at most the half of it, for filters and the first keys of leaves. What entries leave is for leaves that were read. Entries that do not fit are read from the device when they are asked for. What has changed since the last checkpoint is in memory in any case. 0: all entries are in memory.",
     },
     OptionHelp {
         name: "load_first_bytes",

@@ -96,6 +96,7 @@ impl VerdictClass {
             | Symptom::Trap
             | Symptom::OutOfFuel
             | Symptom::Endless
+            | Symptom::Idle
             | Symptom::OutOfMemory
             | Symptom::Stalled => VerdictClass::PanicsOrHangs,
         }
@@ -164,6 +165,7 @@ mod tests {
             (Symptom::SpaceKept, C::RefusesARequest),
             (Symptom::Panic, C::PanicsOrHangs),
             (Symptom::Endless, C::PanicsOrHangs),
+            (Symptom::Idle, C::PanicsOrHangs),
             (Symptom::WrongReply, C::BreaksTheRules),
         ] {
             assert_eq!(class(symptom, 0, None), wanted, "{symptom:?}");

@@ -2,6 +2,7 @@
 
 use crate::property::Property;
 use crate::violation::{Facts, Symptom, Violation};
+use kvsim_api::units::nanoseconds;
 use kvsim_sim::GuestError;
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,11 @@ pub enum GuestFault {
     Endless {
         /// So many events long.
         events: u64,
+    },
+    /// It waits for its timer while nothing is under way, and answers nothing.
+    Idle {
+        /// So many virtual nanoseconds long.
+        ns: u64,
     },
     /// It asked for more memory than the scenario gives.
     OutOfMemory {
@@ -67,6 +73,7 @@ impl GuestFault {
                 stack: stack.0.clone(),
             },
             GuestError::Endless { events, .. } => GuestFault::Endless { events: *events },
+            GuestError::Idle { ns, .. } => GuestFault::Idle { ns: *ns },
             GuestError::OutOfMemory { stack, .. } => GuestFault::OutOfMemory {
                 stack: stack.0.clone(),
             },
@@ -96,6 +103,13 @@ pub fn misbehaved(fault: &GuestFault, crashes: u64, doing: &str) -> Box<Violatio
         GuestFault::Endless { events } => (
             Symptom::Endless,
             format!("is busy for ever: {events} events (`guest.events_per_answer`) and no answer"),
+        ),
+        GuestFault::Idle { ns } => (
+            Symptom::Idle,
+            format!(
+                "sleeps: for more than {} no operation was under way (`guest.idle_ns_per_answer`), and no answer came to a request",
+                nanoseconds(*ns)
+            ),
         ),
         GuestFault::OutOfMemory { .. } => (Symptom::OutOfMemory, "outgrew its memory".to_owned()),
         GuestFault::Abi { what } => (
@@ -162,6 +176,7 @@ mod tests {
                 Symptom::OutOfFuel,
             ),
             (GuestFault::Endless { events: 9 }, Symptom::Endless),
+            (GuestFault::Idle { ns: 9 }, Symptom::Idle),
             (
                 GuestFault::OutOfMemory { stack: Vec::new() },
                 Symptom::OutOfMemory,

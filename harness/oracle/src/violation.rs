@@ -67,6 +67,8 @@ pub enum Symptom {
     OutOfFuel,
     /// The guest works and works, and answers nothing.
     Endless,
+    /// The guest sleeps, and answers nothing.
+    Idle,
     /// The guest outgrew its memory.
     OutOfMemory,
     /// The guest broke the rules of the ABI.

@@ -162,6 +162,10 @@ pub const FIELDS: &[(&str, &str)] = &[
         "world events that a request may wait before the guest counts as busy for ever",
     ),
     (
+        "guest.idle_ns_per_answer",
+        "virtual nanoseconds that a request may wait with nothing under way before the guest counts as asleep",
+    ),
+    (
         "guest.cpu_ps_per_fuel",
         "virtual picoseconds that one of them takes",
     ),

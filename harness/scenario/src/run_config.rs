@@ -132,6 +132,8 @@ pub struct GuestConfig {
     pub fuel_per_call: u64,
     /// World events that a request may be with the guest without an answer, before the guest counts as busy for ever.
     pub events_per_answer: u64,
+    /// Virtual nanoseconds that a request may be with the guest without an answer while no operation is under way and nothing computes, before the guest counts as asleep.
+    pub idle_ns_per_answer: u64,
     /// Virtual picoseconds that one unit of fuel takes.
     pub cpu_ps_per_fuel: u64,
     /// What passes until a client that waited for the disk, and then for the processor, is awake on it and hands its next request
@@ -186,6 +188,7 @@ impl Default for GuestConfig {
             memory_bytes_max: limits.memory_bytes_max,
             fuel_per_call: limits.fuel_per_call,
             events_per_answer: limits.events_per_answer,
+            idle_ns_per_answer: limits.idle_ns_per_answer,
             cpu_ps_per_fuel: fuel_ps,
             client_turn: LatencyConfig::fixed(0),
             options: BTreeMap::new(),

@@ -27,6 +27,7 @@ pub fn world_config(
             memory_bytes_max: scenario.guest.memory_bytes_max,
             fuel_per_call: scenario.guest.fuel_per_call,
             events_per_answer: scenario.guest.events_per_answer,
+            idle_ns_per_answer: scenario.guest.idle_ns_per_answer,
         },
         fuel_ps: scenario.guest.cpu_ps_per_fuel,
         options: options

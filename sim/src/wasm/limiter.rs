@@ -87,6 +87,7 @@ mod tests {
             memory_bytes_max: 1 << 20,
             fuel_per_call: 1,
             events_per_answer: 1,
+            idle_ns_per_answer: 1,
         })
     }
 

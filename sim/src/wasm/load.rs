@@ -48,6 +48,7 @@ pub(super) const PROBE: GuestLimits = GuestLimits {
     memory_bytes_max: 4 << 30,
     fuel_per_call: 1_000_000_000,
     events_per_answer: 1,
+    idle_ns_per_answer: 1,
 };
 
 fn describe(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kvsim_simdisk::{CrashError, CrashKind, CrashState, Nanos, Slowest};
 
-use super::{VainTicks, World, WorldConfig};
+use super::{Idle, VainTicks, World, WorldConfig};
 use crate::api::RequestId;
 use crate::guest::Program;
 use crate::storage::Storage;
@@ -63,6 +63,7 @@ impl Moment {
             outbox: VecDeque::new(),
             wake_at: None,
             vain: VainTicks::default(),
+            idle: Idle::default(),
             opened: false,
             next_request: self.next_request,
             outstanding: 0,

@@ -4,7 +4,7 @@ use kvsim_fs::Moment as FileMoment;
 use kvsim_simdisk::{Completion, Nanos};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Arrival, VainTicks, World};
+use super::{Arrival, HandedIn, VainTicks, World};
 use crate::GuestError;
 use crate::api::{Reply, Request, RequestId};
 use crate::guest::{Call, OutItem, Outbox};
@@ -54,6 +54,10 @@ impl World {
             return Ok(Step::Quiet);
         };
         self.events += 1;
+        match completion_at {
+            Some(_) => self.idle.ns_before = self.idle.ns,
+            None => self.idle.ns += at.saturating_sub(self.now.max(self.cpu_free_at)),
+        }
         self.now = self.now.max(at).max(self.cpu_free_at);
         self.check_answers()?;
         if completion_at == Some(at) || arrival_at == Some(at) {
@@ -87,7 +91,11 @@ impl World {
 
     /// A request comes to the guest.
     pub(super) fn hand_in(&mut self, id: RequestId) {
-        self.handed_in.push_back((id, self.events));
+        self.handed_in.push_back(HandedIn {
+            id,
+            events: self.events,
+            idle_ns: self.idle.ns,
+        });
         self.unanswered.insert(id);
     }
 
@@ -107,18 +115,24 @@ impl World {
         Err(self.end(GuestError::Endless { events, unanswered }))
     }
 
-    /// No request waits for its answer for ever.
+    /// No request waits for its answer for ever, nor long where nothing is done.
     fn check_answers(&mut self) -> Result<(), GuestError> {
-        while let Some((id, at)) = self.handed_in.front() {
-            if self.unanswered.contains(id) {
-                let events = self.config.limits.events_per_answer;
-                if self.events - at <= events {
-                    return Ok(());
-                }
-                let unanswered = self.unanswered.len() as u64;
+        while let Some(first) = self.handed_in.front() {
+            if !self.unanswered.contains(&first.id) {
+                self.handed_in.pop_front();
+                continue;
+            }
+            let limits = self.config.limits;
+            let (events, ns) = (limits.events_per_answer, limits.idle_ns_per_answer);
+            let idle_ns = self.idle.ns - first.idle_ns.max(self.idle.ns_before);
+            let unanswered = self.unanswered.len() as u64;
+            if self.events - first.events > events {
                 return Err(self.end(GuestError::Endless { events, unanswered }));
             }
-            self.handed_in.pop_front();
+            if idle_ns > ns {
+                return Err(self.end(GuestError::Idle { ns, unanswered }));
+            }
+            break;
         }
         Ok(())
     }

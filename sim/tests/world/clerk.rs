@@ -29,6 +29,7 @@ pub(crate) fn config(seed: u64, fuel_ps: u64, trace: TraceMode) -> WorldConfig {
             memory_bytes_max: 1 << 20,
             fuel_per_call: 1_000_000,
             events_per_answer: 1_000,
+            idle_ns_per_answer: 10_000_000_000,
         },
         fuel_ps,
         options: BTreeMap::new(),

@@ -7,7 +7,7 @@ use kvsim_sim::{
     Call, CallEnd, Guest, GuestError, GuestHash, GuestLimits, OutItem, Outbox, Program, Step,
     TraceEvent, TraceMode, World,
 };
-use kvsim_simdisk::Nanos;
+use kvsim_simdisk::{LatencyConfig, Nanos, Op};
 
 use crate::clerk::{ask, closed, config, get, opened, program, put, reopen, until_reply};
 
@@ -291,4 +291,104 @@ fn timers_keep_no_request_away_for_ever() {
         "now, and time stands still"
     );
     assert_eq!(outcome(Some(1_000), 0), Ok(()), "a thousand timers first");
+}
+
+/// A guest that answers a request at the first wake-up after it, and asks for that in so long a time; with each request it reads, or not.
+#[derive(Clone, Copy)]
+struct Sleeper {
+    sleeps: Nanos,
+    reads: bool,
+    asked: Option<u64>,
+}
+
+impl Program for Sleeper {
+    fn name(&self) -> &str {
+        "sleeper"
+    }
+
+    fn hash(&self) -> GuestHash {
+        GuestHash::of(b"sleeper")
+    }
+
+    fn coverage_points(&self) -> &[String] {
+        &[]
+    }
+
+    fn start(&self, _: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
+        Ok(Box::new(*self))
+    }
+}
+
+impl Guest for Sleeper {
+    fn call(
+        &mut self,
+        now: Nanos,
+        call: Call<'_>,
+        out: &mut Outbox,
+    ) -> Result<CallEnd, GuestError> {
+        let answer = match call {
+            Call::Open(_) => Some(0),
+            Call::Request { id, .. } => {
+                self.asked = Some(id);
+                None
+            }
+            Call::Complete { .. } => None,
+            Call::Tick => self.asked.take(),
+        };
+        if self.reads && self.asked.is_some() {
+            let op = Op::Read {
+                offset: 0,
+                len_bytes: 4096,
+            };
+            out.push(OutItem::Submit { tag: 0, op });
+        }
+        out.extend(answer.map(|id| {
+            OutItem::Reply(Reply {
+                id,
+                status: Status::Ok,
+                body: Body::Empty,
+            })
+        }));
+        Ok(CallEnd {
+            fuel: 0,
+            elapsed_ns: 5,
+            wake_at: self.asked.map(|_| now + self.sleeps),
+        })
+    }
+
+    fn reached(&self) -> &[u32] {
+        &[]
+    }
+}
+
+/// Goal: a guest that sleeps while a request waits is told so, and one that wakes in time is not; it does not count as sleep that the disk works, that no request waits, or that each
+/// of many waits for a little. Method: requests with pauses between; sleeps shorter and longer than the bound, with and without reads that take as long.
+#[test]
+fn no_request_waits_for_a_guest_that_sleeps() {
+    const BOUND: Nanos = 1_000_000;
+    let outcome = |sleeps: Nanos, reads: bool| {
+        let mut config = config(1, 0, TraceMode::Off);
+        config.limits.idle_ns_per_answer = BOUND;
+        config.device.timing.read = LatencyConfig::fixed(sleeps);
+        let program = Arc::new(Sleeper {
+            sleeps,
+            reads,
+            asked: None,
+        });
+        let mut world = World::new(program, config).expect("a world");
+        world.open().expect("it starts");
+        while world.step()? != Step::Quiet {}
+        for _ in 0..5 {
+            world.submit(world.now() + 10 * BOUND, put());
+            while world.step()? != Step::Quiet {}
+        }
+        Ok(world.outstanding())
+    };
+    let idle = GuestError::Idle {
+        ns: BOUND,
+        unanswered: 1,
+    };
+    assert_eq!(outcome(BOUND / 2, false), Ok(0));
+    assert_eq!(outcome(BOUND + 100, false), Err(idle));
+    assert_eq!(outcome(BOUND + 100, true), Ok(0), "the disk works");
 }

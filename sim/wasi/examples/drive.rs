@@ -292,6 +292,7 @@ fn drive(arguments: &Arguments) -> Result<(), String> {
             memory_bytes_max: 256 << 20,
             fuel_per_call: 20_000_000_000,
             events_per_answer: 1_000_000,
+            idle_ns_per_answer: 10_000_000_000,
         },
         now: 0,
         next: 0,

@@ -82,6 +82,7 @@ const PROBE: GuestLimits = GuestLimits {
     memory_bytes_max: 1 << 30,
     fuel_per_call: 2_000_000_000,
     events_per_answer: 1,
+    idle_ns_per_answer: 1,
 };
 
 /// The file system of `_initialize` and *describe*: empty.

@@ -257,6 +257,7 @@ fn sandboxed(
             memory_bytes_max: MEMORY_BYTES,
             fuel_per_call: FUEL_PER_CALL,
             events_per_answer: u64::MAX,
+            idle_ns_per_answer: u64::MAX,
         },
         fuel_ps: 0,
         options: options.clone(),

@@ -220,10 +220,10 @@ impl SeedRun<'_> {
 
 /// Whether a guest failed in the middle of what it did: the same recovery, cut short, may never come to that place.
 fn is_fault(symptom: Symptom) -> bool {
-    use Symptom::{AbiAbuse, Endless, OutOfFuel, OutOfMemory, Panic, Trap};
+    use Symptom::{AbiAbuse, Endless, Idle, OutOfFuel, OutOfMemory, Panic, Trap};
     matches!(
         symptom,
-        Panic | Trap | OutOfFuel | Endless | OutOfMemory | AbiAbuse
+        Panic | Trap | OutOfFuel | Endless | Idle | OutOfMemory | AbiAbuse
     )
 }
 

@@ -19,6 +19,7 @@ const LIMITS: GuestLimits = GuestLimits {
     memory_bytes_max: 64 << 20,
     fuel_per_call: 2_000_000_000,
     events_per_answer: 1_000_000,
+    idle_ns_per_answer: 10_000_000_000,
 };
 /// The device of a session: that of `powercut`.
 pub(super) const CAPACITY_BYTES: u64 = 4 << 20;

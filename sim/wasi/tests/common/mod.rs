@@ -47,6 +47,7 @@ pub(crate) fn limits() -> GuestLimits {
         memory_bytes_max: 64 << 20,
         fuel_per_call: 1_000_000_000,
         events_per_answer: 1_000,
+        idle_ns_per_answer: 10_000_000_000,
     }
 }
 

@@ -167,6 +167,7 @@ impl Machine {
             memory_bytes_max: 1 << 20,
             fuel_per_call: 1 << 40,
             events_per_answer: 1,
+            idle_ns_per_answer: 1,
         };
         let mut store = Store::new(
             &engine,
