@@ -244,6 +244,7 @@ impl Core {
         if record.is_none() || !self.keeps_leaves_rather() {
             // What is wrong with it, the request that follows will say.
             let _ = self.learn(&key, version);
+            self.forget_down_to(self.entries_bytes(), 2);
         }
         Some(Find {
             key,

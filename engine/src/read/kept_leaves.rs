@@ -57,8 +57,10 @@ impl Core {
     /// Keeps a leaf that has an entry which a get has found.
     pub(super) fn keep_leaf_of_get(&mut self, leaf: &PageRef, bytes: Arc<[u8]>) {
         self.keep_leaf(leaf, bytes);
-        if self.keeps_leaves_rather() {
-            self.make_room_for_kept(u64::from(leaf.len) / ENTRY_BYTES);
+        let entries = u64::from(leaf.len) / ENTRY_BYTES;
+        match self.keeps_leaves_rather() {
+            true => self.make_room_for_kept(entries),
+            false => self.forget_down_to(self.entries_bytes(), entries),
         }
     }
 

@@ -35,7 +35,7 @@ const LOOKUPS_MAX: usize = 64;
 const FORGET_LOOKS: usize = 512;
 /// The same where there are far too many, as after a scan.
 const FORGET_LOOKS_MAX: usize = 4096;
-/// Entries that are looked at for each value that the driver keeps.
+/// Entries that are looked at for each that is to be forgotten.
 const KEPT_LOOKS: u64 = 4;
 /// Of the bound of entries, what such values leave alone.
 const LEFT_SHARE: u64 = 8;
@@ -505,20 +505,27 @@ impl Core {
         (!self.lookups.needs(key)).then_some((slot, number))
     }
 
-    /// Gets have found so many values in runs, and the driver keeps them: as many entries that nobody has changed are worth less than what the driver could keep instead of them. Partitions that
-    /// are whole stay so.
-    pub(crate) fn make_room_for_kept(&mut self, mut values: u64) {
+    /// Gets have found so many values in runs, and the driver keeps them: as many entries that nobody has changed are worth less than what the driver could keep instead of them.
+    pub(crate) fn make_room_for_kept(&mut self, values: u64) {
+        self.forget_down_to(self.entries_bytes() / LEFT_SHARE, values);
+    }
+
+    /// Has so many entries leave memory, as long as they take more than this. Partitions that are whole stay so, unless there are too many entries at all.
+    pub(super) fn forget_down_to(&mut self, left: u64, mut entries: u64) {
         if !self.forgets() || self.loading.is_some() {
             return;
         }
-        let left = self.entries_bytes() / LEFT_SHARE;
-        let mut looks = values.saturating_mul(KEPT_LOOKS).min(FORGET_LOOKS as u64);
-        while values > 0 && looks > 0 && self.index.has_to_forget(left) {
+        let bound = self.entries_bytes();
+        let mut looks = entries.saturating_mul(KEPT_LOOKS).min(FORGET_LOOKS as u64);
+        while entries > 0 && looks > 0 && self.index.has_to_forget(left) {
             looks -= 1;
-            let next = self.next_to_forget(left);
-            if let Some((slot, _)) = next.filter(|(_, it)| !self.runs.partitions[*it].whole) {
+            let Some((slot, number)) = self.next_to_forget(left) else {
+                continue;
+            };
+            if !self.runs.partitions[number].whole || self.index.memory_bytes() > bound {
+                self.runs.set_whole(number, false);
                 self.index.forget(slot);
-                values -= 1;
+                entries -= 1;
             }
         }
     }

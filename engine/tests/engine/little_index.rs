@@ -122,6 +122,45 @@ fn a_misread_leaf_is_not_kept() {
     assert!(!more);
 }
 
+/// Goal: gets outside the engine keep the leaves of values that lie elsewhere, and the entries too where most leaves find no room; neither takes more than it may, though no request comes.
+/// Method: keys whose leaves find room, each got twice, of which the second reads no leaf; then far more keys, got at random.
+#[test]
+fn gets_outside_keep_leaves_and_stay_within_their_memory() {
+    const BOUND: u64 = 512 << 10;
+    let get = |world: &mut World, n: u64, keys: u64| {
+        let id = world.begin_find(&key(n * 7919 % keys));
+        match world.end_find(id.expect("it has to be read")) {
+            Some(Reply::Value(value)) => assert_eq!(&value[..], bytes(n, 100)),
+            other => panic!("{other:?}"),
+        }
+    };
+    let keys = 6_000;
+    let mut world = world_of_forgotten(keys, BOUND);
+    let before = world.reads_here;
+    (0..keys).for_each(|n| get(&mut world, n, keys));
+    let first = world.reads_here - before;
+    (0..keys).for_each(|n| get(&mut world, n, keys));
+    let second = world.reads_here - before - first;
+    println!("{first} reads, then {second}");
+    assert!(first < keys + keys / 10 && second == keys);
+
+    let keys = 60_000;
+    let mut world = world_of_forgotten(keys, BOUND);
+    let mut rng = Rng(1);
+    let mut most = 0;
+    for _ in 0..20_000 {
+        let n = rng.below(keys);
+        // What memory knows of, another get may have brought.
+        get(&mut world, n, keys);
+        most = most.max(world.engine().stats().index_memory_bytes);
+    }
+    println!("{most} bytes of entries");
+    assert!(
+        (BOUND / 4..=BOUND).contains(&most),
+        "{most} bytes of entries"
+    );
+}
+
 /// Goal: a scan by a request shows the state of its arrival, however far it has to look; one outside the engine, which takes down no more than it probably needs, begins anew
 /// where it has to look further, and shows that moment. Method: many keys are removed, so that the first leaves have nothing to show; while a scan over them is under way, a key behind them is removed.
 #[test]

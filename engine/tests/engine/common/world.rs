@@ -54,6 +54,8 @@ pub struct World {
     joins: BTreeMap<RequestId, Join>,
     /// Gets that are.
     finds: BTreeMap<RequestId, Find>,
+    /// What these have read.
+    pub reads_here: u64,
 }
 
 /// How a scan outside the engine goes on.
@@ -78,6 +80,7 @@ impl World {
             next_request: 1,
             joins: BTreeMap::new(),
             finds: BTreeMap::new(),
+            reads_here: 0,
         }
     }
 
@@ -146,11 +149,16 @@ impl World {
     /// Ends a get outside the engine. The reply; `None`: the engine has to be asked.
     pub fn end_find(&mut self, id: RequestId) -> Option<Reply> {
         let find = self.finds.remove(&id).expect("it was begun");
-        let found = find.finish(|offset, len| self.disk.read_here(offset, len), Shared::copy);
+        let of_value = find.is_of_value();
+        let read = |offset, len| {
+            self.reads_here += 1;
+            self.disk.read_here(offset, len)
+        };
+        let found = find.finish(read, Shared::copy);
         let engine = self.engine.as_mut().expect("open");
         match found {
             Ok(Found::Here(value)) => {
-                engine.make_room_for_kept(1);
+                engine.make_room_for_kept(u64::from(!of_value));
                 Some(Reply::Value(value))
             }
             Ok(Found::Nowhere) => Some(Reply::NotFound),
