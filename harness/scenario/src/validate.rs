@@ -151,6 +151,7 @@ fn guest(scenario: &Scenario) -> Checked {
     let guest = &scenario.guest;
     at_least_one("guest.fuel_per_call", guest.fuel_per_call)?;
     at_least_one("guest.events_per_answer", guest.events_per_answer)?;
+    at_least_one("guest.idle_ns_per_answer", guest.idle_ns_per_answer)?;
     const WASM_MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 30;
     if !WASM_MEMORY_BYTES.contains(&guest.memory_bytes_max) {
         let help = "a guest's memory is from 65536 (one page) to 4294967296 bytes";

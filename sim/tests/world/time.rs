@@ -203,20 +203,16 @@ fn no_request_waits_while_others_are_answered() {
     assert_eq!(outcome(20), Err(endless));
 }
 
-/// A guest that answers all at once, and asks to be woken so long after each call, which takes it so long.
-#[derive(Clone, Copy)]
-struct Restless {
-    wakes_after: Option<Nanos>,
-    takes: Nanos,
-}
+/// Starts copies of a guest.
+struct Copies<G>(G);
 
-impl Program for Restless {
+impl<G: Guest + Copy + Send + Sync + 'static> Program for Copies<G> {
     fn name(&self) -> &str {
-        "restless"
+        "copies"
     }
 
     fn hash(&self) -> GuestHash {
-        GuestHash::of(b"restless")
+        GuestHash::of(b"copies")
     }
 
     fn coverage_points(&self) -> &[String] {
@@ -224,8 +220,15 @@ impl Program for Restless {
     }
 
     fn start(&self, _: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
-        Ok(Box::new(*self))
+        Ok(Box::new(self.0))
     }
+}
+
+/// A guest that answers all at once, and asks to be woken so long after each call, which takes it so long.
+#[derive(Clone, Copy)]
+struct Restless {
+    wakes_after: Option<Nanos>,
+    takes: Nanos,
 }
 
 impl Guest for Restless {
@@ -266,7 +269,7 @@ fn timers_keep_no_request_away_for_ever() {
     let outcome = |wakes_after: Option<Nanos>, takes: Nanos| {
         let mut config = config(1, 0, TraceMode::Off);
         config.limits.events_per_answer = 100;
-        let program = Arc::new(Restless { wakes_after, takes });
+        let program = Arc::new(Copies(Restless { wakes_after, takes }));
         let mut world = World::new(program, config).expect("a world");
         world.open().expect("it starts");
         let id = world.submit(world.now() + 1_000_000, put());
@@ -299,24 +302,6 @@ struct Sleeper {
     sleeps: Nanos,
     reads: bool,
     asked: Option<u64>,
-}
-
-impl Program for Sleeper {
-    fn name(&self) -> &str {
-        "sleeper"
-    }
-
-    fn hash(&self) -> GuestHash {
-        GuestHash::of(b"sleeper")
-    }
-
-    fn coverage_points(&self) -> &[String] {
-        &[]
-    }
-
-    fn start(&self, _: &GuestLimits) -> Result<Box<dyn Guest>, GuestError> {
-        Ok(Box::new(*self))
-    }
 }
 
 impl Guest for Sleeper {
@@ -370,11 +355,11 @@ fn no_request_waits_for_a_guest_that_sleeps() {
         let mut config = config(1, 0, TraceMode::Off);
         config.limits.idle_ns_per_answer = BOUND;
         config.device.timing.read = LatencyConfig::fixed(sleeps);
-        let program = Arc::new(Sleeper {
+        let program = Arc::new(Copies(Sleeper {
             sleeps,
             reads,
             asked: None,
-        });
+        }));
         let mut world = World::new(program, config).expect("a world");
         world.open().expect("it starts");
         while world.step()? != Step::Quiet {}
