@@ -161,12 +161,12 @@ impl Engine {
         self.core.borrow_mut().learn_found(found)
     }
 
-    /// The driver keeps so many values that such gets have found: entries make room for them.
+    /// The driver keeps so many values that such gets have found in the index: entries make room for them.
     pub fn make_room_for_kept(&mut self, values: u64) {
         self.core.borrow_mut().make_room_for_kept(values);
     }
 
-    /// Of the memory that `index_bytes` gives to the entries of the index, what they do not take now, in bytes.
+    /// Of the memory that `index_bytes` gives to the index, what it does not take now, in bytes.
     #[must_use]
     pub fn spare_bytes(&self) -> u64 {
         self.core.borrow().spare_bytes()

@@ -94,7 +94,8 @@ impl Index {
         self.newest.find(key).is_some() || self.is_removed(key)
     }
 
-    fn is_removed(&self, key: &[u8]) -> bool {
+    /// Whether it was removed since the last checkpoint.
+    pub(crate) fn is_removed(&self, key: &[u8]) -> bool {
         let writing = self.writing.iter().map(|writing| &writing.changes.removed);
         let mut some = writing
             .chain([&self.changes.removed])

@@ -128,6 +128,7 @@ impl<V> Table<V> {
         (key, value)
     }
 
+    /// Puts an entry into its place. The chunk takes memory from now on.
     fn file(&mut self, slot: Slot, filed: Filed<V>) {
         let number = slot as usize / CHUNK;
         if number == self.chunks.len() {

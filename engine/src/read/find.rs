@@ -176,9 +176,10 @@ impl Core {
             return None;
         }
         let key = Key::new(key);
-        let at = match self.runs.are_whole() || self.index.is_known(key.bytes()) {
-            true => At::Record(self.record_of(self.index.get(key.bytes(), u64::MAX)?)?),
-            false => At::Leaves(self.leaves_to_find(&key)?),
+        let at = match self.index.newest(key.bytes()) {
+            Some(version) => At::Record(self.record_of(version)?),
+            None if self.runs.are_whole() || self.index.is_removed(key.bytes()) => return None,
+            None => At::Leaves(self.leaves_to_find(&key)?),
         };
         Some(Find {
             key,
@@ -244,6 +245,7 @@ impl Core {
         if record.is_none() || !self.keeps_leaves_rather() {
             // What is wrong with it, the request that follows will say.
             let _ = self.learn(&key, version);
+            // One more than came: no request may come to look for what is too much.
             self.forget_down_to(self.entries_bytes(), 2);
         }
         Some(Find {

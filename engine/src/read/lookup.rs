@@ -37,7 +37,7 @@ const FORGET_LOOKS: usize = 512;
 const FORGET_LOOKS_MAX: usize = 4096;
 /// Entries that are looked at for each that is to be forgotten.
 const KEPT_LOOKS: u64 = 4;
-/// Of the bound of entries, what such values leave alone.
+/// Of the bound of entries, what makes no room for values and leaves.
 const LEFT_SHARE: u64 = 8;
 
 /// Whether memory knows of all that a request asks for.

@@ -150,7 +150,6 @@ fn gets_outside_keep_leaves_and_stay_within_their_memory() {
     let mut most = 0;
     for _ in 0..20_000 {
         let n = rng.below(keys);
-        // What memory knows of, another get may have brought.
         get(&mut world, n, keys);
         most = most.max(world.engine().stats().index_memory_bytes);
     }
