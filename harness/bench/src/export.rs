@@ -38,6 +38,7 @@ pub fn csv(tables: &[Table]) -> String {
         "write_amplification",
         "caveat",
         "peak_memory_bytes",
+        "loaded_keys_per_second",
     ];
     let mut text = record(&names.map(str::to_owned));
     for table in tables {
@@ -65,6 +66,7 @@ pub fn csv(tables: &[Table]) -> String {
                     ratio(counters.device_written_bytes, seen.user_bytes).unwrap_or_default(),
                     row.caveat.clone().unwrap_or_default(),
                     peak(row).unwrap_or_default(),
+                    loaded(row).unwrap_or_default(),
                 ]);
                 text.push_str(&record(&fields));
             }
@@ -76,6 +78,11 @@ pub fn csv(tables: &[Table]) -> String {
 /// The most memory that was resident; the same in each round of an engine.
 fn peak(row: &Row) -> Option<String> {
     row.memory.map(|memory| memory.peak_bytes.to_string())
+}
+
+/// How fast the keys came in that were there before the first round; the same in each round of an engine.
+fn loaded(row: &Row) -> Option<String> {
+    row.load.map(|load| format!("{:.1}", load.rate()))
 }
 
 /// One line of CSV.
@@ -101,8 +108,13 @@ pub fn markdown(tables: &[Table]) -> String {
             let _ = write!(text, "{}\n\n", cell(device));
         }
         let heads = QUANTILES.map(|(name, _)| name).join(" | ");
-        let _ = writeln!(text, "| engine | ops/s | least | most | {heads} | memory |");
-        text.push_str("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n");
+        let _ = writeln!(
+            text,
+            "| engine | ops/s | least | most | {heads} | memory | loaded/s |"
+        );
+        text.push_str(
+            "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        );
         for row in &table.rows {
             let _ = writeln!(text, "| {} |", cells(row).join(" | "));
         }
@@ -126,11 +138,12 @@ fn cells(row: &Row) -> Vec<String> {
                 time.map_or_else(String::new, |time| nanoseconds(whole(time.median)))
             }));
             cells.push(report::peak(row.memory));
+            cells.push(report::load_rate(row.load));
         }
         None => {
             let why = row.failed.as_ref().map(|error| cell(&error.what));
             cells.push(why.unwrap_or_else(|| "was not measured".to_owned()));
-            cells.extend(std::iter::repeat_n(String::new(), 8));
+            cells.extend(std::iter::repeat_n(String::new(), 9));
         }
     }
     cells

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::load::Seen;
 use super::numbers::{float, whole};
-use super::report::{MARK, caveats, peak, ratios, setting, share};
+use super::report::{MARK, caveats, load_rate, peak, ratios, setting, share};
 use super::rounds::{Row, Spread, Table};
 use kvsim_api::units::{bytes, nanoseconds, thousands};
 use kvsim_pages::page::chart::{Bar, Curve, bars, colour, curves};
@@ -127,7 +127,7 @@ fn figures(table: &Table) -> Markup {
         div.wide { table {
             thead { tr {
                 th { "engine" } th { "ops/s" } th { "least – most" } th { "p50" } th { "p99" } th { "p99.9" } th { "max" }
-                th { "flushes/commit" } th { "written ÷ user" } th { "space ÷ live" } th { "CPU/op" } th { "memory" }
+                th { "flushes/commit" } th { "written ÷ user" } th { "space ÷ live" } th { "CPU/op" } th { "memory" } th { "loaded/s" }
             } }
             tbody {
                 @for row in &table.rows { (figures_of(row)) }
@@ -139,7 +139,7 @@ fn figures(table: &Table) -> Markup {
                         td { (nanoseconds(prediction.p50_ns)) }
                         td { (nanoseconds(prediction.p99_ns)) }
                         td { (nanoseconds(prediction.p999_ns)) }
-                        td.how colspan="6" { "by the profile " (prediction.profile) @if let Some(note) = prediction.note { ": " (note) } }
+                        td.how colspan="7" { "by the profile " (prediction.profile) @if let Some(note) = prediction.note { ": " (note) } }
                     }
                 }
             }
@@ -151,7 +151,7 @@ fn figures_of(row: &Row) -> Markup {
     let why = row.failed.as_ref().map(|error| error.what.as_str());
     let Some(rate) = rate(row) else {
         return html! {
-            tr { td { (row.engine) } td.how.failed colspan="11" { (why.unwrap_or("was not measured")) } }
+            tr { td { (row.engine) } td.how.failed colspan="12" { (why.unwrap_or("was not measured")) } }
         };
     };
     let latency = |quantile: f64| {
@@ -176,8 +176,9 @@ fn figures_of(row: &Row) -> Markup {
             td { (share(row.space_bytes, row.live_bytes).map_or_else(|| "–".to_owned(), |share| format!("{share:.2}"))) }
             td { (cpu.map_or_else(String::new, |spread| nanoseconds(whole(spread.median)))) }
             td { (peak(row.memory)) }
+            td { (load_rate(row.load)) }
         }
-        @if let Some(why) = why { tr { td {} td.how.failed colspan="11" { "stopped: " (why) } } }
+        @if let Some(why) = why { tr { td {} td.how.failed colspan="12" { "stopped: " (why) } } }
     }
 }
 
@@ -219,7 +220,7 @@ pub(super) mod tests {
 
     use super::super::counters::Counters;
     use super::super::load::Pace;
-    use super::super::rounds::{Memory, Plan};
+    use super::super::rounds::{Load, Memory, Plan};
     use super::super::store::{Durability, StoreError};
     use super::*;
     use kvsim_pages::parsed::parse;
@@ -252,6 +253,10 @@ pub(super) mod tests {
             device: Some("a disk & more".to_owned()),
             durable_as_asked: true,
             caveat: None,
+            load: Some(Load {
+                keys: 6_000,
+                took_ns: 2_000_000_000,
+            }),
             rounds,
             memory: Some(Memory {
                 peak_bytes: 77 << 20,

@@ -7,7 +7,7 @@ use super::counters::Counters;
 use super::load::Seen;
 use super::predict::Prediction;
 use super::report::share;
-use super::rounds::{Memory, Row, Spread, Table};
+use super::rounds::{Load, Memory, Row, Spread, Table};
 
 const SCHEMA: &str = "kvsim.bench/2";
 const QUANTILES: [(&str, f64); 6] = [
@@ -57,6 +57,8 @@ struct EngineJson {
     space_bytes: u64,
     live_bytes: u64,
     memory: Option<Memory>,
+    /// How the keys came in that are there before the first round; `null` where there are none, or it failed.
+    load: Option<Load>,
     rounds: Vec<RoundJson>,
 }
 
@@ -121,6 +123,7 @@ fn engine(row: &Row) -> EngineJson {
         space_bytes: row.space_bytes,
         live_bytes: row.live_bytes,
         memory: row.memory,
+        load: row.load,
         rounds: row.rounds.iter().map(round).collect(),
     }
 }

@@ -21,7 +21,7 @@ const MEASURING: u8 = 1;
 const STOPPED: u8 = 2;
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark is about time")]
-fn now() -> Instant {
+pub(crate) fn now() -> Instant {
     Instant::now()
 }
 

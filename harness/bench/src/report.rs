@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::load::Seen;
 use super::numbers::{float, whole};
-use super::rounds::{Memory, Plan, Row, Spread, Table};
+use super::rounds::{Load, Memory, Plan, Row, Spread, Table};
 use kvsim_api::units::{bytes, nanoseconds, thousands};
 
 /// The whole table.
@@ -36,6 +36,7 @@ pub fn table(table: &Table) -> String {
         line(&mut text, row);
     }
     text.push_str("\n  medians of the rounds; flushes of the device for each commit; written to the device ÷ written by clients;\n  space on the disk ÷ live data; memory: the most that was resident of the engine's process, its clients and the load with it.\n  The device's counters see every process on this machine.\n");
+    loads(&mut text, table);
     text.push_str(&super::amplification::text(table));
     for caveat in caveats(table) {
         let _ = writeln!(text, "  {MARK} {caveat}");
@@ -151,6 +152,27 @@ fn line(text: &mut String, row: &Row) {
     );
     if let Some(error) = &row.failed {
         let _ = writeln!(text, "  {:<16} stopped: {}", "", error.what);
+    }
+}
+
+/// How many keys a second came in before the first round.
+pub(crate) fn load_rate(load: Option<Load>) -> String {
+    load.map_or_else(|| "–".to_owned(), |load| thousands(whole(load.rate())))
+}
+
+/// How each engine took the keys that were there before the first round.
+fn loads(text: &mut String, table: &Table) {
+    for row in &table.rows {
+        if let Some(load) = row.load {
+            let _ = writeln!(
+                text,
+                "  {:<16} loaded {} keys in {}: {} a second, by one thread, relaxed, with a sync at the end",
+                row.engine,
+                thousands(load.keys),
+                nanoseconds(load.took_ns),
+                thousands(whole(load.rate())),
+            );
+        }
     }
 }
 

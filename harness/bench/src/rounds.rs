@@ -8,7 +8,8 @@ use kvsim_store::process::{Opened, Process};
 use kvsim_store::wait_until_quiet::wait_until_quiet;
 
 use super::counters::{Source, space_bytes};
-use super::load::{Pace, Script, Seen};
+use super::load::{Pace, Script, Seen, now};
+use super::numbers::float;
 use super::predict::Prediction;
 use super::serve::start;
 use super::store::{Durability, Engine, Settings, StoreError};
@@ -59,6 +60,8 @@ pub struct Row {
     pub device: Option<String>,
     /// Why its figures are worth less than the others'.
     pub caveat: Option<String>,
+    /// How the keys came in that are there before the first round; `None` where there are none, or it failed.
+    pub load: Option<Load>,
     /// Its rounds, in order.
     pub rounds: Vec<Seen>,
     /// What its process takes after the last round, its clients and what they write with it; `None` where the system does not say it.
@@ -69,6 +72,23 @@ pub struct Row {
     pub live_bytes: u64,
     /// Why there is nothing, or no more.
     pub failed: Option<StoreError>,
+}
+
+/// How the keys came in that are there before the first round: put by one thread, relaxed, and then synced. Openings count.
+#[derive(Debug, Clone, Copy, serde::Serialize)]
+pub struct Load {
+    /// How many.
+    pub keys: u64,
+    /// How long it took, in nanoseconds.
+    pub took_ns: u64,
+}
+
+impl Load {
+    /// Keys a second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        float(self.keys) * 1e9 / float(self.took_ns.max(1))
+    }
 }
 
 /// Everything that was measured.
@@ -161,6 +181,7 @@ fn open(
         durable_as_asked: engine.keeps(settings.durability),
         device: None,
         caveat: caveat(engine, settings),
+        load: None,
         rounds: Vec::new(),
         memory: None,
         space_bytes: 0,
@@ -176,7 +197,8 @@ fn open(
         load(engine, plan, directory.path(), settings, script, watch)
     };
     let process = match loaded {
-        Ok((process, opened)) => {
+        Ok((process, opened, load)) => {
+            row.load = load;
             row.device = opened.device;
             row.caveat = opened.caveat.or(row.caveat);
             Some(process)
@@ -220,11 +242,16 @@ fn load(
     settings: &Settings,
     script: &Script,
     watch: &dyn Watch,
-) -> Result<(Process, Opened), StoreError> {
+) -> Result<(Process, Opened, Option<Load>), StoreError> {
     let mut process = start(&plan.program, engine, directory, settings)?;
     process.send_script(script)?;
+    let began = now();
     let opened = process.load(&|done| watch.loading(engine.name(), done, script.preload))?;
-    Ok((process, opened))
+    let load = (script.preload > 0).then(|| Load {
+        keys: script.preload,
+        took_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
+    });
+    Ok((process, opened, load))
 }
 
 impl Plan {
