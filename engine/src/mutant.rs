@@ -231,6 +231,8 @@ mutants! {
     ScanPrefersRuns = "scan_prefers_runs" [];
     /// A leaf that is kept in memory is taken for whatever leaf lies there by now.
     LeafKeptByPlace = "leaf_kept_by_place" [];
+    /// Keys behind those of the last partition's base count as behind all others, whatever its other runs have.
+    AppendedBehindBase = "appended_behind_base" [];
     /// Runs that a checkpoint replaces are freed although something is still to be subtracted of them.
     ReplacedRunsNotHeld = "replaced_runs_not_held" [];
     /// Releasing a snapshot drops old versions and leaves their bytes counted as live.

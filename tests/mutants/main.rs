@@ -75,6 +75,7 @@ mutants! {
     empty_batch_does_not_wait: EmptyBatchDoesNotWait breaks "acknowledged_durable" or "work_after_recovery";
     relaxed_deadline_dropped: RelaxedDeadlineDropped breaks "acknowledged_durable" or "work_after_recovery";
     pointer_bounds_not_checked: PointerBoundsNotChecked breaks "guest_behaves";
+    appended_behind_base: AppendedBehindBase breaks "acknowledged_durable";
 }
 
 /// Goal: it is the mutants that are caught, and not the engine. Method: the explored scenario that most are tried with, without any.

@@ -97,6 +97,8 @@ coverage_points! {
     CheckpointPublished = "checkpoint.published",
     /// A checkpoint wrote only what had changed, at least of some keys.
     CheckpointChanges = "checkpoint.changes",
+    /// A checkpoint wrote keys that came behind all others as partitions of their own.
+    CheckpointAppended = "checkpoint.appended",
     /// A checkpoint sorted what had changed, and did not look at all keys.
     CheckpointSorted = "checkpoint.changes_sorted",
     /// Entries of the index left memory.

@@ -15,21 +15,24 @@ use std::cmp::Reverse;
 use crate::checkpoint::runs::{FIRST_KEY, Partition, RUNS_MAX, segments_of};
 use crate::core::Core;
 use crate::format::page::PAGE_REF_BYTES;
+use crate::index::key::Key;
 
 /// What a checkpoint does with a part of the keys.
 #[derive(Debug)]
 pub(super) enum Part {
     /// Writes all keys from this one on, as bases. Whatever runs they had are not needed any more.
-    Anew { from: Box<[u8]> },
+    Anew { from: Key },
     /// Adds a run of what has changed to those of the partition.
     Changes(Partition),
+    /// Writes what has changed of the keys from this one on, as bases. No run has any of them.
+    Appended { from: Key },
 }
 
 impl Part {
     /// The lower bound of its keys.
-    pub(super) fn from(&self) -> &[u8] {
+    pub(super) fn from(&self) -> &Key {
         match self {
-            Part::Anew { from } => from,
+            Part::Anew { from } | Part::Appended { from } => from,
             Part::Changes(partition) => &partition.from,
         }
     }
@@ -55,7 +58,7 @@ impl Choice {
     pub(super) fn everything(core: &Core) -> Choice {
         Choice {
             parts: vec![Part::Anew {
-                from: FIRST_KEY.into(),
+                from: Key::new(FIRST_KEY),
             }],
             kept: Vec::new(),
             end: None,
@@ -69,8 +72,13 @@ impl Choice {
         matches!(&self.parts[..], [Part::Anew { .. }])
     }
 
-    /// Chooses for the index as it is now.
-    pub(super) fn new(core: &Core) -> Choice {
+    /// Whether keys behind all others get partitions of their own.
+    pub(super) fn appends(&self) -> bool {
+        matches!(self.parts.last(), Some(Part::Appended { .. }))
+    }
+
+    /// Chooses for the index as it is now. Keys from `appended` on, of which the runs have none, get partitions of their own.
+    pub(super) fn new(core: &Core, appended: Option<Key>) -> Choice {
         let partitions = &core.runs.partitions;
         let estimate = Estimate::new(core);
         let anew = estimate.choose(core);
@@ -86,6 +94,9 @@ impl Choice {
                 }),
                 (false, _) => parts.push(Part::Changes(partition.clone())),
             }
+        }
+        if matches!(parts.last(), Some(Part::Changes(_))) {
+            parts.extend(appended.map(|from| Part::Appended { from }));
         }
         let staying = partitions.iter().zip(&anew).filter(|(_, anew)| !**anew);
         let kept = segments_of(staying.map(|(partition, _)| partition));
@@ -173,7 +184,7 @@ impl Estimate {
             let gain = u128::from(size.grown()) * 1024 / u128::from(size.base.max(1));
             (Reverse(gain), *at)
         });
-        let enough = (4 * self.coming).max(core.partition_bytes(core.index.pages_bytes()));
+        let enough = self.enough(core);
         let mut taken = 0;
         for at in due {
             let size = self.sizes[at];
@@ -206,15 +217,24 @@ impl Estimate {
         }
     }
 
-    /// Neighbours that are together far smaller than a partition is to be.
+    /// Neighbours that are together far smaller than a partition is to be. A growing index comes to have many of them at once: then a few in each checkpoint.
     fn choose_small(&self, core: &Core, anew: &mut [bool]) {
         let small = core.partition_bytes(core.index.pages_bytes()) / 2;
+        let enough = self.enough(core);
+        let mut taken = 0;
         for at in 1..self.sizes.len() {
-            if self.sizes[at - 1].anew() + self.sizes[at].anew() < small {
+            let both = self.sizes[at - 1].anew() + self.sizes[at].anew();
+            if both < small && taken < enough {
+                taken += both;
                 anew[at - 1] = true;
                 anew[at] = true;
             }
         }
+    }
+
+    /// So much is written anew by one checkpoint for one reason.
+    fn enough(&self, core: &Core) -> u64 {
+        (4 * self.coming).max(core.partition_bytes(core.index.pages_bytes()))
     }
 
     /// Those in the emptiest segments, until the index takes no more segments than it may.
@@ -255,7 +275,7 @@ impl Estimate {
     /// How many free segments it takes, on average.
     fn new_segments(&self, core: &Core, anew: &[bool], is_kept: &dyn Fn(u32) -> bool) -> u64 {
         let block = core.geometry.block_bytes;
-        let entry = |it: &Partition| it.from.len() + (it.runs.len() + 1) * PAGE_REF_BYTES;
+        let entry = |it: &Partition| it.from.bytes().len() + (it.runs.len() + 1) * PAGE_REF_BYTES;
         let list: usize = core.runs.partitions.iter().map(entry).sum();
         let table = u64::from(core.segments.count()) * 20;
         let all = self.written(anew) + list as u64 + table + 2 * block;
@@ -311,6 +331,7 @@ mod tests {
                     bytes: *bytes,
                 }],
                 leaves: None,
+                last: None,
             };
             let runs = [base, changes].into_iter().filter(|bytes| **bytes > 0);
             let from = match at {
@@ -319,7 +340,7 @@ mod tests {
             };
             let partitions = std::sync::Arc::make_mut(&mut core.runs.partitions);
             partitions.push(Partition {
-                from: from.into(),
+                from: Key::new(&from),
                 runs: runs.map(run).collect(),
                 whole: true,
             });
@@ -401,7 +422,7 @@ mod tests {
         ];
         let core = core(4_000, &partitions);
         assert_eq!(anew(&core), [3, 4]);
-        let choice = Choice::new(&core);
+        let choice = Choice::new(&core, None);
         let parts = choice
             .parts
             .iter()
@@ -422,7 +443,7 @@ mod tests {
                 .collect();
             let core = core(2_000, &partitions);
             let bound = core.index_segments(core.index.pages_bytes());
-            let choice = Choice::new(&core);
+            let choice = Choice::new(&core, None);
             if choice.is_everything() {
                 continue;
             }
@@ -438,13 +459,13 @@ mod tests {
     /// Goal: an index that is not there yet, or hardly there any more, is written as a whole. Method: no partition, and one whose keys were all removed.
     #[test]
     fn everything_is_written_where_nothing_is() {
-        assert!(Choice::new(&core(100, &[])).is_everything());
+        assert!(Choice::new(&core(100, &[]), None).is_everything());
         let mut core = core(100, &[(CUT, 0, 1)]);
         for n in 0..100_u64 {
             let place = Place::Tombstone;
             core.index
                 .set(&n.to_be_bytes(), Version { sequence: 2, place });
         }
-        assert!(Choice::new(&core).is_everything());
+        assert!(Choice::new(&core, None).is_everything());
     }
 }

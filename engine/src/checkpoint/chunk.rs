@@ -22,7 +22,7 @@ impl<'a> Chunk<'a> {
     /// Begins to read the one that begins with this key. It ends before `end`, or where its partition does. The runs have to stay these.
     pub(crate) fn begin(handle: &'a Handle, from: Key, end: Option<&Key>) -> Chunk<'a> {
         let (keys, leaves) = handle.with(|core| {
-            let Some(number) = core.runs.number_of(from.bytes()) else {
+            let Some(number) = core.runs.number_of(&from) else {
                 return (KeyRange::new(from, end.cloned()), Vec::new());
             };
             let behind = core.leaves_behind(number, &from, LEAVES_AT_ONCE);

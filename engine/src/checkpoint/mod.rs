@@ -1,6 +1,8 @@
 //! Checkpoints: what has changed in the index written as runs, which are trees of pages, and the superblocks that refer to them.
 
 pub(crate) mod anew;
+pub(crate) mod append;
+pub(crate) mod bases;
 pub(crate) mod choose;
 pub(crate) mod chunk;
 pub(crate) mod copies;

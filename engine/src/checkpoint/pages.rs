@@ -11,6 +11,7 @@ use crate::checkpoint::leaves::Leaves;
 use crate::checkpoint::runs::{Piece, Run};
 use crate::core::Core;
 use crate::format::page::PageRef;
+use crate::index::key::Key;
 use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
 
@@ -93,12 +94,18 @@ impl PageSink {
     }
 
     /// The tree of this root is complete, and all that was placed since the tree before is its.
-    pub(super) fn end_run(&mut self, root: PageRef, leaves: Option<Leaves>) -> Run {
+    pub(super) fn end_run(
+        &mut self,
+        root: PageRef,
+        leaves: Option<Leaves>,
+        last: Option<Key>,
+    ) -> Run {
         let pieces = std::mem::take(&mut self.pieces);
         Run {
             root,
             pieces,
             leaves: leaves.map(Arc::new),
+            last,
         }
     }
 

@@ -16,6 +16,8 @@ use crate::checkpoint::leaves::{Leaves, hash_of};
 use crate::format::damage::Mismatch;
 use crate::format::page::{PAGE_REF_BYTES, PageRef};
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
+use crate::mutant::{Mutant, mutant};
 
 /// A partition with more runs is written anew.
 pub(crate) const RUNS_MAX: usize = 24;
@@ -35,6 +37,8 @@ pub(crate) struct Run {
     pub(crate) pieces: Vec<Piece>,
     /// Where entries may leave memory, or are not loaded yet.
     pub(crate) leaves: Option<Arc<Leaves>>,
+    /// Its last key, if this process has written it.
+    pub(crate) last: Option<Key>,
 }
 
 impl Run {
@@ -46,7 +50,7 @@ impl Run {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Partition {
     /// The lower bound of its keys.
-    pub(crate) from: Box<[u8]>,
+    pub(crate) from: Key,
     pub(crate) runs: Vec<Run>,
     /// Whether all of its entries are in memory.
     pub(crate) whole: bool,
@@ -106,6 +110,16 @@ impl Partition {
         largest.map_or(1, |it| it.keys() / (it.all().len() as u64).max(1))
     }
 
+    /// The last key of all runs; `None` where it is not known of each.
+    fn last_key(&self) -> Option<&Key> {
+        let mut lasts = self.runs.iter().map(|run| run.last.as_ref());
+        let first = lasts.next()??;
+        if mutant(Mutant::AppendedBehindBase) {
+            return Some(first);
+        }
+        lasts.try_fold(first, |last, it| it.map(|it| last.max(it)))
+    }
+
     /// Bytes of all runs.
     pub(crate) fn bytes(&self) -> u64 {
         self.base_bytes() + self.changes_bytes()
@@ -143,9 +157,6 @@ impl Partition {
         Ok(roots.iter().map(|root| PageRef::decode(root)).collect())
     }
 }
-
-/// Keys from the first on, and before the second.
-type Bounds = (Box<[u8]>, Option<Box<[u8]>>);
 
 /// What the superblock refers to, but for the table of segments.
 #[derive(Debug, Default)]
@@ -202,13 +213,18 @@ impl Runs {
     }
 
     /// The number of the partition that a key belongs to; `None` if there is no partition.
-    pub(crate) fn number_of(&self, key: &[u8]) -> Option<usize> {
+    pub(crate) fn number_of(&self, key: &Key) -> Option<usize> {
         number_of(&self.partitions, key)
     }
 
     /// The upper bound of a partition's keys.
-    pub(crate) fn end_of(&self, number: usize) -> Option<&[u8]> {
-        self.partitions.get(number + 1).map(|it| &it.from[..])
+    pub(crate) fn end_of(&self, number: usize) -> Option<&Key> {
+        self.partitions.get(number + 1).map(|it| &it.from)
+    }
+
+    /// The last key of all; `None` where it is not known.
+    pub(crate) fn last_key(&self) -> Option<&Key> {
+        self.partitions.last()?.last_key()
     }
 
     /// All entries of the partition are in memory, or they are not any more.
@@ -223,29 +239,30 @@ impl Runs {
     }
 
     /// The keys from `from` on and before `end`, cut where partitions end.
-    pub(crate) fn parts_between(&self, from: &[u8], end: Option<&[u8]>) -> Vec<Bounds> {
-        let is_within =
-            |it: &&Partition| &it.from[..] > from && end.is_none_or(|end| &it.from[..] < end);
-        let cuts = self.partitions.iter().filter(is_within);
-        let cuts: Vec<Box<[u8]>> = cuts.map(|it| it.from.clone()).collect();
-        let starts = std::iter::once(from.into()).chain(cuts.iter().cloned());
-        let ends = cuts.iter().cloned().map(Some).chain([end.map(Into::into)]);
-        starts.zip(ends).collect()
+    pub(crate) fn parts_between(&self, from: &Key, end: Option<&Key>) -> Vec<KeyRange> {
+        let is_within = |it: &&Partition| it.from > *from && end.is_none_or(|end| it.from < *end);
+        let cuts = self.partitions.iter().filter(is_within).map(|it| &it.from);
+        let starts = std::iter::once(from).chain(cuts.clone());
+        let ends = cuts.map(Some).chain([end]);
+        let parts = starts.zip(ends);
+        parts
+            .map(|(from, end)| KeyRange::new(from.clone(), end.cloned()))
+            .collect()
     }
 
     /// The leaves that may have keys from `from` on and before `end`: one partition behind the other, and of each those of the oldest run first.
     pub(crate) fn leaves_between(&self, from: &Key, end: Option<&Key>) -> Vec<PageRef> {
-        let first = self.number_of(from.bytes()).unwrap_or(0);
+        let first = self.number_of(from).unwrap_or(0);
         let some = self.partitions[first..].iter();
-        let some = some.take_while(|it| end.is_none_or(|end| &it.from[..] < end.bytes()));
+        let some = some.take_while(|it| end.is_none_or(|end| it.from < *end));
         some.flat_map(|it| it.leaves_between(from, end)).collect()
     }
 
     /// Whether all entries of the keys from `from` on and before `end` are in memory.
-    pub(crate) fn are_whole_between(&self, from: &[u8], end: Option<&[u8]>) -> bool {
+    pub(crate) fn are_whole_between(&self, from: &Key, end: Option<&Key>) -> bool {
         let first = self.number_of(from).unwrap_or(0);
         let some = self.partitions[first..].iter();
-        let mut some = some.take_while(|it| end.is_none_or(|end| &it.from[..] < end));
+        let mut some = some.take_while(|it| end.is_none_or(|end| it.from < *end));
         self.are_whole() || some.all(|it| it.whole)
     }
 
@@ -256,14 +273,14 @@ impl Runs {
 }
 
 /// The number of the partition that a key belongs to; `None` if there is none.
-pub(crate) fn number_of(partitions: &[Partition], key: &[u8]) -> Option<usize> {
-    let behind = partitions.partition_point(|it| &it.from[..] <= key);
+pub(crate) fn number_of(partitions: &[Partition], key: &Key) -> Option<usize> {
+    let behind = partitions.partition_point(|it| it.from <= *key);
     behind.checked_sub(1)
 }
 
 /// The number of the partition that has the keys right before this one, or the last keys of all.
 pub(crate) fn number_before(partitions: &[Partition], end: Option<&Key>) -> Option<usize> {
-    let below = |it: &Partition| end.is_none_or(|end| &it.from[..] < end.bytes());
+    let below = |it: &Partition| end.is_none_or(|end| it.from < *end);
     partitions.partition_point(below).checked_sub(1)
 }
 
@@ -298,9 +315,10 @@ mod tests {
                 },
                 pieces: Vec::new(),
                 leaves: None,
+                last: None,
             };
             let partition = Partition {
-                from: FIRST_KEY.into(),
+                from: Key::new(FIRST_KEY),
                 runs: (0..runs).map(run).collect(),
                 whole: true,
             };
@@ -333,9 +351,10 @@ mod tests {
                 root: PageRef::NONE,
                 pieces: Vec::new(),
                 leaves: Some(Arc::new(leaves.finish())),
+                last: Some(Key::new(&[from + 9])),
             };
             Partition {
-                from: [from].into(),
+                from: Key::new(&[from]),
                 runs: vec![run],
                 whole: false,
             }

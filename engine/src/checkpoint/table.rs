@@ -71,7 +71,7 @@ impl Table {
             tree.push(core, sink, &key, &payload)?;
         }
         let root = tree.finish(core, sink)?;
-        Some(sink.end_run(root, None).root)
+        Some(sink.end_run(root, None, None).root)
     }
 }
 

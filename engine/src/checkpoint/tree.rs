@@ -4,10 +4,12 @@
 //! their references become the entries of the level above. Only the page being filled on each level is in memory, and a
 //! batch of finished pages on its way to the device (`pages.rs`).
 
-use crate::checkpoint::leaves::{Leaves, LeavesDraft};
+use crate::checkpoint::leaves::LeavesDraft;
 use crate::checkpoint::pages::PageSink;
+use crate::checkpoint::runs::Run;
 use crate::core::Core;
 use crate::format::page::{self, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, PageRef, Tree};
+use crate::index::key::Key;
 
 #[derive(Debug, Default)]
 struct Level {
@@ -133,14 +135,16 @@ impl TreeWriter {
         self.finish_levels(core, sink)
     }
 
-    /// The same for a run, with its leaves where they were noted.
+    /// The same for a run, with its leaves where they were noted; `None` in place of one without entries.
     pub(crate) fn finish_run(
         mut self,
         core: &mut Core,
         sink: &mut PageSink,
-    ) -> Option<(PageRef, Option<Leaves>)> {
+    ) -> Option<Option<Run>> {
         let root = self.finish_levels(core, sink)?;
-        Some((root, self.leaves.map(LeavesDraft::finish)))
+        let last = self.levels.first().map(|leaf| Key::new(&leaf.last_key));
+        let leaves = self.leaves.map(LeavesDraft::finish);
+        Some((root != PageRef::NONE).then(|| sink.end_run(root, leaves, last)))
     }
 
     fn finish_levels(&mut self, core: &mut Core, sink: &mut PageSink) -> Option<PageRef> {

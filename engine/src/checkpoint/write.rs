@@ -25,6 +25,8 @@ use crate::api::error::Error;
 use crate::api::event::Event;
 use crate::api::port::Level;
 use crate::checkpoint::anew::Merged;
+use crate::checkpoint::append::first_appended;
+use crate::checkpoint::bases::Bases;
 use crate::checkpoint::choose::{Choice, Part};
 use crate::checkpoint::pages::PageSink;
 use crate::checkpoint::runs::{FIRST_KEY, Partition, Runs};
@@ -36,7 +38,9 @@ use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{Counts, ReplayStart, Superblock};
 use crate::gc::state::{Free, Pace};
+use crate::index::entry::is_deleted;
 use crate::index::key::Key;
+use crate::index::key_range::KeyRange;
 use crate::mutant::{Mutant, mutant};
 use crate::read::window::keep_in_memory;
 use crate::runtime::handle::{Handle, Io};
@@ -152,7 +156,8 @@ pub(crate) async fn run(
     before: Superblock,
     writes: Vec<Io>,
 ) -> Result<bool, Error> {
-    let mut plan = handle.with(begin);
+    let appended = first_appended(handle).await;
+    let mut plan = handle.with(|core| begin(core, appended));
     let result = write_and_publish(handle, &mut plan, before, writes).await;
     let published = matches!(result, Ok(true));
     handle.with(|core| {
@@ -209,6 +214,9 @@ async fn write_and_publish(
         if !plan.choice.is_everything() {
             core.reached(CoveragePoint::CheckpointChanges);
         }
+        if plan.choice.appends() {
+            core.reached(CoveragePoint::CheckpointAppended);
+        }
         core.leave_blind_writes();
         plan.free(core);
         core.adopt(written.runs);
@@ -222,7 +230,7 @@ async fn write_and_publish(
     Ok(true)
 }
 
-fn begin(core: &mut Core) -> Plan {
+fn begin(core: &mut Core, appended: Option<Key>) -> Plan {
     let replay = core.log.replay_start();
     let first = core.geometry.logical(replay.lsn);
     let mut to_free = Vec::new();
@@ -247,7 +255,7 @@ fn begin(core: &mut Core) -> Plan {
     let table = Table::new(core, first, &to_free);
     core.maintenance.freeing = to_free.len() as u64;
     core.maintenance.began_at_lsn = core.log.next_record();
-    let choice = Choice::new(core);
+    let choice = Choice::new(core, appended);
     core.index.begin_writing();
     let mut plan = Plan {
         replay,
@@ -343,6 +351,7 @@ impl Pages<'_> {
             let written = match part {
                 Part::Anew { from } => self.write_anew(from, end).await?,
                 Part::Changes(partition) => self.write_changes(partition, end).await?,
+                Part::Appended { from } => self.write_appended(from).await?,
             };
             match written {
                 Some(more) => partitions.extend(more),
@@ -351,7 +360,7 @@ impl Pages<'_> {
         }
         // Where no key was left of the first ones, the next begins before all keys.
         if let Some(first) = partitions.first_mut() {
-            first.from = FIRST_KEY.into();
+            first.from = Key::new(FIRST_KEY);
         }
         let sink = &mut *self.sink;
         let root = handle.with(|core| write_list(core, sink, &partitions));
@@ -366,24 +375,17 @@ impl Pages<'_> {
     /// Writes all keys from `from` on and before `end`, as bases. `None` if segments ran out.
     async fn write_anew(
         &mut self,
-        from: &[u8],
-        end: Option<&[u8]>,
+        from: &Key,
+        end: Option<&Key>,
     ) -> Result<Option<Vec<Partition>>, Error> {
         let handle = self.handle;
-        let mut bases = handle.with(|core| Bases {
-            target: core.partition_bytes(core.index.pages_bytes()),
-            done: Vec::new(),
-            from: from.into(),
-            tree: TreeWriter::of_run(core),
-        });
-        for (from, end) in handle.with(|core| core.runs.parts_between(from, end)) {
-            let (from, end) = (Key::new(&from), end.as_deref().map(Key::new));
+        let mut bases = handle.with(|core| Bases::new(core, from));
+        for KeyRange { from, end } in handle.with(|core| core.runs.parts_between(from, end)) {
             let mut push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
                 bases.push(core, sink, key, payload)
             };
             let written = if keep_in_memory(handle, &from, end.as_ref()).await? {
-                let bound = end.as_ref().map(Key::bytes);
-                let written = self.each_entry(from.bytes(), bound, true, push).await?;
+                let written = self.each_entry(&from, end.as_ref(), true, push).await?;
                 handle.with(Core::keep_no_longer);
                 written
             } else {
@@ -392,6 +394,23 @@ impl Pages<'_> {
             if written.is_none() {
                 return Ok(None);
             }
+        }
+        let sink = &mut *self.sink;
+        Ok(handle.with(|core| bases.finish(core, sink)))
+    }
+
+    /// Writes what has changed of the keys from `from` on, of which no run has any, as bases. `None` if segments ran out.
+    async fn write_appended(&mut self, from: &Key) -> Result<Option<Vec<Partition>>, Error> {
+        let handle = self.handle;
+        let mut bases = handle.with(|core| Bases::new(core, from));
+        let push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
+            if is_deleted(payload) {
+                return Some(());
+            }
+            bases.push(core, sink, key, payload)
+        };
+        if self.each_entry(from, None, false, push).await?.is_none() {
+            return Ok(None);
         }
         let sink = &mut *self.sink;
         Ok(handle.with(|core| bases.finish(core, sink)))
@@ -430,7 +449,7 @@ impl Pages<'_> {
     async fn write_changes(
         &mut self,
         partition: &Partition,
-        end: Option<&[u8]>,
+        end: Option<&Key>,
     ) -> Result<Option<Vec<Partition>>, Error> {
         let handle = self.handle;
         let mut tree = handle.with(|core| TreeWriter::of_run(core));
@@ -446,11 +465,9 @@ impl Pages<'_> {
         }
         let sink = &mut *self.sink;
         let mut partition = partition.clone();
-        let root = handle.with(|core| tree.finish_run(core, sink));
-        Ok(root.map(|(root, leaves)| {
-            if root != PageRef::NONE {
-                partition.runs.push(sink.end_run(root, leaves));
-            }
+        let run = handle.with(|core| tree.finish_run(core, sink));
+        Ok(run.map(|run| {
+            partition.runs.extend(run);
             vec![partition]
         }))
     }
@@ -459,19 +476,20 @@ impl Pages<'_> {
     /// one finds no room.
     async fn each_entry(
         &mut self,
-        from: &[u8],
-        end: Option<&[u8]>,
+        from: &Key,
+        end: Option<&Key>,
         all: bool,
         mut push: impl FnMut(&mut Core, &mut PageSink, &[u8], &[u8]) -> Option<()>,
     ) -> Result<Option<()>, Error> {
         let handle = self.handle;
+        let end = end.map(Key::bytes);
         let mut after: Option<Box<[u8]>> = None;
         loop {
             let sink = &mut *self.sink;
             // Behind the last key, or with the first.
             let start = after
                 .as_deref()
-                .map_or(Bound::Included(from), Bound::Excluded);
+                .map_or(Bound::Included(from.bytes()), Bound::Excluded);
             let step = handle.with(|core| {
                 let mut step = Step::default();
                 let last = step.take(core, start, end, all);
@@ -518,61 +536,13 @@ impl Core {
     }
 }
 
-/// Bases that are written one behind the other: each is closed when it has come to its size.
-struct Bases {
-    target: u64,
-    done: Vec<Partition>,
-    /// The lower bound of the one being written.
-    from: Box<[u8]>,
-    tree: TreeWriter,
-}
-
-impl Bases {
-    fn push(
-        &mut self,
-        core: &mut Core,
-        sink: &mut PageSink,
-        key: &[u8],
-        payload: &[u8],
-    ) -> Option<()> {
-        if sink.run_bytes() >= self.target {
-            let tree = std::mem::replace(&mut self.tree, TreeWriter::of_run(core));
-            let from = std::mem::replace(&mut self.from, key.into());
-            self.done.extend(close_base(core, sink, from, tree)?);
-        }
-        self.tree.push(core, sink, key, payload)
-    }
-
-    fn finish(mut self, core: &mut Core, sink: &mut PageSink) -> Option<Vec<Partition>> {
-        self.done
-            .extend(close_base(core, sink, self.from, self.tree)?);
-        Some(self.done)
-    }
-}
-
-/// A partition without keys is none. `None` if segments ran out.
-fn close_base(
-    core: &mut Core,
-    sink: &mut PageSink,
-    from: Box<[u8]>,
-    tree: TreeWriter,
-) -> Option<Option<Partition>> {
-    let (root, leaves) = tree.finish_run(core, sink)?;
-    Some((root != PageRef::NONE).then(|| Partition {
-        from,
-        runs: vec![sink.end_run(root, leaves)],
-        // See `Core::adopt`.
-        whole: false,
-    }))
-}
-
 fn write_list(core: &mut Core, sink: &mut PageSink, partitions: &[Partition]) -> Option<PageRef> {
     let mut list = TreeWriter::new(Tree::Partitions);
     for partition in partitions {
-        list.push(core, sink, &partition.from, &partition.encode())?;
+        list.push(core, sink, partition.from.bytes(), &partition.encode())?;
     }
     let root = list.finish(core, sink)?;
-    Some(sink.end_run(root, None).root)
+    Some(sink.end_run(root, None, None).root)
 }
 
 /// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.

@@ -30,6 +30,8 @@ const SHORT_KEY_BYTES: usize = 16;
 const IN_VAIN_SHARE: Slot = 32;
 /// After a round in vain entries have to take so much of the bound more.
 const PAUSE_SHARE: u64 = 16;
+/// What refers to entries is looked at so many numbers ahead of the hand.
+const LOOKED_AHEAD: Slot = 16;
 
 /// The hand that goes round all numbers to find entries that can be forgotten. Where most of them cannot, since they have changed, it pauses: else each call would look at
 /// all of them.
@@ -105,6 +107,12 @@ impl Index {
             let key = Key::new(key);
             some.any(|removed| removed.contains_key(&key))
         }
+    }
+
+    /// The keys of all entries behind this one, ascending.
+    pub(crate) fn behind(&self, key: &Key) -> impl Iterator<Item = &Key> {
+        let bounds = (Bound::Excluded(key), Bound::Unbounded);
+        self.order.range(bounds).map(|(key, _)| key)
     }
 
     /// All keys that memory knows of, from `start` on and before `end`, ascending: the newest version of each, or `None` if it was removed.
@@ -221,6 +229,11 @@ impl Index {
             self.hand.next = 0;
         }
         let slot = self.hand.next;
+        if slot.is_multiple_of(LOOKED_AHEAD) {
+            let ahead = slot + LOOKED_AHEAD..slot + 2 * LOOKED_AHEAD;
+            self.newest
+                .bring_closer(ahead.filter(|slot| self.may_forget(*slot)));
+        }
         self.hand.next += 1;
         self.hand.looked += 1;
         if self.hand.looked >= self.newest.numbers() {

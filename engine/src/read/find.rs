@@ -189,7 +189,7 @@ impl Core {
     }
 
     fn leaves_to_find(&mut self, key: &Key) -> Option<Leaves> {
-        let number = self.runs.number_of(key.bytes())?;
+        let number = self.runs.number_of(key)?;
         if self.runs.partitions[number].whole {
             return None;
         }

@@ -199,9 +199,9 @@ impl RunsScan {
             Direction::Forward => {
                 let next = self.partitions.get(part.number + 1);
                 let end = part.keys.end.as_ref();
-                next.is_none_or(|next| end.is_some_and(|end| *end.bytes() < *next.from))
+                next.is_none_or(|next| end.is_some_and(|end| *end < next.from))
             }
-            Direction::Reverse => *part.keys.from.bytes() > *partition.from,
+            Direction::Reverse => part.keys.from > partition.from,
         };
         let enough = self.leaves_wanted(part.number) <= LEAVES_AT_ONCE_MAX;
         (is_cut_by_leaves && enough).then_some(part)
@@ -212,9 +212,9 @@ impl RunsScan {
         let KeyRange { from, end } = self.left.clone()?;
         match self.asked.direction {
             Direction::Forward => {
-                let number = number_of(&self.partitions, from.bytes())?;
+                let number = number_of(&self.partitions, &from)?;
                 let last = self.partitions.get(number + 1);
-                let last = last.map(|next| Key::new(&next.from));
+                let last = last.map(|next| next.from.clone());
                 let few = self.partitions[number].end_of_leaves(&from, self.leaves_at_once(number));
                 let until = few.into_iter().chain(last).chain(end.clone()).min();
                 let left = match until == end {
@@ -227,7 +227,7 @@ impl RunsScan {
             Direction::Reverse => {
                 let number = number_before(&self.partitions, end.as_ref())?;
                 let partition = &self.partitions[number];
-                let first = Key::new(&partition.from).max(from.clone());
+                let first = partition.from.clone().max(from.clone());
                 let leaves = self.leaves_at_once(number);
                 let since = partition.start_of_leaves(&first, end.as_ref(), leaves);
                 let since = since.unwrap_or(first);

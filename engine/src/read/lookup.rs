@@ -67,11 +67,11 @@ impl Core {
         if self.runs.are_whole() || self.index.is_known(key) {
             return true;
         }
-        let Some(number) = self.runs.number_of(key) else {
+        let key = Key::new(key);
+        let Some(number) = self.runs.number_of(&key) else {
             return true;
         };
         let partition = &self.runs.partitions[number];
-        let key = Key::new(key);
         partition.whole || partition.leaves_of(&key).next().is_none() || {
             let pin = self.lookups.pinned.get(&key);
             matches!(pin.and_then(|pin| pin.found.as_ref()),
@@ -107,7 +107,7 @@ impl Core {
 
     /// The leaves to read for a key, the first one last.
     fn leaves_of(&self, key: &Key) -> Vec<PageRef> {
-        let Some(number) = self.runs.number_of(key.bytes()) else {
+        let Some(number) = self.runs.number_of(key) else {
             return Vec::new();
         };
         let leaves = self.runs.partitions[number].leaves_of(key);
@@ -501,7 +501,7 @@ impl Core {
         let slot = self.index.next_to_forget(bound)?;
         let (key, _) = self.index.entry(slot).expect("it was just found");
         // Without a partition no run has it.
-        let number = self.runs.number_of(key.bytes())?;
+        let number = self.runs.number_of(key)?;
         (!self.lookups.needs(key)).then_some((slot, number))
     }
 

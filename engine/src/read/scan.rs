@@ -8,6 +8,7 @@
 
 use crate::api::port::{Reply, RequestId, ScanRange};
 use crate::core::Core;
+use crate::index::key::Key;
 use crate::index::place::{Place, Version};
 use crate::read::chosen::{Chosen, Elsewhere};
 use crate::read::state::{Room, Scan, Sink, Slot, ValueResult};
@@ -76,8 +77,11 @@ impl Core {
 
     /// Whether memory has every entry of the range.
     pub(super) fn has_all_in_memory(&self, range: &ScanRange<'_>) -> bool {
-        let start = range.start.unwrap_or_default();
-        self.runs.are_whole_between(start, range.end)
+        self.runs.are_whole() || {
+            let start = Key::new(range.start.unwrap_or_default());
+            let end = range.end.map(Key::new);
+            self.runs.are_whole_between(&start, end.as_ref())
+        }
     }
 
     /// Goes through the entries that a scan returns; true if there are more within the bounds.

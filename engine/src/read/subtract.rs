@@ -122,7 +122,7 @@ impl Core {
 fn leaves_with(partitions: &[Partition], keys: &[Key]) -> Vec<Wanted> {
     let mut places = Vec::with_capacity(keys.len());
     for (at, key) in keys.iter().enumerate() {
-        let Some(number) = number_of(partitions, key.bytes()) else {
+        let Some(number) = number_of(partitions, key) else {
             continue;
         };
         let hash = hash_of(key.bytes());

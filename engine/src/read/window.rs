@@ -91,7 +91,7 @@ impl Core {
                     if range.end.is_some_and(|end| end <= edge.bytes()) {
                         return None;
                     }
-                    self.runs.number_of(edge.bytes())?
+                    self.runs.number_of(edge)?
                 }
                 (Direction::Reverse, Edge::Top) => number_before(partitions, None)?,
                 (Direction::Reverse, Edge::At(edge)) => {
@@ -114,8 +114,8 @@ impl Core {
 
     /// The keys of a partition that lie beyond the edge.
     fn part_beside(&self, window: &Window, number: usize) -> KeyRange {
-        let from = Key::new(&self.runs.partitions[number].from);
-        let end = self.runs.end_of(number).map(Key::new);
+        let from = self.runs.partitions[number].from.clone();
+        let end = self.runs.end_of(number).cloned();
         match (window.direction, &window.edge) {
             (Direction::Forward, Edge::At(edge)) => KeyRange::new(edge.clone(), end),
             (Direction::Reverse, Edge::At(edge)) => KeyRange::new(from, Some(edge.clone())),
@@ -163,7 +163,7 @@ impl Core {
 
     /// The keys from `from` on, up to this one, lie in so many leaves of any run at most; `None`: all that there are.
     pub(crate) fn leaves_behind(&self, number: usize, from: &Key, leaves: usize) -> Option<Key> {
-        let end = self.runs.end_of(number).map(Key::new);
+        let end = self.runs.end_of(number).cloned();
         let few = self.runs.partitions[number].end_of_leaves(from, leaves);
         few.into_iter().chain(end).min()
     }
@@ -171,7 +171,7 @@ impl Core {
     /// The keys from this one on, and before `end`, lie in so many leaves of any run at most.
     fn leaves_before(&self, number: usize, end: Option<&Key>, leaves: usize) -> Key {
         let partition = &self.runs.partitions[number];
-        let from = Key::new(&partition.from);
+        let from = partition.from.clone();
         let few = partition.start_of_leaves(&from, end, leaves);
         few.unwrap_or(from)
     }
@@ -211,7 +211,7 @@ pub(crate) async fn keep_in_memory(
     end: Option<&Key>,
 ) -> Result<bool, Error> {
     let (partial, fits) = handle.with(|core| {
-        let number = core.runs.number_of(from.bytes());
+        let number = core.runs.number_of(from);
         let partial = number.filter(|number| !core.runs.partitions[*number].whole);
         let fits = partial.is_none_or(|number| core.has_memory_for(number));
         if fits {
@@ -232,7 +232,7 @@ pub(crate) async fn keep_in_memory(
     }
     handle.with(|core| {
         core.reached(CoveragePoint::PartitionRead);
-        if &core.runs.partitions[number].from[..] == from.bytes() {
+        if core.runs.partitions[number].from == *from {
             core.runs.set_whole(number, true);
             core.answer_known_lookups();
         }

@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::format::damage::Mismatch;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::Superblock;
+use crate::index::key::Key;
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
@@ -34,9 +35,10 @@ pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) ->
             root,
             pieces: outline.pieces,
             leaves: Some(Arc::new(Leaves::outline(outline.leaves))),
+            last: None,
         });
         partitions.push(Partition {
-            from,
+            from: Key::new(&from),
             runs: runs.collect(),
             whole: false,
         });

@@ -77,8 +77,8 @@ pub(crate) async fn load_index(handle: &Handle) -> Result<(), Error> {
 /// Loads a partition. False if the database is not open any more.
 async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
     let keys = handle.with(|core| {
-        let from = Key::new(&core.runs.partitions[number].from);
-        KeyRange::new(from, core.runs.end_of(number).map(Key::new))
+        let from = core.runs.partitions[number].from.clone();
+        KeyRange::new(from, core.runs.end_of(number).cloned())
     });
     let mut runs = handle.with(|core| RunsRead::new(core, number));
     let end = keys.end.as_ref();

@@ -66,6 +66,70 @@ fn a_checkpoint_costs_what_has_changed() {
     }
 }
 
+/// Goal: keys that come behind all others are written once, however small a checkpoint's part of them is beside the index. Method: many keys in order, with more
+/// and with fewer entries in memory; now and then an older key is overwritten, deleted or comes back. Most of the keys come after another opening. Last a power cut.
+#[test]
+fn keys_behind_all_others_are_written_once() {
+    const KEYS: u64 = 60_000;
+    for index_bytes in [512 << 10, 2 << 20] {
+        let mut info = device(64 << 20);
+        info.physical_block_bytes = 512;
+        let options = format!(
+            "segment_bytes=65536\ncheckpoint_bytes=524288\ninline_bytes=192\nindex_bytes={index_bytes}"
+        );
+        let mut world = World::new(Disk::new(info, FAST, 1), &options);
+        world.open().expect("opens");
+        let mut versions = std::collections::BTreeMap::new();
+        let mut rng = Rng(5);
+        let mut written = 0;
+        for n in 0..KEYS {
+            world.put_relaxed(&key(n), &bytes(n, 100));
+            versions.insert(n, Some(n));
+            if n % 500 == 499 {
+                let older = rng.below(n);
+                let version = (!older.is_multiple_of(3)).then_some(n);
+                match version {
+                    Some(n) => world.put_relaxed(&key(older), &bytes(n, 100)),
+                    None => world.delete(&key(older)),
+                };
+                versions.insert(older, version);
+            }
+            if n == KEYS / 8 {
+                world.call(Request::Close);
+                written += world.engine().stats().checkpoint_bytes;
+                world.kill();
+                world.open().expect("opens");
+                world.run_until_idle();
+            }
+        }
+        world.call(Request::Sync);
+        world.run_until_idle();
+        written += world.engine().stats().checkpoint_bytes;
+        let points = world.coverage_points().iter();
+        let appended = points.filter(|it| **it == CoveragePoint::CheckpointAppended);
+        let appended = appended.count();
+        // An entry has its key, of which the most is that of the one before, its value and a few bytes.
+        let once = KEYS * 110;
+        println!("{written} bytes of checkpoints, {once} once, {appended} times");
+        assert!(appended >= 4, "{appended} times");
+        assert!(written < once * 3 / 2, "{written} bytes in place of {once}");
+        world.kill();
+        world.disk.power_cut();
+        world.open().expect("opens");
+        world.run_until_idle();
+        let there = versions.iter().filter_map(|(n, version)| {
+            let value = bytes((*version)?, 100);
+            Some((key(*n), value))
+        });
+        let found = world.dump(Direction::Forward, 0);
+        assert!(found.into_iter().eq(there), "what is there is as it was");
+        assert_eq!(
+            world.engine().stats().keys,
+            versions.values().flatten().count() as u64
+        );
+    }
+}
+
 /// Goal: what is deleted takes no room of the index in the end, and stays deleted. Method: many keys, all but a few deleted in their order, in another order, or from both
 /// ends; then a few keys are overwritten for some checkpoints. The device has about as many free segments as one that never held the others.
 #[test]

@@ -46,6 +46,7 @@ pub const STEPS: &[Step] = steps! {
     "few_changes" Run 1;
     "little_index" Run 2;
     "loading" Run 2;
+    "appending" Run 1;
     "small_index" Run 3;
     "explore_small" Explore 2;
     "disk_full" Run 1;

@@ -73,6 +73,7 @@ pub const TRIALS: &[Trial] = trials! {
         "barrier" Seeds 0;
         "kitchen_sink" Seeds 0;
         "loading" Seeds 0;
+        "appending" Seeds 0;
     }
 };
 
@@ -87,6 +88,7 @@ pub const SHIPPED: &[Trial] = trials! {
         "small_index" Seeds 400;
         "little_index" Seeds 6;
         "loading" Seeds 12;
+        "appending" Seeds 30;
         "small_faults" Seeds 20_000;
         "torn_superblock" Seeds 0;
         "relaxed_window" Seeds 0;
@@ -156,17 +158,18 @@ pub fn trials_for(mutant: Mutant) -> Vec<Trial> {
 /// What is tried first.
 fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
-        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, BlankHalfSpared,
-        BlindBesideGets, BlindDeleteLost, BlindUnderSnapshot, ChangedEntriesForgotten,
-        ChangesMeanwhileForgotten, CloseDoesNotFlush, DeletesLeftOutOfCheckpoint,
-        DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce, ExtentsNotChecked,
-        FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes, FlushErrorIgnored,
-        ForgottenNotCounted, FreedBeforeCounted, FreedBeforeSuperblock, GapIsTheEnd,
-        GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart,
-        LeafKeptByPlace, LoadedOverNewer, LogFreedUnproven, MoveOverwritesNewer,
-        MovesLeftOutOfCheckpoint, NewestPairOverwritten, NoFallbackToOlderRoot, OldNeighbourTaken,
-        OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst, OpeningUnordered,
-        OthersFailureIgnored, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, AppendedBehindBase,
+        BlankHalfSpared, BlindBesideGets, BlindDeleteLost, BlindUnderSnapshot,
+        ChangedEntriesForgotten, ChangesMeanwhileForgotten, CloseDoesNotFlush,
+        DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
+        ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
+        FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted, FreedBeforeSuperblock,
+        GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted,
+        HalvesNotFlushedApart, LeafKeptByPlace, LoadedOverNewer, LogFreedUnproven,
+        MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NewestPairOverwritten,
+        NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed,
+        OldestIsSubtracted, OldestRunFirst, OpeningUnordered, OthersFailureIgnored,
+        PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
         ReplacedRunsNotHeld, ReplacedStaysCounted, RepublishedTooEarly,
@@ -204,6 +207,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | RunsReplacedUnderBlindWrites
         | BlindBesideGets
         | BlindDeleteLost => &["blind"],
+        AppendedBehindBase => &["appending"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused
