@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(rows.len(), 2 + table("x").rows.len());
         for row in rows {
             let bars = row.replace("\\|", "").matches('|').count();
-            assert_eq!(bars, 11, "{row}");
+            assert_eq!(bars, 12, "{row}");
         }
         assert!(text.contains("5,000 | 4,000 | 6,000"), "{text}");
     }
