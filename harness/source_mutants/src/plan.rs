@@ -36,7 +36,7 @@ macro_rules! steps {
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
     "small_swarm" Run 5;
-    "small_faults" Run 6;
+    "small_faults" Run 5;
     "powercut" Run 2;
     "kitchen_sink" Run 2;
     "limits" Run 1;
