@@ -20,17 +20,13 @@ pub(super) async fn first_appended(handle: &Handle) -> Option<Key> {
     })?;
     let mut from = None;
     loop {
-        let (key, end, keys) = handle.with(|core| {
-            let some = core.index.behind(&last).take(KEYS_PER_STEP);
-            let (mut keys, mut ends) = (0, None);
-            for key in some {
-                let (first, _) = ends.unwrap_or((key, key));
-                ends = Some((first, key));
-                keys += 1;
-            }
-            ends.map(|(first, end)| (first.clone(), end.clone(), keys))
+        let (first, end, keys) = handle.with(|core| {
+            let mut some = core.index.behind(&last).take(KEYS_PER_STEP);
+            let first = some.next()?;
+            let (end, keys) = some.fold((first, 1), |(_, keys), key| (key, keys + 1));
+            Some((first.clone(), end.clone(), keys))
         })?;
-        let from = from.get_or_insert(key);
+        let from = from.get_or_insert(first);
         if keys >= wanted {
             return Some(from.clone());
         }

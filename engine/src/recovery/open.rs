@@ -114,6 +114,7 @@ async fn recover(handle: &Handle) -> Result<(), Error> {
             core.reached(CoveragePoint::ReplayFrames);
         }
     });
+    // Durable, or ordered before all else, with the flush that follows.
     grow_anew(handle, superblock.segment_count).await?;
     let superblock = Superblock {
         segment_count: handle.with(|core| core.segments.count()),

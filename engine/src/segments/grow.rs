@@ -10,7 +10,7 @@ use crate::api::event::Event;
 use crate::api::port::{DiskError, DiskOp, Level, Nanos};
 use crate::runtime::handle::Handle;
 
-/// Makes the present size durable, if no superblock stated as many segments.
+/// Makes the present size anew, if no superblock stated as many segments. The opening flushes before anything states it.
 pub(crate) async fn grow_anew(handle: &Handle, stated: u32) -> Result<(), Error> {
     let (count, new_bytes) = handle.with(|core| {
         let count = core.segments.count();
@@ -19,7 +19,6 @@ pub(crate) async fn grow_anew(handle: &Handle, stated: u32) -> Result<(), Error>
     if count > stated {
         let grown = handle.io(DiskOp::Grow { new_bytes }).await;
         handle.poisoning(grown)?;
-        handle.flush().await?;
     }
     Ok(())
 }
