@@ -87,6 +87,64 @@ fn what_is_measured_by_default_is_built_in() {
     }
 }
 
+/// Goal: several workloads follow each other on data that are loaded once, the database opened anew where writes are to be durable, and an engine that cannot scan does the others.
+/// Method: four scenarios on two engines, which keep the time of their one load; then the same with data of their own, which is refused before anything is loaded.
+#[test]
+fn one_load_serves_several_workloads() {
+    let directory = on_disk();
+    let path = directory.path().to_string_lossy();
+    let mut arguments = brief("ycsb_b", &path);
+    arguments.extend(["ycsb_e", "durable", "ycsb_c", "--load-once", "--json"]);
+    arguments.extend([
+        "--engines",
+        "kvsim,direct+fsync",
+        "--set",
+        "workload.value_bytes=100",
+    ]);
+    // One engine has no scans, and so no figure in that table.
+    let ended = ends(&arguments, 3, &[]);
+    let document: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+    let tables = document["tables"].as_array().expect("tables");
+    let names = tables.iter().map(|table| table["scenario"].as_str());
+    let asked = ["ycsb_b", "ycsb_e", "durable", "ycsb_c"].map(Some);
+    assert!(names.eq(asked), "{document}");
+    let mut loads = Vec::new();
+    for (table, scenario) in tables.iter().zip(asked) {
+        let engines = table["engines"].as_array().expect("engines");
+        assert_eq!(engines.len(), 2, "{table}");
+        for engine in engines {
+            let rounds = engine["rounds"].as_array().expect("rounds");
+            let is_missing = scenario == Some("ycsb_e") && engine["name"] == "direct+fsync";
+            assert_eq!(rounds.len(), if is_missing { 0 } else { 3 }, "{engine}");
+            let mut operations = rounds.iter().map(|round| round["operations"].as_u64());
+            assert!(operations.all(|count| count > Some(0)), "{engine}");
+            loads.push(engine["load"].clone());
+        }
+        // Four clients commit with one flush; where writes are relaxed, a flush serves many more.
+        let sum = |count: &dyn Fn(&Value) -> Option<u64>| -> u64 {
+            let rounds = engines[0]["rounds"].as_array().expect("rounds");
+            rounds.iter().filter_map(count).sum()
+        };
+        let commits = sum(&|round| round["commits"].as_u64());
+        let flushes = sum(&|round| {
+            let mut own = round["engine_counters"].as_array()?.iter();
+            own.find(|count| count[0] == "flushes")?[1].as_u64()
+        });
+        if commits > 0 {
+            let is_durable = scenario == Some("durable");
+            assert_eq!(flushes * 8 > commits, is_durable, "{table}");
+        }
+    }
+    assert_eq!(loads[0]["keys"].as_u64(), Some(200), "{document}");
+    assert!(loads.chunks(2).all(|pair| pair == &loads[..2]), "{loads:?}");
+
+    let mut arguments = brief("ycsb_b", &path);
+    arguments.truncate(5);
+    arguments.extend(["large", "--load-once"]);
+    let said = ["workload.keys of large is not that of ycsb_b", "--set"];
+    ends(&arguments, 2, &said);
+}
+
 /// Goal: JSON holds every round with what the device counted, and agrees with itself. Method: parse it.
 #[test]
 fn json_holds_every_round() {

@@ -32,6 +32,9 @@ pub(crate) struct BenchArgs {
     /// tasks are named
     #[arg(long, requires = "real_disk", help_heading = PLACE)]
     pub(crate) no_fsync: bool,
+    /// Load each engine once, and measure one scenario after the other on that; each finds what those before it have written. For data that take long to load
+    #[arg(long, requires = "real_disk", conflicts_with_all = ["openings", "profile"], help_heading = WORK)]
+    pub(crate) load_once: bool,
     /// Measure openings after a crash, and not the workload: all keys of the scenario are written in random order; then, --rounds times, the process writes on, is
     /// killed, and what it left is opened
     #[arg(long, requires = "real_disk", conflicts_with_all = ["no_fsync", "clients", "tasks", "rate", "profile", "report"], help_heading = WORK)]

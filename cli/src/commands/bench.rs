@@ -214,21 +214,38 @@ impl Call<'_> {
             (&args.csv, export::csv),
             (&args.markdown, export::markdown),
         ])?;
+        let plans = self.scenarios.iter().map(|scenario| self.plan(scenario));
+        let plans = plans.collect::<Result<Vec<_>, _>>()?;
+        // Those of one group find what was loaded once.
+        let together = if args.load_once {
+            plans.len().max(1)
+        } else {
+            1
+        };
         let mut tables = Vec::new();
-        for scenario in self.scenarios {
-            let plan = self.plan(scenario)?;
+        for group in plans.chunks(together) {
             let progress = self.progress(tables.len(), args.warm_up + args.duration);
             let stopped = || self.interrupts.came();
-            let mut table = measure(&plan, &self.engines, &progress, &stopped)?;
-            if let Some(program) = program {
-                progress.spinner.say("predicting");
-                table.prediction = Some(predict(scenario, program, &course(&plan))?);
-            }
-            drop(progress);
-            if !args.json {
-                print(&format!("{}\n", report::table(&table)));
-            }
-            tables.push(table);
+            measure(
+                group,
+                &self.engines,
+                &progress,
+                &stopped,
+                &mut |mut table| {
+                    if let Some(program) = program {
+                        progress.spinner.say("predicting");
+                        let (scenario, course) = (&table.plan.scenario, course(&table.plan));
+                        table.prediction = Some(predict(scenario, program, &course)?);
+                    }
+                    if !args.json {
+                        progress
+                            .spinner
+                            .aside(|| print(&format!("{}\n", report::table(&table))));
+                    }
+                    tables.push(table);
+                    Ok(())
+                },
+            )?;
         }
         if args.json {
             print_json(&json::document(&tables))?;

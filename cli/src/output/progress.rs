@@ -154,6 +154,11 @@ impl Spinner {
         self.bar.set_message(text.to_owned());
     }
 
+    /// Does what prints while the line is away.
+    pub(crate) fn aside(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
     /// Says when all will be over: in so long from now.
     pub(crate) fn ends_in(&self, left: Duration) {
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);

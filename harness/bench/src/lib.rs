@@ -14,6 +14,7 @@
 
 pub mod amplification;
 pub mod calibrate;
+mod contender;
 pub mod counters;
 pub mod export;
 pub mod host;

@@ -263,6 +263,7 @@ mod tests {
                 index_bytes,
                 engine_options: Vec::new(),
                 data_bytes: 0,
+                keys: 0,
                 threads: 1,
                 space_percent: SPACE_PERCENT,
                 memory_bytes: None,

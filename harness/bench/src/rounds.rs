@@ -1,19 +1,18 @@
 //! Rounds: each engine is opened and loaded once, in a process of its own, then they take turns, so that a disk that is slow for a while is slow
-//! for all. A turn begins when the disk is quiet after the one before.
+//! for all. A turn begins when the disk is quiet after the one before. Several workloads may follow each other on what was loaded once.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub use kvsim_store::memory::Memory;
-use kvsim_store::process::{Opened, Process};
 use kvsim_store::wait_until_quiet::wait_until_quiet;
 
-use super::counters::{Source, space_bytes};
-use super::load::{Pace, Script, Seen, now};
+use super::contender::Contender;
+use super::counters::Source;
+use super::load::{Pace, Script, Seen};
 use super::numbers::float;
 use super::predict::Prediction;
-use super::serve::start;
 use super::store::{Durability, Engine, Settings, StoreError};
-use super::stream::{self, Action, Operation};
+use super::stream;
 use kvsim_scenario::Scenario;
 
 /// What is to be measured, and how.
@@ -110,151 +109,113 @@ pub trait Watch {
     fn measuring(&self, engine: &str, round: u32, of: u32);
 }
 
-/// An engine under measurement.
-struct Contender {
-    row: Row,
-    process: Option<Process>,
-    directory: tempfile::TempDir,
-}
-
-/// Measures all engines.
+/// Measures all engines on the workload of each plan, one plan after the other. The engines are opened and loaded once, as the first plan says, so all plans have to be of
+/// the same data; a later one finds what those before it have written. `done` gets the table of a plan as soon as it is there.
 ///
 /// # Errors
-/// The workload is none for a benchmark, or the directory cannot be used. What an engine cannot do is in its row.
+/// A workload is none for a benchmark, two plans are of different data, or the directory cannot be used. What an engine cannot do is in its row.
 pub fn measure(
-    plan: &Plan,
+    plans: &[Plan],
     engines: &[&dyn Engine],
     watch: &dyn Watch,
     stopped: &dyn Fn() -> bool,
-) -> Result<Table, String> {
-    let workload = &plan.scenario.workload;
-    let seed = plan.scenario.run.seeds.start;
-    let script = stream::script(workload, seed)?;
-    let settings = plan.settings(&script);
-    let source = Source::of(&plan.directory);
+    done: &mut dyn FnMut(Table) -> Result<(), String>,
+) -> Result<(), String> {
+    let Some((first, others)) = plans.split_first() else {
+        return Ok(());
+    };
+    for other in others {
+        same_data(first, other)?;
+    }
+    let scripts = plans.iter().map(Plan::script);
+    let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
     let mut contenders = Vec::new();
     for engine in engines {
         if stopped() {
             break;
         }
-        contenders.push(open(*engine, plan, &settings, &script, watch)?);
+        contenders.push(Contender::new(*engine, first, &scripts, watch)?);
     }
-    for round in 0..plan.rounds {
+    for (at, (plan, script)) in plans.iter().zip(&scripts).enumerate() {
         for contender in &mut contenders {
-            if contender.process.is_none() {
+            contender.begin(plan, script, at > 0);
+        }
+        rounds(plan, &mut contenders, watch, stopped);
+        let is_last = at + 1 == plans.len();
+        let rows = contenders.iter_mut();
+        let rows = rows.map(|contender| contender.finish(plan, script, is_last));
+        done(Table {
+            plan: plan.clone(),
+            rows: rows.collect(),
+            prediction: None,
+        })?;
+        if stopped() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The turns of all engines on one workload.
+fn rounds(
+    plan: &Plan,
+    contenders: &mut [Contender<'_>],
+    watch: &dyn Watch,
+    stopped: &dyn Fn() -> bool,
+) {
+    let source = Source::of(&plan.directory);
+    for round in 0..plan.rounds {
+        for contender in &mut *contenders {
+            if !contender.is_there() {
                 continue;
             }
             if stopped() {
-                break;
+                return;
             }
             let quiet = wait_until_quiet(&plan.directory, &source, stopped);
             if stopped() {
-                break;
+                return;
             }
-            tracing::debug!(engine = contender.row.engine, quiet, "its turn");
-            watch.measuring(contender.row.engine, round + 1, plan.rounds);
+            tracing::debug!(engine = contender.engine(), quiet, "its turn");
+            watch.measuring(contender.engine(), round + 1, plan.rounds);
             contender.measure(&plan.pace);
         }
     }
-    let finished = contenders
-        .into_iter()
-        .map(|contender| contender.finish(&script, &settings));
-    Ok(Table {
-        plan: plan.clone(),
-        rows: finished.collect(),
-        prediction: None,
-    })
 }
 
-fn open(
-    engine: &dyn Engine,
-    plan: &Plan,
-    settings: &Settings,
-    script: &Script,
-    watch: &dyn Watch,
-) -> Result<Contender, String> {
-    let directory = place(&plan.directory, engine)?;
-    let mut row = Row {
-        engine: engine.name(),
-        version: engine.version(),
-        configuration: engine.configuration(settings),
-        durable_as_asked: engine.keeps(settings.durability),
-        device: None,
-        caveat: caveat(engine, settings),
-        load: None,
-        rounds: Vec::new(),
-        memory: None,
-        space_bytes: 0,
-        live_bytes: 0,
-        failed: None,
-    };
-    let loaded = if !engine.is_ordered() && scans(script) {
-        Err(StoreError {
-            engine: engine.name(),
-            what: "it has no order, and so no scans".to_owned(),
-        })
-    } else {
-        load(engine, plan, directory.path(), settings, script, watch)
-    };
-    let process = match loaded {
-        Ok((process, opened, load)) => {
-            row.load = load;
-            row.device = opened.device;
-            row.caveat = opened.caveat.or(row.caveat);
-            Some(process)
-        }
-        Err(error) => {
-            row.failed = Some(error);
-            None
-        }
-    };
-    Ok(Contender {
-        row,
-        process,
-        directory,
-    })
-}
-
-/// A directory for the databases of an engine, which goes with what is in it.
-pub(crate) fn place(directory: &Path, engine: &dyn Engine) -> Result<tempfile::TempDir, String> {
-    tempfile::Builder::new()
-        .prefix(&format!("kvsim-bench-{}-", engine.name()))
-        .tempdir_in(directory)
-        .map_err(|error| format!("{}: {error}", directory.display()))
-}
-
-/// What is to be said of an engine that does not keep the durability that was asked for.
-pub(crate) fn caveat(engine: &dyn Engine, settings: &Settings) -> Option<String> {
-    let kept = engine.keeps(settings.durability);
-    (!kept).then(|| "not as durable as the others, and compared with none of them".to_owned())
-}
-
-fn scans(script: &Script) -> bool {
-    let mut operations = script.lists.iter().flatten();
-    operations.any(|operation| operation.action == Action::Scan)
-}
-
-/// Starts the process of an engine and lets it load.
-fn load(
-    engine: &dyn Engine,
-    plan: &Plan,
-    directory: &Path,
-    settings: &Settings,
-    script: &Script,
-    watch: &dyn Watch,
-) -> Result<(Process, Opened, Option<Load>), StoreError> {
-    let mut process = start(&plan.program, engine, directory, settings)?;
-    process.send_script(script)?;
-    let began = now();
-    let opened = process.load(&|done| watch.loading(engine.name(), done, script.preload))?;
-    let load = (script.preload > 0).then(|| Load {
-        keys: script.preload,
-        took_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
-    });
-    Ok((process, opened, load))
+/// That two plans want the same data in the same place, so that what is loaded for one serves the other too.
+fn same_data(one: &Plan, other: &Plan) -> Result<(), String> {
+    let (a, b) = (&one.scenario.workload, &other.scenario.workload);
+    let seeds = [one, other].map(|plan| plan.scenario.run.seeds.start);
+    let differs = [
+        (a.keys != b.keys, "workload.keys"),
+        (a.preload != b.preload, "workload.preload"),
+        (a.key_bytes != b.key_bytes, "workload.key_bytes"),
+        (a.value_bytes != b.value_bytes, "workload.value_bytes"),
+        (
+            a.compressible_percent != b.compressible_percent,
+            "workload.compressible_percent",
+        ),
+        (seeds[0] != seeds[1], "run.seeds"),
+    ];
+    match differs.iter().find(|(differs, _)| *differs) {
+        None => Ok(()),
+        Some((_, field)) => Err(format!(
+            "{field} of {} is not that of {}, and one load cannot serve both\n  = help: give it with --set, which holds for all scenarios, or measure them without --load-once",
+            other.scenario.name, one.scenario.name
+        )),
+    }
 }
 
 impl Plan {
+    /// What the clients do.
+    ///
+    /// # Errors
+    /// The workload is none for a benchmark.
+    pub(crate) fn script(&self) -> Result<Script, String> {
+        stream::script(&self.scenario.workload, self.scenario.run.seeds.start)
+    }
+
     /// How each engine is opened for this script.
     pub(crate) fn settings(&self, script: &Script) -> Settings {
         let workload = &self.scenario.workload;
@@ -263,6 +224,7 @@ impl Plan {
             cache_bytes: self.cache_bytes,
             index_bytes: self.index_bytes,
             engine_options: self.engine_options.clone(),
+            keys: workload.keys.max(workload.preload),
             data_bytes: workload.keys.max(workload.preload)
                 * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
             threads: workload.clients as usize,
@@ -271,56 +233,6 @@ impl Plan {
             assume_power_loss_protection: self.assume_power_loss_protection,
         }
     }
-}
-
-impl Contender {
-    /// One round. After an error there is no further one.
-    fn measure(&mut self, pace: &Pace) {
-        let Some(process) = &mut self.process else {
-            return;
-        };
-        match process.run(pace) {
-            Ok(seen) => {
-                self.row.rounds.push(seen);
-                self.row.memory = process.memory();
-            }
-            Err(error) => {
-                self.row.failed = Some(error);
-                self.process = None;
-            }
-        }
-    }
-
-    fn finish(mut self, script: &Script, settings: &Settings) -> Row {
-        let mut keys = script.next_key;
-        if let Some(process) = &mut self.process {
-            match process.next_key() {
-                Ok(there) => keys = there,
-                Err(error) => self.row.failed = Some(error),
-            }
-        }
-        self.row.live_bytes = live_bytes(script, settings, keys);
-        self.row.space_bytes = space_bytes(self.directory.path());
-        if let Some(mut process) = self.process.take()
-            && let Err(error) = process.close()
-        {
-            self.row.failed = Some(error);
-        }
-        tracing::debug!(engine = self.row.engine, "closed");
-        self.row
-    }
-}
-
-/// About how much there is in the end: what was loaded or put, and what was inserted.
-fn live_bytes(script: &Script, settings: &Settings, next_key: u64) -> u64 {
-    let puts = |one: &Operation| matches!(one.action, Action::Put | Action::ReadModifyWrite);
-    let first = if script.lists.iter().flatten().any(puts) {
-        script.next_key
-    } else {
-        script.preload
-    };
-    let per_key = settings.data_bytes / script.next_key.max(1);
-    per_key * (first + next_key.saturating_sub(script.next_key))
 }
 
 impl Row {

@@ -429,6 +429,7 @@ mod tests {
             index_bytes: 0,
             engine_options: Vec::new(),
             data_bytes: 1 << 20,
+            keys: 1_000,
             threads: 1,
             space_percent: SPACE_PERCENT,
             memory_bytes: None,

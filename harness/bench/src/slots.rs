@@ -115,7 +115,7 @@ impl Engine for Slots {
 
     fn open(&self, directory: &Path, settings: &Settings) -> Result<Box<dyn Store>, StoreError> {
         // The data are values of a block, and their keys.
-        let slots = settings.data_bytes / BLOCK_BYTES + 1;
+        let slots = settings.keys;
         let options = OpenOptions {
             size_bytes: slots * BLOCK_BYTES,
             ..OpenOptions::default()
@@ -179,23 +179,21 @@ impl Shared {
         }
     }
 
-    /// Hands a write in; who wants to know is told when it is durable.
-    fn hand_in(&self, key: &[u8], value: &[u8]) -> oneshot::Receiver<Result<(), StoreError>> {
-        let (told, answer) = oneshot::channel();
-        let written = self.offset(key).and_then(|offset| {
-            if value.len() > BLOCK {
-                return Err(self.failed("a value is longer than its slot of 4 KiB"));
-            }
-            let mut bytes = value.to_vec();
-            bytes.resize(BLOCK, 0);
-            Ok((offset, bytes))
-        });
-        match written {
-            Ok((offset, bytes)) => self.push(offset, bytes, told),
-            // Whoever asks is told at once; that nobody asks any more is no error.
-            Err(error) => drop(told.send(Err(error))),
+    /// Hands a write in; who wants to know is told when it is durable. A write that has no slot, or is too long for it, is refused at once, relaxed ones too.
+    fn hand_in(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<oneshot::Receiver<Result<(), StoreError>>, StoreError> {
+        let offset = self.offset(key)?;
+        if value.len() > BLOCK {
+            return Err(self.failed("a value is longer than its slot of 4 KiB"));
         }
-        answer
+        let mut bytes = value.to_vec();
+        bytes.resize(BLOCK, 0);
+        let (told, answer) = oneshot::channel();
+        self.push(offset, bytes, told);
+        Ok(answer)
     }
 
     fn push(&self, offset: u64, bytes: Vec<u8>, told: Told) {
@@ -274,7 +272,7 @@ impl Shared {
 
 impl Store for Opened {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        self.shared.wait(self.shared.hand_in(key, value))
+        self.shared.wait(self.shared.hand_in(key, value)?)
     }
 
     fn delete(&self, _: &[u8]) -> Result<(), StoreError> {
@@ -311,7 +309,7 @@ impl Store for Opened {
     fn put_async<'a>(&'a self, key: &[u8], value: &[u8]) -> Option<Writing<'a>> {
         let answer = self.shared.hand_in(key, value);
         Some(Box::pin(async move {
-            let answer = answer.await;
+            let answer = answer?.await;
             answer.unwrap_or_else(|_| Err(self.shared.failed("it was closed")))
         }))
     }
@@ -344,6 +342,7 @@ mod tests {
             engine_options: Vec::new(),
             space_percent: crate::native::SPACE_PERCENT,
             data_bytes: 64 * (4096 + 16),
+            keys: 64,
             threads: 1,
             memory_bytes: None,
             assume_power_loss_protection: false,
@@ -396,6 +395,8 @@ mod tests {
                     .put(key.as_bytes(), &[number; 4096])
                     .expect("it has a slot");
             }
+            let beyond = store.put(b"k000000000000064", &[0; 4096]);
+            assert!(beyond.is_err(), "nobody waits for it, and it is told");
             store.sync().expect("a disk does that");
             for number in [5_u8, 8, 59] {
                 let key = format!("k{number:015}");

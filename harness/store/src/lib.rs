@@ -57,6 +57,8 @@ pub struct Settings {
     pub engine_options: Vec<String>,
     /// About how much data there will be.
     pub data_bytes: u64,
+    /// Keys that there are before clients insert further ones, numbered from 0.
+    pub keys: u64,
     /// Threads that use it.
     pub threads: usize,
     /// The file that an engine writes in full beforehand, in percent of the data. One that grows its files as it goes has no use for it.

@@ -19,6 +19,7 @@ use kvsim_simdisk::rng::{Purpose, Rng};
 use kvsim_store::memory::Memory;
 use kvsim_store::process::Process;
 
+use super::contender;
 use super::counters::{Counters, space_bytes};
 use super::load::Script;
 use super::rounds::{self, Spread, Watch};
@@ -203,13 +204,13 @@ impl<'a> Contender<'a> {
                 version: engine.version(),
                 configuration: engine.configuration(settings),
                 device: None,
-                caveat: rounds::caveat(engine, settings),
+                caveat: contender::caveat(engine, settings),
                 openings: Vec::new(),
                 space_bytes: 0,
                 wrong: None,
                 failed: None,
             },
-            directory: rounds::place(&plan.of.directory, engine)?,
+            directory: contender::place(&plan.of.directory, engine)?,
             history: History::new(script.preload),
         })
     }

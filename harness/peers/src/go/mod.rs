@@ -210,6 +210,7 @@ mod tests {
             engine_options: Vec::new(),
             space_percent: 190,
             data_bytes: 1 << 20,
+            keys: 1_000,
             threads: 1,
             memory_bytes: None,
             assume_power_loss_protection: false,

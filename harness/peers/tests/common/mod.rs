@@ -19,6 +19,7 @@ pub fn settings(durability: Durability) -> Settings {
         engine_options: Vec::new(),
         space_percent: 190,
         data_bytes: 1 << 20,
+        keys: 1_000,
         threads: 2,
         memory_bytes: None,
         assume_power_loss_protection: false,
