@@ -25,7 +25,7 @@ impl Replay<'_> {
     /// of the segment and at those that follow, as far as their headers lead, and one beyond.
     ///
     /// It reads anew what replay has read already, and more than once ([`LOOKS`]): a device that answered with something else must not
-    /// decide where the log ends. If now the chain does go on, the device contradicts itself, and that is damage.
+    /// decide where the log ends. If now the chain does go on, the device contradicts itself, and that is damage, unless it had not returned what is there now.
     /// What was seen beyond the end when the end was found counts as well, whatever the device answers now.
     pub(crate) async fn durability_record_beyond(
         &mut self,
@@ -176,9 +176,7 @@ impl Replay<'_> {
             expected: 0,
             found: lsn,
         };
-        mismatch
-            .at(self.geometry.segment_offset(physical) + within)
-            .into()
+        self.refusal(mismatch.at(self.geometry.segment_offset(physical) + within))
     }
 
     /// Whether this is the whole next frame of the chain.

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::format::checksum::Identity;
-use crate::format::damage::{Corruption, Mismatch};
+use crate::format::damage::{Corruption, Mismatch, is_unreadable, unreadable_at};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use crate::format::record::{self, Records};
 use crate::format::segment::SegmentHeader;
@@ -57,6 +57,8 @@ pub(crate) struct Replay<'a> {
     pub(crate) segment: Loaded,
     /// The one that the present segment leads to, of which the first read is under way.
     next_segment: Option<Loaded>,
+    /// What the device did not return where the chain ended. It may return it when it is asked again.
+    unread: Option<Corruption>,
 }
 
 /// How often the log's end is read, and a value to which a frame there points. A read that comes from elsewhere, or from before, may show that
@@ -91,12 +93,16 @@ impl<'a> Replay<'a> {
             held: VecDeque::new(),
             segment: Loaded::new(start.physical),
             next_segment: None,
+            unread: None,
         }
     }
 
     async fn run(&mut self) -> Result<Recovered, Error> {
         let (at, mismatch) = match self.enter_first().await? {
-            Some(mismatch) => (self.tail.lsn, mismatch),
+            Some(mismatch) => {
+                self.note_unread(mismatch);
+                (self.tail.lsn, mismatch)
+            }
             None => self.follow().await?,
         };
         let damage = self.damage_at(at, mismatch);
@@ -104,7 +110,7 @@ impl<'a> Replay<'a> {
             self.durable = self.durable.min(self.tail.previous_end);
         }
         if self.durable > self.tail.previous_end {
-            return Err(damage.into());
+            return Err(self.refusal(damage));
         }
         self.check_before_epoch()
             .map_err(|mismatch| self.damage_at(self.tail.lsn, mismatch))?;
@@ -114,7 +120,7 @@ impl<'a> Replay<'a> {
             self.durability_record_beyond(at).await?
         };
         if durability_record.is_some_and(|durable| durable > self.tail.previous_end) {
-            return Err(damage.into());
+            return Err(self.refusal(damage));
         }
         self.durable = self.durable.max(durability_record.unwrap_or(0));
         if durability_record.is_some() {
@@ -160,10 +166,24 @@ impl<'a> Replay<'a> {
             if let Some(mismatch) = missing
                 && let Some(unlinked) = self.link().await?
             {
+                self.note_unread(mismatch);
+                self.note_unread(unlinked);
                 let full = self.geometry.within(at) == 0;
                 return Ok(if full { (at, unlinked) } else { (at, mismatch) });
             }
         }
+    }
+
+    /// The chain ends for this reason: notes it if the device did not return what should be there.
+    fn note_unread(&mut self, mismatch: Mismatch) {
+        if is_unreadable(&mismatch) {
+            self.unread = Some(unreadable_at(mismatch.found));
+        }
+    }
+
+    /// Why the opening is refused where the chain ends too early: what the device did not return comes first, since nothing may be damaged then.
+    pub(crate) fn refusal(&self, damage: Corruption) -> Error {
+        self.unread.unwrap_or(damage).into()
     }
 
     /// Never, but for a mutant: whether to look for a whole frame behind this block.

@@ -122,6 +122,36 @@ fn an_unreadable_sector_that_nothing_states_as_durable_is_cut_off() {
     assert_eq!(world.get(b"new").as_deref(), Some(&b"value"[..]));
 }
 
+/// Goal: what could not be read for a while, and then can, is no damage: the device failed, and the next opening has everything. Method: a sector of the last frame cannot be
+/// read until it counts as unreadable, and can be read when the end of the log is looked at once more.
+#[test]
+fn a_sector_that_can_be_read_again_is_no_damage() {
+    let mut world = written();
+    let sector = place_of(&world, 7) / 512;
+    world.disk.unreadable.insert(sector);
+    world.begin_open();
+    while !world
+        .coverage_points()
+        .contains(&CoveragePoint::SectorUnreadable)
+    {
+        assert!(!matches!(world.step(), Some(Some(_))), "it opened before");
+    }
+    world.disk.unreadable.clear();
+    match world.wait(0) {
+        Reply::Failed(status, message) => {
+            assert_eq!(status, Status::IoError, "{message}");
+            assert!(message.contains("cannot be read"), "{message}");
+        }
+        opened => panic!("{opened:?}"),
+    }
+    world.kill();
+    world.disk.process_crash();
+    world.open().expect("opens");
+    for n in 0..8 {
+        assert_eq!(world.get(&[n]).as_deref(), Some(&numbered(n.into())[..]));
+    }
+}
+
 /// Goal: a device that fails all reads from some moment on is not taken for one with torn sectors. Method: it fails from every step of an opening on;
 /// the opening is refused, and the next one finds everything.
 #[test]
