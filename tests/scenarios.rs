@@ -48,6 +48,7 @@ macro_rules! shipped {
 
 shipped! {
     appending: ["run.seeds=1..3", "run.crashes=10"];
+    bad_openings: ["run.seeds=1..201"];
     bad_sectors: ["run.seeds=1..5"];
     barrier: ["run.seeds=1..3", "run.crashes=40"];
     bit_rot: ["run.seeds=1..7", "run.crashes=40"];

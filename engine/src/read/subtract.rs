@@ -32,8 +32,9 @@ const MEMORY_SHARE: u64 = 2048;
 const SPACE_SHARE: u64 = 64;
 /// What was written blindly is subtracted after this time at the latest.
 const AFTER_NS: Nanos = 1_000_000_000;
-/// Keys of which the leaves are read at once.
-const KEYS_AT_ONCE: usize = 256;
+/// The leaves of so much of a batch are read at once, and of no more keys than that.
+const AT_ONCE_SHARE: usize = 4;
+const AT_ONCE_KEYS_MAX: usize = 256;
 /// So many leaves are read in vain where two reads would be needed without them.
 const GAP_MAX: usize = 3;
 
@@ -60,6 +61,11 @@ impl Core {
         let of_space = capacity / SPACE_SHARE / mean.max(1);
         let keys = of_memory.min(of_space).clamp(KEYS_MIN as u64, KEYS_MAX);
         crate::format::to_usize(keys)
+    }
+
+    /// Of how many keys of such a batch the leaves are read at once.
+    fn read_at_once(&self) -> usize {
+        (self.batch_of_blind() / AT_ONCE_SHARE).clamp(KEYS_MIN, AT_ONCE_KEYS_MAX)
     }
 
     /// Begins to subtract what blind writes have replaced, if there are many or somebody waits for it.
@@ -195,13 +201,13 @@ async fn subtract(handle: &Handle) {
 
 /// Subtracts what these runs have of these keys. Where they are those of now, ends if they are replaced: all that is left is read from them later.
 async fn subtract_keys(handle: &Handle, keys: &[Key], partitions: Arc<Vec<Partition>>, of: Of) {
-    let generation = handle.with(|core| {
+    let (generation, at_once) = handle.with(|core| {
         if !keys.is_empty() {
             core.reached(CoveragePoint::BlindWritesSubtracted);
         }
-        core.lookups.generation
+        (core.lookups.generation, core.read_at_once())
     });
-    let mut chunks = keys.chunks(KEYS_AT_ONCE);
+    let mut chunks = keys.chunks(at_once);
     let begin = |keys| Chunk::begin(handle, &partitions, keys);
     let mut next = chunks.next().map(begin);
     while let Some(chunk) = next.take() {

@@ -35,12 +35,13 @@ macro_rules! steps {
 
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
-    "small_swarm" Run 5;
-    "small_faults" Run 5;
+    "small_swarm" Run 4;
+    "small_faults" Run 4;
     "powercut" Run 2;
     "kitchen_sink" Run 2;
     "limits" Run 1;
     "swarm" Run 3;
+    "bad_openings" Run 2;
     "reopened" Run 2;
     "short_runs" Run 1;
     "few_changes" Run 1;
