@@ -82,6 +82,7 @@ shipped! {
     segments_lost: ["run.seeds=116..118"];
     short_runs: ["run.seeds=1..3"];
     small_faults: ["run.seeds=1..201"];
+    small_full: ["run.seeds=1..101"];
     small_index: ["run.seeds=1..41"];
     small_swarm: ["run.seeds=1..201"];
     space: ["run.seeds=1..2", "run.crashes=3"];

@@ -40,7 +40,7 @@ pub const STEPS: &[Step] = steps! {
     "powercut" Run 2;
     "kitchen_sink" Run 2;
     "limits" Run 1;
-    "swarm" Run 3;
+    "swarm" Run 2;
     "bad_openings" Run 2;
     "reopened" Run 2;
     "short_runs" Run 1;
@@ -48,7 +48,8 @@ pub const STEPS: &[Step] = steps! {
     "little_index" Run 2;
     "loading" Run 2;
     "appending" Run 1;
-    "small_index" Run 3;
+    "small_index" Run 2;
+    "small_full" Run 2;
     "explore_small" Explore 2;
     "disk_full" Run 1;
     "space_returns" Run 1;
