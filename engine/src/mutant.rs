@@ -157,6 +157,8 @@ mutants! {
     RemovedKeysMerged = "removed_keys_merged" [];
     /// A base that is merged from runs has what they had of a key that has changed.
     OlderEntriesMerged = "older_entries_merged" [];
+    /// A run that is joined of older ones and what has changed leaves out that keys were removed.
+    JoinedWithoutDeletes = "joined_without_deletes" [];
     /// What a blind write replaces is looked up and not subtracted.
     ReplacedStaysCounted = "replaced_stays_counted" [];
     /// Of what blind writes replaced, the oldest that the runs have is subtracted.

@@ -127,6 +127,8 @@ coverage_points! {
     PartitionRead = "index.partition_read",
     /// A part of the index was written anew though it did not fit into memory.
     PartitionMerged = "index.partition_merged",
+    /// A checkpoint joined runs of a partition with what had changed.
+    RunsJoined = "index.runs_joined",
     /// Garbage collection waited for entries of the index.
     CollectionAwaitedEntries = "index.collection_awaited_entries",
     /// The index was loaded behind an opening, while clients were at work.

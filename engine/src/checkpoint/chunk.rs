@@ -3,6 +3,7 @@
 use crate::api::error::Error;
 use crate::checkpoint::leaf_reader::LeafReader;
 use crate::checkpoint::merge::Merge;
+use crate::checkpoint::runs::Partition;
 use crate::format::damage::Mismatch;
 use crate::format::page::PageRef;
 use crate::index::key::Key;
@@ -32,6 +33,22 @@ impl<'a> Chunk<'a> {
         });
         let leaves = LeafReader::new(handle, leaves);
         Chunk { keys, leaves }
+    }
+
+    /// The same of these runs alone, which belong to one partition whose keys end before `end`.
+    pub(super) fn begin_of(
+        handle: &'a Handle,
+        runs: &Partition,
+        from: Key,
+        end: Option<&Key>,
+    ) -> Chunk<'a> {
+        let behind = runs.end_of_leaves(&from, LEAVES_AT_ONCE);
+        let end = behind.into_iter().chain(end.cloned()).min();
+        let leaves = runs.leaves_between(&from, end.as_ref());
+        Chunk {
+            keys: KeyRange::new(from, end),
+            leaves: LeafReader::new(handle, leaves),
+        }
     }
 
     /// What its leaves have of its keys. `note` is told of every key of theirs before, and whether it is one of the chunk's.

@@ -62,6 +62,22 @@ impl Partition {
         self.known_leaves().map(|leaves| leaves.keys()).sum()
     }
 
+    /// The same without its runs from this number on.
+    pub(crate) fn without_runs(&self, first: usize) -> Partition {
+        Partition {
+            runs: self.runs[..first].to_vec(),
+            ..self.clone()
+        }
+    }
+
+    /// The same with nothing but these.
+    pub(crate) fn newest_runs(&self, first: usize) -> Partition {
+        Partition {
+            runs: self.runs[first..].to_vec(),
+            ..self.clone()
+        }
+    }
+
     /// What memory knows of the leaves of its runs, the oldest first.
     pub(crate) fn known_leaves(&self) -> impl DoubleEndedIterator<Item = &Arc<Leaves>> {
         self.runs.iter().filter_map(|run| run.leaves.as_ref())
@@ -288,11 +304,13 @@ pub(crate) fn number_before(partitions: &[Partition], end: Option<&Key>) -> Opti
 pub(crate) fn segments_of<'a>(
     partitions: impl Iterator<Item = &'a Partition>,
 ) -> BTreeMap<u32, u64> {
+    segments_of_runs(partitions.flat_map(|it| &it.runs))
+}
+
+/// The same of runs.
+pub(crate) fn segments_of_runs<'a>(runs: impl Iterator<Item = &'a Run>) -> BTreeMap<u32, u64> {
     let mut segments = BTreeMap::new();
-    for piece in partitions
-        .flat_map(|it| &it.runs)
-        .flat_map(|run| &run.pieces)
-    {
+    for piece in runs.flat_map(|run| &run.pieces) {
         *segments.entry(piece.physical).or_insert(0) += piece.bytes;
     }
     segments

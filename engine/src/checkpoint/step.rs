@@ -38,8 +38,8 @@ impl Step {
         })
     }
 
-    /// Adds an entry.
-    fn push(&mut self, key: &[u8], version: &Version) {
+    /// Adds an entry, or that there is none any more.
+    pub(super) fn push(&mut self, key: &[u8], version: &Version) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         let payload = self.bytes.len();

@@ -351,6 +351,7 @@ impl Pages<'_> {
             let written = match part {
                 Part::Anew { from } => self.write_anew(from, end).await?,
                 Part::Changes(partition) => self.write_changes(partition, end).await?,
+                Part::Joined(partition, first) => self.write_joined(partition, *first, end).await?,
                 Part::Appended { from } => self.write_appended(from).await?,
             };
             match written {
@@ -389,7 +390,8 @@ impl Pages<'_> {
                 handle.with(Core::keep_no_longer);
                 written
             } else {
-                self.each_merged(&from, end.as_ref(), &mut push).await?
+                let merged = Merged::new(handle, &from, end.as_ref());
+                self.each_merged(merged, &mut push).await?
             };
             if written.is_none() {
                 return Ok(None);
@@ -416,16 +418,13 @@ impl Pages<'_> {
         Ok(handle.with(|core| bases.finish(core, sink)))
     }
 
-    /// Hands out the entries of keys that are not all in memory, from `from` on and before `end`, as they are when each page is filled. `None` as soon as one finds no
-    /// room.
+    /// Hands out merged entries, as they are when each page is filled. `None` as soon as one finds no room.
     async fn each_merged(
         &mut self,
-        from: &Key,
-        end: Option<&Key>,
+        mut merged: Merged<'_>,
         push: &mut impl FnMut(&mut Core, &mut PageSink, &[u8], &[u8]) -> Option<()>,
     ) -> Result<Option<()>, Error> {
         let handle = self.handle;
-        let mut merged = Merged::new(handle, from, end);
         while let Some(mut chunk) = merged.next().await? {
             let mut steps = chunk.steps();
             let mut more = true;
@@ -465,6 +464,32 @@ impl Pages<'_> {
         }
         let sink = &mut *self.sink;
         let mut partition = partition.clone();
+        let run = handle.with(|core| tree.finish_run(core, sink));
+        Ok(run.map(|run| {
+            partition.runs.extend(run);
+            vec![partition]
+        }))
+    }
+
+    /// Writes what has changed of a partition whose keys lie before `end`, and what its runs from `first` on have, as one run in their place. `None` if segments ran out.
+    async fn write_joined(
+        &mut self,
+        partition: &Partition,
+        first: usize,
+        end: Option<&Key>,
+    ) -> Result<Option<Vec<Partition>>, Error> {
+        let handle = self.handle;
+        let newest = partition.newest_runs(first);
+        let mut tree = handle.with(|core| TreeWriter::of_run(core));
+        let mut push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
+            tree.push(core, sink, key, payload)
+        };
+        let joined = Merged::joined(handle, &newest, end);
+        if self.each_merged(joined, &mut push).await?.is_none() {
+            return Ok(None);
+        }
+        let sink = &mut *self.sink;
+        let mut partition = partition.without_runs(first);
         let run = handle.with(|core| tree.finish_run(core, sink));
         Ok(run.map(|run| {
             partition.runs.extend(run);

@@ -94,6 +94,23 @@ impl Index {
         }
     }
 
+    /// Whether the checkpoint under way has to write what there is of a key that memory knows of.
+    pub(crate) fn has_to_be_written(&self, key: &Key) -> bool {
+        let changes = self.writing.as_ref().map(|it| &it.changes);
+        changes.is_some_and(|changes| {
+            let slot = self.newest.find(key.bytes());
+            slot.is_some_and(|slot| changes.has(slot)) || changes.removed.contains_key(key)
+        })
+    }
+
+    /// The sequence number of the deletion of a key that was removed since the last checkpoint.
+    pub(crate) fn removed_at(&self, key: &Key) -> Option<u64> {
+        let writing = self.writing.as_ref().map(|it| &it.changes);
+        let all = writing.into_iter().chain([&self.changes]);
+        all.filter_map(|changes| changes.removed.get(key).copied())
+            .max()
+    }
+
     /// Gives `take` what the checkpoint under way has to write of the keys from `start` on and before `end`: with `all` every live entry, else each that
     /// has changed, and a deletion for each key that was removed. Looks at `limit` keys at most. Returns the last of these if there may be more.
     pub(crate) fn to_write(

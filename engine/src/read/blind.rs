@@ -28,6 +28,8 @@ use crate::mutant::{Mutant, mutant};
 
 /// Keys of one write, and keys beyond those that are gathered, that may still be to be looked up.
 const KEYS_MAX: usize = 1024;
+/// What a key takes of memory here: in the set, and where it is gathered.
+const KEY_BYTES: u64 = 80;
 
 #[derive(Debug, Default)]
 pub(crate) struct Blind {
@@ -75,6 +77,12 @@ impl Blind {
     pub(super) fn has_room(&self, keys: usize, gathered: usize) -> bool {
         let left = self.left.iter().map(|left| left.keys.len());
         self.keys.len() + left.sum::<usize>() + keys <= KEYS_MAX + 2 * gathered
+    }
+
+    /// What these keys take of memory, about.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let left = self.left.iter().map(|left| left.keys.len());
+        (self.keys.len() + left.sum::<usize>()) as u64 * KEY_BYTES
     }
 
     /// Keys that wait to be looked up together.

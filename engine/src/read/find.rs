@@ -257,8 +257,7 @@ impl Core {
 
     /// What the index may take of memory and does not take now.
     pub(crate) fn spare_bytes(&self) -> u64 {
-        let others = self.runs.memory_bytes() + self.lookups.kept_leaves_bytes();
-        let taken = self.index.held_bytes() + others;
+        let taken = self.index.held_bytes() + self.beside_entries_bytes();
         self.settings.options.index_bytes.saturating_sub(taken)
     }
 }

@@ -58,8 +58,14 @@ impl Core {
     /// What entries may take of memory: of what the index may, where filters, the first keys of leaves and kept leaves take the rest, and at least the half.
     pub(crate) fn entries_bytes(&self) -> u64 {
         let all = self.settings.options.index_bytes;
-        let others = self.runs.memory_bytes() + self.lookups.kept_leaves_bytes();
-        all - others.min(all / 2)
+        all - self.beside_entries_bytes().min(all / 2)
+    }
+
+    /// What the index takes of memory beside its entries.
+    pub(super) fn beside_entries_bytes(&self) -> u64 {
+        self.runs.memory_bytes()
+            + self.lookups.kept_leaves_bytes()
+            + self.lookups.blind.memory_bytes()
     }
 
     /// Whether memory knows what there is of a key.

@@ -165,8 +165,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
         FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted, FreedBeforeSuperblock,
         GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted,
-        HalvesNotFlushedApart, LeafKeptByPlace, LoadedOverNewer, LogFreedUnproven,
-        MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NewestPairOverwritten,
+        HalvesNotFlushedApart, JoinedWithoutDeletes, LeafKeptByPlace, LoadedOverNewer,
+        LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NewestPairOverwritten,
         NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed,
         OldestIsSubtracted, OldestRunFirst, OpeningUnordered, OthersFailureIgnored,
         PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
@@ -196,6 +196,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | ScanPrefersRuns
         | LeafKeptByPlace
         | ForgottenNotCounted
+        | JoinedWithoutDeletes
         | BlindUnderSnapshot => &["forgotten"],
         TableWithoutExtents | FreedBeforeCounted | LoadedOverNewer | UnloadedDeleteLost => {
             &["loading"]

@@ -2,7 +2,8 @@
 //!
 //! A partition is written anew when the runs behind its base have come to half of its size: then each change costs three entries, one in a run and two in
 //! the next base, whatever the size of the index. Few are written anew at a time, those first that gain the most; and a few of those with the most runs, as there may be only
-//! so many. Two small neighbours become one.
+//! so many. Two small neighbours become one. Where a
+//! partition gets a run, its newest ones may become one with that (`joins.rs`).
 //!
 //! What the index takes of the device is bounded: by what it would take if all of it was written anew, and a quarter (`Core::index_segments`). Where the runs would
 //! go beyond that, the partitions in the emptiest segments are written anew, down to all of them.
@@ -10,12 +11,19 @@
 //! Invariant: whatever is chosen, the segments of pages that stay and those that the checkpoint may take are together no more than that bound, unless
 //! everything is written anew.
 
-use std::cmp::Reverse;
+mod joins;
 
-use crate::checkpoint::runs::{FIRST_KEY, Partition, RUNS_MAX, segments_of};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::checkpoint::runs::{FIRST_KEY, Partition, RUNS_MAX, segments_of_runs};
 use crate::core::Core;
 use crate::format::page::PAGE_REF_BYTES;
 use crate::index::key::Key;
+use joins::Join;
+
+/// Of what a checkpoint writes of changes, so many times as much of older runs is joined with it at most.
+const JOINED_SHARE: u64 = 4;
 
 /// What a checkpoint does with a part of the keys.
 #[derive(Debug)]
@@ -24,6 +32,8 @@ pub(super) enum Part {
     Anew { from: Key },
     /// Adds a run of what has changed to those of the partition.
     Changes(Partition),
+    /// Writes what has changed, and what the runs from this number on have, as one run in their place.
+    Joined(Partition, usize),
     /// Writes what has changed of the keys from this one on, as bases. No run has any of them.
     Appended { from: Key },
 }
@@ -33,7 +43,7 @@ impl Part {
     pub(super) fn from(&self) -> &Key {
         match self {
             Part::Anew { from } | Part::Appended { from } => from,
-            Part::Changes(partition) => &partition.from,
+            Part::Changes(partition) | Part::Joined(partition, _) => &partition.from,
         }
     }
 }
@@ -86,20 +96,20 @@ impl Choice {
             return Choice::everything(core);
         }
         let mut parts: Vec<Part> = Vec::new();
-        for (partition, anew) in partitions.iter().zip(&anew) {
-            match (anew, parts.last()) {
-                (true, Some(Part::Anew { .. })) => {}
-                (true, _) => parts.push(Part::Anew {
+        for (at, (partition, anew)) in partitions.iter().zip(&anew).enumerate() {
+            match (anew, parts.last(), estimate.sizes[at].joined_from) {
+                (true, Some(Part::Anew { .. }), _) => {}
+                (true, ..) => parts.push(Part::Anew {
                     from: partition.from.clone(),
                 }),
-                (false, _) => parts.push(Part::Changes(partition.clone())),
+                (false, _, None) => parts.push(Part::Changes(partition.clone())),
+                (false, _, Some(first)) => parts.push(Part::Joined(partition.clone(), first)),
             }
         }
-        if matches!(parts.last(), Some(Part::Changes(_))) {
+        if matches!(parts.last(), Some(Part::Changes(_) | Part::Joined(..))) {
             parts.extend(appended.map(|from| Part::Appended { from }));
         }
-        let staying = partitions.iter().zip(&anew).filter(|(_, anew)| !**anew);
-        let kept = segments_of(staying.map(|(partition, _)| partition));
+        let kept = estimate.kept(core, &anew);
         let bound = core.index_segments(core.index.pages_bytes());
         Choice {
             parts,
@@ -120,6 +130,9 @@ struct Size {
     /// That the next run would add, on average.
     coming: u64,
     runs: usize,
+    /// From which run on they are joined with the next one, and what these have.
+    joined_from: Option<usize>,
+    joined: u64,
 }
 
 impl Size {
@@ -158,12 +171,50 @@ impl Estimate {
             // Half a block is left over at the end of a run, or a whole one where it has two levels.
             coming: share(it.base_bytes()) + block,
             runs: it.runs.len(),
+            joined_from: None,
+            joined: 0,
         });
-        Estimate {
+        let mut estimate = Estimate {
             sizes: sizes.collect(),
             coming: share(core.runs.base_bytes()),
             changed: u64::try_from(pages * changes / keys).unwrap_or(u64::MAX),
+        };
+        estimate.choose_joined(core);
+        estimate
+    }
+
+    /// Where runs are joined with the next one: so that a key is looked for in few runs, and a scan reads few leaves. Those first that get rid of the most runs, and
+    /// a few in each checkpoint.
+    fn choose_joined(&mut self, core: &Core) {
+        // Loading reads the runs that there are.
+        if core.loading.is_some() {
+            return;
         }
+        let partitions = core.runs.partitions.iter().zip(&self.sizes).enumerate();
+        let joins = partitions.filter_map(|(at, (partition, size))| {
+            Join::of(partition, size.coming).map(|join| (at, join))
+        });
+        let mut joins: Vec<(usize, Join)> = joins.collect();
+        joins.sort_by_key(|(at, join)| (Reverse(join.runs), *at));
+        let all: u64 = self.sizes.iter().map(|size| size.coming).sum();
+        let mut taken = 0;
+        for (at, join) in joins {
+            if taken == 0 || taken + join.bytes <= JOINED_SHARE * all {
+                taken += join.bytes;
+                self.sizes[at].joined_from = Some(join.first);
+                self.sizes[at].joined = join.bytes;
+            }
+        }
+    }
+
+    /// Segments of what stays, and how many bytes of it each has.
+    fn kept(&self, core: &Core, anew: &[bool]) -> BTreeMap<u32, u64> {
+        let all = core.runs.partitions.iter().zip(&self.sizes).zip(anew);
+        let staying = all.filter(|(_, anew)| !**anew).map(|((it, size), _)| {
+            let runs = size.joined_from.unwrap_or(it.runs.len());
+            &it.runs[..runs]
+        });
+        segments_of_runs(staying.flatten())
     }
 
     /// Which partitions are written anew.
@@ -242,8 +293,7 @@ impl Estimate {
         let partitions = &core.runs.partitions;
         let bound = core.index_segments(core.index.pages_bytes());
         while anew.iter().any(|it| !it) {
-            let staying = partitions.iter().zip(&*anew).filter(|(_, anew)| !**anew);
-            let kept = segments_of(staying.map(|(partition, _)| partition));
+            let kept = self.kept(core, anew);
             if kept.len() as u64 + self.new_segments(core, anew, &|it| kept.contains_key(&it))
                 <= bound
             {
@@ -267,7 +317,7 @@ impl Estimate {
     fn written(&self, anew: &[bool]) -> u64 {
         let written = self.sizes.iter().zip(anew).map(|(size, anew)| match anew {
             true => size.anew(),
-            false => size.coming,
+            false => size.coming + size.joined,
         });
         written.sum()
     }
@@ -383,6 +433,8 @@ mod tests {
                 changes: 0,
                 coming: 0,
                 runs: 1,
+                joined_from: None,
+                joined: 0,
             };
             let mut estimate = Estimate {
                 sizes: vec![size; count],
