@@ -1,7 +1,7 @@
 //! The checkpoint: writes what has changed in the index, as runs of pages, while the index goes on changing. Then it publishes a
 //! superblock, so that the next recovery begins there.
 //!
-//! Which keys it writes, all of a partition or only what has changed there, is chosen in `choose.rs`. Both are *fuzzy*: an entry is as new as the moment its page was
+//! Which keys it writes, all of a partition or only what has changed there, is chosen in `choose/mod.rs`. Both are *fuzzy*: an entry is as new as the moment its page was
 //! filled. Replay starts where the checkpoint began, and brings every key to its last state, whatever the pages hold. The log only has to reach
 //! at least as far as the pages do.
 //!
