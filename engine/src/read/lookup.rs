@@ -572,10 +572,7 @@ pub(crate) async fn know<'a>(
     waited: CoveragePoint,
 ) -> Result<Pinned<'a>, Error> {
     let whole = handle.with(|core| core.runs.are_whole());
-    let keys: Vec<Key> = match whole {
-        true => Vec::new(),
-        false => keys.map(Key::new).collect(),
-    };
+    let keys: Vec<Key> = keys.filter(|_| !whole).map(Key::new).collect();
     handle.with(|core| keys.iter().for_each(|key| core.lookups.pin(key)));
     let pinned = Pinned { handle, keys };
     for some in pinned.keys.chunks(LOOKUPS_MAX / 2) {
