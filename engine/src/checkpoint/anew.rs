@@ -1,5 +1,5 @@
 //! Runs that are merged with what memory knows of, a few leaves at a time, and no entry comes into memory for it: all runs of a part of the keys that is written anew though not
-//! all of its entries are in memory, or the newest runs of a partition, which become one with what has changed (`joins.rs`).
+//! all of its entries are in memory, or the newest runs of a partition, which become one with what has changed (`choose/joins.rs`).
 //!
 //! Invariants:
 //! - of each key the page gets what memory knows of it at the moment when the page is filled, or else what the newest run has. The runs stay these while a

@@ -26,10 +26,8 @@ impl<'a> Chunk<'a> {
             let Some(number) = core.runs.number_of(&from) else {
                 return (KeyRange::new(from, end.cloned()), Vec::new());
             };
-            let behind = core.leaves_behind(number, &from, LEAVES_AT_ONCE);
-            let end = behind.into_iter().chain(end.cloned()).min();
-            let leaves = core.runs.partitions[number].leaves_between(&from, end.as_ref());
-            (KeyRange::new(from, end), leaves)
+            let end = core.runs.end_of(number).into_iter().chain(end).min();
+            first_leaves(&core.runs.partitions[number], from, end)
         });
         let leaves = LeafReader::new(handle, leaves);
         Chunk { keys, leaves }
@@ -42,13 +40,9 @@ impl<'a> Chunk<'a> {
         from: Key,
         end: Option<&Key>,
     ) -> Chunk<'a> {
-        let behind = runs.end_of_leaves(&from, LEAVES_AT_ONCE);
-        let end = behind.into_iter().chain(end.cloned()).min();
-        let leaves = runs.leaves_between(&from, end.as_ref());
-        Chunk {
-            keys: KeyRange::new(from, end),
-            leaves: LeafReader::new(handle, leaves),
-        }
+        let (keys, leaves) = first_leaves(runs, from, end);
+        let leaves = LeafReader::new(handle, leaves);
+        Chunk { keys, leaves }
     }
 
     /// What its leaves have of its keys. `note` is told of every key of theirs before, and whether it is one of the chunk's.
@@ -68,4 +62,12 @@ impl<'a> Chunk<'a> {
         read.await?;
         Ok(merge)
     }
+}
+
+/// The keys from `from` on that are read in one go, none behind `end`, and the leaves of these runs that may have them.
+fn first_leaves(runs: &Partition, from: Key, end: Option<&Key>) -> (KeyRange, Vec<PageRef>) {
+    let behind = runs.end_of_leaves(&from, LEAVES_AT_ONCE);
+    let end = behind.into_iter().chain(end.cloned()).min();
+    let leaves = runs.leaves_between(&from, end.as_ref());
+    (KeyRange::new(from, end), leaves)
 }

@@ -62,20 +62,15 @@ impl Partition {
         self.known_leaves().map(|leaves| leaves.keys()).sum()
     }
 
-    /// The same without its runs from this number on.
-    pub(crate) fn without_runs(&self, first: usize) -> Partition {
-        Partition {
-            runs: self.runs[..first].to_vec(),
-            ..self.clone()
-        }
-    }
-
-    /// The same with nothing but these.
-    pub(crate) fn newest_runs(&self, first: usize) -> Partition {
-        Partition {
-            runs: self.runs[first..].to_vec(),
-            ..self.clone()
-        }
+    /// The same without its runs from this number on, and with nothing but these.
+    pub(crate) fn split_runs(&self, first: usize) -> (Partition, Partition) {
+        let (older, newest) = self.runs.split_at(first);
+        let with = |runs: &[Run]| Partition {
+            from: self.from.clone(),
+            runs: runs.to_vec(),
+            whole: self.whole,
+        };
+        (with(older), with(newest))
     }
 
     /// What memory knows of the leaves of its runs, the oldest first.

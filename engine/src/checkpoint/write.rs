@@ -479,7 +479,7 @@ impl Pages<'_> {
         end: Option<&Key>,
     ) -> Result<Option<Vec<Partition>>, Error> {
         let handle = self.handle;
-        let newest = partition.newest_runs(first);
+        let (mut older, newest) = partition.split_runs(first);
         let mut tree = handle.with(|core| TreeWriter::of_run(core));
         let mut push = |core: &mut Core, sink: &mut PageSink, key: &[u8], payload: &[u8]| {
             tree.push(core, sink, key, payload)
@@ -489,11 +489,10 @@ impl Pages<'_> {
             return Ok(None);
         }
         let sink = &mut *self.sink;
-        let mut partition = partition.without_runs(first);
         let run = handle.with(|core| tree.finish_run(core, sink));
         Ok(run.map(|run| {
-            partition.runs.extend(run);
-            vec![partition]
+            older.runs.extend(run);
+            vec![older]
         }))
     }
 

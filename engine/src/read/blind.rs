@@ -75,14 +75,18 @@ impl Blind {
 
     /// Whether there is room for so many more where so many are gathered.
     pub(super) fn has_room(&self, keys: usize, gathered: usize) -> bool {
+        self.count() + keys <= KEYS_MAX + 2 * gathered
+    }
+
+    /// Keys that are still to be subtracted.
+    fn count(&self) -> usize {
         let left = self.left.iter().map(|left| left.keys.len());
-        self.keys.len() + left.sum::<usize>() + keys <= KEYS_MAX + 2 * gathered
+        self.keys.len() + left.sum::<usize>()
     }
 
     /// What these keys take of memory, about.
     pub(super) fn memory_bytes(&self) -> u64 {
-        let left = self.left.iter().map(|left| left.keys.len());
-        (self.keys.len() + left.sum::<usize>()) as u64 * KEY_BYTES
+        self.count() as u64 * KEY_BYTES
     }
 
     /// Keys that wait to be looked up together.

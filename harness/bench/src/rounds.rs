@@ -219,14 +219,14 @@ impl Plan {
     /// How each engine is opened for this script.
     pub(crate) fn settings(&self, script: &Script) -> Settings {
         let workload = &self.scenario.workload;
+        let keys = workload.keys.max(workload.preload);
         Settings {
             durability: self.durability,
             cache_bytes: self.cache_bytes,
             index_bytes: self.index_bytes,
             engine_options: self.engine_options.clone(),
-            keys: workload.keys.max(workload.preload),
-            data_bytes: workload.keys.max(workload.preload)
-                * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
+            keys,
+            data_bytes: keys * (script.values.mean_bytes() + u64::from(workload.key_bytes)),
             threads: workload.clients as usize,
             space_percent: self.space_percent,
             memory_bytes: self.memory_bytes,

@@ -22,9 +22,6 @@ use crate::format::page::PAGE_REF_BYTES;
 use crate::index::key::Key;
 use joins::Join;
 
-/// Of what a checkpoint writes of changes, so many times as much of older runs is joined with it at most.
-const JOINED_SHARE: u64 = 4;
-
 /// What a checkpoint does with a part of the keys.
 #[derive(Debug)]
 pub(super) enum Part {
@@ -97,13 +94,13 @@ impl Choice {
         }
         let mut parts: Vec<Part> = Vec::new();
         for (at, (partition, anew)) in partitions.iter().zip(&anew).enumerate() {
-            match (anew, parts.last(), estimate.sizes[at].joined_from) {
+            match (anew, parts.last(), estimate.sizes[at].join) {
                 (true, Some(Part::Anew { .. }), _) => {}
                 (true, ..) => parts.push(Part::Anew {
                     from: partition.from.clone(),
                 }),
                 (false, _, None) => parts.push(Part::Changes(partition.clone())),
-                (false, _, Some(first)) => parts.push(Part::Joined(partition.clone(), first)),
+                (false, _, Some(join)) => parts.push(Part::Joined(partition.clone(), join.first)),
             }
         }
         if matches!(parts.last(), Some(Part::Changes(_) | Part::Joined(..))) {
@@ -130,9 +127,8 @@ struct Size {
     /// That the next run would add, on average.
     coming: u64,
     runs: usize,
-    /// From which run on they are joined with the next one, and what these have.
-    joined_from: Option<usize>,
-    joined: u64,
+    /// Those that are joined with the next one.
+    join: Option<Join>,
 }
 
 impl Size {
@@ -171,8 +167,7 @@ impl Estimate {
             // Half a block is left over at the end of a run, or a whole one where it has two levels.
             coming: share(it.base_bytes()) + block,
             runs: it.runs.len(),
-            joined_from: None,
-            joined: 0,
+            join: None,
         });
         let mut estimate = Estimate {
             sizes: sizes.collect(),
@@ -196,13 +191,12 @@ impl Estimate {
         });
         let mut joins: Vec<(usize, Join)> = joins.collect();
         joins.sort_by_key(|(at, join)| (Reverse(join.runs), *at));
-        let all: u64 = self.sizes.iter().map(|size| size.coming).sum();
+        let enough = self.enough(core);
         let mut taken = 0;
         for (at, join) in joins {
-            if taken == 0 || taken + join.bytes <= JOINED_SHARE * all {
+            if taken == 0 || taken + join.bytes <= enough {
                 taken += join.bytes;
-                self.sizes[at].joined_from = Some(join.first);
-                self.sizes[at].joined = join.bytes;
+                self.sizes[at].join = Some(join);
             }
         }
     }
@@ -211,7 +205,7 @@ impl Estimate {
     fn kept(&self, core: &Core, anew: &[bool]) -> BTreeMap<u32, u64> {
         let all = core.runs.partitions.iter().zip(&self.sizes).zip(anew);
         let staying = all.filter(|(_, anew)| !**anew).map(|((it, size), _)| {
-            let runs = size.joined_from.unwrap_or(it.runs.len());
+            let runs = size.join.map_or(it.runs.len(), |join| join.first);
             &it.runs[..runs]
         });
         segments_of_runs(staying.flatten())
@@ -283,7 +277,7 @@ impl Estimate {
         }
     }
 
-    /// So much is written anew by one checkpoint for one reason.
+    /// So much that stands in runs is written again by one checkpoint for one reason.
     fn enough(&self, core: &Core) -> u64 {
         (4 * self.coming).max(core.partition_bytes(core.index.pages_bytes()))
     }
@@ -317,7 +311,7 @@ impl Estimate {
     fn written(&self, anew: &[bool]) -> u64 {
         let written = self.sizes.iter().zip(anew).map(|(size, anew)| match anew {
             true => size.anew(),
-            false => size.coming + size.joined,
+            false => size.coming + size.join.map_or(0, |join| join.bytes),
         });
         written.sum()
     }
@@ -433,8 +427,7 @@ mod tests {
                 changes: 0,
                 coming: 0,
                 runs: 1,
-                joined_from: None,
-                joined: 0,
+                join: None,
             };
             let mut estimate = Estimate {
                 sizes: vec![size; count],
