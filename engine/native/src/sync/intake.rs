@@ -12,7 +12,7 @@
 //! - every write that lies here is handed in: the thread that accepts a write then tries the engine's lock, and a
 //!   thread that has let the lock go looks here.
 
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard};
 
 use kvsim_engine::{Durability, Mutation, Promise, Reply, Request, RequestId, Room};
@@ -43,7 +43,7 @@ pub(crate) enum Outcome {
 #[derive(Default)]
 pub(crate) struct Queue {
     /// Of the engine, for as much as may lie here. Without one nothing is accepted.
-    pub(crate) promise: Option<Promise>,
+    promise: Option<Promise>,
     changes: Vec<Accepted>,
     bytes: usize,
 }
@@ -51,6 +51,8 @@ pub(crate) struct Queue {
 #[derive(Default)]
 pub(crate) struct Intake {
     waiting: AtomicUsize,
+    /// Whether the engine has promised anything: who finds that it has not need not wait for the queue, which somebody at work may hold.
+    is_promised: AtomicBool,
     queue: Mutex<Queue>,
 }
 
@@ -64,6 +66,12 @@ impl Intake {
     /// Nothing is accepted as long as this is held.
     pub(crate) fn queue(&self) -> MutexGuard<'_, Queue> {
         lock(&self.queue)
+    }
+
+    /// What the engine promises from now on.
+    pub(crate) fn set_promise(&self, queue: &mut Queue, promise: Option<Promise>) {
+        self.is_promised.store(promise.is_some(), Ordering::Release);
+        queue.promise = promise;
     }
 
     /// Takes out what lies there, in exchange for memory to go on with.
@@ -84,8 +92,11 @@ impl Intake {
         let batch = draft.batch();
         let bytes: usize = batch.iter().map(Mutation::bytes).sum();
         let fits = batch.len() <= ROOM.changes && bytes <= ROOM.bytes;
+        if !fits || !self.is_promised.load(Ordering::Acquire) {
+            return Outcome::Refused;
+        }
         let mut queue = self.queue();
-        if !fits || !queue.promise.is_some_and(|it| it.covers(batch)) {
+        if !queue.promise.is_some_and(|it| it.covers(batch)) {
             return Outcome::Refused;
         }
         if queue.changes.len() + batch.len() > ROOM.changes || queue.bytes + bytes > ROOM.bytes {

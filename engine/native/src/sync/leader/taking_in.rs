@@ -132,7 +132,7 @@ impl Shared {
     /// Nothing is accepted any more; what lies there is lost with the engine.
     pub(super) fn close_intake(&self) {
         let mut queue = self.intake.queue();
-        queue.promise = None;
+        self.intake.set_promise(&mut queue, None);
         self.intake.take(&mut queue, Vec::new());
     }
 
@@ -170,7 +170,7 @@ impl Shared {
 
     pub(super) fn renew_promise(&self, inside: &mut Inside, queue: &mut Queue) {
         inside.promised = inside.promise();
-        queue.promise = inside.promised;
+        self.intake.set_promise(queue, inside.promised);
     }
 
     /// Hands these in, and keeps their memory.
