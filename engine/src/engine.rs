@@ -210,7 +210,7 @@ impl Engine {
     pub fn stats(&self) -> Stats {
         let core = self.core.borrow();
         Stats {
-            keys: core.index.len(),
+            keys: core.index.len_about(),
             index_memory_bytes: core.index.memory_bytes(),
             free_segments: core.segments.free_count(),
             segments: core.segments.count().into(),

@@ -171,6 +171,8 @@ mutants! {
     BlindBesideGets = "blind_beside_gets" [];
     /// A blind delete leaves the key to the runs.
     BlindDeleteLost = "blind_delete_lost" [];
+    /// A write is refused by what is counted, though less may be there.
+    SurplusRefuses = "surplus_refuses" [];
     /// A key is looked up in the oldest of its runs first.
     OldestRunFirst = "oldest_run_first" [];
     /// What is live of entries that stay out of memory is not counted as the index is loaded.

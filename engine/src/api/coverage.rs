@@ -117,6 +117,12 @@ coverage_points! {
     BlindWritesSubtracted = "index.blind_writes_subtracted",
     /// A checkpoint replaced the runs before everything that such writes had replaced was subtracted.
     BlindWritesOutlivedRuns = "index.blind_writes_outlived_runs",
+    /// A client's write left counted what it replaced.
+    ReplacedLeftCounted = "index.replaced_left_counted",
+    /// A checkpoint bounded what is counted by what stands in the runs.
+    CountsBounded = "index.counts_bounded",
+    /// All keys were written anew for a write that would not fit by what was counted.
+    CountedAnew = "index.counted_anew",
     /// The keys of a range were read for a driver that asks for them.
     RangeRead = "index.range_read",
     /// A scan joined runs with what memory knew.

@@ -50,7 +50,8 @@ pub struct Stats {
     pub stalls: u64,
     /// How long there was such a request, in nanoseconds.
     pub stalled_ns: u64,
-    /// Live keys now. With `index_bytes` it is an upper bound for a moment: what a write has replaced that did not wait for it is subtracted a little later.
+    /// Live keys now. With `index_bytes` this is about so: what a write has replaced that did not wait for it is subtracted a little later, or taken for one key where no value lies
+    /// outside the index. After an opening that has loaded the index it is exact.
     pub keys: u64,
     /// What the entries of the index take in memory now, as far as can be told.
     pub index_memory_bytes: u64,

@@ -92,7 +92,7 @@ impl<'a> Merged<'a> {
         };
         self.read_ahead();
         let keys = chunk.keys.clone();
-        let merge = chunk.merge(|_, _, _| Ok(())).await?;
+        let merge = chunk.merge(|_, _, _, _| Ok(())).await?;
         let older_stay = self.newest.is_some();
         self.handle.with(|core| {
             core.reached(match older_stay {

@@ -45,15 +45,15 @@ impl<'a> Chunk<'a> {
         Chunk { keys, leaves }
     }
 
-    /// What its leaves have of its keys. `note` is told of every key of theirs before, and whether it is one of the chunk's.
+    /// What its leaves have of its keys. `note` is told of every entry of theirs before, and whether its key is one of the chunk's.
     pub(crate) async fn merge(
         self,
-        mut note: impl FnMut(&PageRef, &[u8], bool) -> Result<(), Mismatch>,
+        mut note: impl FnMut(&PageRef, &[u8], &[u8], bool) -> Result<(), Mismatch>,
     ) -> Result<Merge, Error> {
         let mut merge = Merge::default();
         let read = self.leaves.each(|leaf, key, payload| {
             let is_its = self.keys.has(key);
-            note(leaf, key, is_its)?;
+            note(leaf, key, payload, is_its)?;
             if is_its {
                 merge.push(leaf.offset, key, payload);
             }

@@ -4,14 +4,9 @@
 //! - pages lie one behind the other in segments of their own; the first ones may lie behind those of the checkpoint before, in a segment that stays;
 //! - no page is placed where a page is that any superblock refers to.
 
-use std::sync::Arc;
-
 use crate::api::buffer::IoBuf;
-use crate::checkpoint::leaves::Leaves;
-use crate::checkpoint::runs::{Piece, Run};
+use crate::checkpoint::runs::Piece;
 use crate::core::Core;
-use crate::format::page::PageRef;
-use crate::index::key::Key;
 use crate::runtime::handle::{Handle, Io};
 use crate::segments::usage::Use;
 
@@ -93,20 +88,9 @@ impl PageSink {
         }
     }
 
-    /// The tree of this root is complete, and all that was placed since the tree before is its.
-    pub(super) fn end_run(
-        &mut self,
-        root: PageRef,
-        leaves: Option<Leaves>,
-        last: Option<Key>,
-    ) -> Run {
-        let pieces = std::mem::take(&mut self.pieces);
-        Run {
-            root,
-            pieces,
-            leaves: leaves.map(Arc::new),
-            last,
-        }
+    /// A tree is complete: all that was placed since the one before is its.
+    pub(super) fn end_tree(&mut self) -> Vec<Piece> {
+        std::mem::take(&mut self.pieces)
     }
 
     /// Bytes of the run being written, as far as pages are finished.

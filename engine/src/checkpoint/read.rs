@@ -69,6 +69,11 @@ impl Ascending {
         self.0.extend_from_slice(key);
         Ok(())
     }
+
+    /// The last one, if there was any.
+    pub(crate) fn last(&self) -> Option<Key> {
+        (!self.0.is_empty()).then(|| Key::new(&self.0))
+    }
 }
 
 /// Pages that are still to be read: one, or several leaves.

@@ -17,6 +17,7 @@ use crate::format::damage::Mismatch;
 use crate::format::page::{PAGE_REF_BYTES, PageRef};
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
+use crate::index::weight::Weight;
 use crate::mutant::{Mutant, mutant};
 
 /// A partition with more runs is written anew.
@@ -37,8 +38,10 @@ pub(crate) struct Run {
     pub(crate) pieces: Vec<Piece>,
     /// Where entries may leave memory, or are not loaded yet.
     pub(crate) leaves: Option<Arc<Leaves>>,
-    /// Its last key, if this process has written it.
+    /// Its last key, if this process has written it or loaded it.
     pub(crate) last: Option<Key>,
+    /// What its entries weigh, where that is known: of all runs, once the index is loaded, where entries may leave memory.
+    pub(crate) weight: Option<Weight>,
 }
 
 impl Run {
@@ -180,6 +183,7 @@ pub(crate) struct Runs {
     partial: usize,
     memory_bytes: u64,
     bytes: u64,
+    weight: Option<Weight>,
 }
 
 impl Runs {
@@ -191,6 +195,7 @@ impl Runs {
             partial,
             memory_bytes: 0,
             bytes: 0,
+            weight: None,
         };
         runs.count_memory();
         runs
@@ -211,11 +216,18 @@ impl Runs {
         self.bytes
     }
 
-    /// The leaves of some runs are others, or have filters now.
+    /// The leaves of some runs are others, or have filters now, or what they weigh is known.
     pub(crate) fn count_memory(&mut self) {
+        let runs = self.partitions.iter().flat_map(|it| &it.runs);
+        self.weight = runs.map(|run| run.weight).sum();
         self.bytes = self.partitions.iter().map(Partition::bytes).sum();
         let leaves = self.partitions.iter().flat_map(Partition::known_leaves);
         self.memory_bytes = leaves.map(|leaves| leaves.memory_bytes()).sum();
+    }
+
+    /// What the entries of all runs weigh, those that do not count any more included; `None` where it is not known.
+    pub(crate) fn weight(&self) -> Option<Weight> {
+        self.weight
     }
 
     /// Whether all entries are in memory.
@@ -329,6 +341,7 @@ mod tests {
                 pieces: Vec::new(),
                 leaves: None,
                 last: None,
+                weight: None,
             };
             let partition = Partition {
                 from: Key::new(FIRST_KEY),
@@ -365,6 +378,7 @@ mod tests {
                 pieces: Vec::new(),
                 leaves: Some(Arc::new(leaves.finish())),
                 last: Some(Key::new(&[from + 9])),
+                weight: None,
             };
             Partition {
                 from: Key::new(&[from]),

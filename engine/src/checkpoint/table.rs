@@ -71,7 +71,8 @@ impl Table {
             tree.push(core, sink, &key, &payload)?;
         }
         let root = tree.finish(core, sink)?;
-        Some(sink.end_run(root, None, None).root)
+        sink.end_tree();
+        Some(root)
     }
 }
 

@@ -4,12 +4,15 @@
 //! their references become the entries of the level above. Only the page being filled on each level is in memory, and a
 //! batch of finished pages on its way to the device (`pages.rs`).
 
+use std::sync::Arc;
+
 use crate::checkpoint::leaves::LeavesDraft;
 use crate::checkpoint::pages::PageSink;
 use crate::checkpoint::runs::Run;
 use crate::core::Core;
 use crate::format::page::{self, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, PageRef, Tree};
 use crate::index::key::Key;
+use crate::index::weight::Weight;
 
 #[derive(Debug, Default)]
 struct Level {
@@ -26,6 +29,8 @@ pub(crate) struct TreeWriter {
     levels: Vec<Level>,
     /// Of a run whose entries may leave memory.
     leaves: Option<LeavesDraft>,
+    /// What the entries of such a run weigh.
+    weight: Weight,
 }
 
 impl TreeWriter {
@@ -34,6 +39,7 @@ impl TreeWriter {
             tree,
             levels: Vec::new(),
             leaves: None,
+            weight: Weight::default(),
         }
     }
 
@@ -55,6 +61,7 @@ impl TreeWriter {
     ) -> Option<()> {
         if let Some(leaves) = &mut self.leaves {
             leaves.note_key(key);
+            self.weight += Weight::of_entry(key, payload);
         }
         self.push_at(core, sink, 0, key, payload)
     }
@@ -143,8 +150,17 @@ impl TreeWriter {
     ) -> Option<Option<Run>> {
         let root = self.finish_levels(core, sink)?;
         let last = self.levels.first().map(|leaf| Key::new(&leaf.last_key));
-        let leaves = self.leaves.map(LeavesDraft::finish);
-        Some((root != PageRef::NONE).then(|| sink.end_run(root, leaves, last)))
+        let weight = self.leaves.is_some().then_some(self.weight);
+        let leaves = self.leaves.map(|it| Arc::new(it.finish()));
+        let pieces = sink.end_tree();
+        let run = Run {
+            root,
+            pieces,
+            leaves,
+            last,
+            weight,
+        };
+        Some((root != PageRef::NONE).then_some(run))
     }
 
     fn finish_levels(&mut self, core: &mut Core, sink: &mut PageSink) -> Option<PageRef> {

@@ -37,7 +37,7 @@ use crate::checkpoint::tree::TreeWriter;
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{Counts, ReplayStart, Superblock};
-use crate::gc::state::{Free, Pace};
+use crate::gc::state::{Counting, Free, Pace};
 use crate::index::entry::is_deleted;
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
@@ -60,6 +60,8 @@ struct Plan {
     table: Table,
     counts: Counts,
     began_at: u64,
+    /// What is put from then on has this sequence number or a later one.
+    next_sequence: u64,
     choice: Choice,
 }
 
@@ -113,6 +115,9 @@ pub(crate) async fn checkpoint(handle: Handle) {
         core.maintenance.freeing = 0;
         if !matches!(result, Ok(true)) {
             core.segments.cancel_pending_frees();
+            if core.maintenance.counting == Counting::Awaited {
+                core.maintenance.counting = Counting::Failed;
+            }
         }
         core.activity += 1;
         let published = matches!(result, Ok(true));
@@ -220,6 +225,8 @@ async fn write_and_publish(
         core.leave_blind_writes();
         plan.free(core);
         core.adopt(written.runs);
+        let nothing_put = core.log.next_sequence == plan.next_sequence;
+        core.bound_counts(plan.choice.is_everything(), nothing_put);
         core.maintenance.freeing = 0;
         core.maintenance.checkpointed_at = plan.began_at;
         core.maintenance.checkpoint_size = written.bytes;
@@ -255,7 +262,10 @@ fn begin(core: &mut Core, appended: Option<Key>) -> Plan {
     let table = Table::new(core, first, &to_free);
     core.maintenance.freeing = to_free.len() as u64;
     core.maintenance.began_at_lsn = core.log.next_record();
-    let choice = Choice::new(core, appended);
+    let choice = match core.maintenance.counting {
+        Counting::Awaited => Choice::everything(core),
+        _ => Choice::new(core, appended),
+    };
     core.index.begin_writing();
     let mut plan = Plan {
         replay,
@@ -264,6 +274,7 @@ fn begin(core: &mut Core, appended: Option<Key>) -> Plan {
         table,
         counts: core.counts(),
         began_at: core.log.written_bytes,
+        next_sequence: core.log.next_sequence,
         choice: Choice::everything(core),
     };
     plan.choose(core, choice);
@@ -566,7 +577,8 @@ fn write_list(core: &mut Core, sink: &mut PageSink, partitions: &[Partition]) ->
         list.push(core, sink, partition.from.bytes(), &partition.encode())?;
     }
     let root = list.finish(core, sink)?;
-    Some(sink.end_run(root, None, None).root)
+    sink.end_tree();
+    Some(root)
 }
 
 /// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.

@@ -6,13 +6,16 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::port::Mutation;
 use crate::commit::write::{Form, value_bytes};
 use crate::core::Core;
 use crate::format::pointer::Pointer;
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
+use crate::gc::state::Counting;
 use crate::index::entry::{pages_of_new, place_in_log_bytes};
+use crate::mutant::{Mutant, mutant};
 use crate::segments::unproven::RecoveryReserve;
 
 impl Core {
@@ -34,7 +37,53 @@ impl Core {
         max.is_some_and(|max| live <= max)
     }
 
-    /// Live bytes and bytes of pages, at most. They are exact if the index is loaded and no blind write is still to be subtracted from.
+    /// Whether a write may leave counted what it replaces and memory does not know: then nothing ever looks it up. Where no value lies outside the index, it is the number of keys and
+    /// the room for the index alone that are counted too high. There has to be room for that, and what the runs have has to be known, which bounds both at the next checkpoint.
+    pub(crate) fn leaves_replaced_counted(&self) -> bool {
+        let (live, pages) = self.weight_of_all();
+        live == 0
+            && self.loading.is_none()
+            && self.runs.weight().is_some()
+            && self
+                .live_bytes_max(pages + pages / 64, RecoveryReserve::default())
+                .is_some()
+    }
+
+    /// A checkpoint was published: what is counted is bounded by what stands in the runs now. It is exact if all keys were written anew and none was put meanwhile.
+    pub(crate) fn bound_counts(&mut self, all_anew: bool, nothing_put: bool) {
+        let awaited = self.maintenance.counting == Counting::Awaited;
+        if all_anew && awaited {
+            self.maintenance.counting = Counting::No;
+        }
+        // What is still to be subtracted may stand in no run any more.
+        if !self.index.has_surplus() || !self.lookups.blind.is_empty() {
+            return;
+        }
+        let Some(standing) = self.runs.weight() else {
+            return;
+        };
+        if self.index.bound_counts(standing) {
+            self.reached(CoveragePoint::CountsBounded);
+        }
+        if all_anew && nothing_put {
+            self.index.end_surplus();
+            if awaited {
+                self.reached(CoveragePoint::CountedAnew);
+            }
+        }
+    }
+
+    /// Whether a write that does not fit by what is counted has to wait until that is exact: a checkpoint writes all keys anew for it.
+    pub(crate) fn awaits_exact_counts(&mut self) -> bool {
+        let failed = std::mem::take(&mut self.maintenance.counting) == Counting::Failed;
+        let awaits = self.index.has_surplus() && !failed && !mutant(Mutant::SurplusRefuses);
+        if awaits {
+            self.maintenance.counting = Counting::Awaited;
+        }
+        awaits
+    }
+
+    /// Live bytes and bytes of pages, at most. They are exact if the index is loaded, no blind write is still to be subtracted from, and there is no surplus.
     fn weight_of_all(&self) -> (u64, u64) {
         (self.live_bytes(), self.index.pages_bytes())
     }

@@ -104,6 +104,11 @@ impl Core {
                 Known::Failed(error) => return unread(&error),
                 Known::All => blind.clear(),
             }
+            // A delete adds nothing, whatever is counted.
+            let adds = forms.iter().any(|form| *form != Form::Delete);
+            if adds && self.awaits_exact_counts() {
+                return Verdict::Awaits;
+            }
             if let Some(message) = self.exceeds_capacity(mutations, &forms, reserve) {
                 return Verdict::Refused(Status::NoSpace, message);
             }
@@ -317,9 +322,11 @@ impl Core {
 
     /// Whether memory has no entry of a deleted key and the runs may have one.
     fn leaves_key_to_runs(&self, key: &[u8]) -> bool {
-        let is_blind = self.is_blind(key) && !mutant(Mutant::BlindDeleteLost);
-        let is_unloaded = self.is_unloaded(key) && !mutant(Mutant::UnloadedDeleteLost);
-        (is_blind || is_unloaded) && self.index.newest(key).is_none()
+        let lost = match self.is_unloaded(key) {
+            true => mutant(Mutant::UnloadedDeleteLost),
+            false => mutant(Mutant::BlindDeleteLost),
+        };
+        self.index.newest(key).is_none() && !self.knows(key) && !lost
     }
 
     /// Takes the write: positions, log records, extents, index.

@@ -5,7 +5,7 @@ use crate::checkpoint::write::checkpoint;
 use crate::core::{Core, Phase};
 use crate::gc::collect::collect_garbage;
 use crate::gc::log_free::republish_log_freed;
-use crate::gc::state::FUTILE_ROUNDS_MAX;
+use crate::gc::state::{Counting, FUTILE_ROUNDS_MAX};
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 use crate::segments::grow::grow;
@@ -95,14 +95,16 @@ impl Core {
     fn should_grow(&self, shortage: u64) -> bool {
         let now = u64::from(self.segments.count());
         let live = self.live_bytes();
-        // Asked in every call, and most devices are not even half full.
-        let is_half_full = 2 * live > now * self.geometry.payload_bytes();
+        let pages = self.index.pages_bytes();
+        // Asked in every call, and most devices are not even half full. What is set aside for the index is some two and a half times its pages.
+        let is_half_full = 2 * live + 5 * pages > now * self.geometry.payload_bytes();
         if (shortage == 0 && !is_half_full) || now >= self.segments_max() {
             return false;
         }
         let options = &self.settings.options;
         let percent = options.grow_percent.min(options.usable_percent);
-        let fits = self.live_bytes_in(now, self.index.pages_bytes(), RecoveryReserve::default());
+        // So much ahead that clients that write small values need not wait for the growth.
+        let fits = self.live_bytes_in(now, pages + pages / 16, RecoveryReserve::default());
         self.maintenance.asked.futile_rounds >= FUTILE_ROUNDS_MAX / 2
             || fits.is_none_or(|max| live > max / options.usable_percent * percent)
     }
@@ -140,7 +142,8 @@ impl Core {
         // What the log gives back comes sooner than what a checkpoint would, and would have to wait for that.
         let log_frees = !self.maintenance.leaving.is_empty();
         let crowded = self.is_crowded(self.entries_bytes() / 2);
-        let mut due = !checkpointing && (since >= threshold || crowded);
+        let counts = self.maintenance.counting == Counting::Awaited;
+        let mut due = !checkpointing && (since >= threshold || crowded || counts);
         if !due && shortage > 0 && !self.maintenance.growing {
             let (reclaimable, worth) = (self.reclaimable(), self.worth_a_checkpoint());
             due = reclaimable >= worth

@@ -9,6 +9,18 @@ use crate::api::port::Nanos;
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
 pub(crate) const FUTILE_ROUNDS_MAX: u32 = 4;
 
+/// How far it is to count the index exactly.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counting {
+    /// Nobody waits for it.
+    #[default]
+    No,
+    /// A write waits for a checkpoint that writes everything anew.
+    Awaited,
+    /// That could not be published: the write has to do with what is counted.
+    Failed,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Maintenance {
     /// A checkpoint is being written, or what the superblock states as durable.
@@ -17,6 +29,8 @@ pub(crate) struct Maintenance {
     pub(crate) checkpoint_failed: bool,
     /// The call in which that was. In the same one nothing has changed that would help.
     pub(crate) failed_in_call: Option<u64>,
+    /// Whether all keys have to be written anew, so that what is counted is exact.
+    pub(crate) counting: Counting,
     /// When what it had to read could not be read, and what that was.
     pub(crate) unread: Option<(Nanos, String)>,
     /// Segments that hold nothing live, and of what state that was counted.

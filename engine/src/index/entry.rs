@@ -63,6 +63,23 @@ pub(crate) fn place_in_log_bytes(lsn: u64, value_bytes: u64) -> usize {
     varint_bytes(lsn).max(LSN_BYTES_USUAL) + varint_bytes(value_bytes) + TAG_BYTES
 }
 
+/// The same of an entry as it is in a run: no less, whatever the bytes are.
+pub(crate) fn pages_of_payload(key: &[u8], payload: &[u8]) -> u64 {
+    let Some((kind, mut rest)) = payload.split_first().filter(|_| !is_deleted(payload)) else {
+        return 0;
+    };
+    let sequence = take_varint(&mut rest).unwrap_or(u64::MAX);
+    let place = match *kind {
+        LOG => {
+            let at = rest.len();
+            let lsn = take_varint(&mut rest).unwrap_or(u64::MAX);
+            at.max(rest.len() + varint_bytes(lsn).max(LSN_BYTES_USUAL))
+        }
+        _ => rest.len(),
+    };
+    pages_of_new(key.len(), sequence, place)
+}
+
 /// The same for several, with so many bytes of keys and values together, whichever of the values lie in their entries.
 pub(crate) fn pages_of_several(keys: usize, bytes: usize) -> u64 {
     pages_bytes_max_of_several(keys * ENTRY_BYTES_MAX + bytes) as u64
@@ -194,6 +211,10 @@ mod tests {
             encode(&version, &mut payload);
             assert_eq!(decode(&GEOMETRY, 1, &payload).as_ref(), Ok(&version));
             let entry = entry_bytes(0, 3, payload.len()) as u64;
+            assert_eq!(
+                pages_of_payload(b"key", &payload),
+                pages_of(b"key", &version)
+            );
             if version.place == Place::Tombstone {
                 continue;
             }

@@ -22,6 +22,7 @@ use crate::index::key::Key;
 use crate::index::place::{Place, Version};
 use crate::index::resident::{Hand, memory_of, memory_of_place};
 use crate::index::table::{Slot, Table};
+use crate::index::weight::Weight;
 use crate::index::writing::Writing;
 use crate::mutant::{Mutant, mutant};
 
@@ -58,6 +59,10 @@ pub(crate) struct Index {
     pub(super) pages_bytes: u64,
     /// Live keys, those that were forgotten included. The same holds for the bytes of pages.
     pub(super) entries: u64,
+    /// Writes have left counted what they replaced, so both are upper bounds (`counting.rs`): by about so many keys.
+    pub(super) surplus: Option<u64>,
+    /// What was put since the last checkpoint began, each time anew.
+    pub(super) put: Weight,
     /// What the entries in memory take.
     pub(super) memory_bytes: u64,
     pub(super) hand: Hand,
@@ -68,7 +73,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Live keys.
+    /// Live keys; no fewer where there is a surplus.
     pub(crate) fn len(&self) -> u64 {
         self.entries
     }
@@ -127,7 +132,12 @@ impl Index {
     /// Makes a version the newest of its key.
     pub(crate) fn set(&mut self, key: &[u8], version: Version) -> Set {
         let deleted = version.place == Place::Tombstone;
-        self.pages_bytes += pages_of(key, &version);
+        let pages_bytes = pages_of(key, &version);
+        self.pages_bytes += pages_bytes;
+        self.put += Weight {
+            keys: u64::from(!deleted),
+            pages_bytes,
+        };
         let Some(slot) = self.newest.find(key) else {
             let slot = (!deleted).then(|| {
                 self.entries += 1;
@@ -199,9 +209,11 @@ impl Index {
         let newest = self.newest.value_mut(slot);
         self.memory_bytes += memory_of_place(&place);
         self.memory_bytes -= memory_of_place(&newest.place);
-        self.pages_bytes -= pages_of(key, newest);
+        let before = pages_of(key, newest);
         let from = std::mem::replace(&mut newest.place, place);
-        self.pages_bytes += pages_of(key, newest);
+        let now = pages_of(key, newest);
+        self.pages_bytes = self.pages_bytes - before + now;
+        self.put.pages_bytes += now.saturating_sub(before);
         let slot = Some(slot);
         Moved { slot, from }
     }

@@ -1,6 +1,7 @@
 //! The index: every key's versions, where their values are, and how an entry looks in a checkpoint.
 
 pub(crate) mod changes;
+pub(crate) mod counting;
 pub(crate) mod entry;
 pub(crate) mod key;
 pub(crate) mod key_range;
@@ -8,4 +9,5 @@ pub(crate) mod memory;
 pub(crate) mod place;
 pub(crate) mod resident;
 pub(crate) mod table;
+pub(crate) mod weight;
 pub(crate) mod writing;

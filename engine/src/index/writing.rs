@@ -15,6 +15,7 @@ use crate::index::key::Key;
 use crate::index::memory::Index;
 use crate::index::place::{Place, Version};
 use crate::index::table::Slot;
+use crate::index::weight::Weight;
 use crate::mutant::{Mutant, mutant};
 
 /// Where one entry in so many has changed, all keys are walked: to sort an entry costs some ten times as much as to look at one.
@@ -49,6 +50,7 @@ impl Index {
     /// A checkpoint begins: it writes what has changed until now.
     pub(crate) fn begin_writing(&mut self) {
         assert!(self.writing.is_none(), "one checkpoint at a time");
+        self.put = Weight::default();
         let changes = std::mem::take(&mut self.changes);
         let few = changes.entries() * WALKED_SHARE < self.order.len() as u64;
         self.writing = Some(Writing {

@@ -3,6 +3,9 @@
 //! Until then live bytes, the number of keys and the room that the index takes are upper bounds. So a segment stays a little longer, and a write that would be refused
 //! waits until the count is exact.
 //!
+//! Where no value lies outside the index, there are no live bytes that keep a segment. Then nothing is looked up either: what such a write replaces stays counted, and checkpoints bound
+//! that (`index/counting.rs`). A write that would be refused then waits for a checkpoint that writes all keys anew.
+//!
 //! A write waits for the entry all the same where somebody has to see what it replaces: a snapshot, or a get that is waiting for the key. Also where too many keys are still to
 //! be looked up.
 //!
@@ -194,6 +197,10 @@ impl Core {
         if keys.is_empty() {
             return;
         }
+        if self.leaves_replaced_counted() {
+            self.index.note_surplus(keys.len());
+            return self.reached(CoveragePoint::ReplacedLeftCounted);
+        }
         self.reached(CoveragePoint::WrittenBlindly);
         let now = self.now;
         let blind = &mut self.lookups.blind;
@@ -206,11 +213,6 @@ impl Core {
             }
             blind.gathered.push(key);
         }
-    }
-
-    /// Whether the key was written blindly, and what that replaced still counts.
-    pub(crate) fn is_blind(&self, key: &[u8]) -> bool {
-        !self.lookups.blind.is_empty() && self.lookups.blind.has(&Key::new(key))
     }
 
     /// Subtracts what a blind write replaced. False if the key was not written blindly.

@@ -358,7 +358,7 @@ impl Core {
         let counted: Vec<Key> = counted
             .filter(|key| !self.is_unloaded(key.bytes()))
             .collect();
-        if !counted.is_empty() {
+        if !counted.is_empty() && !self.leaves_replaced_counted() {
             let gathered = self.batch_of_blind();
             if !self.lookups.blind.has_room(counted.len(), gathered) {
                 self.lookups.blind.hurry();

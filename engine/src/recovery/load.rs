@@ -36,6 +36,7 @@ pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) ->
             pieces: outline.pieces,
             leaves: Some(Arc::new(Leaves::outline(outline.leaves))),
             last: None,
+            weight: None,
         });
         partitions.push(Partition {
             from: Key::new(&from),

@@ -31,6 +31,7 @@ use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::place::{Place, Version};
 use crate::index::resident::memory_of;
+use crate::index::weight::Weight;
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
@@ -85,8 +86,8 @@ async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
     let mut next = Some(Chunk::begin(handle, keys.from.clone(), end));
     while let Some(chunk) = next.take() {
         let behind = chunk.keys.end.clone();
-        runs.begin_chunk();
-        let merge = chunk.merge(|leaf, key, is_in_chunk| {
+        runs.between_chunks();
+        let merge = chunk.merge(|leaf, key, payload, is_in_chunk| {
             if !keys.has(key) {
                 return Err(Mismatch {
                     what: "key outside of its partition",
@@ -94,7 +95,7 @@ async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
                     found: key.len() as u64,
                 });
             }
-            runs.note(leaf.offset, key, is_in_chunk)
+            runs.note(leaf.offset, key, payload, is_in_chunk)
         });
         let mut merge = merge.await?;
         if behind != keys.end
@@ -127,9 +128,12 @@ async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
 struct RunsRead {
     /// The number of its run for each leaf, by the leaf's offset.
     run_of: BTreeMap<u64, usize>,
-    /// Hashes of the keys of each, where filters are wanted.
+    /// Hashes of the keys of each, where filters are wanted, and what its entries weigh.
     hashes: Option<Vec<Vec<u64>>>,
+    weights: Vec<Weight>,
     ascending: Vec<Ascending>,
+    /// The last key of each so far.
+    lasts: Vec<Option<Key>>,
     /// Whether all entries were taken into memory.
     whole: bool,
 }
@@ -145,35 +149,56 @@ impl RunsRead {
         RunsRead {
             run_of,
             hashes: core.forgets().then(|| vec![Vec::new(); runs.len()]),
+            weights: vec![Weight::default(); runs.len()],
             ascending: vec![Ascending::default(); runs.len()],
+            lasts: vec![None; runs.len()],
             whole: true,
         }
     }
 
     /// A leaf at the bound of two chunks is read for both.
-    fn begin_chunk(&mut self) {
-        self.ascending.fill(Ascending::default());
+    fn between_chunks(&mut self) {
+        for (last, ascending) in self.lasts.iter_mut().zip(&mut self.ascending) {
+            *last = ascending.last().or(last.take());
+            *ascending = Ascending::default();
+        }
     }
 
-    /// The leaf at this offset has a key.
-    fn note(&mut self, leaf: u64, key: &[u8], is_in_chunk: bool) -> Result<(), Mismatch> {
+    /// The leaf at this offset has an entry.
+    fn note(
+        &mut self,
+        leaf: u64,
+        key: &[u8],
+        payload: &[u8],
+        is_in_chunk: bool,
+    ) -> Result<(), Mismatch> {
         let run = self.run_of[&leaf];
         self.ascending[run].check(key)?;
         if let Some(hashes) = self.hashes.as_mut().filter(|_| is_in_chunk) {
             hashes[run].push(hash_of(key));
+            self.weights[run] += Weight::of_entry(key, payload);
         }
         Ok(())
     }
 
     /// All leaves were read: makes the filters.
-    async fn end(self, handle: &Handle, number: usize) {
+    async fn end(mut self, handle: &Handle, number: usize) {
+        self.between_chunks();
+        handle.with(|core| {
+            let runs = &mut core.runs.partition_mut(number).runs;
+            let lasts = runs.iter_mut().zip(self.lasts);
+            lasts.for_each(|(run, last)| run.last = last);
+        });
         let hashes = self.hashes.unwrap_or_default();
-        for (run, hashes) in hashes.into_iter().enumerate() {
+        let weights = self.weights.into_iter();
+        for (run, (hashes, weight)) in hashes.into_iter().zip(weights).enumerate() {
             handle.give_way_to_all().await;
             handle.with(|core| {
-                let leaves = &mut core.runs.partition_mut(number).runs[run].leaves;
-                let known = leaves.as_ref().expect("a run that is not loaded has them");
-                *leaves = Some(Arc::new(known.with_filter(hashes)));
+                let run = &mut core.runs.partition_mut(number).runs[run];
+                let known = run.leaves.as_ref();
+                let known = known.expect("a run that is not loaded has them");
+                run.leaves = Some(Arc::new(known.with_filter(hashes)));
+                run.weight = Some(weight);
                 // Of keys that it denies memory knows from now on, before anything else happens to them.
                 core.answer_known_lookups();
             });

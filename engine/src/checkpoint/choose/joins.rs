@@ -62,6 +62,7 @@ mod tests {
             pieces: vec![Piece { physical: 1, bytes }],
             leaves: Some(Arc::new(LeavesDraft::default().finish())),
             last: None,
+            weight: None,
         }
     }
 

@@ -152,9 +152,10 @@ struct Estimate {
 
 impl Estimate {
     fn new(core: &Core) -> Estimate {
-        let keys = u128::from(core.index.len().max(1));
+        let (counted, about) = (core.index.len().max(1), core.index.len_about().max(1));
+        let keys = u128::from(about);
         let changes = u128::from(core.index.changes_count());
-        let pages = u128::from(core.index.pages_bytes());
+        let pages = u128::from(core.index.pages_bytes()) * keys / u128::from(counted);
         let block = core.geometry.block_bytes;
         // Twice its size is as good as any more.
         let share = |base: u64| {
@@ -376,6 +377,7 @@ mod tests {
                 }],
                 leaves: None,
                 last: None,
+                weight: None,
             };
             let runs = [base, changes].into_iter().filter(|bytes| **bytes > 0);
             let from = match at {

@@ -61,6 +61,7 @@ pub const TRIALS: &[Trial] = trials! {
         "parallel" Seeds 0;
         "forgotten" Seeds 0;
         "blind" Seeds 0;
+        "counted" Seeds 0;
         "ordered" Seeds 0;
     }
     in "scenarios/" {
@@ -174,9 +175,9 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
         ReplacedRunsNotHeld, ReplacedStaysCounted, RepublishedTooEarly,
         ReturnedKeysTakenForDeleted, RunsReplacedUnderBlindWrites, ScanHoldsNothing,
-        ScanPrefersRuns, SingleRootCopy, SyncDoesNotWait, TableWithoutExtents, TailNotFenced,
-        TailRewriteNotFlushed, TornRootMadeValid, UnloadedDeleteLost, UnprovenTailTrusted,
-        VictimFreedAtOnce,
+        ScanPrefersRuns, SingleRootCopy, SurplusRefuses, SyncDoesNotWait, TableWithoutExtents,
+        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnloadedDeleteLost,
+        UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -208,6 +209,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | RunsReplacedUnderBlindWrites
         | BlindBesideGets
         | BlindDeleteLost => &["blind"],
+        SurplusRefuses => &["counted"],
         AppendedBehindBase => &["appending"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
