@@ -15,6 +15,7 @@ use crate::api::event::{Event, StallReason};
 use crate::api::port::{
     DiskError, DiskOp, Level, Nanos, PROMISED, Port, Reply, RequestId, SnapshotId, Status,
 };
+use crate::api::promise::Room;
 use crate::api::stats::Stats;
 use crate::checkpoint::copies::Order;
 use crate::checkpoint::runs::Runs;
@@ -99,6 +100,8 @@ pub(crate) struct Core {
     pub(crate) stalled_since: Nanos,
     /// Whether an event has said so.
     pub(crate) stall_told: bool,
+    /// What the driver wants promised. A device grows ahead of it.
+    pub(crate) wanted_room: Room,
     pub(crate) maintenance: Maintenance,
     /// The request that closes, until its task is started.
     pub(crate) closing: Option<RequestId>,
@@ -154,6 +157,7 @@ impl Core {
             queue: VecDeque::new(),
             stalled_since: now,
             stall_told: false,
+            wanted_room: Room::default(),
             maintenance: Maintenance::default(),
             closing: None,
             through_is_faster: false,

@@ -19,8 +19,8 @@ use crate::api::config::{Config, Settings};
 use crate::api::port::{
     DiskError, Durability, Mutation, Nanos, PROMISED, Port, Request, RequestId, ScanRange, Status,
 };
+use crate::api::promise::{Promise, Room};
 use crate::api::stats::Stats;
-use crate::commit::promise::{Promise, Room};
 use crate::core::{Core, Phase};
 use crate::read::find::{Find, Learnt};
 use crate::read::outside::Join;
@@ -172,10 +172,10 @@ impl Engine {
         self.core.borrow().spare_bytes()
     }
 
-    /// Promises so much room, if there is so much.
+    /// Promises so much room, if there is so much. From then on a device that can grow does so ahead of it.
     #[must_use]
     pub fn promise(&self, room: Room) -> Option<Promise> {
-        self.core.borrow().promise(room)
+        self.core.borrow_mut().promise(room)
     }
 
     /// Takes writes that were promised, each of them all or nothing; nobody is answered. Returns when to call `tick` if nothing else happens before.

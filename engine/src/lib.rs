@@ -54,8 +54,8 @@ pub use api::port::{
     Direction, DiskError, DiskOp, Durability, Entry, Level, Mutation, Nanos, Port, Reply, Request,
     RequestId, ScanRange, SnapshotId, Status,
 };
+pub use api::promise::{Promise, Room};
 pub use api::stats::Stats;
-pub use commit::promise::{Promise, Room};
 pub use engine::Engine;
 pub use format::damage::{Corruption, Mismatch};
 pub use index::key::Key;

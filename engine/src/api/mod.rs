@@ -8,4 +8,5 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod option_help;
 pub(crate) mod port;
+pub(crate) mod promise;
 pub(crate) mod stats;

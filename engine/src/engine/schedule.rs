@@ -9,7 +9,6 @@ use crate::gc::state::{Counting, FUTILE_ROUNDS_MAX};
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
 use crate::segments::grow::grow;
-use crate::segments::unproven::RecoveryReserve;
 
 /// Work that has given way goes on after this time if nobody has called.
 const RESUME_NS: Nanos = 50_000;
@@ -92,21 +91,23 @@ impl Core {
 
     /// Growing is for live data that comes near to what the present size can hold, and for when rounds of garbage collection gained nothing. Everything
     /// else is what garbage collection is for: a file that grew instead would never shrink.
-    fn should_grow(&self, shortage: u64) -> bool {
+    fn should_grow(&self) -> bool {
         let now = u64::from(self.segments.count());
-        let live = self.live_bytes();
-        let pages = self.index.pages_bytes();
-        // Asked in every call, and most devices are not even half full. What is set aside for the index is some two and a half times its pages.
-        let is_half_full = 2 * live + 5 * pages > now * self.geometry.payload_bytes();
-        if (shortage == 0 && !is_half_full) || now >= self.segments_max() {
+        if now >= self.segments_max() {
             return false;
         }
         let options = &self.settings.options;
         let percent = options.grow_percent.min(options.usable_percent);
-        // So much ahead that clients that write small values need not wait for the growth.
-        let fits = self.live_bytes_in(now, pages + pages / 16, RecoveryReserve::default());
+        // So much ahead that clients that write small values need not wait for the growth, and are promised room for them meanwhile.
+        let next = self.behind(self.wanted_room);
+        let pages = next.pages_bytes + next.pages_bytes / 16;
         self.maintenance.asked.futile_rounds >= FUTILE_ROUNDS_MAX / 2
-            || fits.is_none_or(|max| live > max / options.usable_percent * percent)
+            || self
+                .live_bytes_in(now, pages, next.reserve)
+                .is_none_or(|max| {
+                    next.live_bytes > max
+                        || self.live_bytes() > max / options.usable_percent * percent
+                })
     }
 
     /// Starts what is due.
@@ -118,7 +119,7 @@ impl Core {
             self.log_free();
         }
         let shortage = self.shortage();
-        if !self.maintenance.growing && self.should_grow(shortage) {
+        if !self.maintenance.growing && self.should_grow() {
             self.maintenance.growing = true;
             self.activity += 1;
             executor.spawn(grow(handle.clone()));

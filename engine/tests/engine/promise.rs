@@ -112,6 +112,23 @@ fn there_is_room_for_what_is_promised() {
     }
 }
 
+/// Goal: a device grows ahead of what its index takes too, so that clients that write small values always have a promise. Method: keys with their values in the index, far more than it held at first.
+#[test]
+fn a_device_grows_for_its_index_too() {
+    let mut info = device(2 << 20);
+    info.max_capacity_bytes = 64 << 20;
+    let mut world = World::new(Disk::new(info, FAST, 1), "segment_bytes=65536");
+    world.open().expect("opens");
+    for n in 0..40_000 {
+        keep(&mut world, n, &[1; 100]);
+        if n % 64 == 63 {
+            world.run_until_idle();
+            assert!(world.engine().promise(ROOM).is_some(), "after {n}");
+        }
+    }
+    assert!(world.disk.growths > 0, "it grew");
+}
+
 /// Goal: nothing is promised on the strength of a growth that may be refused. Method: new keys as long as there is a promise, on a device that takes long
 /// to say that it does not grow.
 #[test]

@@ -75,6 +75,26 @@ fn the_device_grows_ahead_of_need() {
     }
 }
 
+/// Goal: the option says at which share of live data a device grows, over its whole range. Method: the same data, a fifth of the device, with a share below that and one above.
+#[test]
+fn the_share_at_which_a_device_grows_is_what_the_option_says() {
+    let grows = |options: &str| {
+        let mut info = device(16 << 20);
+        info.max_capacity_bytes = 64 << 20;
+        let mut world = World::new(Disk::new(info, FAST, 1), options);
+        world.open().expect("opens");
+        for n in 0..3200_u64 {
+            assert!(matches!(
+                world.put(&n.to_be_bytes(), &bytes(n, 1000)),
+                Reply::Done
+            ));
+        }
+        world.disk.growths
+    };
+    assert!(grows("segment_bytes=65536\ngrow_percent=10") > 0);
+    assert_eq!(grows("segment_bytes=65536\ngrow_percent=40"), 0);
+}
+
 /// Goal: a growth that fails in its flush makes the database read-only like any other flush: what was written before may have been dropped, and the next flush succeeds.
 /// Method: durable writes until the device grows, which fails so; then all that was acknowledged is there after a power cut.
 #[test]
