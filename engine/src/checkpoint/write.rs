@@ -34,6 +34,7 @@ use crate::checkpoint::step::{CHANGES_PER_STEP, Step};
 use crate::checkpoint::superblocks::publish;
 use crate::checkpoint::table::Table;
 use crate::checkpoint::tree::TreeWriter;
+use crate::commit::group::log_durable;
 use crate::core::Core;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::{Counts, ReplayStart, Superblock};
@@ -100,10 +101,11 @@ struct Written {
 
 /// Runs one checkpoint.
 pub(crate) async fn checkpoint(handle: Handle) {
-    let (before, began_at) = handle.with(|core| {
+    let (before, began_at, counts) = handle.with(|core| {
         core.happened(Event::CheckpointBegan);
         let superblock = core.superblock.expect("an open database has a superblock");
-        (superblock, core.now)
+        let counts = core.maintenance.counting == Counting::Awaited;
+        (superblock, core.now, counts)
     });
     let result = run(&handle, before, Vec::new()).await;
     handle.with(|core| {
@@ -115,9 +117,9 @@ pub(crate) async fn checkpoint(handle: Handle) {
         core.maintenance.freeing = 0;
         if !matches!(result, Ok(true)) {
             core.segments.cancel_pending_frees();
-            if core.maintenance.counting == Counting::Awaited {
-                core.maintenance.counting = Counting::Failed;
-            }
+        }
+        if counts {
+            core.end_counting(&result);
         }
         core.activity += 1;
         let published = matches!(result, Ok(true));
@@ -579,22 +581,4 @@ fn write_list(core: &mut Core, sink: &mut PageSink, partitions: &[Partition]) ->
     let root = list.finish(core, sink)?;
     sink.end_tree();
     Some(root)
-}
-
-/// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.
-pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
-    // Frames that only state a durable position are awaited too: one of them may have entered the segment that replay starts in.
-    let end = handle.with(|core| core.log.end());
-    handle
-        .until(|core| {
-            if let Err(error) = core.unpoisoned() {
-                return Some(Err(error));
-            }
-            if core.log.durable >= end {
-                return Some(Ok(core.log.durable));
-            }
-            core.want_durable(end - 1);
-            None
-        })
-        .await
 }

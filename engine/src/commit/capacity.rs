@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::api::coverage::CoveragePoint;
+use crate::api::error::Error;
 use crate::api::port::Mutation;
 use crate::commit::write::{Form, value_bytes};
 use crate::core::Core;
@@ -16,6 +17,7 @@ use crate::format::to_usize;
 use crate::gc::state::Counting;
 use crate::index::entry::{pages_of_new, place_in_log_bytes};
 use crate::mutant::{Mutant, mutant};
+use crate::read::lookup::Known;
 use crate::segments::unproven::RecoveryReserve;
 
 impl Core {
@@ -73,14 +75,28 @@ impl Core {
         }
     }
 
-    /// Whether a write that does not fit by what is counted has to wait until that is exact: a checkpoint writes all keys anew for it.
-    pub(crate) fn awaits_exact_counts(&mut self) -> bool {
-        let failed = std::mem::take(&mut self.maintenance.counting) == Counting::Failed;
-        let awaits = self.index.has_surplus() && !failed && !mutant(Mutant::SurplusRefuses);
-        if awaits {
-            self.maintenance.counting = Counting::Awaited;
+    /// A checkpoint has ended that began while somebody waited for exact counts. Of one that had begun before, a failure would be no answer.
+    pub(crate) fn end_counting(&mut self, result: &Result<bool, Error>) {
+        if self.maintenance.counting == Counting::Awaited {
+            match result {
+                Ok(true) => {}
+                Ok(false) => self.maintenance.counting = Counting::FoundNoRoom,
+                Err(error) => self.maintenance.counting = Counting::Failed(error.clone()),
+            }
         }
-        awaits
+    }
+
+    /// Whether there is no surplus. Else a checkpoint writes all keys anew, after which there is none; where it finds no room, what is counted has to do.
+    pub(crate) fn know_counts_exactly(&mut self) -> Known {
+        match std::mem::take(&mut self.maintenance.counting) {
+            _ if !self.index.has_surplus() || mutant(Mutant::SurplusRefuses) => Known::All,
+            Counting::No | Counting::Awaited => {
+                self.maintenance.counting = Counting::Awaited;
+                Known::NotYet
+            }
+            Counting::FoundNoRoom => Known::All,
+            Counting::Failed(error) => Known::Failed(error),
+        }
     }
 
     /// Live bytes and bytes of pages, at most. They are exact if the index is loaded, no blind write is still to be subtracted from, and there is no surplus.

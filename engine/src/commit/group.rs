@@ -25,6 +25,7 @@ use crate::core::Core;
 use crate::log::append::{FlushNeed, Frame, FrameState};
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::flight::Owner;
+use crate::runtime::handle::Handle;
 
 /// Writes in flight at most when a flush for the whole group follows.
 const WRITES_IN_FLIGHT_MAX: usize = 8;
@@ -533,4 +534,22 @@ impl Core {
             .filter(|at| *at > self.now)
             .min()
     }
+}
+
+/// Makes everything handed in so far durable; returns the position up to which the log then reaches at least.
+pub(crate) async fn log_durable(handle: &Handle) -> Result<u64, Error> {
+    // Frames that only state a durable position are awaited too: one of them may have entered the segment that replay starts in.
+    let end = handle.with(|core| core.log.end());
+    handle
+        .until(|core| {
+            if let Err(error) = core.unpoisoned() {
+                return Some(Err(error));
+            }
+            if core.log.durable >= end {
+                return Some(Ok(core.log.durable));
+            }
+            core.want_durable(end - 1);
+            None
+        })
+        .await
 }

@@ -13,6 +13,7 @@ use crate::index::entry::INLINE_BYTES_ALWAYS;
 use crate::index::place::{Place, Version};
 use crate::log::append::Log;
 use crate::mutant::{Mutant, mutant};
+use crate::read::blind::Unseen;
 use crate::read::lookup::{Known, unread};
 use crate::runtime::request::Verdict;
 use crate::segments::unproven::RecoveryReserve;
@@ -78,8 +79,8 @@ impl Core {
             self.sync_empty_batch(id, durability);
             return Verdict::Taken;
         }
-        let mut blind = Vec::new();
-        match self.know_for_write(mutations, &mut blind) {
+        let mut unseen = Unseen::default();
+        match self.know_for_write(mutations, &mut unseen) {
             Known::All => {}
             Known::NotYet => return Verdict::Awaits,
             Known::Failed(error) => return unread(&error),
@@ -102,12 +103,7 @@ impl Core {
             match self.know_exactly_for_write(mutations) {
                 Known::NotYet => return Verdict::Awaits,
                 Known::Failed(error) => return unread(&error),
-                Known::All => blind.clear(),
-            }
-            // A delete adds nothing, whatever is counted.
-            let adds = forms.iter().any(|form| *form != Form::Delete);
-            if adds && self.awaits_exact_counts() {
-                return Verdict::Awaits;
+                Known::All => unseen = Unseen::default(),
             }
             if let Some(message) = self.exceeds_capacity(mutations, &forms, reserve) {
                 return Verdict::Refused(Status::NoSpace, message);
@@ -156,7 +152,7 @@ impl Core {
             self.note_stall(wanted, tail_rewrite);
             return Verdict::Stall;
         }
-        self.note_blind(blind);
+        self.note_blind(unseen);
         self.apply(mutations, &forms, bytes);
         self.log.unproven.add(reserve);
         self.stats.user_bytes += payload;

@@ -3,7 +3,8 @@
 use crate::api::error::Error;
 use crate::api::port::{Reply, RequestId};
 use crate::checkpoint::superblocks::republish;
-use crate::checkpoint::write::{checkpoint, log_durable};
+use crate::checkpoint::write::checkpoint;
+use crate::commit::group::log_durable;
 use crate::core::{Core, Phase};
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::handle::Handle;

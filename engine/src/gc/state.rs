@@ -4,21 +4,24 @@
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+use crate::api::error::Error;
 use crate::api::port::Nanos;
 
 /// Full rounds of checkpointing without progress before a stalled write is told that there is no space.
 pub(crate) const FUTILE_ROUNDS_MAX: u32 = 4;
 
 /// How far it is to count the index exactly.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Counting {
     /// Nobody waits for it.
     #[default]
     No,
     /// A write waits for a checkpoint that writes everything anew.
     Awaited,
-    /// That could not be published: the write has to do with what is counted.
-    Failed,
+    /// That found no room.
+    FoundNoRoom,
+    /// That has failed.
+    Failed(Error),
 }
 
 #[derive(Debug, Default)]
@@ -125,6 +128,7 @@ impl Maintenance {
         self.stalled_for = 0;
         self.stalled_tail_rewrite = 0;
         self.asked = Gain::default();
+        self.counting = Counting::No;
     }
 
     /// Data is dead now although no client overwrote it: a snapshot was released.

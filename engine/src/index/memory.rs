@@ -56,10 +56,9 @@ pub(crate) struct Index {
     pub(super) history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
     snapshots: BTreeMap<u64, u32>,
-    pub(super) pages_bytes: u64,
-    /// Live keys, those that were forgotten included. The same holds for the bytes of pages.
-    pub(super) entries: u64,
-    /// Writes have left counted what they replaced, so both are upper bounds (`counting.rs`): by about so many keys.
+    /// Live keys, those that were forgotten included.
+    pub(super) counted: Weight,
+    /// Writes have left counted what they replaced, so that is an upper bound (`counting.rs`): by about so many keys.
     pub(super) surplus: Option<u64>,
     /// What was put since the last checkpoint began, each time anew.
     pub(super) put: Weight,
@@ -75,12 +74,12 @@ pub(crate) struct Index {
 impl Index {
     /// Live keys; no fewer where there is a surplus.
     pub(crate) fn len(&self) -> u64 {
-        self.entries
+        self.counted.keys
     }
 
     /// Bytes of a checkpoint's pages at most.
     pub(crate) fn pages_bytes(&self) -> u64 {
-        self.pages_bytes
+        self.counted.pages_bytes
     }
 
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Version> {
@@ -132,15 +131,11 @@ impl Index {
     /// Makes a version the newest of its key.
     pub(crate) fn set(&mut self, key: &[u8], version: Version) -> Set {
         let deleted = version.place == Place::Tombstone;
-        let pages_bytes = pages_of(key, &version);
-        self.pages_bytes += pages_bytes;
-        self.put += Weight {
-            keys: u64::from(!deleted),
-            pages_bytes,
-        };
+        let weight = Weight::of(key, &version);
+        self.counted += weight;
+        self.put += weight;
         let Some(slot) = self.newest.find(key) else {
             let slot = (!deleted).then(|| {
-                self.entries += 1;
                 self.memory_bytes += memory_of(key, &version);
                 let key = Key::new(key);
                 let slot = self.newest.insert(key.clone(), version);
@@ -154,9 +149,7 @@ impl Index {
         let newest = self.newest.value_mut(slot);
         self.memory_bytes += memory_of_place(&version.place);
         self.memory_bytes -= memory_of_place(&newest.place);
-        self.pages_bytes -= pages_of(key, newest);
-        self.entries += u64::from(!deleted);
-        self.entries -= u64::from(newest.place != Place::Tombstone);
+        self.counted -= Weight::of(key, newest);
         let sequence = version.sequence;
         let old = std::mem::replace(newest, version);
         let mut held = self.snapshots.range(old.sequence..sequence);
@@ -212,7 +205,7 @@ impl Index {
         let before = pages_of(key, newest);
         let from = std::mem::replace(&mut newest.place, place);
         let now = pages_of(key, newest);
-        self.pages_bytes = self.pages_bytes - before + now;
+        self.counted.pages_bytes = self.counted.pages_bytes - before + now;
         self.put.pages_bytes += now.saturating_sub(before);
         let slot = Some(slot);
         Moved { slot, from }

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::api::port::Direction;
-use crate::index::entry::pages_of;
 use crate::index::key::Key;
 use crate::index::memory::{Index, note_removed};
 use crate::index::place::{Place, Version};
 use crate::index::table::Slot;
+use crate::index::weight::Weight;
 use crate::mutant::{Mutant, mutant};
 
 /// What an entry takes in the hash table and in the order, with the unused parts of both.
@@ -186,15 +186,13 @@ impl Index {
     }
 
     /// So much more counts.
-    pub(crate) fn count(&mut self, keys: u64, pages_bytes: u64) {
-        self.entries += keys;
-        self.pages_bytes += pages_bytes;
+    pub(crate) fn count(&mut self, more: Weight) {
+        self.counted += more;
     }
 
     /// So much less does.
-    pub(crate) fn uncount(&mut self, keys: u64, pages_bytes: u64) {
-        self.entries -= keys;
-        self.pages_bytes -= pages_bytes;
+    pub(crate) fn uncount(&mut self, less: Weight) {
+        self.counted -= less;
     }
 
     /// A key that has no entry in memory was deleted; its entry in a run still counts.
@@ -205,8 +203,7 @@ impl Index {
 
     /// A version of the key that was counted, and is not in memory, does not count any more.
     pub(crate) fn subtract(&mut self, key: &Key, version: &Version) {
-        self.entries -= 1;
-        self.pages_bytes -= pages_of(key.bytes(), version);
+        self.counted -= Weight::of(key.bytes(), version);
     }
 
     /// Takes an entry into memory that was counted before, and returns its number. The key is not known.

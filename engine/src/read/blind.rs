@@ -52,6 +52,15 @@ pub(crate) struct Blind {
     left: VecDeque<Left>,
 }
 
+/// What a write that does not wait replaces without knowing it.
+#[derive(Debug, Default)]
+pub(crate) struct Unseen {
+    /// What these keys have is looked up behind the write.
+    pub(super) keys: Vec<Key>,
+    /// What so many keys have stays counted.
+    pub(super) left_counted: usize,
+}
+
 /// Keys that were written blindly, and whose entries in these runs, which were replaced since, still count.
 #[derive(Debug)]
 struct Left {
@@ -192,19 +201,19 @@ pub(super) enum Of {
 }
 
 impl Core {
-    /// These keys, which memory does not know of, are about to be written.
-    pub(crate) fn note_blind(&mut self, keys: Vec<Key>) {
-        if keys.is_empty() {
-            return;
+    /// A write of keys that memory does not know of is about to be made.
+    pub(crate) fn note_blind(&mut self, unseen: Unseen) {
+        if unseen.left_counted > 0 {
+            self.index.note_surplus(unseen.left_counted);
+            self.reached(CoveragePoint::ReplacedLeftCounted);
         }
-        if self.leaves_replaced_counted() {
-            self.index.note_surplus(keys.len());
-            return self.reached(CoveragePoint::ReplacedLeftCounted);
+        if unseen.keys.is_empty() {
+            return;
         }
         self.reached(CoveragePoint::WrittenBlindly);
         let now = self.now;
         let blind = &mut self.lookups.blind;
-        for key in keys {
+        for key in unseen.keys {
             if !blind.keys.insert(key.clone()) {
                 continue;
             }

@@ -4,6 +4,7 @@ pub(crate) mod blind;
 pub(crate) mod cache;
 mod chosen;
 pub(crate) mod find;
+mod for_write;
 pub(crate) mod join;
 pub(crate) mod kept_leaves;
 pub(crate) mod lookup;

@@ -128,8 +128,9 @@ async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
 struct RunsRead {
     /// The number of its run for each leaf, by the leaf's offset.
     run_of: BTreeMap<u64, usize>,
-    /// Hashes of the keys of each, where filters are wanted, and what its entries weigh.
+    /// Hashes of the keys of each, where filters are wanted.
     hashes: Option<Vec<Vec<u64>>>,
+    /// What its entries weigh, as far as there are hashes.
     weights: Vec<Weight>,
     ascending: Vec<Ascending>,
     /// The last key of each so far.
@@ -282,7 +283,10 @@ impl Core {
         let beyond = pages.saturating_sub(left.pages_bytes);
         left.pages_bytes -= pages - beyond;
         left.live_bytes = left.live_bytes.saturating_sub(live);
-        self.index.count(keys, beyond);
+        self.index.count(Weight {
+            keys,
+            pages_bytes: beyond,
+        });
         if mutant(Mutant::ForgottenNotCounted) {
             return Ok(());
         }
@@ -362,8 +366,7 @@ impl Core {
         let Some(loading) = self.loading.take() else {
             return;
         };
-        self.index
-            .uncount(loading.left.keys, loading.left.pages_bytes);
+        self.index.uncount(Weight::stated(&loading.left));
         self.segments.set_counted(true);
         self.activity += 1;
     }

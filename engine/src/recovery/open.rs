@@ -24,6 +24,7 @@ use crate::format::damage::Mismatch;
 use crate::format::superblock::Superblock;
 use crate::index::entry::INLINE_BYTES_ALWAYS;
 use crate::index::memory::Index;
+use crate::index::weight::Weight;
 use crate::log::append::Log;
 use crate::log::tail::{Tail, first_tail};
 use crate::mutant::{Mutant, mutant};
@@ -185,8 +186,7 @@ async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, 
     let loads_now = handle.with(|core| {
         core.loading = Some(Loading::new(superblock.counts, recovered.tail));
         core.segments.set_counted(false);
-        core.index
-            .count(superblock.counts.keys, superblock.counts.pages_bytes);
+        core.index.count(Weight::stated(&superblock.counts));
         count_live(core)?;
         let bytes: u64 = core.runs.partitions.iter().map(Partition::bytes).sum();
         Ok::<bool, Error>(bytes <= core.settings.options.load_first_bytes)

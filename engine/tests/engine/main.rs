@@ -11,6 +11,7 @@ mod common;
 mod absorb;
 mod behaviour;
 mod changes;
+mod counting;
 mod crash;
 mod durable_mark;
 mod gc;
