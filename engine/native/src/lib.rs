@@ -8,7 +8,7 @@
 //! - `cache` answers most reads without the engine: `rows` by key (`shard`), and ranges of keys in order (`ranges`, `leaf`). `draft` is what a writer makes of
 //!   its rows before it takes any lock, and `entries` is what readers borrow;
 //! - `sync`: `leader` lets many threads share the engine and the waiting for the disk; `waiter` is where they wait; `intake` is where small relaxed writes wait,
-//!   acknowledged, for the engine; `events` is where what happened waits for a listener;
+//!   acknowledged, for the engine, and `leader/combining` hands them in for one thread that writes on and on; `events` is where what happened waits for a listener;
 //! - `record`, a feature, notes everything that is asked of the kernel, for those who want to crash it afterwards;
 //! - `gauge`, a feature, measures a disk through all that, for the simulator;
 //! - `scan` answers scans, and `database` is what callers see. Both lie above the others. The folder `database` has a file for each thing that callers do with

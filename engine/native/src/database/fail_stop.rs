@@ -170,6 +170,38 @@ fn a_panic_of_the_leader_stops_the_engine_between_relaxed_writes() {
     fails_stop(Durability::Relaxed, true);
 }
 
+/// The same where the database's own thread hands in what one other writes on and on: that one does not wait for it for ever.
+#[test]
+fn a_panic_of_who_combines_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let lies = Arc::new(AtomicBool::new(false));
+    let liar = |driver| -> Box<dyn Driver> {
+        let (lies, panics) = (Arc::clone(&lies), false);
+        Box::new(Liar {
+            driver,
+            lies,
+            panics,
+        })
+    };
+    let path = directory.path().join("database");
+    let database = Database::open_with(&path, &OpenOptions::default(), liar).expect("it opens");
+    let mut has_begun = false;
+    for number in 0_u64.. {
+        let put = database.put(&number.to_be_bytes(), b"value", Durability::Relaxed);
+        if let Err(failure) = put {
+            assert!(matches!(failure.status, Status::IoError | Status::Closed));
+            break;
+        }
+        if !has_begun && database.shared().combines_now() {
+            has_begun = true;
+            lies.store(true, Ordering::Release);
+        }
+    }
+    assert!(has_begun);
+    let refused = database.get(b"key").expect_err("there is no engine");
+    assert!(refused.message.contains("panicked"), "{refused}");
+}
+
 /// A waker that does something else.
 struct Instead<F>(F);
 

@@ -10,7 +10,7 @@
 //! - writes are accepted, enter the cache, and reach the engine in one order. A thread that hands anything else in
 //!   first hands in what lies here. A write that goes to the engine directly does so with the intake closed;
 //! - every write that lies here is handed in: the thread that accepts a write then tries the engine's lock, and a
-//!   thread that has let the lock go looks here.
+//!   thread that has let the lock go looks here. Where somebody combines (see `leader/combining.rs`), that one does.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard};
@@ -25,15 +25,18 @@ use crate::record::Recorder;
 
 /// What is accepted at most before it is handed in.
 pub(crate) const ROOM: Room = Room {
-    changes: 64,
+    changes: 256,
     bytes: 256 << 10,
 };
+/// The same where nobody combines (see `leader/combining.rs`): whoever waits for the engine waits behind it.
+pub(crate) const CHANGES_APART: usize = 64;
 /// The number that recordings know accepted writes by: each is answered as soon as it is noted, so they can share one.
 const RECORDED_AS: RequestId = RequestId::MAX;
 
 /// What became of a write.
 pub(crate) enum Outcome {
-    Accepted,
+    /// So many in a row were of this thread, this one included.
+    Accepted(u32),
     /// There will be room when somebody has handed in what lies here.
     Full,
     /// It has to go to the engine directly.
@@ -46,6 +49,22 @@ pub(crate) struct Queue {
     promise: Option<Promise>,
     changes: Vec<Accepted>,
     bytes: usize,
+    /// Whose the last write was, and how many in a row.
+    writer: Writer,
+    streak: u32,
+}
+
+/// A thread, by an address that is its own.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Writer(usize);
+
+impl Writer {
+    fn mine() -> Writer {
+        thread_local! {
+            static MINE: u8 = const { 0 };
+        }
+        Writer(MINE.with(|it| std::ptr::from_ref(it).addr()))
+    }
 }
 
 #[derive(Default)]
@@ -61,6 +80,11 @@ impl Intake {
     pub(crate) fn is_waiting(&self) -> bool {
         fence(Ordering::SeqCst);
         self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// The same at a glance: not all that was accepted before may be seen.
+    pub(crate) fn seems_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Nothing is accepted as long as this is held.
@@ -82,10 +106,11 @@ impl Intake {
         std::mem::replace(&mut queue.changes, memory)
     }
 
-    /// Accepts a write, if it may be: then it is in the cache, and acknowledged.
+    /// Accepts a write, if it may be: then it is in the cache, and acknowledged. No more than so many changes lie here then, unless it alone has more.
     pub(crate) fn accept(
         &self,
         draft: &Draft<'_>,
+        changes_max: usize,
         rows: &Rows,
         recorder: Option<&Recorder>,
     ) -> Outcome {
@@ -99,7 +124,8 @@ impl Intake {
         if !queue.promise.is_some_and(|it| it.covers(batch)) {
             return Outcome::Refused;
         }
-        if queue.changes.len() + batch.len() > ROOM.changes || queue.bytes + bytes > ROOM.bytes {
+        let is_full = queue.changes.len() + batch.len() > changes_max.max(batch.len());
+        if is_full || queue.bytes + bytes > ROOM.bytes {
             return Outcome::Full;
         }
         if let Some(recorder) = recorder {
@@ -115,9 +141,16 @@ impl Intake {
         draft.copy_to(&mut queue.changes);
         self.waiting.store(queue.changes.len(), Ordering::SeqCst);
         rows.apply(draft);
+        let writer = Writer::mine();
+        queue.streak = match queue.writer == writer {
+            true => queue.streak.saturating_add(1),
+            false => 1,
+        };
+        queue.writer = writer;
+        let streak = queue.streak;
         drop(queue);
         // Whoever lets the engine's lock go from now on sees that something lies here; who has done so before has left it free.
         fence(Ordering::SeqCst);
-        Outcome::Accepted
+        Outcome::Accepted(streak)
     }
 }

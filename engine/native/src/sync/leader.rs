@@ -14,6 +14,7 @@
 //!   else, or when the lock has been let go (see `intake`);
 //! - if the engine panics, or whoever works for all outside its lock, it is given up, and nobody waits for it (see `held`).
 
+mod combining;
 mod finding;
 mod held;
 mod joining;
@@ -36,6 +37,7 @@ use crate::cache::draft::Draft;
 use crate::cache::rows::Rows;
 use crate::io::driver::{Completion, Driver};
 use crate::record::Recorder;
+use crate::sync::combining::Combining;
 use crate::sync::effects::Effects;
 use crate::sync::intake::Intake;
 use crate::sync::waiter::{Call, Receiver, TaskCompletion, ThreadWaiter};
@@ -80,6 +82,7 @@ impl Shared {
                 taken: Vec::new(),
             }),
             intake: Intake::default(),
+            combining: Combining::default(),
             gate: Arc::default(),
             driver,
             rows,
@@ -146,6 +149,7 @@ impl Shared {
         {
             return Reply::Done;
         }
+        self.combining.want_no_more();
         self.ask(self.lock(), request, beside)
     }
 
@@ -176,6 +180,7 @@ impl Shared {
             completion.put(Reply::Done).for_each(wake);
             return;
         }
+        self.combining.want_no_more();
         let mut inside = self.lock();
         self.hand_in(&mut inside, request, beside, Receiver::Task(completion));
         self.leave(inside);
@@ -413,12 +418,14 @@ impl Shared {
     /// Leads until this thread's own reply is there; or, without a waiter, until nothing is under way any more.
     fn lead<'a>(&'a self, mut inside: Held<'a>, me: Option<&Arc<ThreadWaiter>>) -> Option<Reply> {
         let mut done: Vec<Completion> = Vec::new();
+        let mut round = None;
+        let mut combines = me.is_none() && self.combines(&inside, &mut round);
         loop {
             let post_unlock = self.post_unlock(&mut inside);
             inside.effects.queued = false;
             let wake_at = inside.wake_at;
             let left = wake_at.map(|at| Duration::from_nanos(at.saturating_sub(self.now())));
-            let spins = left.is_some_and(|left| left < SPIN);
+            let spins = combines || left.is_some_and(|left| left < SPIN);
             inside.leader_sleeps = (!spins).then_some(wake_at);
             self.nudge.store(false, Ordering::Release);
             let taken = match spins {
@@ -429,6 +436,9 @@ impl Shared {
             self.run(post_unlock);
             if let Some(taken) = taken {
                 self.driver.read(taken);
+                self.driver.awake();
+            } else if let Some(round) = &mut round {
+                self.await_accepted(round);
                 self.driver.awake();
             } else if spins {
                 if !self.driver.work() {
@@ -449,11 +459,13 @@ impl Shared {
                         return Some(reply);
                     }
                 }
-                None if inside.effects.in_flight == 0 => {
-                    self.hand_over(inside);
-                    return None;
+                None => {
+                    combines = self.combines(&inside, &mut round);
+                    if !combines && inside.effects.in_flight == 0 {
+                        self.hand_over(inside);
+                        return None;
+                    }
                 }
-                None => {}
             }
         }
     }

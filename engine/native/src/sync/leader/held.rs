@@ -126,6 +126,7 @@ impl Shared {
         inside.wake_at = None;
         inside.effects.give_up();
         self.close_intake();
+        self.combining.end();
         self.rows.forget();
         inside.waiters.clear();
         let me = ThreadWaiter::mine();

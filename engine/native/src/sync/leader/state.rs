@@ -13,6 +13,7 @@ use crate::cache::draft::Draft;
 use crate::cache::rows::{Rows, Stamp};
 use crate::io::driver::{Driver, Taken};
 use crate::record::Recorder;
+use crate::sync::combining::Combining;
 use crate::sync::effects::{Effects, IoCounts};
 use crate::sync::gate::Gate;
 use crate::sync::intake::Intake;
@@ -96,6 +97,7 @@ pub(crate) struct Shared {
     pub(super) inside: Mutex<Inside>,
     /// Writes that are accepted and not handed in.
     pub(super) intake: Intake,
+    pub(super) combining: Combining,
     /// How many writes tasks may have under way.
     pub(crate) gate: Arc<Gate>,
     pub(super) driver: Arc<dyn Driver>,

@@ -4,12 +4,13 @@ use std::sync::{Arc, MutexGuard};
 
 use kvsim_engine::{Durability, Join, Mutation, Promise, Reply, Request, ScanRange};
 
+use super::combining::STREAK;
 use super::held::Held;
 use super::state::{Beside, Inside, Movable, Shared};
 use crate::cache::accepted::Accepted;
 use crate::cache::draft::Draft;
 use crate::lock::TURNS;
-use crate::sync::intake::{Outcome, Queue, ROOM};
+use crate::sync::intake::{CHANGES_APART, Outcome, Queue, ROOM};
 use crate::sync::waiter::{Call, Receiver, ThreadWaiter};
 
 /// Writes that the engine takes in one call. Beside each call it goes on with garbage collection.
@@ -89,16 +90,28 @@ impl Shared {
         }
         let mut turns = 0;
         loop {
-            match self
-                .intake
-                .accept(draft, &self.rows, self.recorder.as_ref())
-            {
-                Outcome::Accepted => {
+            let changes_max = match self.combining.is_on() {
+                true => ROOM.changes,
+                false => CHANGES_APART,
+            };
+            let recorder = self.recorder.as_ref();
+            match self.intake.accept(draft, changes_max, &self.rows, recorder) {
+                Outcome::Accepted(streak) => {
+                    if streak == 1 {
+                        self.combining.want_no_more();
+                    }
                     self.come_by();
+                    if streak.is_multiple_of(STREAK) {
+                        self.combine_from_here();
+                    }
                     return true;
                 }
                 Outcome::Refused => return false,
                 Outcome::Full => {}
+            }
+            if self.is_combined_for() {
+                self.await_room();
+                continue;
             }
             // Whoever is at work hands in what lies there, or this thread does.
             match self.try_lock() {
@@ -113,7 +126,7 @@ impl Shared {
     /// Hands in what was accepted while somebody else held the lock, who may have looked too early.
     pub(super) fn come_by(&self) {
         for _ in 0..ROUNDS_MAX {
-            if !self.intake.is_waiting() {
+            if !self.intake.is_waiting() || self.combining.is_on() {
                 return;
             }
             // Whoever holds it comes by afterwards.

@@ -52,8 +52,8 @@ fn what_a_scan_hands_in_is_minded() {
             value: b"2",
         }];
         let draft = shared.rows.draft(&put);
-        let accepted = shared.intake.accept(&draft, &shared.rows, None);
-        assert!(matches!(accepted, Outcome::Accepted));
+        let accepted = shared.intake.accept(&draft, 1, &shared.rows, None);
+        assert!(matches!(accepted, Outcome::Accepted(_)));
         let all = ScanRange {
             snapshot: 0,
             direction: kvsim_engine::Direction::Forward,
@@ -169,4 +169,64 @@ fn a_leader_of_nothing_is_called_back() {
         done
     });
     wait_until("it stops", || !leads());
+}
+
+/// Goal: writes of a thread that writes on and on are handed in by the database's own thread, which ends that by itself and when another request comes, and none is lost or late.
+/// Method: one thread writes until somebody combines, and then far more than there is room for; now and then a durable write, after which what an opening would find is all there.
+#[test]
+fn somebody_combines_for_one_that_writes_on_and_on() {
+    with_database("", |database, shared| {
+        let mut written = 0_u64;
+        let mut write = |durability| {
+            let put = database.put(&written.to_be_bytes(), b"value", durability);
+            put.expect("it is taken");
+            written += 1;
+            written
+        };
+        for _ in 0..5 {
+            let began = instant();
+            while !shared.combining.is_on() {
+                write(Durability::Relaxed);
+                assert!(began.elapsed() < TIMEOUT, "nobody combines");
+            }
+            for _ in 0..20_000 {
+                write(Durability::Relaxed);
+            }
+            let count = write(Durability::Durable);
+            assert_eq!(shared.counts().engine.keys, count);
+            wait_until("it ends", || !shared.combining.is_on());
+        }
+        wait_until("it becomes idle", || is_idle(shared));
+        // Nobody asks for anything now: it ends all the same, and what was accepted is handed in.
+        let began = instant();
+        while !shared.combining.is_on() {
+            write(Durability::Relaxed);
+            assert!(began.elapsed() < TIMEOUT, "nobody combines");
+        }
+        let count = write(Durability::Relaxed);
+        wait_until("it ends by itself", || !shared.combining.is_on());
+        assert_eq!(shared.counts().engine.keys, count);
+        wait_until("it becomes idle", || is_idle(shared));
+    });
+}
+
+/// Goal: nobody combines where several threads write, since they share the work themselves. Method: two threads in turns, one write each.
+#[test]
+fn nobody_combines_for_threads_that_write_in_turns() {
+    with_database("", |database, shared| {
+        let turns = std::sync::Barrier::new(2);
+        let write = |thread: u8| {
+            for n in 0..2 * combining::STREAK {
+                turns.wait();
+                let key = [&[thread], &n.to_be_bytes()[..]].concat();
+                let put = database.put(&key, b"value", Durability::Relaxed);
+                put.expect("it is taken");
+                assert!(!shared.combining.is_on());
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| write(1));
+            write(2);
+        });
+    });
 }
