@@ -11,6 +11,7 @@ use crate::api::port::{Entry, RequestId, ScanRange};
 use crate::checkpoint::stretch::Stretch;
 use crate::core::{Core, Phase};
 use crate::format::page::PageRef;
+use crate::format::to_usize;
 use crate::read::join::{Next, RunsScan};
 use crate::read::state::Slot;
 
@@ -35,16 +36,16 @@ pub struct Join {
 }
 
 impl Join {
-    /// Reads the leaves of the part under way, where memory has not got them, and joins them. `read` reads so many bytes at an offset of the device, or says that it cannot.
-    /// Then the scan has ended, or the engine has to show the next part: [`Engine::show_leaves`](crate::Engine::show_leaves).
+    /// Reads the leaves of the part under way, where memory has not got them, and joins them. `read` is given places of the device, an offset and so many bytes each, and
+    /// returns what it has read there in the same order, or says that it cannot. Several of them can be read at once. Then the scan has ended, or the engine has to show the next part: [`Engine::show_leaves`](crate::Engine::show_leaves).
     ///
     /// # Errors
     /// [`CannotRead`]: the scan has to be dropped.
     pub fn go_on(
         &mut self,
-        mut read: impl FnMut(u64, usize) -> Option<IoBuf>,
+        read: impl FnOnce(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
     ) -> Result<(), CannotRead> {
-        let went_on = self.bring(&mut read).and_then(|()| self.join());
+        let went_on = self.bring(read).and_then(|()| self.join());
         if went_on.is_err() {
             // What is damaged must not be kept: to read it again may help.
             self.read.clear();
@@ -93,30 +94,29 @@ impl Join {
         }
     }
 
-    /// Reads what memory has not got, and what lies side by side at once.
+    /// Reads what memory has not got, and what lies side by side in one piece.
     fn bring(
         &mut self,
-        read: &mut impl FnMut(u64, usize) -> Option<IoBuf>,
+        read: impl FnOnce(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
     ) -> Result<(), CannotRead> {
-        let mut from = 0;
-        while from < self.leaves.len() {
-            if self.leaves[from].1.is_some() {
-                from += 1;
-                continue;
-            }
-            let missing = self.leaves[from..].iter();
-            let missing = missing.map_while(|(leaf, bytes)| bytes.is_none().then_some(*leaf));
-            let stretch = Stretch::take(&mut missing.peekable()).expect("there is one");
-            let (offset, len) = stretch.place();
-            self.reads += 1;
-            let bytes = read(offset, len).ok_or(CannotRead)?;
-            for (leaf, kept) in &mut self.leaves[from..from + stretch.pages().len()] {
-                let at = crate::format::to_usize(leaf.offset - offset);
-                let bytes: Arc<[u8]> = bytes[at..at + leaf.len as usize].into();
+        let missing = self.leaves.iter().filter(|(_, bytes)| bytes.is_none());
+        let mut missing = missing.map(|(leaf, _)| *leaf).peekable();
+        let stretches: Vec<Stretch> = std::iter::from_fn(|| Stretch::take(&mut missing)).collect();
+        if stretches.is_empty() {
+            return Ok(());
+        }
+        let places: Vec<(u64, usize)> = stretches.iter().map(Stretch::place).collect();
+        self.reads += places.len() as u64;
+        let pieces = read(&places).ok_or(CannotRead)?;
+        let mut wanted = self.leaves.iter_mut().filter(|(_, bytes)| bytes.is_none());
+        for ((stretch, (offset, _)), piece) in stretches.iter().zip(places).zip(pieces) {
+            for leaf in stretch.pages() {
+                let at = to_usize(leaf.offset - offset);
+                let bytes: Arc<[u8]> = piece[at..at + leaf.len as usize].into();
+                let (_, kept) = wanted.next().expect("it was missing");
                 *kept = Some(Arc::clone(&bytes));
                 self.read.push((*leaf, bytes));
             }
-            from += stretch.pages().len();
         }
         Ok(())
     }

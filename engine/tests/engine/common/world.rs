@@ -189,7 +189,12 @@ impl World {
     pub fn go_on(&mut self, id: RequestId, asks: bool) -> Joined {
         let mut join = self.joins.remove(&id).expect("it was begun");
         let engine = self.engine.as_mut().expect("open");
-        let went_on = join.go_on(|offset, len| self.disk.read_here(offset, len));
+        let went_on = join.go_on(|places| {
+            let places = places.iter();
+            places
+                .map(|(offset, len)| self.disk.read_here(*offset, *len))
+                .collect()
+        });
         if went_on.is_ok() && !join.has_ended() {
             engine.show_leaves(&mut join);
             self.joins.insert(id, join);

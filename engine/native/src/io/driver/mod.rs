@@ -72,6 +72,13 @@ pub(crate) trait Driver: Send + Sync {
     fn read_here(&self, _offset: u64, _len: usize) -> Option<IoBuf> {
         None
     }
+    /// The same of several places, an offset and so many bytes each.
+    fn read_all_here(&self, places: &[(u64, usize)]) -> Option<Vec<IoBuf>> {
+        let places = places.iter();
+        places
+            .map(|(offset, len)| self.read_here(*offset, *len))
+            .collect()
+    }
     /// Whether it can at all.
     fn reads_here(&self) -> bool {
         false

@@ -14,6 +14,7 @@
 )]
 
 mod slot;
+mod together;
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -29,6 +30,7 @@ use io_uring::{IoUring, opcode, squeue};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
 use self::slot::{Progress, Slot, Work};
+use self::together::Together;
 use super::{Completion, Driver, Taken, blocking};
 use crate::io::failure::DiskOperation;
 use crate::io::file::DataFile;
@@ -59,6 +61,7 @@ struct Slots {
 
 pub(crate) struct Uring {
     ring: Arc<Ring>,
+    together: Together,
     /// What blocks goes there. Both are there until the driver is dropped.
     blocking: Option<Sender<(u64, DiskOp)>>,
     thread: Option<JoinHandle<()>>,
@@ -102,6 +105,7 @@ impl Uring {
             .spawn(move || serving.serve(&operations))?;
         Ok(Uring {
             ring,
+            together: Together::default(),
             blocking: Some(blocking),
             thread: Some(thread),
         })
@@ -348,6 +352,10 @@ impl Driver for Uring {
 
     fn read_here(&self, offset: u64, len: usize) -> Option<IoBuf> {
         blocking::read(&self.ring.file, offset, len)
+    }
+
+    fn read_all_here(&self, places: &[(u64, usize)]) -> Option<Vec<IoBuf>> {
+        self.together.read(&self.ring.file, places)
     }
 
     fn reads_here(&self) -> bool {

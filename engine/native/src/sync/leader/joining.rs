@@ -31,10 +31,10 @@ impl Shared {
         let _outside = self.outside();
         loop {
             let (mut reads, mut read_bytes) = (0, 0);
-            let went_on = join.go_on(|offset, len| {
-                reads += 1;
-                read_bytes += len as u64;
-                self.driver.read_here(offset, len)
+            let went_on = join.go_on(|places| {
+                reads = places.len() as u64;
+                read_bytes = places.iter().map(|(_, len)| *len as u64).sum();
+                self.driver.read_all_here(places)
             });
             let found = join.take_entries();
             let mut inside = self.lock();
