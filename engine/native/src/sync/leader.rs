@@ -419,13 +419,15 @@ impl Shared {
     fn lead<'a>(&'a self, mut inside: Held<'a>, me: Option<&Arc<ThreadWaiter>>) -> Option<Reply> {
         let mut done: Vec<Completion> = Vec::new();
         let mut round = None;
-        let mut combines = me.is_none() && self.combines(&inside, &mut round);
+        if me.is_none() {
+            self.combines(&inside, &mut round);
+        }
         loop {
             let post_unlock = self.post_unlock(&mut inside);
             inside.effects.queued = false;
             let wake_at = inside.wake_at;
             let left = wake_at.map(|at| Duration::from_nanos(at.saturating_sub(self.now())));
-            let spins = combines || left.is_some_and(|left| left < SPIN);
+            let spins = round.is_some() || left.is_some_and(|left| left < SPIN);
             inside.leader_sleeps = (!spins).then_some(wake_at);
             self.nudge.store(false, Ordering::Release);
             let taken = match spins {
@@ -448,7 +450,9 @@ impl Shared {
             } else {
                 self.driver.wait(left);
             }
-            self.turns.fetch_add(1, Ordering::Relaxed);
+            if round.is_none() {
+                self.turns.fetch_add(1, Ordering::Relaxed);
+            }
             inside = self.lock();
             inside.leader_sleeps = None;
             self.take_completions(&mut inside, &mut done);
@@ -460,7 +464,7 @@ impl Shared {
                     }
                 }
                 None => {
-                    combines = self.combines(&inside, &mut round);
+                    let combines = self.combines(&inside, &mut round);
                     if !combines && inside.effects.in_flight == 0 {
                         self.hand_over(inside);
                         return None;

@@ -175,6 +175,9 @@ fn a_leader_of_nothing_is_called_back() {
 /// Method: one thread writes until somebody combines, and then far more than there is room for; now and then a durable write, after which what an opening would find is all there.
 #[test]
 fn somebody_combines_for_one_that_writes_on_and_on() {
+    if std::thread::available_parallelism().is_ok_and(|count| count.get() == 1) {
+        return;
+    }
     with_database("", |database, shared| {
         let mut written = 0_u64;
         let mut write = |durability| {

@@ -19,7 +19,7 @@ use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 use kvsim_engine::IoBuf;
 
-use super::blocking;
+use crate::io::driver::blocking;
 use crate::io::file::DataFile;
 use crate::lock::lock;
 
