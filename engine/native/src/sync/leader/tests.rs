@@ -208,7 +208,7 @@ fn somebody_combines_for_one_that_writes_on_and_on() {
         }
         let count = write(Durability::Relaxed);
         wait_until("it ends by itself", || !shared.combining.is_on());
-        assert_eq!(shared.counts().engine.keys, count);
+        wait_until("all is handed in", || shared.counts().engine.keys == count);
         wait_until("it becomes idle", || is_idle(shared));
     });
 }
