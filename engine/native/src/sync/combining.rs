@@ -6,8 +6,9 @@ use kvsim_engine::Nanos;
 
 /// Over so long a time the thread must be at work for most of it.
 const ROUND_NS: Nanos = 1_000_000;
-/// How long it does not begin again after it has ended.
-const PAUSE_NS: Nanos = 20_000_000;
+/// How long it does not begin again after it has ended: twice as long each time, within these bounds, until it was worth it for a round.
+const PAUSE_NS_MIN: Nanos = 20_000_000;
+const PAUSE_NS_MAX: Nanos = 32 * PAUSE_NS_MIN;
 
 #[derive(Default)]
 pub(crate) struct Combining {
@@ -17,6 +18,8 @@ pub(crate) struct Combining {
     on: AtomicBool,
     /// It does not begin before.
     not_before: AtomicU64,
+    /// How long it pauses the next time; 0: as shortly as can be. Only the database's own thread changes both.
+    pause_ns: AtomicU64,
 }
 
 /// How much of a stretch of time who combines has waited.
@@ -56,28 +59,35 @@ impl Combining {
         self.wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Others have to get at the engine too, or write.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed)
+    }
+
+    /// Others write too, or have to get at the engine.
     pub(crate) fn want_no_more(&self) {
-        if self.wanted.load(Ordering::Relaxed) {
+        if self.is_wanted() {
             self.wanted.store(false, Ordering::Relaxed);
         }
     }
 
     /// Whether the database's own thread combines from here on, where it can. Without a round it has not until now. Where it ends, the caller looks at what was accepted afterwards.
     pub(crate) fn goes_on(&self, can: bool, now: Nanos, round: &mut Option<Round>) -> bool {
-        let wanted = can && self.wanted.load(Ordering::Relaxed);
+        let wanted = can && self.is_wanted();
         match round {
             Some(it) if wanted && !it.is_over(now) => return true,
             Some(it) if !wanted || !it.was_worth_it(now) => {
                 *round = None;
                 self.want_no_more();
-                self.not_before.store(now + PAUSE_NS, Ordering::Relaxed);
+                let pause_ns = self.pause_ns.load(Ordering::Relaxed).max(PAUSE_NS_MIN);
+                self.pause_ns
+                    .store((2 * pause_ns).min(PAUSE_NS_MAX), Ordering::Relaxed);
+                self.not_before.store(now + pause_ns, Ordering::Relaxed);
                 self.end();
                 return false;
             }
             None if !wanted => return false,
             None => self.on.store(true, Ordering::SeqCst),
-            Some(_) => {}
+            Some(_) => self.pause_ns.store(0, Ordering::Relaxed),
         }
         let (began_at, waited_ns) = (now, 0);
         *round = Some(Round {
@@ -98,8 +108,8 @@ impl Combining {
 mod tests {
     use super::*;
 
-    /// Goal: it goes on as long as it is wanted and worth it, ends else, and does not begin again at once. Method: rounds in which the thread waits more and more; somebody who
-    /// wants it no more.
+    /// Goal: it goes on as long as it is wanted and worth it, ends else, and does not begin again at once, and later each time that it was not worth it. Method: rounds in which
+    /// the thread waits more and more; somebody who wants it no more, again and again.
     #[test]
     fn it_goes_on_as_long_as_it_is_worth_it() {
         let combining = Combining::default();
@@ -119,12 +129,22 @@ mod tests {
         assert!(combining.goes_on(true, now + ROUND_NS - 1, &mut round));
         now += ROUND_NS;
         assert!(!combining.goes_on(true, now, &mut round) && !combining.is_on());
-        assert!(!combining.may_begin(now + PAUSE_NS - 1));
-        assert!(combining.may_begin(now + PAUSE_NS));
+        for pause_ns in [1, 2, 4, 8, 16, 32, 32, 32].map(|times| times * PAUSE_NS_MIN) {
+            assert!(!combining.may_begin(now + pause_ns - 1));
+            now += pause_ns;
+            assert!(combining.may_begin(now));
+            combining.want();
+            assert!(combining.goes_on(true, now, &mut round));
+            assert!(!combining.may_begin(now + PAUSE_NS_MAX), "it is on");
+            combining.want_no_more();
+            assert!(!combining.goes_on(true, now, &mut round) && !combining.is_on());
+        }
         combining.want();
-        assert!(combining.goes_on(true, now + PAUSE_NS, &mut round));
-        assert!(!combining.may_begin(now + 2 * PAUSE_NS), "it is on");
+        assert!(combining.goes_on(true, now, &mut round));
+        now += ROUND_NS;
+        assert!(combining.goes_on(true, now, &mut round), "a whole round");
         combining.want_no_more();
-        assert!(!combining.goes_on(true, now + PAUSE_NS, &mut round) && !combining.is_on());
+        assert!(!combining.goes_on(true, now, &mut round));
+        assert!(combining.may_begin(now + PAUSE_NS_MIN));
     }
 }

@@ -149,7 +149,6 @@ impl Shared {
         {
             return Reply::Done;
         }
-        self.combining.want_no_more();
         self.ask(self.lock(), request, beside)
     }
 
@@ -180,7 +179,6 @@ impl Shared {
             completion.put(Reply::Done).for_each(wake);
             return;
         }
-        self.combining.want_no_more();
         let mut inside = self.lock();
         self.hand_in(&mut inside, request, beside, Receiver::Task(completion));
         self.leave(inside);

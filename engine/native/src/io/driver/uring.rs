@@ -29,7 +29,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use kvsim_engine::{DiskError, DiskOp, IoBuf};
 
-use self::slot::{Progress, Slot, Work};
+use self::slot::{Progress, Slot, Work, is_passing};
 use self::together::Together;
 use super::{Completion, Driver, Taken, blocking};
 use crate::io::failure::DiskOperation;
@@ -155,18 +155,9 @@ impl Ring {
         if let Err(error) = result {
             // It may not have taken all.
             self.unsubmitted.store(true, Ordering::SeqCst);
-            // The time is over, a signal came, or there are completions to take first: the caller looks and comes again.
-            let passing = [
-                rustix::io::Errno::TIME,
-                rustix::io::Errno::INTR,
-                rustix::io::Errno::BUSY,
-                rustix::io::Errno::AGAIN,
-            ];
-            let code = error.raw_os_error();
+            // The caller looks and comes again.
             assert!(
-                passing
-                    .iter()
-                    .any(|errno| code == Some(errno.raw_os_error())),
+                is_passing(&error),
                 "io_uring does not take operations any more: {error}"
             );
         }

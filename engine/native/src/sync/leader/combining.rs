@@ -1,8 +1,9 @@
 //! One thread that writes on and on without waiting leaves the engine's work to the database's own thread: it accepts its next writes while those before them are handed in,
 //! so that two processors share the work. This is flat combining as in `intake`, with a combiner that stays.
 //!
-//! It begins when one thread has accepted [`STREAK`] writes with no other thread's between them. It ends as soon as another thread accepts one, or somebody asks for anything
-//! that is not accepted so; where there is no promise; and where the database's own thread would wait for most of its time: then a processor would be taken for little.
+//! It begins when one thread has accepted [`STREAK`] writes with no other thread's between them. It ends as soon as another thread accepts one or waits for the engine's lock,
+//! which who combines would take again and again before it; where there is no promise; and where the database's own thread would wait for most of its time: then a processor would
+//! be taken for little.
 //!
 //! Invariants:
 //! - what is accepted while somebody combines is handed in: who combines looks once more after it has said that it does not;

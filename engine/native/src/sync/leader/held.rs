@@ -110,6 +110,11 @@ impl Shared {
     }
 
     pub(crate) fn lock(&self) -> Held<'_> {
+        if let Some(inside) = self.try_lock() {
+            return inside;
+        }
+        // Who combines would take it again and again before this thread could.
+        self.combining.want_no_more();
         self.held(lock_spinning(&self.inside))
     }
 

@@ -233,3 +233,18 @@ fn nobody_combines_for_threads_that_write_in_turns() {
         });
     });
 }
+
+/// Goal: nobody combines where others wait for the engine's lock, since who combines takes it again at once. Method: one thread has it, and another wants it.
+#[test]
+fn whoever_waits_for_the_lock_wants_nobody_to_combine() {
+    with_database("", |_, shared| {
+        wait_until("it becomes idle", || is_idle(shared));
+        let inside = shared.lock();
+        shared.combining.want();
+        std::thread::scope(|scope| {
+            scope.spawn(|| drop(shared.lock()));
+            wait_until("it is not wanted", || !shared.combining.is_wanted());
+            drop(inside);
+        });
+    });
+}

@@ -4,6 +4,7 @@
     reason = "an entry is looked at as the kernel's structure"
 )]
 
+use std::io;
 use std::sync::Arc;
 
 use io_uring::types::{Fixed, FsyncFlags};
@@ -106,6 +107,20 @@ impl Slot {
             Work::Flush => 0,
         }
     }
+}
+
+/// Whether a call may be made again: its time is over, a signal came, there are completions to take first, or the kernel is short of something for now.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    let passing = [
+        rustix::io::Errno::TIME,
+        rustix::io::Errno::INTR,
+        rustix::io::Errno::BUSY,
+        rustix::io::Errno::AGAIN,
+    ];
+    let code = error.raw_os_error();
+    passing
+        .iter()
+        .any(|errno| code == Some(errno.raw_os_error()))
 }
 
 /// The fields of an entry, as the kernel reads them: `struct io_uring_sqe` of `linux/io_uring.h`.

@@ -9,7 +9,6 @@
     reason = "the kernel is given addresses, and keeps them until completion"
 )]
 
-use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsRawFd;
 use std::sync::Mutex;
@@ -19,6 +18,7 @@ use io_uring::types::Fd;
 use io_uring::{IoUring, opcode};
 use kvsim_engine::IoBuf;
 
+use super::slot::is_passing;
 use crate::io::driver::blocking;
 use crate::io::file::DataFile;
 use crate::lock::lock;
@@ -31,7 +31,7 @@ const KEPT_MAX: usize = 64;
 #[derive(Default)]
 pub(super) struct Together {
     rings: Mutex<Vec<IoUring>>,
-    /// The kernel gives none.
+    /// The kernel gives none, or one has failed.
     refused: AtomicBool,
 }
 
@@ -58,7 +58,11 @@ impl Together {
                 }
                 continue;
             };
-            let (ring, buffers, read) = under_way.wait()?;
+            let Some((ring, buffers, read)) = under_way.wait() else {
+                // Each time would cost a ring and its memory.
+                self.refused.store(true, Ordering::Relaxed);
+                return None;
+            };
             let mut rings = lock(&self.rings);
             if rings.len() < KEPT_MAX {
                 rings.push(ring);
@@ -81,7 +85,9 @@ impl Together {
         }
         let kept = lock(&self.rings).pop();
         let ring = kept.or_else(|| IoUring::new(READS_MAX).ok());
-        self.refused.store(ring.is_none(), Ordering::Relaxed);
+        if ring.is_none() {
+            self.refused.store(true, Ordering::Relaxed);
+        }
         ring
     }
 }
@@ -130,25 +136,12 @@ impl UnderWay {
     }
 }
 
-/// A signal came, or the kernel is short of something for now: to ask again helps.
-fn is_passing(error: &io::Error) -> bool {
-    let passing = [
-        rustix::io::Errno::INTR,
-        rustix::io::Errno::BUSY,
-        rustix::io::Errno::AGAIN,
-    ];
-    let code = error.raw_os_error();
-    passing
-        .iter()
-        .any(|errno| code == Some(errno.raw_os_error()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::api::options::OpenOptions;
 
-    /// Goal: each place is read, whatever becomes of the ring. Method: more reads than one ring takes, in a strange order, some of them of no bytes that are there; the same
+    /// Goal: each place is read, whatever becomes of the ring. Method: more reads than one ring takes, in a strange order, and one of them where the file has ended; the same
     /// without rings.
     #[test]
     fn places_are_read_together_or_one_by_one() {
