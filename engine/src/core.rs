@@ -92,6 +92,8 @@ pub(crate) struct Core {
     pub(crate) lookups: Lookups,
     /// As long as a part of the index is not loaded.
     pub(crate) loading: Option<Loading>,
+    /// What was written before this sequence number has its value in the index; 0: that is not known.
+    pub(crate) none_outside_before: u64,
     pub(crate) snapshots: BTreeMap<SnapshotId, u64>,
     pub(crate) next_snapshot: SnapshotId,
     /// Requests that wait for space or buffer, and all that came after them.
@@ -152,6 +154,7 @@ impl Core {
             reads: Reads::default(),
             lookups: Lookups::default(),
             loading: None,
+            none_outside_before: 0,
             snapshots: BTreeMap::new(),
             next_snapshot: 1,
             queue: VecDeque::new(),
@@ -311,6 +314,25 @@ impl Core {
         }
     }
 
+    /// Whether a version's bytes can count as live where they lie.
+    fn is_live(&self, key: &[u8], place: &Place) -> bool {
+        let has = |physical, bytes| self.segments.get(physical).live_bytes >= bytes;
+        match place {
+            Place::Tombstone | Place::Inline(_) => true,
+            Place::Log {
+                lsn, value_bytes, ..
+            } => {
+                let physical = self.segments.of_lsn(*lsn);
+                physical.is_some_and(|physical| has(physical, live_bytes(key, *value_bytes)))
+            }
+            Place::Extent(pointer) => pointer.chunks.iter().all(|chunk| {
+                let (physical, _) = self.geometry.locate(chunk.offset);
+                let bytes = self.geometry.block_up(chunk.len.into());
+                self.extents.is_owned(chunk.offset) && has(physical, bytes)
+            }),
+        }
+    }
+
     /// The device offset of a position in the log that the index refers to.
     pub(crate) fn offset_of(&self, lsn: u64) -> u64 {
         self.segments
@@ -345,6 +367,10 @@ impl Core {
 
     /// The reverse of `add_live`, when a version is not kept any more or has moved away.
     pub(crate) fn remove_live(&mut self, key: &[u8], place: &Place) {
+        if self.none_outside_before > 0 && !self.is_live(key, place) {
+            // The device was tampered with: an entry of a leaf that no opening has read refers to what is another key's.
+            return;
+        }
         match place {
             Place::Tombstone | Place::Inline(_) => {}
             Place::Log {

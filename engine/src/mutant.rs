@@ -177,6 +177,10 @@ mutants! {
     OldestRunFirst = "oldest_run_first" [];
     /// What is live of entries that stay out of memory is not counted as the index is loaded.
     ForgottenNotCounted = "forgotten_not_counted" [];
+    /// An opening believes that no value lies outside of the index, whatever the superblock says.
+    OutsideLeftUncounted = "outside_left_uncounted" [];
+    /// The list of partitions leads from each run to the filter of the next one.
+    FilterOfNextNamed = "filter_of_next_named" [];
     /// The table of a checkpoint lacks the segments of extents, so an opening takes them for free.
     TableWithoutExtents = "table_without_extents" [];
     /// Segments in which nothing live was counted are freed before everything is counted.

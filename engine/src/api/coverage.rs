@@ -139,6 +139,12 @@ coverage_points! {
     CollectionAwaitedEntries = "index.collection_awaited_entries",
     /// The index was loaded behind an opening, while clients were at work.
     LoadedBehind = "index.loaded_behind",
+    /// An index that does not fit into memory, and has all values, was loaded by the filters of its runs.
+    LoadedByFilters = "index.loaded_by_filters",
+    /// The filter of a run was read from the device.
+    FilterRead = "index.filter_read",
+    /// The filter of a run is damaged, and was made anew from its leaves.
+    FilterMadeAnew = "index.filter_made_anew",
     /// The superblock was published once more, without a checkpoint, so that openings can use what the log has released.
     SuperblockRepublished = "superblock.republished",
     /// A sector failed all reads in an opening, on a device that otherwise reads.

@@ -16,6 +16,7 @@ use crate::checkpoint::merge::{Merge, Newest};
 use crate::checkpoint::runs::Partition;
 use crate::checkpoint::step::{ENTRIES_PER_STEP, Step};
 use crate::core::Core;
+use crate::format::page;
 use crate::index::entry::is_deleted;
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
@@ -92,7 +93,9 @@ impl<'a> Merged<'a> {
         };
         self.read_ahead();
         let keys = chunk.keys.clone();
-        let merge = chunk.merge(|_, _, _, _| Ok(())).await?;
+        // Not all leaves were read by the opening.
+        let merge = chunk.merge(|_, key, payload, _| page::check_entry(key, payload));
+        let merge = merge.await?;
         let older_stay = self.newest.is_some();
         self.handle.with(|core| {
             core.reached(match older_stay {

@@ -1,8 +1,8 @@
 //! What memory keeps of a run whose entries it does not keep: where each leaf begins, and a filter that says for most keys that the run does not have them. So a
 //! key is looked up with one read, and a key that is not there mostly with none.
 //!
-//! Both are made as the run is written, and only where entries may leave memory. An opening reads where the leaves begin from the pages above them, and makes the filter as it
-//! loads the index. Until then nothing is denied.
+//! Both are made as the run is written, and only where entries may leave memory. The filter mostly stands on the device too (`filters.rs`). An opening reads where the leaves begin from the
+//! pages above them, and reads the filter, or makes it, as it loads the index. Until then nothing is denied.
 //!
 //! Invariant: a key that the run has is never denied.
 
@@ -51,6 +51,20 @@ impl Leaves {
             hashes,
         }
         .finish()
+    }
+
+    /// The same leaves, with a filter that was read: of a run of so many keys.
+    pub(crate) fn with_known_filter(&self, keys: u64, filter: Box<[u64]>) -> Leaves {
+        Leaves {
+            first_keys: self.first_keys.clone(),
+            keys,
+            filter,
+        }
+    }
+
+    /// The filter; empty until it is made.
+    pub(crate) fn filter(&self) -> &[u64] {
+        &self.filter
     }
 
     /// What they take of memory, in bytes, long keys left out.
@@ -123,9 +137,7 @@ impl LeavesDraft {
 
     pub(crate) fn finish(self) -> Leaves {
         let keys = self.hashes.len() as u64;
-        let bits = self.hashes.len() * BITS_PER_TWO_KEYS / 2;
-        let blocks = bits.div_ceil(BLOCK_WORDS * 64).max(1);
-        let mut filter = vec![0; blocks * BLOCK_WORDS];
+        let mut filter = vec![0; filter_words(self.hashes.len())];
         for hash in self.hashes {
             let block = block_of(hash, &filter);
             for (word, bit) in probes(hash) {
@@ -138,6 +150,12 @@ impl LeavesDraft {
             filter: filter.into(),
         }
     }
+}
+
+/// How many words the filter of so many keys has.
+pub(super) fn filter_words(keys: usize) -> usize {
+    let bits = keys * BITS_PER_TWO_KEYS / 2;
+    bits.div_ceil(BLOCK_WORDS * 64).max(1) * BLOCK_WORDS
 }
 
 /// What the filters know a key by.

@@ -6,6 +6,7 @@ pub(crate) mod bases;
 pub(crate) mod choose;
 pub(crate) mod chunk;
 pub(crate) mod copies;
+pub(crate) mod filters;
 pub(crate) mod leaf_reader;
 pub(crate) mod leaves;
 pub(crate) mod merge;

@@ -24,6 +24,7 @@ pub(crate) struct PageSink {
     segments_max: u64,
     /// The segment being filled, and how far it is.
     end: Option<(u32, u64)>,
+    takes_filters: bool,
     /// What the run being written has where.
     pieces: Vec<Piece>,
     /// Pages not handed to the device yet, and the offset of the first.
@@ -35,14 +36,20 @@ pub(crate) struct PageSink {
 }
 
 impl PageSink {
-    /// Places pages from `end` on, and then in at most so many free segments.
-    pub(crate) fn new(handle: &Handle, end: Option<(u32, u64)>, segments_max: u64) -> PageSink {
+    /// Places pages from `end` on, and then in at most so many free segments. Filters are placed where that says so.
+    pub(crate) fn new(
+        handle: &Handle,
+        end: Option<(u32, u64)>,
+        segments_max: u64,
+        takes_filters: bool,
+    ) -> PageSink {
         let buffer = handle.with(|core| core.settings.options.write_buffer_bytes);
         let batch = (buffer / BATCH_SHARE).clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
         PageSink {
             segments: Vec::new(),
             segments_max,
             end,
+            takes_filters,
             pieces: Vec::new(),
             batch: Vec::new(),
             batch_offset: 0,
@@ -91,6 +98,11 @@ impl PageSink {
     /// A tree is complete: all that was placed since the one before is its.
     pub(super) fn end_tree(&mut self) -> Vec<Piece> {
         std::mem::take(&mut self.pieces)
+    }
+
+    /// Whether runs get their filters.
+    pub(super) fn takes_filters(&self) -> bool {
+        self.takes_filters
     }
 
     /// Bytes of the run being written, as far as pages are finished.

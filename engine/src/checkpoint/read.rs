@@ -136,7 +136,7 @@ pub(crate) async fn read_tree(
     Ok(())
 }
 
-/// A run without what its leaves say.
+/// A run, or a filter, without what its leaves say.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) pieces: Vec<Piece>,
@@ -144,10 +144,11 @@ pub(crate) struct Outline {
     pub(crate) leaves: Vec<(Key, PageRef)>,
 }
 
-/// Reads the pages of runs above their leaves. A leaf is read only where it is all of its run.
+/// Reads the pages of runs, or of filters, above their leaves. A leaf is read only where it is all of its tree.
 pub(crate) async fn read_outlines(
     handle: &Handle,
     claimed: &mut Claimed,
+    kind: Tree,
     roots: &[PageRef],
 ) -> Result<Vec<Outline>, Error> {
     let mut leaves: Vec<Vec<(Key, PageRef)>> = vec![Vec::new(); roots.len()];
@@ -165,7 +166,7 @@ pub(crate) async fn read_outlines(
         leaves[run].push((Key::new(&first), reference));
         Ok(())
     };
-    let pieces = read_pages(handle, claimed, Tree::Run, roots, false, leaf).await?;
+    let pieces = read_pages(handle, claimed, kind, roots, false, leaf).await?;
     let outlines = pieces.into_iter().zip(leaves);
     let outlines = outlines.map(|(pieces, leaves)| Outline { pieces, leaves });
     Ok(outlines.collect())

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::checkpoint::leaves::{Leaves, hash_of};
 use crate::format::damage::Mismatch;
-use crate::format::page::{PAGE_REF_BYTES, PageRef};
+use crate::format::page::{PAGE_REF_BYTES, PageRef, RUN_ROOTS_BYTES};
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::weight::Weight;
@@ -24,6 +24,14 @@ use crate::mutant::{Mutant, mutant};
 pub(crate) const RUNS_MAX: usize = 24;
 /// No key is smaller.
 pub(crate) const FIRST_KEY: &[u8] = &[0];
+
+/// What the list of partitions has of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Roots {
+    pub(crate) run: PageRef,
+    /// `NONE`: it has none on the device.
+    pub(crate) filter: PageRef,
+}
 
 /// Bytes of a run in one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +43,11 @@ pub(crate) struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) root: PageRef,
+    /// The root of its filter on the device; `NONE`: it has none there.
+    pub(crate) filter_root: PageRef,
+    /// The leaves of that, until it is read.
+    pub(crate) filter_leaves: Vec<PageRef>,
+    /// Those of the run and of its filter.
     pub(crate) pieces: Vec<Piece>,
     /// Where entries may leave memory, or are not loaded yet.
     pub(crate) leaves: Option<Arc<Leaves>>,
@@ -150,25 +163,34 @@ impl Partition {
 
     /// What stands beside its lower bound in the list of partitions.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut payload = vec![0; self.runs.len() * PAGE_REF_BYTES];
-        let places = payload.chunks_exact_mut(PAGE_REF_BYTES);
-        for (run, place) in self.runs.iter().zip(places) {
+        let mut payload = vec![0; self.runs.len() * RUN_ROOTS_BYTES];
+        let places = payload.chunks_exact_mut(RUN_ROOTS_BYTES);
+        for (at, (run, place)) in self.runs.iter().zip(places).enumerate() {
             run.root.encode(place);
+            let filtered = match mutant(Mutant::FilterOfNextNamed) {
+                true => &self.runs[(at + 1) % self.runs.len()],
+                false => run,
+            };
+            filtered.filter_root.encode(&mut place[PAGE_REF_BYTES..]);
         }
         payload
     }
 
     /// The roots of its runs. Takes any bytes.
-    pub(crate) fn decode(payload: &[u8]) -> Result<Vec<PageRef>, Mismatch> {
-        let (roots, rest) = payload.as_chunks::<PAGE_REF_BYTES>();
+    pub(crate) fn decode(payload: &[u8]) -> Result<Vec<Roots>, Mismatch> {
+        let (roots, rest) = payload.as_chunks::<RUN_ROOTS_BYTES>();
         if roots.is_empty() || roots.len() > RUNS_MAX || !rest.is_empty() {
             return Err(Mismatch {
                 what: "length of a partition's references",
-                expected: PAGE_REF_BYTES as u64,
+                expected: RUN_ROOTS_BYTES as u64,
                 found: payload.len() as u64,
             });
         }
-        Ok(roots.iter().map(|root| PageRef::decode(root)).collect())
+        let roots = roots.iter().map(|it| Roots {
+            run: PageRef::decode(it),
+            filter: PageRef::decode(&it[PAGE_REF_BYTES..]),
+        });
+        Ok(roots.collect())
     }
 }
 
@@ -332,12 +354,18 @@ mod tests {
     #[test]
     fn references_of_a_partition_come_back() {
         for runs in 1..=RUNS_MAX {
+            let page = |n: usize| PageRef {
+                offset: n as u64 * 4096,
+                len: 4096,
+                checksum: u64::MAX - n as u64,
+            };
             let run = |n: usize| Run {
-                root: PageRef {
-                    offset: n as u64 * 4096,
-                    len: 4096,
-                    checksum: u64::MAX - n as u64,
+                root: page(n),
+                filter_root: match n % 3 {
+                    0 => PageRef::NONE,
+                    _ => page(100 + n),
                 },
+                filter_leaves: Vec::new(),
                 pieces: Vec::new(),
                 leaves: None,
                 last: None,
@@ -348,14 +376,18 @@ mod tests {
                 runs: (0..runs).map(run).collect(),
                 whole: true,
             };
-            let roots: Vec<PageRef> = partition.runs.iter().map(|run| run.root).collect();
+            let roots = partition.runs.iter().map(|run| Roots {
+                run: run.root,
+                filter: run.filter_root,
+            });
+            let roots: Vec<Roots> = roots.collect();
             let payload = partition.encode();
             assert_eq!(Partition::decode(&payload), Ok(roots));
-            for cut in (0..payload.len()).filter(|cut| cut % PAGE_REF_BYTES != 0 || *cut == 0) {
+            for cut in (0..payload.len()).filter(|cut| cut % RUN_ROOTS_BYTES != 0 || *cut == 0) {
                 assert!(Partition::decode(&payload[..cut]).is_err());
             }
         }
-        let beyond = [7; (RUNS_MAX + 1) * PAGE_REF_BYTES];
+        let beyond = [7; (RUNS_MAX + 1) * RUN_ROOTS_BYTES];
         assert!(Partition::decode(&beyond).is_err());
     }
 
@@ -375,6 +407,8 @@ mod tests {
             }
             let run = Run {
                 root: PageRef::NONE,
+                filter_root: PageRef::NONE,
+                filter_leaves: Vec::new(),
                 pieces: Vec::new(),
                 leaves: Some(Arc::new(leaves.finish())),
                 last: Some(Key::new(&[from + 9])),

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use crate::checkpoint::filters;
 use crate::checkpoint::leaves::LeavesDraft;
 use crate::checkpoint::pages::PageSink;
 use crate::checkpoint::runs::Run;
 use crate::core::Core;
-use crate::format::page::{self, PAGE_BYTES_MAX, PAGE_HEADER_BYTES, PAGE_REF_BYTES, PageRef, Tree};
+use crate::format::page::{self, PAGE_REF_BYTES, PageRef, Tree};
 use crate::index::key::Key;
 use crate::index::weight::Weight;
 
@@ -77,11 +78,8 @@ impl TreeWriter {
         if self.levels.len() == level {
             self.levels.push(Level::default());
         }
-        let alone = page::entry_bytes(0, key.len(), payload.len());
-        assert!(
-            PAGE_HEADER_BYTES + alone <= PAGE_BYTES_MAX,
-            "admission bounds the entries"
-        );
+        let fits = page::check_entry(key, payload).is_ok();
+        assert!(fits, "admission bounds the entries");
         let current = &self.levels[level];
         let mut shared = page::shared_bytes(&current.last_key, key);
         let bytes = page::entry_bytes(shared, key.len(), payload.len());
@@ -151,10 +149,17 @@ impl TreeWriter {
         let root = self.finish_levels(core, sink)?;
         let last = self.levels.first().map(|leaf| Key::new(&leaf.last_key));
         let weight = self.leaves.is_some().then_some(self.weight);
-        let leaves = self.leaves.map(|it| Arc::new(it.finish()));
+        let leaves = self.leaves.map(LeavesDraft::finish);
+        let filter_root = match &leaves {
+            Some(leaves) if core.forgets() => filters::write(core, sink, leaves, self.weight)?,
+            _ => PageRef::NONE,
+        };
+        let leaves = leaves.map(Arc::new);
         let pieces = sink.end_tree();
         let run = Run {
             root,
+            filter_root,
+            filter_leaves: Vec::new(),
             pieces,
             leaves,
             last,
@@ -267,7 +272,7 @@ mod tests {
             for (mixture, count, small_leaves) in cases {
                 let mut core = core(block, segment);
                 let handle = Handle::new(Rc::new(RefCell::new(self::core(block, segment))));
-                let mut sink = PageSink::new(&handle, None, u64::MAX);
+                let mut sink = PageSink::new(&handle, None, u64::MAX, false);
                 let mut tree = TreeWriter {
                     leaves: small_leaves.then(LeavesDraft::default),
                     ..TreeWriter::new(Tree::Run)

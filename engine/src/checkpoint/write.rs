@@ -302,7 +302,8 @@ async fn sort_changes(handle: &Handle, plan: &Plan) {
 async fn write_in_room(handle: &Handle, plan: &mut Plan) -> Result<Option<Written>, Error> {
     loop {
         let choice = &plan.choice;
-        let mut sink = PageSink::new(handle, choice.end, choice.segments_max);
+        let (segments, filters) = (choice.segments_max, choice.takes_filters);
+        let mut sink = PageSink::new(handle, choice.end, segments, filters);
         let written = write_pages(handle, &mut sink, plan).await;
         if let Ok(Some(written)) = written {
             return Ok(Some(written));
@@ -311,7 +312,7 @@ async fn write_in_room(handle: &Handle, plan: &mut Plan) -> Result<Option<Writte
         let taken = std::mem::take(&mut sink.segments);
         handle.with(|core| taken.iter().for_each(|it| core.segments.free(*it)));
         written?;
-        if plan.choice.is_everything() {
+        if !plan.choice.takes_filters {
             return Ok(None);
         }
         handle.with(|core| plan.choose(core, Choice::everything(core)));

@@ -3,7 +3,9 @@
 use super::common::Rng;
 use crate::format::checksum::{Identity, Kind};
 use crate::format::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use crate::format::page::{self, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, Tree};
+use crate::format::page::{
+    self, PAGE_HEADER_BYTES, PAGE_REF_BYTES, Page, PageRef, RUN_ROOTS_BYTES, Tree,
+};
 use crate::format::record::{self, Records};
 use crate::format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::format::superblock::{COPIES, SUPERBLOCK_BYTES, Superblock, Turn, copy_offset};
@@ -117,7 +119,15 @@ impl Image {
                     entry,
                     reference,
                 };
-                let tree = below.expect("only then there are payloads");
+                let tree = match below.expect("only then there are payloads") {
+                    // A partition has two for each run.
+                    Tree::Run
+                        if (level, tree) == (0, Tree::Partitions) && parent.reference % 2 == 1 =>
+                    {
+                        Tree::Filter
+                    }
+                    below => below,
+                };
                 self.find_pages(tree, PageRef::decode(child), Some(parent));
             }
         }
@@ -282,11 +292,15 @@ impl Image {
         let all: Vec<PageRef> = all.collect();
         let other = all[rng.below(all.len() as u64) as usize];
         let (_, payload) = &mut self.nodes[node].entries[entry];
-        let (runs, _) = payload.as_chunks::<PAGE_REF_BYTES>();
+        let (runs, _) = payload.as_chunks::<RUN_ROOTS_BYTES>();
         let mut runs = runs.to_vec();
         let at = rng.below(runs.len() as u64) as usize;
-        let mut reference = [0; PAGE_REF_BYTES];
+        let mut reference = [0; RUN_ROOTS_BYTES];
         other.encode(&mut reference);
+        if rng.chance(50) {
+            let filter = all[rng.below(all.len() as u64) as usize];
+            filter.encode(&mut reference[PAGE_REF_BYTES..]);
+        }
         let text = match rng.below(5) {
             0 => {
                 runs.remove(at);
@@ -318,7 +332,7 @@ impl Image {
     fn edit_entry(&mut self, rng: &mut Rng, node: usize, entry: usize) -> String {
         if self.nodes[node].tree == Tree::Partitions
             && self.nodes[node].level == 0
-            && self.nodes[node].entries[entry].1.len() >= PAGE_REF_BYTES
+            && self.nodes[node].entries[entry].1.len() >= RUN_ROOTS_BYTES
             && rng.chance(70)
         {
             return self.edit_runs(rng, node, entry);
@@ -472,7 +486,7 @@ impl Image {
             None => {
                 match self.nodes[node].tree {
                     Tree::Partitions => self.superblock.partitions_root = reference,
-                    Tree::Run => unreachable!("the list of partitions leads to it"),
+                    Tree::Run | Tree::Filter => unreachable!("the list of partitions leads to it"),
                     Tree::Table => self.superblock.table_root = reference,
                 }
                 let superblock = self.superblock;

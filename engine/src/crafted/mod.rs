@@ -39,7 +39,7 @@ struct Recipe {
     value_bytes: u64,
 }
 
-const RECIPES: [Recipe; 5] = [
+const RECIPES: [Recipe; 6] = [
     Recipe {
         capacity_bytes: 1 << 20,
         block_bytes: 4096,
@@ -79,6 +79,15 @@ const RECIPES: [Recipe; 5] = [
         keys: 300,
         writes: 600,
         value_bytes: 300,
+    },
+    // All values lie in an index that does not fit into memory: its runs have filters.
+    Recipe {
+        capacity_bytes: 2 << 20,
+        block_bytes: 512,
+        options: "segment_bytes=16384\ninline_bytes=1024\ncheckpoint_bytes=16384\nindex_bytes=16384",
+        keys: 900,
+        writes: 1500,
+        value_bytes: 90,
     },
 ];
 

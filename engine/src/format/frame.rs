@@ -17,7 +17,7 @@
 //! | 80 | 8 | header checksum: of bytes 0..80, likewise seeded; it ties the body to the header |
 //! | 88 | | body: records, one after the other; then zeroes up to the next block |
 
-use super::{VERSION, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use super::{Geometry, VERSION, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::format::checksum::{Identity, Kind};
 use crate::format::damage::Mismatch;
 use crate::mutant::{Mutant, mutant};
@@ -205,5 +205,23 @@ impl FrameHeader {
             Mismatch::check("frame body checksum", self.body_checksum, found)?;
         }
         Ok(body)
+    }
+}
+
+/// A record of so many bytes at this position lies in one frame of its segment. Whatever an entry of the index says, no more is read.
+pub(crate) fn check_record_place(
+    geometry: &Geometry,
+    lsn: u64,
+    record_bytes: u64,
+) -> Result<(), Mismatch> {
+    let within = geometry.within(lsn);
+    let first = geometry.block_bytes + FRAME_HEADER_BYTES as u64;
+    match within >= first && within + record_bytes <= geometry.segment_bytes {
+        true => Ok(()),
+        false => Err(Mismatch {
+            what: "value beyond its segment",
+            expected: first,
+            found: within,
+        }),
     }
 }

@@ -15,7 +15,7 @@ pub(crate) mod superblock;
 pub(crate) mod varint;
 
 /// The version of the whole format.
-pub(crate) const VERSION: u16 = 6;
+pub(crate) const VERSION: u16 = 7;
 /// The header area holds the superblocks; segments follow it.
 pub(crate) const HEADER_AREA_BYTES: u64 = 256 << 10;
 /// No longer value lies in an entry: it would not fit in a page with every key.

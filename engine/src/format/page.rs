@@ -5,7 +5,7 @@
 //! | 0 | 4 | magic `KVPG` |
 //! | 4 | 2 | format version |
 //! | 6 | 1 | level: 0 leaf |
-//! | 7 | 1 | tree: 1 a run of the index, 2 table of segments, 3 list of partitions |
+//! | 7 | 1 | tree: 1 a run of the index, 2 table of segments, 3 list of partitions, 4 filter of a run |
 //! | 8 | 16 | database id |
 //! | 24 | 8 | device offset of this page |
 //! | 32 | 4 | entries |
@@ -22,8 +22,9 @@
 //! The payload of an inner entry is a reference: device offset 8, length 4 (a multiple of the block), checksum 8 of the
 //! whole page, seeded by the offset. A reference with offset 0 is no page. The payload of a leaf of a run is in `entry.rs`.
 //! The key of a leaf of the table is the logical number (8 bytes, big-endian), its payload the physical index 4 and the
-//! bytes used 4. The key of a leaf of the list of partitions is the lower bound of the partition's keys, its payload the
-//! references to the roots of the partition's runs, oldest first.
+//! bytes used 4. The key of a leaf of the list of partitions is the lower bound of the partition's keys, its payload two
+//! references for each of the partition's runs, oldest first: to the root of the run, and to the root of its filter, which may
+//! be no page. The leaves of a filter are in `checkpoint/filters.rs`.
 
 use super::varint::{put_varint, take_varint, varint_bytes};
 use super::{
@@ -61,6 +62,8 @@ pub(crate) const PAGE_BYTES_MAX: usize = 128 << 10;
 pub(crate) const LEVELS_MAX: u8 = 16;
 
 pub(crate) const PAGE_REF_BYTES: usize = 20;
+/// What the list of partitions has of a run.
+pub(crate) const RUN_ROOTS_BYTES: usize = 2 * PAGE_REF_BYTES;
 const INNER_ENTRY_BYTES_MAX: usize = PAGE_ENTRY_HEADER_BYTES_MAX + KEY_BYTES_MAX + PAGE_REF_BYTES;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +73,8 @@ pub(crate) enum Tree {
     Run = 1,
     Table = 2,
     Partitions = 3,
+    /// The filter of a run.
+    Filter = 4,
 }
 
 /// A reference to a page, with the checksum that it must have.
@@ -151,6 +156,19 @@ pub(crate) fn entry_bytes(shared: usize, key_bytes: usize, payload_bytes: usize)
     let suffix = key_bytes - shared;
     let header = [shared, suffix, payload_bytes].map(|bytes| varint_bytes(bytes as u64));
     header.iter().sum::<usize>() + suffix + payload_bytes
+}
+
+/// A page takes the entry, wherever in it that comes.
+pub(crate) fn check_entry(key: &[u8], payload: &[u8]) -> Result<(), Mismatch> {
+    let bytes = PAGE_HEADER_BYTES + entry_bytes(0, key.len(), payload.len());
+    match bytes <= PAGE_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Mismatch {
+            what: "entry of a page",
+            expected: PAGE_BYTES_MAX as u64,
+            found: bytes as u64,
+        }),
+    }
 }
 
 /// At most how many bytes of all pages a leaf entry of so many bytes takes, with the unused ends of pages and the

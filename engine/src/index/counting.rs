@@ -14,6 +14,23 @@ impl Index {
         *self.surplus.get_or_insert(0) += keys as u64;
     }
 
+    /// What is counted is what a superblock says, and what the log adds to that. Of so many keys of the log, about, the runs have an older entry, which counts too.
+    pub(crate) fn take_as_bounds(&mut self, replaced: u64) {
+        *self.surplus.get_or_insert(0) += replaced;
+    }
+
+    /// So much less does.
+    pub(crate) fn uncount(&mut self, less: Weight) {
+        if self.surplus.is_none() {
+            self.counted -= less;
+            return;
+        }
+        // Bounds that a device was tampered with to say need not be any.
+        let counted = &mut self.counted;
+        counted.keys = counted.keys.saturating_sub(less.keys);
+        counted.pages_bytes = counted.pages_bytes.saturating_sub(less.pages_bytes);
+    }
+
     /// Whether more may be counted than there is.
     pub(crate) fn has_surplus(&self) -> bool {
         self.surplus.is_some()
@@ -28,10 +45,10 @@ impl Index {
     pub(crate) fn bound_counts(&mut self, standing: Weight) -> bool {
         let before = self.counted;
         self.counted = Weight {
-            keys: before.keys.min(standing.keys + self.put.keys),
+            keys: before.keys.min(standing.keys.saturating_add(self.put.keys)),
             pages_bytes: before
                 .pages_bytes
-                .min(standing.pages_bytes + self.put.pages_bytes),
+                .min(standing.pages_bytes.saturating_add(self.put.pages_bytes)),
         };
         if let Some(surplus) = &mut self.surplus {
             *surplus = surplus.saturating_sub(before.keys - self.counted.keys);

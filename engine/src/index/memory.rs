@@ -149,9 +149,10 @@ impl Index {
         let newest = self.newest.value_mut(slot);
         self.memory_bytes += memory_of_place(&version.place);
         self.memory_bytes -= memory_of_place(&newest.place);
-        self.counted -= Weight::of(key, newest);
+        let less = Weight::of(key, newest);
         let sequence = version.sequence;
         let old = std::mem::replace(newest, version);
+        self.uncount(less);
         let mut held = self.snapshots.range(old.sequence..sequence);
         if held.next().is_some() {
             let history = self.history.entry(Key::new(key));
@@ -205,7 +206,7 @@ impl Index {
         let before = pages_of(key, newest);
         let from = std::mem::replace(&mut newest.place, place);
         let now = pages_of(key, newest);
-        self.counted.pages_bytes = self.counted.pages_bytes - before + now;
+        self.counted.pages_bytes = self.counted.pages_bytes.saturating_sub(before) + now;
         self.put.pages_bytes += now.saturating_sub(before);
         let slot = Some(slot);
         Moved { slot, from }

@@ -190,11 +190,6 @@ impl Index {
         self.counted += more;
     }
 
-    /// So much less does.
-    pub(crate) fn uncount(&mut self, less: Weight) {
-        self.counted -= less;
-    }
-
     /// A key that has no entry in memory was deleted; its entry in a run still counts.
     pub(crate) fn note_deleted(&mut self, key: &[u8], sequence: u64) {
         let (changes, writing) = (&mut self.changes, &mut self.writing);
@@ -203,7 +198,7 @@ impl Index {
 
     /// A version of the key that was counted, and is not in memory, does not count any more.
     pub(crate) fn subtract(&mut self, key: &Key, version: &Version) {
-        self.counted -= Weight::of(key.bytes(), version);
+        self.uncount(Weight::of(key.bytes(), version));
     }
 
     /// Takes an entry into memory that was counted before, and returns its number. The key is not known.

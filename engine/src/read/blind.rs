@@ -244,7 +244,7 @@ impl Core {
         version: &Version,
         of: Of,
     ) -> Result<(), Mismatch> {
-        self.check_learnt(&version.place)?;
+        self.check_learnt(key, version)?;
         self.lookups.blind.take(key, of);
         if !mutant(Mutant::ReplacedStaysCounted) {
             self.index.subtract(key, version);

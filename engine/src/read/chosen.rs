@@ -60,14 +60,21 @@ impl Chosen {
         self.entries.iter().all(|it| it.value.is_ok())
     }
 
-    /// Says of each value that is not at hand where it comes from.
+    /// Says of each value that is not at hand, by its key, where it comes from.
     pub(super) fn place_each<E>(
         &mut self,
-        mut place: impl FnMut(Elsewhere) -> Result<Elsewhere, E>,
+        mut place: impl FnMut(&[u8], Elsewhere) -> Result<Elsewhere, E>,
     ) -> Result<(), E> {
-        for entry in self.entries.iter_mut().filter(|it| it.value.is_err()) {
-            if let Err(value) = std::mem::replace(&mut entry.value, Ok(0)) {
-                entry.value = Err(place(value)?);
+        let mut at = 0;
+        for entry in &mut self.entries {
+            let key = &self.bytes[at..at + entry.key_bytes];
+            at += entry.key_bytes;
+            match std::mem::replace(&mut entry.value, Ok(0)) {
+                Ok(len) => {
+                    at += len;
+                    entry.value = Ok(len);
+                }
+                Err(value) => entry.value = Err(place(key, value)?),
             }
         }
         Ok(())

@@ -15,8 +15,9 @@
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{DiskOp, IoResult, Request, RequestId};
-use crate::core::Core;
+use crate::core::{Core, live_bytes};
 use crate::format::damage::Mismatch;
+use crate::format::frame;
 use crate::format::page::{Page, PageRef, Tree};
 use crate::index::entry::decode;
 use crate::index::key::Key;
@@ -270,21 +271,43 @@ impl Core {
         if self.is_unloaded(key.bytes()) {
             self.count_loaded(key.bytes(), &version)?;
         } else {
-            self.check_learnt(&version.place)?;
+            self.check_learnt(key, &version)?;
         }
         self.index.learn(key, version);
         self.answer_lookup(key);
         Ok(())
     }
 
-    /// What an entry refers to is there: it was counted as the index was loaded.
-    pub(super) fn check_learnt(&self, place: &Place) -> Result<(), Mismatch> {
-        match place {
+    /// What an entry refers to is there: it was counted as the index was loaded. Where that was not read, because no value lay outside of the index, an entry of that time has its value in it.
+    pub(super) fn check_learnt(&self, key: &Key, version: &Version) -> Result<(), Mismatch> {
+        let is_outside = !matches!(version.place, Place::Tombstone | Place::Inline(_));
+        if is_outside && version.sequence < self.none_outside_before {
+            return Err(Mismatch {
+                what: "value outside of an index that has all values",
+                expected: self.none_outside_before,
+                found: version.sequence,
+            });
+        }
+        let next = self.log.next_sequence;
+        if self.none_outside_before > 0 && version.sequence >= next {
+            return Err(Mismatch {
+                what: "version newer than the log",
+                expected: next,
+                found: version.sequence,
+            });
+        }
+        match &version.place {
             Place::Tombstone | Place::Inline(_) => Ok(()),
-            Place::Log { lsn, .. } => match self.segments.of_lsn(*lsn) {
-                Some(_) => Ok(()),
-                None => Err(Mismatch::outside_log(*lsn)),
-            },
+            Place::Log {
+                lsn, value_bytes, ..
+            } => {
+                let bytes = live_bytes(key.bytes(), *value_bytes);
+                frame::check_record_place(&self.geometry, *lsn, bytes)?;
+                match self.segments.of_lsn(*lsn) {
+                    Some(_) => Ok(()),
+                    None => Err(Mismatch::outside_log(*lsn)),
+                }
+            }
             Place::Extent(pointer) => {
                 let mut chunks = pointer.chunks.iter();
                 match chunks.find(|chunk| !self.extents.is_owned(chunk.offset)) {

@@ -10,8 +10,9 @@ use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{RequestId, ScanRange};
 use crate::checkpoint::leaf_reader::LeafReader;
-use crate::core::Core;
+use crate::core::{Core, live_bytes};
 use crate::format::damage::Mismatch;
+use crate::format::frame;
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::place::{Place, Version};
@@ -134,14 +135,14 @@ impl Core {
 
     /// Says of each value that is not in the index where it comes from.
     fn place_chosen(&mut self, chosen: &mut Chosen) -> Result<(), Error> {
-        chosen.place_each(|value| match value {
+        chosen.place_each(|key, value| match value {
             Elsewhere::Noted(version, value) => {
-                let place = self.elsewhere_in_pass(version, value);
+                let place = self.elsewhere_in_pass(key, version, value);
                 Ok(place.expect("what memory knew of stays during the pass"))
             }
             Elsewhere::Run(version, offset) => {
                 let value = self.in_memory(&version.place);
-                let place = self.elsewhere_in_pass(version, value);
+                let place = self.elsewhere_in_pass(key, version, value);
                 Ok(place.map_err(|mismatch| mismatch.at(offset))?)
             }
             placed => Ok(placed),
@@ -151,6 +152,7 @@ impl Core {
     /// Where a value comes from that may have been replaced since.
     fn elsewhere_in_pass(
         &self,
+        key: &[u8],
         version: Version,
         value: Option<Shared>,
     ) -> Result<Elsewhere, Mismatch> {
@@ -160,10 +162,15 @@ impl Core {
         let offsets = match &version.place {
             Place::Tombstone | Place::Inline(_) => Vec::new(),
             Place::Extent(pointer) => pointer.chunks.iter().map(|chunk| chunk.offset).collect(),
-            Place::Log { lsn, .. } => match self.segments.offset_of_lsn_in_pass(*lsn) {
-                Some(offset) => vec![offset],
-                None => return Err(Mismatch::outside_log(*lsn)),
-            },
+            Place::Log {
+                lsn, value_bytes, ..
+            } => {
+                // It may be of a leaf that was not read as the index was loaded.
+                let bytes = live_bytes(key, *value_bytes);
+                frame::check_record_place(&self.geometry, *lsn, bytes)?;
+                let offset = self.segments.offset_of_lsn_in_pass(*lsn);
+                vec![offset.ok_or(Mismatch::outside_log(*lsn))?]
+            }
         };
         let segments = Vec::new();
         Ok(Elsewhere::Device(version, Held { segments, offsets }))

@@ -1,15 +1,16 @@
-//! Loading a checkpoint as far as an opening needs it: the table of segments, the list of partitions, and of each run where its leaves are. What the leaves say comes into the
-//! index later (`load_index.rs`).
+//! Loading a checkpoint as far as an opening needs it: the table of segments, the list of partitions, and of each run where its leaves are, and those of its filter. What the leaves say
+//! comes into the index later (`load_index.rs`).
 //!
 //! Invariant: afterwards every segment that the checkpoint refers to is in use, and all others are free.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::checkpoint::leaves::Leaves;
-use crate::checkpoint::read::{Claimed, read_outlines, read_tree};
-use crate::checkpoint::runs::{FIRST_KEY, Partition, Run, Runs};
+use crate::checkpoint::read::{Claimed, Outline, read_outlines, read_tree};
+use crate::checkpoint::runs::{FIRST_KEY, Partition, Roots, Run, Runs};
 use crate::checkpoint::table::decode_table_entry;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
@@ -20,7 +21,7 @@ use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
 /// The lower bound of a partition, and the roots of its runs.
-type Listed = (Box<[u8]>, Vec<PageRef>);
+type Listed = (Box<[u8]>, Vec<Roots>);
 
 /// Loads what the superblock refers to, but for the leaves of the runs. No partition is whole afterwards.
 pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) -> Result<(), Error> {
@@ -29,18 +30,9 @@ pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) ->
     let listed = load_list(handle, &mut claimed, superblock.partitions_root).await?;
     let mut partitions = Vec::new();
     for (from, roots) in listed {
-        let outlines = read_outlines(handle, &mut claimed, &roots).await?;
-        let runs = roots.into_iter().zip(outlines);
-        let runs = runs.map(|(root, outline)| Run {
-            root,
-            pieces: outline.pieces,
-            leaves: Some(Arc::new(Leaves::outline(outline.leaves))),
-            last: None,
-            weight: None,
-        });
         partitions.push(Partition {
             from: Key::new(&from),
-            runs: runs.collect(),
+            runs: load_runs(handle, &mut claimed, &roots).await?,
             whole: false,
         });
     }
@@ -54,6 +46,53 @@ pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) ->
         core.runs = Runs::new(partitions, claimed.most_room(&core.geometry));
     });
     Ok(())
+}
+
+/// Loads where the leaves of these runs are, and those of their filters.
+async fn load_runs(
+    handle: &Handle,
+    claimed: &mut Claimed,
+    roots: &[Roots],
+) -> Result<Vec<Run>, Error> {
+    let run_roots: Vec<PageRef> = roots.iter().map(|it| it.run).collect();
+    let outlines = read_outlines(handle, claimed, Tree::Run, &run_roots).await?;
+    let mut filters = load_filter_outlines(handle, claimed, roots).await?;
+    let runs = roots.iter().zip(outlines).map(|(roots, outline)| {
+        let filter = filters.remove(&roots.filter.offset);
+        let filter_root = match filter {
+            Some(_) => roots.filter,
+            None => PageRef::NONE,
+        };
+        let filter = filter.unwrap_or_default();
+        let pieces = outline.pieces.into_iter().chain(filter.pieces);
+        Run {
+            root: roots.run,
+            filter_root,
+            filter_leaves: filter.leaves.into_iter().map(|(_, leaf)| leaf).collect(),
+            pieces: pieces.collect(),
+            leaves: Some(Arc::new(Leaves::outline(outline.leaves))),
+            last: None,
+            weight: None,
+        }
+    });
+    Ok(runs.collect())
+}
+
+/// Loads where the leaves of the runs' filters are, by the offset of the root. Nothing is lost with a damaged filter: then there is none of these.
+async fn load_filter_outlines(
+    handle: &Handle,
+    claimed: &mut Claimed,
+    roots: &[Roots],
+) -> Result<BTreeMap<u64, Outline>, Error> {
+    let roots = roots.iter().map(|it| it.filter);
+    let roots: Vec<PageRef> = roots.filter(|it| *it != PageRef::NONE).collect();
+    match read_outlines(handle, claimed, Tree::Filter, &roots).await {
+        Ok(outlines) => Ok(roots.iter().map(|it| it.offset).zip(outlines).collect()),
+        Err(error) => {
+            handle.with(|core| core.do_without_filter(error))?;
+            Ok(BTreeMap::new())
+        }
+    }
 }
 
 async fn load_table(

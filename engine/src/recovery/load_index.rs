@@ -25,7 +25,7 @@ use crate::checkpoint::merge::Newest;
 use crate::checkpoint::read::Ascending;
 use crate::core::{Core, Phase, live_bytes};
 use crate::format::damage::{Corruption, Mismatch};
-use crate::format::frame::FRAME_HEADER_BYTES;
+use crate::format::frame;
 use crate::index::entry::{decode, pages_of};
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
@@ -33,6 +33,7 @@ use crate::index::place::{Place, Version};
 use crate::index::resident::memory_of;
 use crate::index::weight::Weight;
 use crate::mutant::{Mutant, mutant};
+use crate::recovery::load_filters::load_filters;
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
@@ -42,7 +43,7 @@ const ENTRIES_PER_STEP: usize = 1024;
 /// Loads the index behind an opening.
 pub(crate) async fn load_behind(handle: Handle) {
     let began_at = handle.with(|core| core.now);
-    let result = load_index(&handle).await;
+    let result = load_index(&handle, Counted::AtMost).await;
     handle.with(|core| {
         core.activity += 1;
         match result {
@@ -60,8 +61,19 @@ pub(crate) async fn load_behind(handle: Handle) {
     });
 }
 
+/// How the index is to be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Exactly,
+    /// Upper bounds will do.
+    AtMost,
+}
+
 /// Loads what is not loaded yet, as long as the database is open.
-pub(crate) async fn load_index(handle: &Handle) -> Result<(), Error> {
+pub(crate) async fn load_index(handle: &Handle, counted: Counted) -> Result<(), Error> {
+    if counted == Counted::AtMost && handle.with(|core| core.loads_by_filters()) {
+        return load_filters(handle).await;
+    }
     let partitions = handle.with(|core| match core.loading {
         Some(_) => core.runs.partitions.len(),
         None => 0,
@@ -107,10 +119,8 @@ async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
         while newest.peek().is_some() {
             handle.give_way_to_all().await;
             let is_open = handle.with(|core| {
-                let is_open = core.phase == Phase::Opening || core.phase == Phase::Running;
-                let is_open = is_open && core.poisoned.is_none();
                 let some = newest.by_ref().take(ENTRIES_PER_STEP);
-                match is_open {
+                match core.is_loading() {
                     true => core.load_some(some, &mut runs.whole).map(|()| true),
                     false => Ok(false),
                 }
@@ -222,6 +232,12 @@ impl RunsRead {
 }
 
 impl Core {
+    /// Whether the index is to be loaded, and the database is open.
+    pub(super) fn is_loading(&self) -> bool {
+        let is_open = self.phase == Phase::Opening || self.phase == Phase::Running;
+        is_open && self.poisoned.is_none() && self.loading.is_some()
+    }
+
     /// Loads the next entries, ascending. They are taken into memory as long as all take no more than half of what they may then: the rest is for what changes meanwhile.
     fn load_some<'a>(
         &mut self,
@@ -335,11 +351,8 @@ impl Core {
                 if self.segments.of_lsn(*lsn).is_none() {
                     return Err(Mismatch::outside_log(*lsn));
                 }
-                let (within, bytes) = (self.geometry.within(*lsn), live_bytes(key, *value_bytes));
-                let first = self.geometry.block_bytes + FRAME_HEADER_BYTES as u64;
-                if within < first || within + bytes > self.geometry.segment_bytes {
-                    return Err(odd("value beyond its segment", first, within));
-                }
+                let bytes = live_bytes(key, *value_bytes);
+                frame::check_record_place(&self.geometry, *lsn, bytes)?;
                 if lsn + bytes > tail.lsn {
                     return Err(odd("value beyond the log", tail.lsn, *lsn));
                 }

@@ -4,6 +4,7 @@ pub(crate) mod create;
 pub(crate) mod durability_record;
 pub(crate) mod held;
 pub(crate) mod load;
+mod load_filters;
 pub(crate) mod load_index;
 pub(crate) mod loaded;
 pub(crate) mod loading;

@@ -3,7 +3,7 @@
 use super::layout::Layout;
 use super::tree::{KeySpan, PageEntry, Pages};
 use super::{Found, Source};
-use crate::checkpoint::runs::{FIRST_KEY, Partition};
+use crate::checkpoint::runs::{FIRST_KEY, Partition, Roots};
 use crate::checkpoint::table::decode_table_entry;
 use crate::format::page::{PageRef, Tree};
 use crate::format::superblock::Superblock;
@@ -90,10 +90,10 @@ impl Checkpoint {
         pages: &mut Pages<'_>,
         layout: &Layout,
         span: &KeySpan,
-        roots: &[PageRef],
+        roots: &[Roots],
     ) {
         for (run, root) in roots.iter().enumerate() {
-            let read = pages.tree(Tree::Run, *root, span.clone());
+            let read = pages.tree(Tree::Run, root.run, span.clone());
             for damaged in read.damaged {
                 self.missing(damaged, run);
             }

@@ -13,7 +13,7 @@
 
 use crate::core::Core;
 use crate::format::KEY_BYTES_MAX;
-use crate::format::page::{PAGE_ENTRY_HEADER_BYTES_MAX, PAGE_REF_BYTES};
+use crate::format::page::{PAGE_ENTRY_HEADER_BYTES_MAX, RUN_ROOTS_BYTES};
 use crate::format::record::record_bytes;
 use crate::format::to_usize;
 use crate::gc::state::Free;
@@ -30,7 +30,7 @@ const PARTITION_BLOCKS_MIN: u64 = 128;
 const DATA_SEGMENTS_MIN: u64 = 2;
 /// What a partition with one run takes in the list of partitions.
 const LIST_ENTRY_BYTES_MAX: u64 =
-    (PAGE_ENTRY_HEADER_BYTES_MAX + KEY_BYTES_MAX + PAGE_REF_BYTES) as u64;
+    (PAGE_ENTRY_HEADER_BYTES_MAX + KEY_BYTES_MAX + RUN_ROOTS_BYTES) as u64;
 
 /// Number of the segment in which a replay would begin: those before it are read by none.
 pub(crate) fn logical_start(core: &Core) -> u64 {

@@ -142,7 +142,8 @@ fn gets_outside_keep_leaves_and_stay_within_their_memory() {
     (0..keys).for_each(|n| get(&mut world, n, keys));
     let second = world.reads_here - before - first;
     println!("{first} reads, then {second}");
-    assert!(first < keys + keys / 10 && second == keys);
+    // A filter may lead to a leaf that has nothing which counts.
+    assert!(first < keys + keys / 10 && second < keys + keys / 100);
 
     let keys = 60_000;
     let mut world = world_of_forgotten(keys, BOUND);

@@ -14,6 +14,7 @@ mod changes;
 mod counting;
 mod crash;
 mod durable_mark;
+mod filters;
 mod gc;
 mod little_index;
 mod live_records;

@@ -78,7 +78,7 @@ fn another_format_version_is_refused_as_that() {
     let (status, message) = refused([1; 4]).expect_err("another version");
     assert_eq!(status, Status::Invalid);
     assert!(message.contains("format version 1,"), "{message}");
-    let (status, _) = refused([1, 1, 1, 7]).expect_err("they differ");
+    let (status, _) = refused([1, 1, 1, 9]).expect_err("they differ");
     assert_eq!(status, Status::Corruption);
 }
 

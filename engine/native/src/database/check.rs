@@ -21,8 +21,8 @@ pub struct CheckReport {
 impl Database {
     /// Reads every value of a range from the disk and compares its checksum, key and sequence number with the index. `progress` is told how much was read, again and again.
     ///
-    /// Others read and write meanwhile. Values that are in the index, and what is not on the disk yet, were checked when they came into memory. An opening reads all of
-    /// the index, and fails if it is damaged.
+    /// Others read and write meanwhile. Values that are in the index, and what is not on the disk yet, were checked when they came into memory. An index
+    /// that fits into memory is read by an opening, which fails if it is damaged; of any other the check reads the entries of the range.
     ///
     /// # Errors
     /// [`Failure`]: the database is closed. Damage is none: it is in the report.

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use crate::checkpoint::runs::{FIRST_KEY, Partition, RUNS_MAX, segments_of_runs};
 use crate::core::Core;
-use crate::format::page::PAGE_REF_BYTES;
+use crate::format::page::RUN_ROOTS_BYTES;
 use crate::index::key::Key;
 use joins::Join;
 
@@ -58,10 +58,12 @@ pub(super) struct Choice {
     pub(super) segments_max: u64,
     /// Bytes of pages that will be written, about.
     pub(super) bytes: u64,
+    /// Whether runs get filters on the device. Where everything is written anew there is always room, but not for these.
+    pub(super) takes_filters: bool,
 }
 
 impl Choice {
-    /// Everything is written anew.
+    /// Everything is written anew, and there is always room for that.
     pub(super) fn everything(core: &Core) -> Choice {
         Choice {
             parts: vec![Part::Anew {
@@ -71,6 +73,7 @@ impl Choice {
             end: None,
             segments_max: u64::MAX,
             bytes: core.index.pages_bytes(),
+            takes_filters: false,
         }
     }
 
@@ -90,7 +93,11 @@ impl Choice {
         let estimate = Estimate::new(core);
         let anew = estimate.choose(core);
         if anew.iter().all(|it| *it) {
-            return Choice::everything(core);
+            return Choice {
+                segments_max: core.checkpoint_segments(core.index.pages_bytes()),
+                takes_filters: true,
+                ..Choice::everything(core)
+            };
         }
         let mut parts: Vec<Part> = Vec::new();
         for (at, (partition, anew)) in partitions.iter().zip(&anew).enumerate() {
@@ -114,6 +121,7 @@ impl Choice {
             segments_max: bound.saturating_sub(kept.len() as u64),
             bytes: estimate.written(&anew).max(estimate.changed),
             kept: kept.into_keys().collect(),
+            takes_filters: true,
         }
     }
 }
@@ -320,7 +328,7 @@ impl Estimate {
     /// How many free segments it takes, on average.
     fn new_segments(&self, core: &Core, anew: &[bool], is_kept: &dyn Fn(u32) -> bool) -> u64 {
         let block = core.geometry.block_bytes;
-        let entry = |it: &Partition| it.from.bytes().len() + (it.runs.len() + 1) * PAGE_REF_BYTES;
+        let entry = |it: &Partition| it.from.bytes().len() + (it.runs.len() + 1) * RUN_ROOTS_BYTES;
         let list: usize = core.runs.partitions.iter().map(entry).sum();
         let table = u64::from(core.segments.count()) * 20;
         let all = self.written(anew) + list as u64 + table + 2 * block;
@@ -371,6 +379,8 @@ mod tests {
         for (at, (base, changes, physical)) in partitions.iter().enumerate() {
             let run = |bytes: &u64| Run {
                 root: PageRef::NONE,
+                filter_root: PageRef::NONE,
+                filter_leaves: Vec::new(),
                 pieces: vec![Piece {
                     physical: *physical,
                     bytes: *bytes,

@@ -62,6 +62,7 @@ pub const TRIALS: &[Trial] = trials! {
         "forgotten" Seeds 0;
         "blind" Seeds 0;
         "counted" Seeds 0;
+        "filters" Seeds 0;
         "ordered" Seeds 0;
     }
     in "scenarios/" {
@@ -164,13 +165,13 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         ChangedEntriesForgotten, ChangesMeanwhileForgotten, CloseDoesNotFlush,
         DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
         ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
-        FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted, FreedBeforeSuperblock,
-        GapIsTheEnd, GenerationOutsideChecksum, GenerationReused, HalfPublishedTrusted,
-        HalvesNotFlushedApart, JoinedWithoutDeletes, LeafKeptByPlace, LoadedOverNewer,
-        LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint, NewestPairOverwritten,
-        NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged, OlderRunsFreed,
-        OldestIsSubtracted, OldestRunFirst, OpeningUnordered, OthersFailureIgnored,
-        PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
+        FilterOfNextNamed, FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted,
+        FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
+        HalfPublishedTrusted, HalvesNotFlushedApart, JoinedWithoutDeletes, LeafKeptByPlace,
+        LoadedOverNewer, LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint,
+        NewestPairOverwritten, NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged,
+        OlderRunsFreed, OldestIsSubtracted, OldestRunFirst, OpeningUnordered, OthersFailureIgnored,
+        OutsideLeftUncounted, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
         RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
         RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
         ReplacedRunsNotHeld, ReplacedStaysCounted, RepublishedTooEarly,
@@ -210,6 +211,8 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         | BlindBesideGets
         | BlindDeleteLost => &["blind"],
         SurplusRefuses => &["counted"],
+        FilterOfNextNamed => &["filters"],
+        OutsideLeftUncounted => &["forgotten"],
         AppendedBehindBase => &["appending"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
