@@ -1,5 +1,7 @@
-//! Loading an index whose entries do not fit into memory, and of which all values lie in it: by the filters of its runs alone, which say what the entries weigh too. No leaf is
-//! read but of a run that has no filter on the device.
+//! The filters of runs that stand on the device. Where entries may leave memory they are read before anything else of the index, so that a get reads few leaves while that is loaded.
+//!
+//! An index whose entries do not fit into memory, and of which all values lie in it, is loaded by its filters alone, which say what the entries weigh too. No leaf is read but of a run
+//! that has no filter on the device.
 //!
 //! There are no live bytes to be counted then, and no chunk that belongs to a key. The number of keys and the room that the index takes stay what the superblock says and the log adds, which are
 //! upper bounds, and checkpoints bring them down (`index/counting.rs`). A write that they would have refused waits for a checkpoint that counts exactly.
@@ -32,58 +34,72 @@ const LEAVES_AT_ONCE: usize = 16;
 /// The same of keys that the log has.
 const KEYS_AT_ONCE: usize = 512;
 
-/// Loads all filters, as long as the database is open.
-pub(super) async fn load_filters(handle: &Handle) -> Result<(), Error> {
-    let partitions = handle.with(|core| core.runs.partitions.len());
-    for number in 0..partitions {
-        let runs = handle.with(|core| core.runs.partitions[number].runs.len());
-        for run in 0..runs {
-            handle.give_way_to_all().await;
-            if !handle.with(|core| core.is_loading()) {
-                return Ok(());
-            }
-            load_run(handle, number, run).await?;
+/// Loads the index by its filters, as long as the database is open.
+pub(super) async fn load_by_filters(handle: &Handle) -> Result<(), Error> {
+    for (partition, run) in runs_of(handle) {
+        handle.give_way_to_all().await;
+        if !handle.with(|core| core.is_loading()) {
+            return Ok(());
         }
-        handle.with(|core| core.runs.count_memory());
+        load_run(handle, partition, run).await?;
     }
+    handle.with(|core| core.runs.count_memory());
     load_last_keys(handle).await?;
     let replaced = count_replaced(handle).await;
     handle.with(|core| core.end_loading_by_filters(replaced));
     Ok(())
 }
 
-/// Makes the filter of a run, and learns what it weighs.
+/// Reads the filters that stand on the device, as long as the database is open: so that gets read few leaves from now on.
+pub(super) async fn read_filters(handle: &Handle) -> Result<(), Error> {
+    for (partition, run) in runs_of(handle) {
+        handle.give_way_to_all().await;
+        let known = handle.with(|core| {
+            let run = &mut core.runs.partition_mut(partition).runs[run];
+            let pages = std::mem::take(&mut run.filter_leaves);
+            let leaves = run.leaves.clone().filter(|_| run.weight.is_none());
+            leaves.map(|leaves| (leaves, run.bytes(), pages))
+        });
+        let Some((leaves, run_bytes, pages)) = known.filter(|(_, _, pages)| !pages.is_empty())
+        else {
+            continue;
+        };
+        if !handle.with(|core| core.is_loading()) {
+            return Ok(());
+        }
+        let read = read_filter(handle, run_bytes, pages).await?;
+        handle.with(|core| match read {
+            Some(read) => {
+                core.reached(CoveragePoint::FilterRead);
+                let leaves = leaves.with_known_filter(read.entries, read.words);
+                core.set_filter(partition, run, leaves, read.weight);
+            }
+            None => core.runs.partition_mut(partition).runs[run].filter_root = PageRef::NONE,
+        });
+    }
+    handle.with(|core| core.runs.count_memory());
+    Ok(())
+}
+
+/// The numbers of all partitions and their runs.
+fn runs_of(handle: &Handle) -> Vec<(usize, usize)> {
+    handle.with(|core| {
+        let partitions = core.runs.partitions.iter().enumerate();
+        let numbers = partitions.flat_map(|(at, it)| (0..it.runs.len()).map(move |run| (at, run)));
+        numbers.collect()
+    })
+}
+
+/// Makes the filter of a run that has none, and learns what it weighs.
 async fn load_run(handle: &Handle, partition: usize, run: usize) -> Result<(), Error> {
     let known = handle.with(|core| core.runs.partitions[partition].runs[run].clone());
     if known.weight.is_some() {
-        // This process has written it.
         return Ok(());
     }
     let leaves = known.leaves.expect("a run that is not loaded has them");
-    let run_bytes = known.pieces.iter().map(|piece| piece.bytes).sum();
-    let read = match known.filter_leaves.is_empty() {
-        true => None,
-        false => read_filter(handle, run_bytes, known.filter_leaves).await?,
-    };
-    let (leaves, weight) = match read {
-        Some(read) => {
-            handle.with(|core| core.reached(CoveragePoint::FilterRead));
-            let leaves = leaves.with_known_filter(read.entries, read.words);
-            (leaves, read.weight)
-        }
-        None => {
-            let (hashes, weight) = read_leaves(handle, partition, &leaves).await?;
-            (leaves.with_filter(hashes), weight)
-        }
-    };
-    handle.with(|core| {
-        let run = &mut core.runs.partition_mut(partition).runs[run];
-        run.leaves = Some(Arc::new(leaves));
-        run.weight = Some(weight);
-        run.filter_leaves = Vec::new();
-        // Of keys that it denies memory knows from now on, before anything else happens to them.
-        core.answer_known_lookups();
-    });
+    let (hashes, weight) = read_leaves(handle, partition, &leaves).await?;
+    let leaves = leaves.with_filter(hashes);
+    handle.with(|core| core.set_filter(partition, run, leaves, weight));
     Ok(())
 }
 
@@ -190,6 +206,21 @@ async fn count_replaced(handle: &Handle) -> u64 {
 }
 
 impl Core {
+    /// The filter of a run is known, and what its entries weigh.
+    pub(super) fn set_filter(
+        &mut self,
+        partition: usize,
+        run: usize,
+        leaves: Leaves,
+        weight: Weight,
+    ) {
+        let run = &mut self.runs.partition_mut(partition).runs[run];
+        run.leaves = Some(Arc::new(leaves));
+        run.weight = Some(weight);
+        // Of keys that it denies memory knows from now on, before anything else happens to them.
+        self.answer_known_lookups();
+    }
+
     /// Whether the index is loaded by its filters: no value lies outside of it, and by far not all entries fit into memory.
     pub(super) fn loads_by_filters(&self) -> bool {
         let Some(loading) = &self.loading else {

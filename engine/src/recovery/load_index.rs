@@ -13,7 +13,6 @@
 //! - every key of a run lies in its partition.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
@@ -23,6 +22,7 @@ use crate::checkpoint::chunk::Chunk;
 use crate::checkpoint::leaves::hash_of;
 use crate::checkpoint::merge::Newest;
 use crate::checkpoint::read::Ascending;
+use crate::checkpoint::runs::Run;
 use crate::core::{Core, Phase, live_bytes};
 use crate::format::damage::{Corruption, Mismatch};
 use crate::format::frame;
@@ -33,7 +33,7 @@ use crate::index::place::{Place, Version};
 use crate::index::resident::memory_of;
 use crate::index::weight::Weight;
 use crate::mutant::{Mutant, mutant};
-use crate::recovery::load_filters::load_filters;
+use crate::recovery::load_filters::{load_by_filters, read_filters};
 use crate::runtime::handle::Handle;
 use crate::segments::usage::Use;
 
@@ -71,8 +71,11 @@ pub(crate) enum Counted {
 
 /// Loads what is not loaded yet, as long as the database is open.
 pub(crate) async fn load_index(handle: &Handle, counted: Counted) -> Result<(), Error> {
+    if handle.with(|core| core.forgets()) {
+        read_filters(handle).await?;
+    }
     if counted == Counted::AtMost && handle.with(|core| core.loads_by_filters()) {
-        return load_filters(handle).await;
+        return load_by_filters(handle).await;
     }
     let partitions = handle.with(|core| match core.loading {
         Some(_) => core.runs.partitions.len(),
@@ -138,8 +141,8 @@ async fn load_partition(handle: &Handle, number: usize) -> Result<bool, Error> {
 struct RunsRead {
     /// The number of its run for each leaf, by the leaf's offset.
     run_of: BTreeMap<u64, usize>,
-    /// Hashes of the keys of each, where filters are wanted.
-    hashes: Option<Vec<Vec<u64>>>,
+    /// Hashes of the keys of each whose filter has to be made.
+    hashes: Vec<Option<Vec<u64>>>,
     /// What its entries weigh, as far as there are hashes.
     weights: Vec<Weight>,
     ascending: Vec<Ascending>,
@@ -157,9 +160,11 @@ impl RunsRead {
             let leaves = run.leaves.iter().flat_map(|leaves| leaves.all());
             run_of.extend(leaves.map(|(_, leaf)| (leaf.offset, at)));
         }
+        let lacks_filter = |run: &Run| core.forgets() && run.weight.is_none();
+        let hashes = runs.iter().map(|run| lacks_filter(run).then(Vec::new));
         RunsRead {
             run_of,
-            hashes: core.forgets().then(|| vec![Vec::new(); runs.len()]),
+            hashes: hashes.collect(),
             weights: vec![Weight::default(); runs.len()],
             ascending: vec![Ascending::default(); runs.len()],
             lasts: vec![None; runs.len()],
@@ -185,8 +190,8 @@ impl RunsRead {
     ) -> Result<(), Mismatch> {
         let run = self.run_of[&leaf];
         self.ascending[run].check(key)?;
-        if let Some(hashes) = self.hashes.as_mut().filter(|_| is_in_chunk) {
-            hashes[run].push(hash_of(key));
+        if let Some(hashes) = self.hashes[run].as_mut().filter(|_| is_in_chunk) {
+            hashes.push(hash_of(key));
             self.weights[run] += Weight::of_entry(key, payload);
         }
         Ok(())
@@ -200,18 +205,17 @@ impl RunsRead {
             let lasts = runs.iter_mut().zip(self.lasts);
             lasts.for_each(|(run, last)| run.last = last);
         });
-        let hashes = self.hashes.unwrap_or_default();
         let weights = self.weights.into_iter();
-        for (run, (hashes, weight)) in hashes.into_iter().zip(weights).enumerate() {
+        for (run, (hashes, weight)) in self.hashes.into_iter().zip(weights).enumerate() {
+            let Some(hashes) = hashes else {
+                continue;
+            };
             handle.give_way_to_all().await;
             handle.with(|core| {
-                let run = &mut core.runs.partition_mut(number).runs[run];
-                let known = run.leaves.as_ref();
+                let known = core.runs.partitions[number].runs[run].leaves.as_ref();
                 let known = known.expect("a run that is not loaded has them");
-                run.leaves = Some(Arc::new(known.with_filter(hashes)));
-                run.weight = Some(weight);
-                // Of keys that it denies memory knows from now on, before anything else happens to them.
-                core.answer_known_lookups();
+                let leaves = known.with_filter(hashes);
+                core.set_filter(number, run, leaves, weight);
             });
         }
         handle.with(|core| {
@@ -224,7 +228,10 @@ impl RunsRead {
             }
             if !core.forgets() {
                 let runs = &mut core.runs.partition_mut(number).runs;
-                runs.iter_mut().for_each(|run| run.leaves = None);
+                for run in runs {
+                    run.leaves = None;
+                    run.filter_leaves = Vec::new();
+                }
                 core.runs.count_memory();
             }
         });

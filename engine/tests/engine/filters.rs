@@ -2,11 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{Disk, FAST, Rng, World, bytes, device};
+use crate::common::{Disk, FAST, Rng, Times, World, bytes, device};
 use kvsim_engine::{CoveragePoint, Reply, Request};
 
 const KEYS: u64 = 30_000;
 const OPTIONS: &str = "load_first_bytes=0\nsegment_bytes=262144\ncheckpoint_bytes=262144\ninline_bytes=192\nindex_bytes=262144";
+
+/// Loading takes hundreds of reads.
+const SLOW_READS: Times = Times {
+    read: 300_000,
+    spread: 5,
+    ..FAST
+};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -16,14 +23,22 @@ fn key(n: u64) -> Vec<u8> {
 }
 
 fn empty() -> World {
+    empty_with(OPTIONS, 4096)
+}
+
+fn empty_with(options: &str, block_bytes: u32) -> World {
     let mut info = device(64 << 20);
-    info.physical_block_bytes = 4096;
-    World::new(Disk::new(info, FAST, 1), OPTIONS)
+    info.physical_block_bytes = block_bytes;
+    World::new(Disk::new(info, FAST, 1), options)
 }
 
 /// A database with many keys, and what is in it.
 fn filled() -> (World, Model) {
-    let mut world = empty();
+    filled_with(OPTIONS, 4096)
+}
+
+fn filled_with(options: &str, block_bytes: u32) -> (World, Model) {
+    let mut world = empty_with(options, block_bytes);
     world.open().expect("opens");
     let mut model = Model::new();
     for n in 0..KEYS {
@@ -153,4 +168,39 @@ fn a_damaged_filter_is_made_anew() {
         check_all(&mut world, &model);
     }
     assert!(made_anew > 2, "{made_anew} filters were made anew");
+}
+
+/// Goal: filters serve while the leaves are read, as they are where values lie outside of the index. Method: slow reads; as soon as all filters are read, and not all leaves, keys that are not there are
+/// answered at once.
+#[test]
+fn filters_serve_while_leaves_are_read() {
+    let options = OPTIONS.replace("inline_bytes=192", "inline_bytes=0");
+    let (mut world, model) = filled_with(&options, 512);
+    reopen(&mut world);
+    assert!(!has(&world, CoveragePoint::LoadedByFilters));
+    let filters = count(&world, CoveragePoint::FilterRead);
+    assert!(filters > 3, "{filters} filters were read");
+    world.kill();
+    world.disk.power_cut();
+    world.disk.times = SLOW_READS;
+    world.open().expect("opens");
+    while count(&world, CoveragePoint::FilterRead) < filters {
+        world.step().expect("they are being read");
+    }
+    let began = world.now;
+    let at_once = (0..200).filter(|n| {
+        let before = world.now;
+        assert_eq!(world.get(&key(1_000_000 + n)), None);
+        world.now == before
+    });
+    let at_once = at_once.count();
+    let took = world.now - began;
+    assert!(
+        !has(&world, CoveragePoint::LoadedBehind),
+        "it took {took} ns"
+    );
+    // A small run has no filter on the device.
+    assert!(at_once > 120, "{at_once} of 200 were answered at once");
+    world.run_until_idle();
+    check_all(&mut world, &model);
 }
