@@ -73,20 +73,11 @@ impl<'a> LeafReader<'a> {
     /// Hands out the entries of all leaves, key and payload, one leaf after the other.
     pub(crate) async fn each(
         self,
-        entry: impl FnMut(&PageRef, &[u8], &[u8]) -> Result<(), Mismatch>,
-    ) -> Result<(), Error> {
-        self.each_of(Tree::Run, entry).await
-    }
-
-    /// The same of leaves of trees of this kind.
-    pub(crate) async fn each_of(
-        self,
-        kind: Tree,
         mut entry: impl FnMut(&PageRef, &[u8], &[u8]) -> Result<(), Mismatch>,
     ) -> Result<(), Error> {
         let id = self.handle.with(|core| core.id);
         let read = self.each_leaf(|leaf, bytes| {
-            let page = Page::decode(&id, kind, leaf, bytes)?;
+            let page = Page::decode(&id, Tree::Run, leaf, bytes)?;
             page.each(|key, payload| entry(leaf, key, payload))
         });
         read.await

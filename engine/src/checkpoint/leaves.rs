@@ -8,14 +8,11 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::format::filter::{BLOCK_WORDS, words_of};
 use crate::format::page::PageRef;
 use crate::format::to_usize;
 use crate::index::key::Key;
 
-/// A key is noted in one block of so many words, which is one cache line.
-const BLOCK_WORDS: usize = 8;
-/// Bits for every two keys: one key in 400 passes that is not there.
-const BITS_PER_TWO_KEYS: usize = 25;
 /// Bits that are set for a key.
 const PROBES: u64 = 7;
 
@@ -137,7 +134,7 @@ impl LeavesDraft {
 
     pub(crate) fn finish(self) -> Leaves {
         let keys = self.hashes.len() as u64;
-        let mut filter = vec![0; filter_words(self.hashes.len())];
+        let mut filter = vec![0; to_usize(words_of(keys))];
         for hash in self.hashes {
             let block = block_of(hash, &filter);
             for (word, bit) in probes(hash) {
@@ -150,12 +147,6 @@ impl LeavesDraft {
             filter: filter.into(),
         }
     }
-}
-
-/// How many words the filter of so many keys has.
-pub(super) fn filter_words(keys: usize) -> usize {
-    let bits = keys * BITS_PER_TWO_KEYS / 2;
-    bits.div_ceil(BLOCK_WORDS * 64).max(1) * BLOCK_WORDS
 }
 
 /// What the filters know a key by.

@@ -136,7 +136,7 @@ pub(crate) async fn read_tree(
     Ok(())
 }
 
-/// A run, or a filter, without what its leaves say.
+/// A run without what its leaves say.
 #[derive(Debug, Default)]
 pub(crate) struct Outline {
     pub(crate) pieces: Vec<Piece>,
@@ -144,11 +144,10 @@ pub(crate) struct Outline {
     pub(crate) leaves: Vec<(Key, PageRef)>,
 }
 
-/// Reads the pages of runs, or of filters, above their leaves. A leaf is read only where it is all of its tree.
+/// Reads the pages of runs above their leaves. A leaf is read only where it is all of its run.
 pub(crate) async fn read_outlines(
     handle: &Handle,
     claimed: &mut Claimed,
-    kind: Tree,
     roots: &[PageRef],
 ) -> Result<Vec<Outline>, Error> {
     let mut leaves: Vec<Vec<(Key, PageRef)>> = vec![Vec::new(); roots.len()];
@@ -166,7 +165,7 @@ pub(crate) async fn read_outlines(
         leaves[run].push((Key::new(&first), reference));
         Ok(())
     };
-    let pieces = read_pages(handle, claimed, kind, roots, false, leaf).await?;
+    let pieces = read_pages(handle, claimed, Tree::Run, roots, false, leaf).await?;
     let outlines = pieces.into_iter().zip(leaves);
     let outlines = outlines.map(|(pieces, leaves)| Outline { pieces, leaves });
     Ok(outlines.collect())
@@ -277,6 +276,26 @@ fn references(page: &Page<'_>, tree: usize) -> Result<Vec<Next>, Mismatch> {
 
 fn claim_page(core: &mut Core, claimed: &mut Claimed, reference: &PageRef) -> Result<(), Mismatch> {
     reference.check(&core.geometry, core.segments.count())?;
+    claim_piece(core, claimed, reference)?;
+    Ok(())
+}
+
+/// Takes note of where a filter lies. It is not read.
+pub(crate) fn claim_filter(
+    core: &mut Core,
+    claimed: &mut Claimed,
+    filter: &PageRef,
+) -> Result<Piece, Mismatch> {
+    let (geometry, segments) = (core.geometry, core.segments.count());
+    filter.check_piece(&geometry, segments, geometry.segment_bytes)?;
+    claim_piece(core, claimed, filter)
+}
+
+fn claim_piece(
+    core: &mut Core,
+    claimed: &mut Claimed,
+    reference: &PageRef,
+) -> Result<Piece, Mismatch> {
     claimed.claim(reference)?;
     let (physical, within) = core.geometry.locate(reference.offset);
     if !core.segments.claim(physical, Use::Page) {
@@ -286,9 +305,9 @@ fn claim_page(core: &mut Core, claimed: &mut Claimed, reference: &PageRef) -> Re
             found: physical.into(),
         });
     }
-    let end =
-        u32::try_from(within + u64::from(reference.len)).expect("checked to lie in its segment");
+    let bytes = u64::from(reference.len);
+    let end = u32::try_from(within + bytes).expect("checked to lie in its segment");
     let segment = core.segments.get_mut(physical);
     segment.end = segment.end.max(end);
-    Ok(())
+    Ok(Piece { physical, bytes })
 }

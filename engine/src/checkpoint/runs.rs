@@ -43,10 +43,8 @@ pub(crate) struct Piece {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) root: PageRef,
-    /// The root of its filter on the device; `NONE`: it has none there.
-    pub(crate) filter_root: PageRef,
-    /// The leaves of that, until it is read.
-    pub(crate) filter_leaves: Vec<PageRef>,
+    /// Its filter on the device; `NONE`: it has none there.
+    pub(crate) filter: PageRef,
     /// Those of the run and of its filter.
     pub(crate) pieces: Vec<Piece>,
     /// Where entries may leave memory, or are not loaded yet.
@@ -171,7 +169,7 @@ impl Partition {
                 true => &self.runs[(at + 1) % self.runs.len()],
                 false => run,
             };
-            filtered.filter_root.encode(&mut place[PAGE_REF_BYTES..]);
+            filtered.filter.encode(&mut place[PAGE_REF_BYTES..]);
         }
         payload
     }
@@ -361,11 +359,10 @@ mod tests {
             };
             let run = |n: usize| Run {
                 root: page(n),
-                filter_root: match n % 3 {
+                filter: match n % 3 {
                     0 => PageRef::NONE,
                     _ => page(100 + n),
                 },
-                filter_leaves: Vec::new(),
                 pieces: Vec::new(),
                 leaves: None,
                 last: None,
@@ -378,7 +375,7 @@ mod tests {
             };
             let roots = partition.runs.iter().map(|run| Roots {
                 run: run.root,
-                filter: run.filter_root,
+                filter: run.filter,
             });
             let roots: Vec<Roots> = roots.collect();
             let payload = partition.encode();
@@ -407,8 +404,7 @@ mod tests {
             }
             let run = Run {
                 root: PageRef::NONE,
-                filter_root: PageRef::NONE,
-                filter_leaves: Vec::new(),
+                filter: PageRef::NONE,
                 pieces: Vec::new(),
                 leaves: Some(Arc::new(leaves.finish())),
                 last: Some(Key::new(&[from + 9])),

@@ -150,7 +150,7 @@ impl TreeWriter {
         let last = self.levels.first().map(|leaf| Key::new(&leaf.last_key));
         let weight = self.leaves.is_some().then_some(self.weight);
         let leaves = self.leaves.map(LeavesDraft::finish);
-        let filter_root = match &leaves {
+        let filter = match &leaves {
             Some(leaves) if core.forgets() => filters::write(core, sink, leaves, self.weight)?,
             _ => PageRef::NONE,
         };
@@ -158,8 +158,7 @@ impl TreeWriter {
         let pieces = sink.end_tree();
         let run = Run {
             root,
-            filter_root,
-            filter_leaves: Vec::new(),
+            filter,
             pieces,
             leaves,
             last,

@@ -24,6 +24,7 @@ struct Parent {
 /// A page of a tree, and what leads to it.
 struct Node {
     tree: Tree,
+    is_filter: bool,
     level: u8,
     reference: PageRef,
     entries: Vec<(Vec<u8>, Vec<u8>)>,
@@ -106,6 +107,7 @@ impl Image {
         let payloads: Vec<Vec<u8>> = payloads.filter(|_| below.is_some()).collect();
         self.nodes.push(Node {
             tree,
+            is_filter: false,
             level,
             reference,
             entries,
@@ -119,17 +121,31 @@ impl Image {
                     entry,
                     reference,
                 };
-                let tree = match below.expect("only then there are payloads") {
-                    // A partition has two for each run.
-                    Tree::Run
-                        if (level, tree) == (0, Tree::Partitions) && parent.reference % 2 == 1 =>
-                    {
-                        Tree::Filter
-                    }
-                    below => below,
-                };
-                self.find_pages(tree, PageRef::decode(child), Some(parent));
+                let tree = below.expect("only then there are payloads");
+                let child = PageRef::decode(child);
+                // Of a run there are two: to its pages, and to its filter.
+                let is_filter = (level, tree) == (0, Tree::Run)
+                    && self.nodes[node].tree == Tree::Partitions
+                    && reference % 2 == 1;
+                match is_filter {
+                    true => self.note_filter(child, parent),
+                    false => self.find_pages(tree, child, Some(parent)),
+                }
             }
+        }
+    }
+
+    /// A filter has no entries: its bytes are changed as they are.
+    fn note_filter(&mut self, reference: PageRef, parent: Parent) {
+        if reference != PageRef::NONE {
+            self.nodes.push(Node {
+                tree: Tree::Run,
+                is_filter: true,
+                level: 0,
+                reference,
+                entries: Vec::new(),
+                parent: Some(parent),
+            });
         }
     }
 
@@ -415,6 +431,9 @@ impl Image {
 
     /// Makes the page of its entries again, if they fit.
     fn rebuild(&mut self, node: usize) {
+        if self.nodes[node].is_filter {
+            return;
+        }
         let Node {
             tree,
             level,
@@ -486,7 +505,7 @@ impl Image {
             None => {
                 match self.nodes[node].tree {
                     Tree::Partitions => self.superblock.partitions_root = reference,
-                    Tree::Run | Tree::Filter => unreachable!("the list of partitions leads to it"),
+                    Tree::Run => unreachable!("the list of partitions leads to it"),
                     Tree::Table => self.superblock.table_root = reference,
                 }
                 let superblock = self.superblock;

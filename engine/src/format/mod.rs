@@ -4,6 +4,7 @@
 
 pub(crate) mod checksum;
 pub(crate) mod damage;
+pub(crate) mod filter;
 pub(crate) mod frame;
 #[cfg(test)]
 mod garbage;

@@ -5,7 +5,7 @@
 //! | 0 | 4 | magic `KVPG` |
 //! | 4 | 2 | format version |
 //! | 6 | 1 | level: 0 leaf |
-//! | 7 | 1 | tree: 1 a run of the index, 2 table of segments, 3 list of partitions, 4 filter of a run |
+//! | 7 | 1 | tree: 1 a run of the index, 2 table of segments, 3 list of partitions |
 //! | 8 | 16 | database id |
 //! | 24 | 8 | device offset of this page |
 //! | 32 | 4 | entries |
@@ -23,8 +23,8 @@
 //! whole page, seeded by the offset. A reference with offset 0 is no page. The payload of a leaf of a run is in `entry.rs`.
 //! The key of a leaf of the table is the logical number (8 bytes, big-endian), its payload the physical index 4 and the
 //! bytes used 4. The key of a leaf of the list of partitions is the lower bound of the partition's keys, its payload two
-//! references for each of the partition's runs, oldest first: to the root of the run, and to the root of its filter, which may
-//! be no page. The leaves of a filter are in `checkpoint/filters.rs`.
+//! references for each of the partition's runs, oldest first: to the root of the run, and to its filter (`filter.rs`), of which
+//! there may be none.
 
 use super::varint::{put_varint, take_varint, varint_bytes};
 use super::{
@@ -73,8 +73,6 @@ pub(crate) enum Tree {
     Run = 1,
     Table = 2,
     Partitions = 3,
-    /// The filter of a run.
-    Filter = 4,
 }
 
 /// A reference to a page, with the checksum that it must have.
@@ -108,6 +106,16 @@ impl PageRef {
 
     /// Whether it can be a page at all: before its length is trusted.
     pub(crate) fn check(&self, geometry: &Geometry, segments: u32) -> Result<(), Mismatch> {
+        self.check_piece(geometry, segments, PAGE_BYTES_MAX as u64)
+    }
+
+    /// Whether it can be a piece of one segment of up to so many bytes.
+    pub(crate) fn check_piece(
+        &self,
+        geometry: &Geometry,
+        segments: u32,
+        bytes_max: u64,
+    ) -> Result<(), Mismatch> {
         let odd = Mismatch {
             what: "page reference",
             expected: geometry.segment_offset(segments),
@@ -118,7 +126,7 @@ impl PageRef {
         }
         let (_, within) = geometry.locate(self.offset);
         let len = u64::from(self.len);
-        if len == 0 || len > PAGE_BYTES_MAX as u64 || within + len > geometry.segment_bytes {
+        if len == 0 || len > bytes_max || within + len > geometry.segment_bytes {
             return Err(odd);
         }
         if !len.is_multiple_of(geometry.block_bytes) || !within.is_multiple_of(geometry.block_bytes)

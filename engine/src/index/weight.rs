@@ -14,9 +14,6 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// No run weighs more.
-    pub(crate) const PAGES_BYTES_MAX: u64 = 1 << 60;
-
     /// Of a key with this newest version: none if it is deleted.
     pub(crate) fn of(key: &[u8], version: &Version) -> Weight {
         Weight {

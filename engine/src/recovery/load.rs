@@ -1,15 +1,14 @@
-//! Loading a checkpoint as far as an opening needs it: the table of segments, the list of partitions, and of each run where its leaves are, and those of its filter. What the leaves say
+//! Loading a checkpoint as far as an opening needs it: the table of segments, the list of partitions, and of each run where its leaves and its filter are. What the leaves say
 //! comes into the index later (`load_index.rs`).
 //!
 //! Invariant: afterwards every segment that the checkpoint refers to is in use, and all others are free.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::checkpoint::leaves::Leaves;
-use crate::checkpoint::read::{Claimed, Outline, read_outlines, read_tree};
+use crate::checkpoint::read::{Claimed, claim_filter, read_outlines, read_tree};
 use crate::checkpoint::runs::{FIRST_KEY, Partition, Roots, Run, Runs};
 use crate::checkpoint::table::decode_table_entry;
 use crate::core::Core;
@@ -48,51 +47,40 @@ pub(crate) async fn load_checkpoint(handle: &Handle, superblock: &Superblock) ->
     Ok(())
 }
 
-/// Loads where the leaves of these runs are, and those of their filters.
+/// Loads where the leaves of these runs are, and takes note of where their filters are. Nothing is lost with a filter that cannot be there.
 async fn load_runs(
     handle: &Handle,
     claimed: &mut Claimed,
     roots: &[Roots],
 ) -> Result<Vec<Run>, Error> {
     let run_roots: Vec<PageRef> = roots.iter().map(|it| it.run).collect();
-    let outlines = read_outlines(handle, claimed, Tree::Run, &run_roots).await?;
-    let mut filters = load_filter_outlines(handle, claimed, roots).await?;
-    let runs = roots.iter().zip(outlines).map(|(roots, outline)| {
-        let filter = filters.remove(&roots.filter.offset);
-        let filter_root = match filter {
-            Some(_) => roots.filter,
-            None => PageRef::NONE,
-        };
-        let filter = filter.unwrap_or_default();
-        let pieces = outline.pieces.into_iter().chain(filter.pieces);
-        Run {
+    let outlines = read_outlines(handle, claimed, &run_roots).await?;
+    let mut runs = Vec::new();
+    for (roots, outline) in roots.iter().zip(outlines) {
+        let mut run = Run {
             root: roots.run,
-            filter_root,
-            filter_leaves: filter.leaves.into_iter().map(|(_, leaf)| leaf).collect(),
-            pieces: pieces.collect(),
+            filter: roots.filter,
+            pieces: outline.pieces,
             leaves: Some(Arc::new(Leaves::outline(outline.leaves))),
             last: None,
             weight: None,
+        };
+        if run.filter != PageRef::NONE {
+            handle.with(|core| match claim_filter(core, claimed, &run.filter) {
+                Ok(piece) => {
+                    run.pieces.push(piece);
+                    Ok(())
+                }
+                Err(mismatch) => {
+                    let error = mismatch.at(run.filter.offset).into();
+                    run.filter = PageRef::NONE;
+                    core.do_without_filter(error)
+                }
+            })?;
         }
-    });
-    Ok(runs.collect())
-}
-
-/// Loads where the leaves of the runs' filters are, by the offset of the root. Nothing is lost with a damaged filter: then there is none of these.
-async fn load_filter_outlines(
-    handle: &Handle,
-    claimed: &mut Claimed,
-    roots: &[Roots],
-) -> Result<BTreeMap<u64, Outline>, Error> {
-    let roots = roots.iter().map(|it| it.filter);
-    let roots: Vec<PageRef> = roots.filter(|it| *it != PageRef::NONE).collect();
-    match read_outlines(handle, claimed, Tree::Filter, &roots).await {
-        Ok(outlines) => Ok(roots.iter().map(|it| it.offset).zip(outlines).collect()),
-        Err(error) => {
-            handle.with(|core| core.do_without_filter(error))?;
-            Ok(BTreeMap::new())
-        }
+        runs.push(run);
     }
+    Ok(runs)
 }
 
 async fn load_table(

@@ -15,13 +15,14 @@ use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::event::Event;
 use crate::api::port::{DiskError, Level};
-use crate::checkpoint::filters::{FilterDraft, FilterRead};
 use crate::checkpoint::leaf_reader::LeafReader;
 use crate::checkpoint::leaves::{Leaves, hash_of};
 use crate::checkpoint::read::Ascending;
+use crate::checkpoint::runs::Run;
 use crate::core::Core;
 use crate::format::damage::Mismatch;
-use crate::format::page::{PageRef, Tree};
+use crate::format::filter::Filter;
+use crate::format::page::PageRef;
 use crate::index::key::Key;
 use crate::index::key_range::KeyRange;
 use crate::index::resident::ENTRY_BYTES;
@@ -54,28 +55,31 @@ pub(super) async fn load_by_filters(handle: &Handle) -> Result<(), Error> {
 pub(super) async fn read_filters(handle: &Handle) -> Result<(), Error> {
     for (partition, run) in runs_of(handle) {
         handle.give_way_to_all().await;
-        let known = handle.with(|core| {
-            let run = &mut core.runs.partition_mut(partition).runs[run];
-            let pages = std::mem::take(&mut run.filter_leaves);
-            let leaves = run.leaves.clone().filter(|_| run.weight.is_none());
-            leaves.map(|leaves| (leaves, run.bytes(), pages))
-        });
-        let Some((leaves, run_bytes, pages)) = known.filter(|(_, _, pages)| !pages.is_empty())
-        else {
-            continue;
-        };
         if !handle.with(|core| core.is_loading()) {
             return Ok(());
         }
-        let read = read_filter(handle, run_bytes, pages).await?;
-        handle.with(|core| match read {
-            Some(read) => {
+        let known = handle.with(|core| core.runs.partitions[partition].runs[run].clone());
+        if known.weight.is_some() || known.filter == PageRef::NONE {
+            continue;
+        }
+        let leaves = known.leaves.as_ref();
+        let leaves = leaves.expect("a run that is not loaded has them");
+        match read_filter(handle, &known).await {
+            Ok(read) => handle.with(|core| {
                 core.reached(CoveragePoint::FilterRead);
+                let weight = Weight {
+                    keys: read.keys,
+                    pages_bytes: read.pages_bytes,
+                };
                 let leaves = leaves.with_known_filter(read.entries, read.words);
-                core.set_filter(partition, run, leaves, read.weight);
-            }
-            None => core.runs.partition_mut(partition).runs[run].filter_root = PageRef::NONE,
-        });
+                core.set_filter(partition, run, leaves, weight);
+            }),
+            Err(error) => handle.with(|core| {
+                core.do_without_filter(error)?;
+                core.runs.partition_mut(partition).runs[run].filter = PageRef::NONE;
+                Ok::<(), Error>(())
+            })?,
+        }
     }
     handle.with(|core| core.runs.count_memory());
     Ok(())
@@ -103,25 +107,12 @@ async fn load_run(handle: &Handle, partition: usize, run: usize) -> Result<(), E
     Ok(())
 }
 
-/// Reads a filter; `None`: it is damaged.
-async fn read_filter(
-    handle: &Handle,
-    run_bytes: u64,
-    leaves: Vec<PageRef>,
-) -> Result<Option<FilterRead>, Error> {
-    let first = leaves[0].offset;
-    let mut draft = FilterDraft::new(run_bytes);
-    let read = LeafReader::new(handle, leaves)
-        .each_of(Tree::Filter, |_, key, payload| draft.push(key, payload));
-    let read = read.await;
-    let read = read.and_then(|()| draft.finish().map_err(|it| it.at(first).into()));
-    match read {
-        Ok(read) => Ok(Some(read)),
-        Err(error) => {
-            handle.with(|core| core.do_without_filter(error))?;
-            Ok(None)
-        }
-    }
+async fn read_filter(handle: &Handle, run: &Run) -> Result<Filter<Box<[u64]>>, Error> {
+    let (id, filter) = (handle.with(|core| core.id), run.filter);
+    let bytes = handle.read_retry(filter.offset, filter.len.into()).await?;
+    let read = Filter::decode(&id, &filter, run.bytes(), &bytes);
+    handle.give(bytes);
+    read.map_err(|mismatch| mismatch.at(filter.offset).into())
 }
 
 /// Reads all entries of a run: the hashes of its keys, and what they weigh.

@@ -228,10 +228,7 @@ impl RunsRead {
             }
             if !core.forgets() {
                 let runs = &mut core.runs.partition_mut(number).runs;
-                for run in runs {
-                    run.leaves = None;
-                    run.filter_leaves = Vec::new();
-                }
+                runs.iter_mut().for_each(|run| run.leaves = None);
                 core.runs.count_memory();
             }
         });

@@ -59,8 +59,7 @@ mod tests {
     fn run(bytes: u64) -> Run {
         Run {
             root: PageRef::NONE,
-            filter_root: PageRef::NONE,
-            filter_leaves: Vec::new(),
+            filter: PageRef::NONE,
             pieces: vec![Piece { physical: 1, bytes }],
             leaves: Some(Arc::new(LeavesDraft::default().finish())),
             last: None,

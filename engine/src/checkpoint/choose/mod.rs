@@ -379,8 +379,7 @@ mod tests {
         for (at, (base, changes, physical)) in partitions.iter().enumerate() {
             let run = |bytes: &u64| Run {
                 root: PageRef::NONE,
-                filter_root: PageRef::NONE,
-                filter_leaves: Vec::new(),
+                filter: PageRef::NONE,
                 pieces: vec![Piece {
                     physical: *physical,
                     bytes: *bytes,
