@@ -206,7 +206,12 @@ impl Index {
         let before = pages_of(key, newest);
         let from = std::mem::replace(&mut newest.place, place);
         let now = pages_of(key, newest);
-        self.counted.pages_bytes = self.counted.pages_bytes.saturating_sub(before) + now;
+        let pages = |pages_bytes| Weight {
+            keys: 0,
+            pages_bytes,
+        };
+        self.uncount(pages(before));
+        self.count(pages(now));
         self.put.pages_bytes += now.saturating_sub(before);
         let slot = Some(slot);
         Moved { slot, from }

@@ -35,48 +35,29 @@ const LEAVES_AT_ONCE: usize = 16;
 /// The same of keys that the log has.
 const KEYS_AT_ONCE: usize = 512;
 
-/// Loads the index by its filters, as long as the database is open.
-pub(super) async fn load_by_filters(handle: &Handle) -> Result<(), Error> {
-    for (partition, run) in runs_of(handle) {
-        handle.give_way_to_all().await;
-        if !handle.with(|core| core.is_loading()) {
-            return Ok(());
-        }
-        load_run(handle, partition, run).await?;
-    }
-    handle.with(|core| core.runs.count_memory());
-    load_last_keys(handle).await?;
-    let replaced = count_replaced(handle).await;
-    handle.with(|core| core.end_loading_by_filters(replaced));
-    Ok(())
-}
-
 /// Reads the filters that stand on the device, as long as the database is open: so that gets read few leaves from now on.
 pub(super) async fn read_filters(handle: &Handle) -> Result<(), Error> {
-    for (partition, run) in runs_of(handle) {
+    for (partition, number, run) in runs_without_filter(handle) {
+        if run.filter == PageRef::NONE {
+            continue;
+        }
         handle.give_way_to_all().await;
         if !handle.with(|core| core.is_loading()) {
             return Ok(());
         }
-        let known = handle.with(|core| core.runs.partitions[partition].runs[run].clone());
-        if known.weight.is_some() || known.filter == PageRef::NONE {
-            continue;
-        }
-        let leaves = known.leaves.as_ref();
-        let leaves = leaves.expect("a run that is not loaded has them");
-        match read_filter(handle, &known).await {
+        match read_filter(handle, &run).await {
             Ok(read) => handle.with(|core| {
                 core.reached(CoveragePoint::FilterRead);
                 let weight = Weight {
                     keys: read.keys,
                     pages_bytes: read.pages_bytes,
                 };
-                let leaves = leaves.with_known_filter(read.entries, read.words);
-                core.set_filter(partition, run, leaves, weight);
+                let leaves = outline_of(&run).with_known_filter(read.entries, read.words);
+                core.set_filter(partition, number, leaves, weight);
             }),
             Err(error) => handle.with(|core| {
                 core.do_without_filter(error)?;
-                core.runs.partition_mut(partition).runs[run].filter = PageRef::NONE;
+                core.runs.partition_mut(partition).runs[number].filter = PageRef::NONE;
                 Ok::<(), Error>(())
             })?,
         }
@@ -85,26 +66,42 @@ pub(super) async fn read_filters(handle: &Handle) -> Result<(), Error> {
     Ok(())
 }
 
-/// The numbers of all partitions and their runs.
-fn runs_of(handle: &Handle) -> Vec<(usize, usize)> {
+/// Loads the index by its filters, of which those on the device were read, as long as the database is open.
+pub(super) async fn load_by_filters(handle: &Handle) -> Result<(), Error> {
+    for (partition, number, run) in runs_without_filter(handle) {
+        handle.give_way_to_all().await;
+        if !handle.with(|core| core.is_loading()) {
+            return Ok(());
+        }
+        let (hashes, weight) = read_leaves(handle, partition, outline_of(&run)).await?;
+        let leaves = outline_of(&run).with_filter(hashes);
+        handle.with(|core| core.set_filter(partition, number, leaves, weight));
+    }
+    handle.with(|core| core.runs.count_memory());
+    load_last_keys(handle).await?;
+    let replaced = count_replaced(handle).await;
+    handle.with(|core| core.end_loading_by_filters(replaced));
+    Ok(())
+}
+
+/// Runs whose filters are wanted and not known, with the numbers of their partitions and their own.
+fn runs_without_filter(handle: &Handle) -> Vec<(usize, usize, Run)> {
     handle.with(|core| {
         let partitions = core.runs.partitions.iter().enumerate();
-        let numbers = partitions.flat_map(|(at, it)| (0..it.runs.len()).map(move |run| (at, run)));
-        numbers.collect()
+        let partitions = partitions.filter(|_| core.forgets());
+        let runs = partitions.flat_map(|(at, partition)| {
+            let runs = partition.runs.iter().enumerate();
+            let runs = runs.filter(|(_, run)| run.weight.is_none());
+            runs.map(move |(number, run)| (at, number, run.clone()))
+        });
+        runs.collect()
     })
 }
 
-/// Makes the filter of a run that has none, and learns what it weighs.
-async fn load_run(handle: &Handle, partition: usize, run: usize) -> Result<(), Error> {
-    let known = handle.with(|core| core.runs.partitions[partition].runs[run].clone());
-    if known.weight.is_some() {
-        return Ok(());
-    }
-    let leaves = known.leaves.expect("a run that is not loaded has them");
-    let (hashes, weight) = read_leaves(handle, partition, &leaves).await?;
-    let leaves = leaves.with_filter(hashes);
-    handle.with(|core| core.set_filter(partition, run, leaves, weight));
-    Ok(())
+fn outline_of(run: &Run) -> &Leaves {
+    run.leaves
+        .as_ref()
+        .expect("a run that is not loaded has them")
 }
 
 async fn read_filter(handle: &Handle, run: &Run) -> Result<Filter<Box<[u64]>>, Error> {

@@ -43,7 +43,7 @@ const ENTRIES_PER_STEP: usize = 1024;
 /// Loads the index behind an opening.
 pub(crate) async fn load_behind(handle: Handle) {
     let began_at = handle.with(|core| core.now);
-    let result = load_index(&handle, Counted::AtMost).await;
+    let result = load_rest(&handle).await;
     handle.with(|core| {
         core.activity += 1;
         match result {
@@ -61,22 +61,18 @@ pub(crate) async fn load_behind(handle: Handle) {
     });
 }
 
-/// How the index is to be counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
-    Exactly,
-    /// Upper bounds will do.
-    AtMost,
+/// Loads what is not loaded yet, as long as the database is open. Where upper bounds of what there is will do, nothing is counted.
+async fn load_rest(handle: &Handle) -> Result<(), Error> {
+    read_filters(handle).await?;
+    match handle.with(|core| core.loads_by_filters()) {
+        true => load_by_filters(handle).await,
+        false => load_index(handle).await,
+    }
 }
 
-/// Loads what is not loaded yet, as long as the database is open.
-pub(crate) async fn load_index(handle: &Handle, counted: Counted) -> Result<(), Error> {
-    if handle.with(|core| core.forgets()) {
-        read_filters(handle).await?;
-    }
-    if counted == Counted::AtMost && handle.with(|core| core.loads_by_filters()) {
-        return load_by_filters(handle).await;
-    }
+/// Loads what is not loaded yet, as long as the database is open, and counts it exactly.
+pub(crate) async fn load_index(handle: &Handle) -> Result<(), Error> {
+    read_filters(handle).await?;
     let partitions = handle.with(|core| match core.loading {
         Some(_) => core.runs.partitions.len(),
         None => 0,

@@ -30,7 +30,7 @@ use crate::log::tail::{Tail, first_tail};
 use crate::mutant::{Mutant, mutant};
 use crate::recovery::create::create;
 use crate::recovery::load::load_checkpoint;
-use crate::recovery::load_index::{Counted, load_behind, load_index};
+use crate::recovery::load_index::{load_behind, load_index};
 use crate::recovery::loading::Loading;
 use crate::recovery::replay::{Recovered, replay};
 use crate::recovery::rewrite_tail::rewrite_tail;
@@ -158,7 +158,7 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
         return Ok(recovered);
     }
     // With exact counts there may be.
-    load_index(handle, Counted::Exactly).await?;
+    load_index(handle).await?;
     let limit = handle.with(|core| core.replays_inline_bytes);
     if limit == INLINE_BYTES_ALWAYS || handle.with(|core| core.has_room_for(&recovered))? {
         return Ok(recovered);
@@ -174,7 +174,7 @@ async fn restore_in_room(handle: &Handle, superblock: &Superblock) -> Result<Rec
         );
     });
     let recovered = restore(handle, superblock).await?;
-    load_index(handle, Counted::Exactly).await?;
+    load_index(handle).await?;
     Ok(recovered)
 }
 
@@ -192,7 +192,7 @@ async fn restore(handle: &Handle, superblock: &Superblock) -> Result<Recovered, 
         Ok::<bool, Error>(bytes <= core.settings.options.load_first_bytes)
     })?;
     if loads_now {
-        load_index(handle, Counted::AtMost).await?;
+        load_index(handle).await?;
     }
     Ok(recovered)
 }
