@@ -51,12 +51,8 @@ impl<'a> Contender<'a> {
         {
             return Ok(contender);
         }
-        match contender.load(plan, &scripts[0], watch) {
-            Ok((process, opened)) => {
-                contender.process = Some(process);
-                contender.note(opened);
-            }
-            Err(error) => contender.lost = Some(error),
+        if let Err(error) = contender.load(plan, &scripts[0], watch) {
+            contender.lose(error);
         }
         Ok(contender)
     }
@@ -81,24 +77,52 @@ impl<'a> Contender<'a> {
         })
     }
 
-    /// Starts its process and lets it load.
-    fn load(
-        &mut self,
-        plan: &Plan,
-        script: &Script,
-        watch: &dyn Watch,
-    ) -> Result<(Process, Opened), StoreError> {
-        let settings = plan.settings(script);
-        let mut process = start(&plan.program, self.engine, self.directory.path(), &settings)?;
-        process.send_script(script)?;
+    /// Lets a process load: without waiting for each record, whatever the durability that is measured.
+    fn load(&mut self, plan: &Plan, script: &Script, watch: &dyn Watch) -> Result<(), StoreError> {
+        let loads = script.preload > 0;
+        self.durability = match loads {
+            true => Durability::Relaxed,
+            false => plan.durability,
+        };
+        let mut process = self.start(plan, script)?;
         let began = now();
         let told = |done| watch.loading(self.engine.name(), done, script.preload);
         let opened = process.load(&told)?;
-        self.load = (script.preload > 0).then(|| Load {
+        self.load = loads.then(|| Load {
             keys: script.preload,
             took_ns: u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX),
         });
-        Ok((process, opened))
+        self.process = Some(process);
+        self.note(opened);
+        self.make_as_durable_as(plan, script)
+    }
+
+    /// Starts a process that has nothing open.
+    fn start(&self, plan: &Plan, script: &Script) -> Result<Process, StoreError> {
+        let settings = Settings {
+            durability: self.durability,
+            ..plan.settings(script)
+        };
+        let mut process = start(&plan.program, self.engine, self.directory.path(), &settings)?;
+        process.send_script(script)?;
+        Ok(process)
+    }
+
+    /// Opens the database anew where its writes are to be as durable as they were not before: in another process, so that what is said of its memory is not what
+    /// the one before has left.
+    fn make_as_durable_as(&mut self, plan: &Plan, script: &Script) -> Result<(), StoreError> {
+        if plan.durability == self.durability {
+            return Ok(());
+        }
+        if let Some(mut before) = self.process.take() {
+            before.close()?;
+        }
+        self.durability = plan.durability;
+        let mut process = self.start(plan, script)?;
+        let opened = process.open(plan.durability)?;
+        self.process = Some(process);
+        self.note(opened);
+        Ok(())
     }
 
     /// Begins with a workload: `again` where there was one before it, whose data it finds.
@@ -125,18 +149,12 @@ impl<'a> Contender<'a> {
         let Some(process) = &mut self.process else {
             return Ok(());
         };
-        let next_key = process.next_key()?.max(script.next_key);
-        process.send_script(&Script {
-            next_key,
+        let script = Script {
+            next_key: process.next_key()?.max(script.next_key),
             ..script.clone()
-        })?;
-        if plan.durability != self.durability {
-            process.close()?;
-            let opened = process.open(plan.durability)?;
-            self.durability = plan.durability;
-            self.note(opened);
-        }
-        Ok(())
+        };
+        process.send_script(&script)?;
+        self.make_as_durable_as(plan, &script)
     }
 
     /// Keeps what an opening said.

@@ -228,13 +228,10 @@ impl Session<'_> {
         Ok(answer)
     }
 
-    /// Loads without waiting for each record, whatever the durability that is measured.
+    /// Opens a database, and writes what the clients find.
     fn load(&mut self) -> Result<Answer, StoreError> {
-        let durability = self.settings.durability;
-        if self.script()?.preload == 0 {
-            return self.open(durability);
-        }
-        let answer = self.open(Durability::Relaxed)?;
+        self.script()?;
+        let answer = self.open(self.settings.durability)?;
         let Session {
             script, store, to, ..
         } = self;
@@ -251,11 +248,7 @@ impl Session<'_> {
             );
         };
         preload(store.as_ref(), script, &mut progress)?;
-        if durability == Durability::Relaxed {
-            return Ok(answer);
-        }
-        self.store = None;
-        self.open(durability)
+        Ok(answer)
     }
 
     fn run(&mut self, asked: &Request) -> Result<Answer, StoreError> {

@@ -238,30 +238,16 @@ func (s *session) readScript() error {
 	return err
 }
 
-// load writes the records that the clients find without a flush for each, then opens the database as it is to be measured.
+// load opens a database, and writes what the clients find.
 func (s *session) load() error {
 	if s.script == nil {
 		return errors.New("there is no script")
 	}
-	relaxed := s.settings
-	relaxed.full = false
-	if s.script.preload == 0 {
-		relaxed = s.settings
-	}
-	if err := s.open(relaxed); err != nil {
+	if err := s.open(s.settings); err != nil {
 		return err
 	}
 	progress := func(loaded uint64) { _ = s.out.Encode(map[string]any{"loaded": loaded}) }
-	if err := preload(s.store, s.script, progress); err != nil {
-		return err
-	}
-	if relaxed == s.settings {
-		return nil
-	}
-	if err := s.close(); err != nil {
-		return err
-	}
-	return s.open(s.settings)
+	return preload(s.store, s.script, progress)
 }
 
 func (s *session) run(asked *request, answer map[string]any) error {

@@ -69,7 +69,7 @@ fn each(mut work: impl FnMut(&dyn Engine, &dyn Remote, &Path)) {
 #[test]
 fn what_is_loaded_is_what_was_drawn() {
     each(|engine, remote, directory| {
-        let (name, settings) = (engine.name(), common::settings(Durability::Full));
+        let (name, settings) = (engine.name(), common::settings(Durability::Relaxed));
         let script = script(&[Action::Put], false);
         let mut load = started(remote, directory, &settings, &script);
         load.load(&|_| {}).expect(name);

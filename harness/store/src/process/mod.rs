@@ -189,7 +189,7 @@ impl Process {
         Ok(opened(answer))
     }
 
-    /// Writes the records that the clients find, without a flush for each, and opens the database as it is to be measured.
+    /// Opens a database as the process was started, and writes what the clients find.
     ///
     /// # Errors
     /// The engine's own, or the process is gone.

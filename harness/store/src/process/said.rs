@@ -34,7 +34,7 @@ pub enum Work {
     Open,
     /// Read a script: its bytes follow the line.
     Script,
-    /// Write the records that clients find, without a flush for each, then open the database as it is to be measured.
+    /// Open a database as the process was started, and write what clients find.
     Load,
     /// Let the clients work.
     Run,
