@@ -15,7 +15,10 @@ use crate::read::state::{Room, Scan, Sink, Slot, ValueResult};
 use crate::runtime::request::Verdict;
 use crate::segments::passes::Pass;
 
-const READS_IN_FLIGHT_MAX: usize = 16;
+/// Values that a scan reads at the same time.
+const READS_IN_FLIGHT_MAX: usize = 64;
+/// Further ones are begun when no more than so many are left, so that those that lie near each other are read together.
+const READS_IN_FLIGHT_FEW: usize = READS_IN_FLIGHT_MAX / 2;
 
 impl Core {
     pub(crate) fn scan(&mut self, id: RequestId, range: &ScanRange<'_>) -> Verdict {
@@ -111,7 +114,8 @@ impl Core {
             .scans
             .remove(&id)
             .expect("a scan stays until it is answered");
-        while scan.next < scan.slots.len() && scan.outstanding < READS_IN_FLIGHT_MAX {
+        let begins = scan.outstanding <= READS_IN_FLIGHT_FEW;
+        while begins && scan.next < scan.slots.len() && scan.outstanding < READS_IN_FLIGHT_MAX {
             let at = scan.next;
             scan.next += 1;
             if let Some((version, held)) = scan.slots[at].unread.take() {

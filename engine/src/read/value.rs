@@ -5,7 +5,7 @@
 //! - a failed or mismatching read is tried once more; then it is a reply of its own and nothing else suffers;
 //! - a segment is not handed out anew while it is being read.
 //!
-//! Values that a scan wants together and that lie side by side, as those of one commit do, are read together.
+//! Values that a scan wants together and that lie near each other, as those of one commit do, are read together.
 
 use std::sync::Arc;
 
@@ -30,8 +30,10 @@ use crate::segments::passes::Pass;
 /// What a read from the device brought: bytes, and the offset of the first.
 type Piece = (Arc<IoBuf>, u64);
 
-/// Values that lie side by side are read together up to so many bytes.
+/// Values that lie near each other are read together up to so many bytes.
 const JOINED_BYTES_MAX: u64 = 128 << 10;
+/// With no more than so many bytes between two of them. Drives take about as long for these as for another read.
+const GAP_BYTES_MAX: u64 = 16 << 10;
 
 impl Core {
     /// The sequence that a snapshot reads at; 0 is now.
@@ -246,7 +248,7 @@ impl Core {
         });
     }
 
-    /// Asks the device for all that is wanted, and for what lies side by side at once.
+    /// Asks the device for all that is wanted, and at once for what lies near each other.
     pub(crate) fn submit_wanted(&mut self) {
         let mut wanted = std::mem::take(&mut self.reads.wanted);
         wanted.sort_by_key(|part| part.start);
@@ -254,7 +256,8 @@ impl Core {
         while from < wanted.len() {
             let start = wanted[from].start;
             let (mut end, mut to) = (wanted[from].end, from + 1);
-            while let Some(next) = wanted.get(to).filter(|next| next.start <= end) {
+            let is_near = |next: &&Wanted, end| next.start <= end + GAP_BYTES_MAX;
+            while let Some(next) = wanted.get(to).filter(|next| is_near(next, end)) {
                 let joined = end.max(next.end);
                 if joined - start > JOINED_BYTES_MAX {
                     break;
@@ -368,11 +371,18 @@ impl Core {
                 let lsn = *lsn;
                 verify_record(&self.id, lsn, &value.key, value.sequence, *expected, bytes)
                     .map_err(|mismatch| Unread::Damaged(mismatch.at(offset)))?;
-                let shared = Shared::part(buffer.clone(), end - *value_bytes as usize, end);
-                if self.cache.takes(shared.len()) && self.segments.of_lsn(lsn).is_some() {
-                    self.cache.insert(lsn, shared[..].into());
+                let from = end - *value_bytes as usize;
+                let for_cache = self.cache.takes(end - from) && self.segments.of_lsn(lsn).is_some();
+                let holds_more = 2 * (end - from) < buffer.len();
+                // Who keeps the value does not keep what came with it.
+                let copied = (for_cache || holds_more).then(|| Arc::from(&buffer[from..end]));
+                if for_cache && let Some(copied) = &copied {
+                    self.cache.insert(lsn, Arc::clone(copied));
                 }
-                Ok(Some(shared))
+                Ok(Some(match copied {
+                    Some(copied) => Shared::whole(copied),
+                    None => Shared::part(buffer.clone(), from, end),
+                }))
             }
             Source::Chunks { pointer, value } => {
                 let chunk = pointer.chunks[part];

@@ -22,6 +22,7 @@ mod load_behind;
 mod log_free;
 mod opening;
 mod promise;
+mod scans;
 mod space;
 mod tail_rewrite;
 mod unreadable;
