@@ -121,18 +121,18 @@ impl Engine {
         now.then(|| core.walk(range, u64::MAX, |key, _| take(key)))
     }
 
-    /// Begins a scan that the caller goes on with while others use the engine: [`Join`] reads leaves of the index and joins them with what is in memory now. `None` where only a
+    /// Begins a scan that the caller goes on with while others use the engine: [`Join`] reads leaves of the index, joins them with what is in memory now, and reads the values. `None` where only a
     /// request can be answered, or where nothing of the range has to be read.
     pub fn begin_join(&mut self, range: &ScanRange<'_>) -> Option<Join> {
         self.core.borrow_mut().begin_join(range)
     }
 
-    /// Gives such a scan what it needs next of what is in memory.
-    pub fn show_leaves(&mut self, join: &mut Join) {
-        self.core.borrow_mut().show_leaves(join);
+    /// Gives such a scan what it needs next of what is in memory, and says where values are. Whether it can go on: else it has to be answered, [`Engine::end_join`].
+    pub fn show_next(&mut self, join: &mut Join) -> bool {
+        self.core.borrow_mut().show_next(join)
     }
 
-    /// Such a scan has ended: answers it as the request of this id, once values that are not in the index are read. Returns when to call `tick` if nothing else happens before.
+    /// Such a scan has ended: answers it as the request of this id, once the values that it has not read are read. Returns when to call `tick` if nothing else happens before.
     pub fn end_join(
         &mut self,
         now: Nanos,

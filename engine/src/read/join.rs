@@ -124,6 +124,14 @@ impl RunsScan {
         &self.asked
     }
 
+    pub(super) fn id(&self) -> &Identity {
+        &self.id
+    }
+
+    pub(super) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
     /// The keys of which has to be taken down what memory knows, if there are any: all, or `few` of them.
     pub(super) fn keys_to_note(&mut self, few: bool) -> Option<&KeyRange> {
         // What a snapshot reads may go with the snapshot, so it cannot begin anew.
@@ -180,10 +188,14 @@ impl RunsScan {
         self.take_part(&mut merge, &keys)
     }
 
-    /// The entries that were chosen, once, if every value is at hand.
+    /// The entries that were chosen, once.
+    pub(super) fn take_chosen(&mut self) -> Chosen {
+        std::mem::take(&mut self.chosen)
+    }
+
+    /// The same if every value is at hand.
     pub(super) fn take_complete(&mut self) -> Option<Chosen> {
-        let is_complete = self.chosen.is_complete();
-        is_complete.then(|| std::mem::take(&mut self.chosen))
+        self.chosen.is_complete().then(|| self.take_chosen())
     }
 
     /// The entries that were chosen, and the pass that they may be read in.

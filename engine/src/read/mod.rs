@@ -9,6 +9,8 @@ pub(crate) mod join;
 pub(crate) mod kept_leaves;
 pub(crate) mod lookup;
 pub(crate) mod outside;
+mod outside_values;
+mod pieces;
 pub(crate) mod scan;
 pub(crate) mod scan_runs;
 pub(crate) mod state;

@@ -1,4 +1,4 @@
-//! Scans that are done outside the engine but for their beginning and their end. A thread that drives the engine reads the leaves and joins them while others use the engine.
+//! Scans that are done outside the engine but for their beginning and their end. A thread that drives the engine reads the leaves, joins them, and reads the values, while others use the engine.
 //!
 //! Such a scan may begin anew, and then shows that later moment: nobody can tell, since its answer comes later still. A scan by a request shows its arrival, as the guest's ABI wants it.
 //!
@@ -7,12 +7,14 @@
 use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
+use crate::api::error::Error;
 use crate::api::port::{Entry, RequestId, ScanRange};
 use crate::checkpoint::stretch::Stretch;
 use crate::core::{Core, Phase};
 use crate::format::page::PageRef;
 use crate::format::to_usize;
 use crate::read::join::{Next, RunsScan};
+use crate::read::outside_values::OutsideValues;
 use crate::read::state::Slot;
 
 /// What has to be read failed, or is damaged: the engine has to be asked by a request, which reads again and says what is wrong.
@@ -33,18 +35,23 @@ pub struct Join {
     again: bool,
     /// Whether there are more entries, once the last part was joined.
     more: Option<bool>,
+    /// The entries, once the engine has shown where their values are.
+    values: Option<Result<OutsideValues, Error>>,
 }
 
 impl Join {
-    /// Reads the leaves of the part under way, where memory has not got them, and joins them. `read` is given places of the device, an offset and so many bytes each, and
-    /// returns what it has read there in the same order, or says that it cannot. Several of them can be read at once. Then the scan has ended, or the engine has to show the next part: [`Engine::show_leaves`](crate::Engine::show_leaves).
+    /// Reads the leaves of the part under way, where memory has not got them, and joins them; or the values, once the engine has shown these. `read` is given places of the device, an offset and so many bytes each, and
+    /// returns what it has read there in the same order, or says that it cannot. Several of them can be read at once. Then the scan has ended, or the engine has to show what comes next: [`Engine::show_next`](crate::Engine::show_next).
     ///
     /// # Errors
     /// [`CannotRead`]: the scan has to be dropped.
     pub fn go_on(
         &mut self,
-        read: impl FnOnce(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
+        read: impl FnMut(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
     ) -> Result<(), CannotRead> {
+        if let Some(Ok(values)) = &mut self.values {
+            return values.read(self.scan.id(), self.scan.geometry(), read);
+        }
         let went_on = self.bring(read).and_then(|()| self.join());
         if went_on.is_err() {
             // What is damaged must not be kept: to read it again may help.
@@ -71,10 +78,13 @@ impl Join {
         Ok(())
     }
 
-    /// The entries, and whether there are more, once all are chosen and if the engine has to read no value. Then nobody has to be answered: [`Engine::drop_join`](crate::Engine::drop_join).
+    /// The entries, and whether there are more, once all are chosen and have their values. Then nobody has to be answered: [`Engine::drop_join`](crate::Engine::drop_join).
     pub fn take_entries(&mut self) -> Option<(Vec<Entry>, bool)> {
         let more = self.more?;
-        let slots = self.scan.take_complete()?.into_slots();
+        let slots = match &mut self.values {
+            None => self.scan.take_complete()?.into_slots(),
+            Some(values) => values.as_mut().ok()?.take_complete()?,
+        };
         Some((slots.into_iter().map(Slot::into_entry).collect(), more))
     }
 
@@ -97,7 +107,7 @@ impl Join {
     /// Reads what memory has not got, and what lies side by side in one piece.
     fn bring(
         &mut self,
-        read: impl FnOnce(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
+        mut read: impl FnMut(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
     ) -> Result<(), CannotRead> {
         let missing = self.leaves.iter().filter(|(_, bytes)| bytes.is_none());
         let mut missing = missing.map(|(leaf, _)| *leaf).peekable();
@@ -137,14 +147,32 @@ impl Core {
             reads: 0,
             again: false,
             more: None,
+            values: None,
         };
         join.begin_part();
         self.show_leaves(&mut join);
         Some(join)
     }
 
+    /// Gives a scan what it needs next of what is in memory, and says where values are. Whether it can go on: else the engine has to answer it.
+    pub(crate) fn show_next(&mut self, join: &mut Join) -> bool {
+        if join.more.is_none() {
+            self.show_leaves(join);
+            return true;
+        }
+        if join.values.is_some() {
+            return false;
+        }
+        let mut chosen = join.scan.take_chosen();
+        let placed = self.place_chosen(&mut chosen);
+        let values = placed.map(|()| OutsideValues::new(chosen.into_slots()));
+        let goes_on = values.as_ref().is_ok_and(OutsideValues::lie_in_log);
+        join.values = Some(values);
+        goes_on
+    }
+
     /// Gives a scan what memory has of the leaves that it needs next, and keeps what it has read.
-    pub(crate) fn show_leaves(&mut self, join: &mut Join) {
+    fn show_leaves(&mut self, join: &mut Join) {
         self.keep_read(join);
         if std::mem::take(&mut join.again) {
             self.note_again(&mut join.scan);
@@ -157,6 +185,9 @@ impl Core {
 
     fn keep_read(&mut self, join: &mut Join) {
         self.stats.index_reads += std::mem::take(&mut join.reads);
+        if let Some(Ok(values)) = &mut join.values {
+            self.stats.value_reads += std::mem::take(&mut values.values);
+        }
         for (leaf, bytes) in join.read.drain(..) {
             self.keep_leaf(&leaf, bytes);
         }
@@ -166,7 +197,14 @@ impl Core {
     pub(crate) fn end_join(&mut self, id: RequestId, mut join: Join) {
         self.keep_read(&mut join);
         let more = join.more.expect("it has ended");
-        self.end_runs_scan(id, join.scan, Ok(more));
+        match join.values {
+            None => self.end_runs_scan(id, join.scan, Ok(more)),
+            Some(values) => {
+                let slots = values.map(|values| (values.into_slots(), more));
+                let (_, pass) = join.scan.into_chosen();
+                self.answer_scan(id, pass, slots);
+            }
+        }
     }
 
     /// Nobody waits for an answer of the engine.

@@ -19,10 +19,11 @@ use crate::index::place::{Place, Version};
 use crate::read::chosen::{Chosen, Elsewhere};
 use crate::read::join::{Asked, Next, Noted, RunsScan};
 use crate::read::lookup::message_of;
-use crate::read::state::{Held, Room};
+use crate::read::state::{Held, Room, Slot};
 use crate::read::waiting::start_of;
 use crate::runtime::executor::Executor;
 use crate::runtime::handle::Handle;
+use crate::segments::passes::Pass;
 
 impl Core {
     /// Takes down what memory knows of the range. `few`: where the leaves that are read first probably have all that the scan can return, no more than what memory knows of these
@@ -109,16 +110,26 @@ impl Core {
         scan: RunsScan,
         result: Result<bool, Error>,
     ) {
+        let (mut chosen, pass) = scan.into_chosen();
+        let slots = result.and_then(|more| {
+            self.place_chosen(&mut chosen)?;
+            Ok((chosen.into_slots(), more))
+        });
+        self.answer_scan(id, pass, slots);
+    }
+
+    /// The same once it is known where the values are.
+    pub(super) fn answer_scan(
+        &mut self,
+        id: RequestId,
+        pass: Pass,
+        slots: Result<(Vec<Slot>, bool), Error>,
+    ) {
         self.reached(CoveragePoint::ScanJoined);
         self.reads.joining -= 1;
         self.activity += 1;
-        let (mut chosen, pass) = scan.into_chosen();
-        let result = result.and_then(|more| {
-            self.place_chosen(&mut chosen)?;
-            Ok(more)
-        });
-        match result {
-            Ok(more) => self.read_slots(id, chosen.into_slots(), more, Some(pass)),
+        match slots {
+            Ok((slots, more)) => self.read_slots(id, slots, more, Some(pass)),
             Err(error) => {
                 self.end_pass(pass);
                 self.fail(id, error.status(), message_of(&error));
@@ -134,7 +145,7 @@ impl Core {
     }
 
     /// Says of each value that is not in the index where it comes from.
-    fn place_chosen(&mut self, chosen: &mut Chosen) -> Result<(), Error> {
+    pub(super) fn place_chosen(&mut self, chosen: &mut Chosen) -> Result<(), Error> {
         chosen.place_each(|key, value| match value {
             Elsewhere::Noted(version, value) => {
                 let place = self.elsewhere_in_pass(key, version, value);

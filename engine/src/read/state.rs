@@ -7,6 +7,7 @@ use crate::api::port::{Entry, RequestId, ScanRange, Status};
 use crate::format::pointer::Pointer;
 use crate::index::place::Version;
 use crate::read::join::RunsScan;
+use crate::read::pieces::Wanted;
 use crate::segments::passes::Pass;
 
 /// Where a value goes once it is read.
@@ -56,19 +57,11 @@ pub(super) struct ValueRead {
     pub(super) failed: Option<(Status, String)>,
 }
 
-/// A part of a value that is still to be asked for: the sectors that hold it.
-#[derive(Debug)]
-pub(super) struct Wanted {
-    pub(super) read: u64,
-    pub(super) part: u32,
-    pub(super) start: u64,
-    pub(super) end: u64,
-}
-
 /// Parts that one operation reads.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(super) start: u64,
+    pub(super) is_dense: bool,
     pub(super) parts: Vec<(u64, u32)>,
 }
 

@@ -22,18 +22,21 @@ use crate::index::key::is_same;
 use crate::index::place::{Place, Version};
 use crate::log::append::InMemory;
 use crate::mutant::{Mutant, mutant};
-use crate::read::state::{Held, Joined, Sink, Source, ValueRead, ValueResult, Wanted};
+use crate::read::pieces::{Piece, Wanted, pieces, value_in};
+use crate::read::state::{Held, Joined, Sink, Source, ValueRead, ValueResult};
 use crate::runtime::flight::Owner;
 use crate::runtime::request::Verdict;
 use crate::segments::passes::Pass;
 
-/// What a read from the device brought: bytes, and the offset of the first.
-type Piece = (Arc<IoBuf>, u64);
-
-/// Values that lie near each other are read together up to so many bytes.
-const JOINED_BYTES_MAX: u64 = 128 << 10;
-/// With no more than so many bytes between two of them. Drives take about as long for these as for another read.
-const GAP_BYTES_MAX: u64 = 16 << 10;
+/// What a read from the device brought.
+#[derive(Clone)]
+struct Brought {
+    bytes: Arc<IoBuf>,
+    /// The offset of the first.
+    start: u64,
+    /// Whether much of it was wanted.
+    is_dense: bool,
+}
 
 impl Core {
     /// The sequence that a snapshot reads at; 0 is now.
@@ -251,34 +254,27 @@ impl Core {
     /// Asks the device for all that is wanted, and at once for what lies near each other.
     pub(crate) fn submit_wanted(&mut self) {
         let mut wanted = std::mem::take(&mut self.reads.wanted);
-        wanted.sort_by_key(|part| part.start);
-        let mut from = 0;
-        while from < wanted.len() {
-            let start = wanted[from].start;
-            let (mut end, mut to) = (wanted[from].end, from + 1);
-            let is_near = |next: &&Wanted, end| next.start <= end + GAP_BYTES_MAX;
-            while let Some(next) = wanted.get(to).filter(|next| is_near(next, end)) {
-                let joined = end.max(next.end);
-                if joined - start > JOINED_BYTES_MAX {
-                    break;
-                }
-                (end, to) = (joined, to + 1);
-            }
-            self.submit_parts(start, end, &wanted[from..to]);
-            from = to;
+        for piece in pieces(&mut wanted) {
+            self.submit_piece(&piece, &wanted[piece.parts.clone()]);
         }
         wanted.clear();
         self.reads.wanted = wanted;
     }
 
-    fn submit_parts(&mut self, start: u64, end: u64, parts: &[Wanted]) {
+    fn submit_piece(&mut self, piece: &Piece, parts: &[Wanted]) {
+        let (start, end, is_dense) = (piece.start, piece.end, piece.is_dense());
         let owner = if let [Wanted { read, part, .. }] = *parts {
             Owner::Value { read, part }
         } else {
             let joined = self.reads.next_joined;
             self.reads.next_joined += 1;
             let parts = parts.iter().map(|one| (one.read, one.part)).collect();
-            self.reads.joined.insert(joined, Joined { start, parts });
+            let it = Joined {
+                start,
+                is_dense,
+                parts,
+            };
+            self.reads.joined.insert(joined, it);
             Owner::Values { joined }
         };
         let op = DiskOp::Read {
@@ -293,23 +289,20 @@ impl Core {
         let value = &self.reads.values[&read];
         let sector = self.geometry.sector_bytes;
         let start = value.offsets[part as usize] / sector * sector;
-        self.part_read(read, part, brought(result, start));
+        self.part_read(read, part, brought(result, start, true));
     }
 
     /// Parts of several values were read, or not: then each is tried once more by itself.
     pub(crate) fn values_read(&mut self, joined: u64, result: IoResult) {
-        let Joined { start, parts } = self
-            .reads
-            .joined
-            .remove(&joined)
-            .expect("what was joined stays until it is read");
-        let result = brought(result, start);
-        for (read, part) in parts {
+        let joined = self.reads.joined.remove(&joined);
+        let joined = joined.expect("what was joined stays until it is read");
+        let result = brought(result, joined.start, joined.is_dense);
+        for (read, part) in joined.parts {
             self.part_read(read, part, result.clone());
         }
     }
 
-    fn part_read(&mut self, read: u64, part: u32, result: Result<Piece, DiskError>) {
+    fn part_read(&mut self, read: u64, part: u32, result: Result<Brought, DiskError>) {
         let mut value = self
             .reads
             .values
@@ -318,7 +311,7 @@ impl Core {
         let part = part as usize;
         value.outstanding -= 1;
         let outcome = match result {
-            Ok(piece) => self.take_part(&mut value, part, &piece),
+            Ok(brought) => self.take_part(&mut value, part, &brought),
             Err(error) => Err(Unread::Disk(error)),
         };
         let done = match outcome {
@@ -356,12 +349,12 @@ impl Core {
         &mut self,
         value: &mut ValueRead,
         part: usize,
-        (buffer, start): &Piece,
+        brought: &Brought,
     ) -> Result<Option<Shared>, Unread> {
         let offset = value.offsets[part];
-        let lead = to_usize(offset - start);
+        let lead = to_usize(offset - brought.start);
         let end = lead + to_usize(value.part_bytes(part));
-        let bytes = &buffer[lead..end];
+        let bytes = &brought.bytes[lead..end];
         match &mut value.source {
             Source::Record {
                 lsn,
@@ -371,18 +364,12 @@ impl Core {
                 let lsn = *lsn;
                 verify_record(&self.id, lsn, &value.key, value.sequence, *expected, bytes)
                     .map_err(|mismatch| Unread::Damaged(mismatch.at(offset)))?;
-                let from = end - *value_bytes as usize;
-                let for_cache = self.cache.takes(end - from) && self.segments.of_lsn(lsn).is_some();
-                let holds_more = 2 * (end - from) < buffer.len();
-                // Who keeps the value does not keep what came with it.
-                let copied = (for_cache || holds_more).then(|| Arc::from(&buffer[from..end]));
-                if for_cache && let Some(copied) = &copied {
-                    self.cache.insert(lsn, Arc::clone(copied));
+                let value = end - *value_bytes as usize..end;
+                let value = value_in(&brought.bytes, brought.is_dense, value);
+                if self.cache.takes(value.len()) && self.segments.of_lsn(lsn).is_some() {
+                    self.cache.insert(lsn, value[..].into());
                 }
-                Ok(Some(match copied {
-                    Some(copied) => Shared::whole(copied),
-                    None => Shared::part(buffer.clone(), from, end),
-                }))
+                Ok(Some(value))
             }
             Source::Chunks { pointer, value } => {
                 let chunk = pointer.chunks[part];
@@ -451,8 +438,12 @@ pub(crate) fn verify_record(
 }
 
 /// What a read from `start` on brought.
-fn brought(result: IoResult, start: u64) -> Result<Piece, DiskError> {
-    result.map(|buffer| (Arc::new(buffer.expect("a read brings its buffer")), start))
+fn brought(result: IoResult, start: u64, is_dense: bool) -> Result<Brought, DiskError> {
+    result.map(|buffer| Brought {
+        bytes: Arc::new(buffer.expect("a read brings its buffer")),
+        start,
+        is_dense,
+    })
 }
 
 /// Why a part of a value is not there.

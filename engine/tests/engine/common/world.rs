@@ -190,20 +190,21 @@ impl World {
         let mut join = self.joins.remove(&id).expect("it was begun");
         let engine = self.engine.as_mut().expect("open");
         let went_on = join.go_on(|places| {
+            self.reads_here += places.len() as u64;
             let places = places.iter();
             places
                 .map(|(offset, len)| self.disk.read_here(*offset, *len))
                 .collect()
         });
-        if went_on.is_ok() && !join.has_ended() {
-            engine.show_leaves(&mut join);
-            self.joins.insert(id, join);
-            return Joined::Open;
-        }
+        let asks = asks && join.has_ended();
         let found = if asks { None } else { join.take_entries() };
         let (now, port) = (self.now, &mut self.port);
         if went_on.is_ok() && found.is_none() {
-            self.wake_at = engine.end_join(now, id, join, port);
+            if !asks && engine.show_next(&mut join) {
+                self.joins.insert(id, join);
+            } else {
+                self.wake_at = engine.end_join(now, id, join, port);
+            }
             return Joined::Open;
         }
         self.wake_at = engine.drop_join(now, join, port);

@@ -1,5 +1,5 @@
-//! Scans that need leaves of the index. The thread that asks for one reads these itself and joins them, without the engine's lock: it holds that as the scan begins, to take
-//! down what memory knows of the range, and as it ends.
+//! Scans that need leaves of the index. The thread that asks for one reads these itself, joins them, and reads the values, without the engine's lock: it holds that as the scan begins, to take
+//! down what memory knows of the range, between the two, and as it ends.
 //!
 //! Invariant: a scan that was begun so is given back to the engine, if there is still one.
 
@@ -32,8 +32,8 @@ impl Shared {
         loop {
             let (mut reads, mut read_bytes) = (0, 0);
             let went_on = join.go_on(|places| {
-                reads = places.len() as u64;
-                read_bytes = places.iter().map(|(_, len)| *len as u64).sum();
+                reads += places.len() as u64;
+                read_bytes += places.iter().map(|(_, len)| *len as u64).sum::<u64>();
                 self.driver.read_all_here(places)
             });
             let found = join.take_entries();
@@ -59,14 +59,13 @@ impl Shared {
                     None => self.call(Request::Scan(*range), &Beside::default()),
                 };
             }
-            if join.has_ended() {
+            if !engine.show_next(&mut join) {
                 let waiter = ThreadWaiter::mine();
                 waiter.reset_for(&Request::Scan(*range));
                 let id = effects.expect(Receiver::Thread(Arc::clone(&waiter)));
                 *wake_at = engine.end_join(self.now(), id, join, effects);
                 return self.await_reply(inside, &waiter);
             }
-            engine.show_leaves(&mut join);
             self.leave(inside);
         }
     }
