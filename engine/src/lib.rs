@@ -61,6 +61,7 @@ pub use format::damage::{Corruption, Mismatch};
 pub use index::key::Key;
 pub use mutant::Mutant;
 pub use read::find::{Find, Found, Learnt};
-pub use read::outside::{CannotRead, Join};
+pub use read::outside::Join;
+pub use read::record::CannotRead;
 #[cfg(not(target_family = "wasm"))]
 pub use repair::{Image, KeySpan, LogGap, NoDatabase, Outcome, Repair};

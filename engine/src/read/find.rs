@@ -14,13 +14,11 @@ use crate::checkpoint::runs::Partition;
 use crate::core::{Core, Phase};
 use crate::format::checksum::Identity;
 use crate::format::page::{Page, PageRef, Tree};
-use crate::format::record::record_bytes;
-use crate::format::{Geometry, round_up, to_usize};
+use crate::format::{Geometry, to_usize};
 use crate::index::entry::{decode, inline_value, is_deleted};
 use crate::index::key::Key;
-use crate::index::place::{Place, Version};
-use crate::read::outside::CannotRead;
-use crate::read::value::verify_record;
+use crate::index::place::Version;
+use crate::read::record::{CannotRead, PlacedRecord};
 
 /// A get that has begun.
 #[derive(Debug)]
@@ -51,15 +49,11 @@ struct Leaves {
     segments: u32,
 }
 
-/// A record that has the value, and where it is on the device.
+/// A record that has the value.
 #[derive(Debug)]
 struct Record {
-    offset: u64,
+    placed: PlacedRecord,
     sector_bytes: u64,
-    sequence: u64,
-    lsn: u64,
-    tag: u32,
-    value_bytes: usize,
 }
 
 /// What a get has found.
@@ -155,16 +149,13 @@ impl Record {
         mut read: impl FnMut(u64, usize) -> Option<IoBuf>,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Result<Found<T>, CannotRead> {
-        let end = self.offset + record_bytes(key.bytes().len(), self.value_bytes) as u64;
-        let from = self.offset / self.sector_bytes * self.sector_bytes;
-        let until = round_up(end, self.sector_bytes);
-        let sectors = read(from, to_usize(until - from)).ok_or(CannotRead)?;
-        let record = &sectors[to_usize(self.offset - from)..to_usize(end - from)];
-        verify_record(id, self.lsn, key.bytes(), self.sequence, self.tag, record)
-            .map_err(|_| CannotRead)?;
-        Ok(Found::Here(take(
-            &record[record.len() - self.value_bytes..],
-        )))
+        let sectors = self.placed.sectors(key.bytes(), self.sector_bytes);
+        let bytes = to_usize(sectors.end - sectors.start);
+        let read = read(sectors.start, bytes).ok_or(CannotRead)?;
+        let value = self
+            .placed
+            .find_value(id, key.bytes(), sectors.start, &read)?;
+        Ok(Found::Here(take(&read[value])))
     }
 }
 
@@ -205,24 +196,14 @@ impl Core {
 
     /// The record that has a value which is nowhere in memory.
     fn record_of(&self, version: &Version) -> Option<Record> {
-        let Place::Log {
-            lsn,
-            value_bytes,
-            tag,
-        } = version.place
-        else {
-            return None;
-        };
+        let lsn = version.place.lsn()?;
         if self.cache.peek(lsn).is_some() || self.log.in_memory(lsn).is_some() {
             return None;
         }
+        let offset = self.segments.offset_of_lsn(lsn)?;
         Some(Record {
-            offset: self.segments.offset_of_lsn(lsn)?,
+            placed: PlacedRecord::new(version, offset)?,
             sector_bytes: self.geometry.sector_bytes,
-            sequence: version.sequence,
-            lsn,
-            tag,
-            value_bytes: value_bytes as usize,
         })
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod lookup;
 pub(crate) mod outside;
 mod outside_values;
 mod pieces;
+pub(crate) mod record;
 pub(crate) mod scan;
 pub(crate) mod scan_runs;
 pub(crate) mod state;

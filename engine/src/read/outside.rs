@@ -15,11 +15,8 @@ use crate::format::page::PageRef;
 use crate::format::to_usize;
 use crate::read::join::{Next, RunsScan};
 use crate::read::outside_values::OutsideValues;
+use crate::read::record::CannotRead;
 use crate::read::state::Slot;
-
-/// What has to be read failed, or is damaged: the engine has to be asked by a request, which reads again and says what is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CannotRead;
 
 /// A scan between its beginning and its end. It has to be given back to the engine: [`Engine::end_join`](crate::Engine::end_join) or [`Engine::drop_join`](crate::Engine::drop_join).
 #[derive(Debug)]
@@ -86,12 +83,6 @@ impl Join {
             Some(values) => values.as_mut().ok()?.take_complete()?,
         };
         Some((slots.into_iter().map(Slot::into_entry).collect(), more))
-    }
-
-    /// Whether all entries are chosen.
-    #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.more.is_some()
     }
 
     fn begin_part(&mut self) {
@@ -193,18 +184,14 @@ impl Core {
         }
     }
 
-    /// Answers a scan.
+    /// Answers a scan whose values were shown, but not all are read.
     pub(crate) fn end_join(&mut self, id: RequestId, mut join: Join) {
         self.keep_read(&mut join);
         let more = join.more.expect("it has ended");
-        match join.values {
-            None => self.end_runs_scan(id, join.scan, Ok(more)),
-            Some(values) => {
-                let slots = values.map(|values| (values.into_slots(), more));
-                let (_, pass) = join.scan.into_chosen();
-                self.answer_scan(id, pass, slots);
-            }
-        }
+        let values = join.values.expect("they were shown");
+        let slots = values.map(|values| (values.into_slots(), more));
+        let (_, pass) = join.scan.into_chosen();
+        self.answer_scan(id, pass, slots);
     }
 
     /// Nobody waits for an answer of the engine.

@@ -6,13 +6,11 @@ use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
 use crate::format::checksum::Identity;
-use crate::format::record::record_bytes;
-use crate::format::{Geometry, round_up, to_usize};
+use crate::format::{Geometry, to_usize};
 use crate::index::place::Place;
-use crate::read::outside::CannotRead;
 use crate::read::pieces::{Piece, Wanted, pieces, value_in};
+use crate::read::record::{CannotRead, PlacedRecord};
 use crate::read::state::Slot;
-use crate::read::value::verify_record;
 
 /// Values that are read at the same time.
 const READ_AT_ONCE_MAX: usize = 64;
@@ -85,11 +83,13 @@ impl OutsideValues {
         let mut wanted = Vec::new();
         while wanted.len() < READ_AT_ONCE_MAX && self.next < self.slots.len() {
             if let Some(record) = self.record(self.next) {
+                let key = &self.slots[self.next].key;
+                let sectors = record.sectors(key, geometry.sector_bytes);
                 wanted.push(Wanted {
                     read: self.next as u64,
                     part: 0,
-                    start: record.offset / geometry.sector_bytes * geometry.sector_bytes,
-                    end: round_up(record.offset + record.bytes as u64, geometry.sector_bytes),
+                    start: sectors.start,
+                    end: sectors.end,
                 });
             }
             self.next += 1;
@@ -107,56 +107,16 @@ impl OutsideValues {
     ) -> Result<(), CannotRead> {
         let record = self.record(number).expect("it was wanted");
         let slot = &mut self.slots[number];
-        let from = to_usize(record.offset - piece.start);
-        let end = from + record.bytes;
-        let bytes = &read[from..end];
-        verify_record(
-            id,
-            record.lsn,
-            &slot.key,
-            record.sequence,
-            record.tag,
-            bytes,
-        )
-        .map_err(|_| CannotRead)?;
-        slot.value = Some(value_in(
-            read,
-            piece.is_dense(),
-            end - record.value_bytes..end,
-        ));
+        let value = record.find_value(id, &slot.key, piece.start, read)?;
+        slot.value = Some(value_in(read, piece.is_dense(), value));
         slot.unread = None;
         self.values += 1;
         Ok(())
     }
 
-    fn record(&self, number: usize) -> Option<Record> {
-        let slot = &self.slots[number];
-        let (version, held) = slot.unread.as_ref()?;
-        let Place::Log {
-            lsn,
-            value_bytes,
-            tag,
-        } = version.place
-        else {
-            return None;
-        };
-        Some(Record {
-            offset: held.offsets[0],
-            bytes: record_bytes(slot.key.len(), value_bytes as usize),
-            value_bytes: value_bytes as usize,
-            lsn,
-            tag,
-            sequence: version.sequence,
-        })
+    /// The record of an entry whose value is still to be read.
+    fn record(&self, number: usize) -> Option<PlacedRecord> {
+        let (version, held) = self.slots[number].unread.as_ref()?;
+        PlacedRecord::new(version, held.offsets[0])
     }
-}
-
-/// A record that has a value, and where it is on the device.
-struct Record {
-    offset: u64,
-    bytes: usize,
-    value_bytes: usize,
-    lsn: u64,
-    tag: u32,
-    sequence: u64,
 }

@@ -104,12 +104,7 @@ impl Core {
     }
 
     /// The entries are chosen, and there are more or not; or it has failed. Reads the values that are still to be read, and then answers.
-    pub(super) fn end_runs_scan(
-        &mut self,
-        id: RequestId,
-        scan: RunsScan,
-        result: Result<bool, Error>,
-    ) {
+    fn end_runs_scan(&mut self, id: RequestId, scan: RunsScan, result: Result<bool, Error>) {
         let (mut chosen, pass) = scan.into_chosen();
         let slots = result.and_then(|more| {
             self.place_chosen(&mut chosen)?;

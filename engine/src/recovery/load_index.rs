@@ -66,13 +66,18 @@ async fn load_rest(handle: &Handle) -> Result<(), Error> {
     read_filters(handle).await?;
     match handle.with(|core| core.loads_by_filters()) {
         true => load_by_filters(handle).await,
-        false => load_index(handle).await,
+        false => load_leaves(handle).await,
     }
 }
 
 /// Loads what is not loaded yet, as long as the database is open, and counts it exactly.
 pub(crate) async fn load_index(handle: &Handle) -> Result<(), Error> {
     read_filters(handle).await?;
+    load_leaves(handle).await
+}
+
+/// The same once the filters are read.
+async fn load_leaves(handle: &Handle) -> Result<(), Error> {
     let partitions = handle.with(|core| match core.loading {
         Some(_) => core.runs.partitions.len(),
         None => 0,

@@ -111,7 +111,7 @@ fn a_misread_leaf_is_not_kept() {
     world.disk.older = vec![0; 16 << 20];
     world.disk.misreads = (0..16 << 20).step_by(512).map(|at| (at, 1)).collect();
     let id = world.begin_join(&range).expect("it has to be read");
-    assert!(matches!(world.go_on(id, false), Joined::Dropped));
+    assert!(matches!(world.go_on(id), Joined::Dropped));
     world.disk.misreads.clear();
     let reply = world.call(Request::Scan(range));
     let Reply::Entries { entries, more } = reply else {
@@ -190,7 +190,7 @@ fn a_scan_shows_its_arrival_or_begins_anew() {
         });
         let mut ended = None;
         while world.next_join() == Some(scan) {
-            match world.go_on(scan, false) {
+            match world.go_on(scan) {
                 Joined::Open => {}
                 Joined::Reply(reply) => ended = Some(reply),
                 Joined::Dropped => panic!("nothing of it is damaged"),

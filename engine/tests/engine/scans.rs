@@ -56,7 +56,7 @@ fn scan(world: &mut World, from: u64, entries: u64, direction: Direction, by: By
         By::Asking => {
             let id = world.begin_join(&range).expect("it has to be read");
             loop {
-                match world.go_on(id, false) {
+                match world.go_on(id) {
                     Joined::Open => {}
                     Joined::Reply(reply) => break reply,
                     Joined::Dropped => break world.call(Request::Scan(range)),

@@ -366,8 +366,7 @@ impl Case {
         let Some(id) = self.world.next_join() else {
             return false;
         };
-        let asks = self.rng.chance(30);
-        match self.world.go_on(id, asks) {
+        match self.world.go_on(id) {
             Joined::Reply(reply) => self.answered(id, reply),
             Joined::Open => {}
             Joined::Dropped => {

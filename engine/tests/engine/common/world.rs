@@ -185,8 +185,8 @@ impl World {
         self.joins.keys().next().copied()
     }
 
-    /// Reads what a scan outside the engine needs next. `asks`: the engine is to answer it, where its entries could be taken.
-    pub fn go_on(&mut self, id: RequestId, asks: bool) -> Joined {
+    /// Reads what a scan outside the engine needs next. The engine answers it where it does not let it go on.
+    pub fn go_on(&mut self, id: RequestId) -> Joined {
         let mut join = self.joins.remove(&id).expect("it was begun");
         let engine = self.engine.as_mut().expect("open");
         let went_on = join.go_on(|places| {
@@ -196,11 +196,10 @@ impl World {
                 .map(|(offset, len)| self.disk.read_here(*offset, *len))
                 .collect()
         });
-        let asks = asks && join.has_ended();
-        let found = if asks { None } else { join.take_entries() };
+        let found = join.take_entries();
         let (now, port) = (self.now, &mut self.port);
         if went_on.is_ok() && found.is_none() {
-            if !asks && engine.show_next(&mut join) {
+            if engine.show_next(&mut join) {
                 self.joins.insert(id, join);
             } else {
                 self.wake_at = engine.end_join(now, id, join, port);
