@@ -94,7 +94,10 @@ impl<'a> Contender<'a> {
         });
         self.process = Some(process);
         self.note(opened);
-        self.make_as_durable_as(plan, script)
+        match self.durability == plan.durability {
+            true => Ok(()),
+            false => self.open_elsewhere(plan, script),
+        }
     }
 
     /// Starts a process that has nothing open.
@@ -108,12 +111,8 @@ impl<'a> Contender<'a> {
         Ok(process)
     }
 
-    /// Opens the database anew where its writes are to be as durable as they were not before: in another process, so that what is said of its memory is not what
-    /// the one before has left.
-    fn make_as_durable_as(&mut self, plan: &Plan, script: &Script) -> Result<(), StoreError> {
-        if plan.durability == self.durability {
-            return Ok(());
-        }
+    /// Opens the database anew, with writes as durable as they were not before: in another process, so that what is said of its memory is not what the one before has left.
+    fn open_elsewhere(&mut self, plan: &Plan, script: &Script) -> Result<(), StoreError> {
         if let Some(mut before) = self.process.take() {
             before.close()?;
         }
@@ -144,7 +143,7 @@ impl<'a> Contender<'a> {
         }
     }
 
-    /// Hands over the next script, and opens the database anew where its writes are to be as durable as they were not before.
+    /// Hands over the next script, to another process where writes are to be as durable as they were not before.
     fn take_up(&mut self, plan: &Plan, script: &Script) -> Result<(), StoreError> {
         let Some(process) = &mut self.process else {
             return Ok(());
@@ -153,8 +152,10 @@ impl<'a> Contender<'a> {
             next_key: process.next_key()?.max(script.next_key),
             ..script.clone()
         };
-        process.send_script(&script)?;
-        self.make_as_durable_as(plan, &script)
+        match self.durability == plan.durability {
+            true => process.send_script(&script),
+            false => self.open_elsewhere(plan, &script),
+        }
     }
 
     /// Keeps what an opening said.
