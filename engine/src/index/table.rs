@@ -6,35 +6,15 @@
 //! - entries do not move in memory: however many there are, none is copied when more come;
 //! - nothing that decides depends on the order in which they lie in the hash table.
 
-use hashbrown::HashTable;
-use xxhash_rust::xxh3::xxh3_64;
-
 use crate::index::key::{Key, is_same};
+use crate::index::references::{Hash, References};
+use crate::index::vacant::Vacant;
 
 /// Number of an entry.
 pub(crate) type Slot = u32;
 
 /// Entries of a chunk.
 const CHUNK: usize = 256;
-
-/// What the hash table holds. The hash lies beside the number, so that neither a wrong candidate nor growth touches an entry.
-#[derive(Debug, Clone, Copy)]
-struct Reference {
-    hash: u32,
-    slot: Slot,
-}
-
-impl Reference {
-    /// The table takes the lowest and the highest bits.
-    fn spread(hash: u32) -> u64 {
-        u64::from(hash) << 32 | u64::from(hash)
-    }
-}
-
-fn hash(key: &[u8]) -> u32 {
-    let [a, b, c, d, ..] = xxh3_64(key).to_le_bytes();
-    u32::from_le_bytes([a, b, c, d])
-}
 
 /// A key and its value, in one cache line if the value has room beside the key.
 #[derive(Debug)]
@@ -47,11 +27,11 @@ struct Filed<V> {
 /// Values by key.
 #[derive(Debug)]
 pub(crate) struct Table<V> {
-    references: HashTable<Reference>,
+    references: References,
     /// By number, in chunks that are filled one after the other.
     chunks: Vec<Chunk<V>>,
     numbers: Slot,
-    vacant: Vec<Slot>,
+    vacant: Vacant,
     /// Chunks that take no memory.
     released: usize,
 }
@@ -75,10 +55,10 @@ impl<V> Chunk<V> {
 impl<V> Default for Table<V> {
     fn default() -> Self {
         Table {
-            references: HashTable::new(),
+            references: References::default(),
             chunks: Vec::new(),
             numbers: 0,
-            vacant: Vec::new(),
+            vacant: Vacant::default(),
             released: 0,
         }
     }
@@ -87,36 +67,27 @@ impl<V> Default for Table<V> {
 impl<V> Table<V> {
     /// The number of a key's entry.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Slot> {
-        let hash = hash(key);
-        let is_it = |it: &Reference| it.hash == hash && is_same(self.key(it.slot).bytes(), key);
-        let reference = self.references.find(Reference::spread(hash), is_it)?;
-        Some(reference.slot)
+        let is_it = |slot| is_same(self.key(slot).bytes(), key);
+        self.references.find(Hash::of(key), is_it)
     }
 
     /// Adds an entry of a key that has none.
     pub(crate) fn insert(&mut self, key: Key, value: V) -> Slot {
-        let hash = hash(key.bytes());
-        let slot = self.vacant.pop().unwrap_or_else(|| {
+        let hash = Hash::of(key.bytes());
+        let slot = self.vacant.take().unwrap_or_else(|| {
             self.numbers += 1;
             self.numbers - 1
         });
         self.file(slot, Filed { key, value });
-        self.references.insert_unique(
-            Reference::spread(hash),
-            Reference { hash, slot },
-            |reference| Reference::spread(reference.hash),
-        );
+        self.references.insert(hash, slot);
         slot
     }
 
     /// These entries will be removed: what refers to them is looked at now, so that the memory of all comes at the same time.
     pub(crate) fn bring_closer(&self, slots: impl Iterator<Item = Slot>) {
         let found = slots.filter(|slot| {
-            let hash = hash(self.key(*slot).bytes());
-            let it = self
-                .references
-                .find(Reference::spread(hash), |it| it.slot == *slot);
-            it.is_some()
+            let hash = Hash::of(self.key(*slot).bytes());
+            self.references.find(hash, |it| it == *slot).is_some()
         });
         std::hint::black_box(found.count());
     }
@@ -131,12 +102,8 @@ impl<V> Table<V> {
             self.released += 1;
         }
         let Filed { key, value } = filed.expect("the entry is there");
-        let hash = hash(key.bytes());
-        let found = self
-            .references
-            .find_entry(Reference::spread(hash), |it| it.slot == slot);
-        found.expect("every entry is referred to").remove();
-        self.vacant.push(slot);
+        self.references.remove(Hash::of(key.bytes()), slot);
+        self.vacant.add(slot);
         (key, value)
     }
 
@@ -229,7 +196,7 @@ mod tests {
             }
             assert_eq!(table.get(&key), model.get(&key));
         }
-        assert!(!table.vacant.is_empty() && !model.is_empty());
+        assert!(table.vacant.len() > 0 && !model.is_empty());
         for (key, value) in &model {
             assert_eq!(table.get(key), Some(value));
         }
