@@ -19,6 +19,7 @@ use crate::api::port::Direction;
 use crate::index::changes::Changes;
 use crate::index::entry::pages_of;
 use crate::index::key::Key;
+use crate::index::order::Order;
 use crate::index::place::{Place, Version};
 use crate::index::resident::{Hand, memory_of, memory_of_place};
 use crate::index::table::{Slot, Table};
@@ -50,8 +51,8 @@ const _: () = assert!(size_of::<Version>() + size_of::<Key>() <= 64);
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(super) newest: Table<Version>,
-    /// The same keys in order.
-    pub(super) order: BTreeMap<Key, Slot>,
+    /// The same entries in the order of their keys.
+    pub(super) order: Order,
     /// Older versions, oldest first. Almost no key has any, so they do not lie in the way of looking up.
     pub(super) history: BTreeMap<Key, Vec<Version>>,
     /// Sequences that some snapshot reads at, with how many do.
@@ -137,9 +138,8 @@ impl Index {
         let Some(slot) = self.newest.find(key) else {
             let slot = (!deleted).then(|| {
                 self.memory_bytes += memory_of(key, &version);
-                let key = Key::new(key);
-                let slot = self.newest.insert(key.clone(), version);
-                self.order.insert(key, slot);
+                let slot = self.newest.insert(Key::new(key), version);
+                self.order.insert(&self.newest, slot);
                 self.changes.note(slot);
                 slot
             });
@@ -165,9 +165,8 @@ impl Index {
         let has_history = !self.history.is_empty() && self.history.contains_key(&Key::new(key));
         if deleted && !has_history {
             self.memory_bytes -= memory_of(key, self.newest.value(slot));
-            self.newest.remove(slot);
-            let key = Key::new(key);
-            self.order.remove(&key);
+            self.order.remove(&self.newest, slot);
+            let (key, _) = self.newest.remove(slot);
             note_removed(&mut self.changes, &mut self.writing, key, sequence);
             return Set {
                 slot: None,
@@ -224,8 +223,8 @@ impl Index {
 
     /// All entries with their numbers.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (Slot, &Version)> {
-        let slots = self.order.values();
-        slots.map(|slot| (*slot, self.newest.value(*slot)))
+        let slots = self.order.slots();
+        slots.map(|slot| (slot, self.newest.value(slot)))
     }
 
     /// The version of `key` with this sequence, newest or kept for a snapshot.
@@ -248,8 +247,17 @@ impl Index {
     pub(crate) fn everything(&self) -> impl Iterator<Item = (&[u8], &Version)> {
         let older = self.history.iter();
         let older = older.flat_map(|(key, all)| all.iter().map(|version| (key.bytes(), version)));
-        let newest = self.order.iter();
-        older.chain(newest.map(|(key, slot)| (key.bytes(), self.newest.value(*slot))))
+        let newest = self.order.slots();
+        older.chain(newest.map(|slot| (self.newest.key(slot).bytes(), self.newest.value(slot))))
+    }
+
+    /// The entries between two bounds, by their keys.
+    pub(super) fn in_order(
+        &self,
+        (start, end): &(Bound<Key>, Bound<Key>),
+    ) -> impl DoubleEndedIterator<Item = (&Key, Slot)> + use<'_> {
+        self.order
+            .range(&self.newest, (start.as_ref(), end.as_ref()))
     }
 
     /// Whether versions are kept for any.
@@ -291,8 +299,8 @@ impl Index {
             }
             if history.is_empty() && deleted {
                 *memory_bytes -= memory_of(key.bytes(), now);
+                order.remove(newest, slot);
                 newest.remove(slot);
-                order.remove(key);
                 note_removed(changes, writing, key.clone(), sequence);
             }
             !history.is_empty()
@@ -316,13 +324,14 @@ impl Index {
             key.map_or(Bound::Unbounded, |key| of(Key::new(key)))
         };
         let bounds = (bound(start, Bound::Included), bound(end, Bound::Excluded));
-        let visible = move |(key, slot): (&'a Key, &'a Slot)| {
-            let version = self.visible(key.bytes(), self.newest.value(*slot), at);
+        let visible = move |(key, slot): (&'a Key, Slot)| {
+            let version = self.visible(key.bytes(), self.newest.value(slot), at);
             version.map(|version| (key.bytes(), version))
         };
+        let range = self.in_order(&bounds);
         match direction {
-            Direction::Forward => Box::new(self.order.range(bounds).filter_map(visible)),
-            Direction::Reverse => Box::new(self.order.range(bounds).rev().filter_map(visible)),
+            Direction::Forward => Box::new(range.filter_map(visible)),
+            Direction::Reverse => Box::new(range.rev().filter_map(visible)),
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod entry;
 pub(crate) mod key;
 pub(crate) mod key_range;
 pub(crate) mod memory;
+pub(crate) mod order;
 pub(crate) mod place;
 mod references;
 pub(crate) mod resident;

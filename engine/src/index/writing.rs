@@ -130,11 +130,18 @@ impl Index {
         let writing = self.writing.as_ref().filter(|_| !all);
         let sorted = writing.and_then(|it| it.sorted.as_ref());
         let removed = writing.map(|it| it.changes.removed.range(bounds.clone()));
+        let order: Box<dyn Iterator<Item = (&Key, Slot)>> = match sorted {
+            Some(sorted) => {
+                let some = sorted.range(bounds);
+                Box::new(some.map(|(key, slot)| (key, *slot)))
+            }
+            None => Box::new(self.in_order(&bounds)),
+        };
         let mut next = Next {
             index: self,
             writing: writing.map(|it| &it.changes),
             is_sorted: sorted.is_some(),
-            order: sorted.unwrap_or(&self.order).range(bounds).peekable(),
+            order: order.peekable(),
             removed: removed.map(Iterator::peekable),
         };
         let mut chosen = Vec::new();
@@ -178,7 +185,7 @@ struct Next<'a> {
     writing: Option<&'a Changes>,
     /// Whether only what has changed is in `order`.
     is_sorted: bool,
-    order: Peekable<Range<'a, Key, Slot>>,
+    order: Peekable<Box<dyn Iterator<Item = (&'a Key, Slot)> + 'a>>,
     removed: Option<Peekable<Range<'a, Key, u64>>>,
 }
 
@@ -200,8 +207,8 @@ impl<'a> Next<'a> {
                 Some(key)
             }
             (Some((key, slot)), None) => {
-                if self.is_to_be_written(key, *slot) {
-                    chosen.push((key, Ok(*slot)));
+                if self.is_to_be_written(key, slot) {
+                    chosen.push((key, Ok(slot)));
                 }
                 Some(key)
             }
