@@ -51,6 +51,19 @@ impl Key {
         }
     }
 
+    /// Whether it begins as another key does, which has at least so many bytes. For a few bytes neither key is looked at beyond what lies in place.
+    pub(crate) fn begins_as(&self, other: &Key, bytes: usize) -> bool {
+        let Some(rest) = PREFIX_BYTES.checked_sub(bytes) else {
+            return self.bytes().starts_with(&other.bytes()[..bytes]);
+        };
+        let is_long_enough = match &self.0 {
+            Repr::Short { len, .. } => usize::from(*len) >= bytes,
+            Repr::Long { .. } => true,
+        };
+        let differ = self.prefix() ^ other.prefix();
+        is_long_enough && (bytes == 0 || differ >> (8 * rest) == 0)
+    }
+
     fn prefix(&self) -> u128 {
         match &self.0 {
             Repr::Short { bytes, .. } => u128::from_be_bytes(*bytes),
@@ -97,6 +110,34 @@ impl std::fmt::Debug for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: a key begins as another one if their bytes do, whether they lie in place or not. Method: keys around the length of what lies in place, zeroes at their ends, all lengths.
+    #[test]
+    fn keys_begin_as_their_bytes_do() {
+        let all: Vec<Vec<u8>> = [0, 1, 2, 15, 16, 17, 20]
+            .into_iter()
+            .flat_map(|len| {
+                let key = vec![0; len];
+                let changed = (0..len).map(move |at| {
+                    let mut key = vec![0; len];
+                    key[at] = 1;
+                    key
+                });
+                changed.chain([key])
+            })
+            .collect();
+        for one in &all {
+            for other in &all {
+                for bytes in 0..=other.len() {
+                    assert_eq!(
+                        Key::new(one).begins_as(&Key::new(other), bytes),
+                        one.starts_with(&other[..bytes]),
+                        "{one:?} {other:?} {bytes}"
+                    );
+                }
+            }
+        }
+    }
 
     /// Goal: keys are ordered and told apart as their bytes are. Method: all pairs of keys around the prefix's end, with zeroes in them.
     #[test]

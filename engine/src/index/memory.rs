@@ -256,8 +256,9 @@ impl Index {
         &self,
         (start, end): &(Bound<Key>, Bound<Key>),
     ) -> impl DoubleEndedIterator<Item = (&Key, Slot)> + use<'_> {
-        self.order
-            .range(&self.newest, (start.as_ref(), end.as_ref()))
+        let bounds = (start.as_ref(), end.as_ref());
+        let slots = self.order.range(&self.newest, bounds);
+        slots.map(|slot| (self.newest.key(slot), slot))
     }
 
     /// Whether versions are kept for any.

@@ -113,7 +113,7 @@ impl Index {
     pub(crate) fn behind(&self, key: &Key) -> impl Iterator<Item = &Key> {
         let bounds = (Bound::Excluded(key), Bound::Unbounded);
         let behind = self.order.range(&self.newest, bounds);
-        behind.map(|(key, _)| key)
+        behind.map(|slot| self.newest.key(slot))
     }
 
     /// All keys that memory knows of, from `start` on and before `end`, ascending: the newest version of each, or `None` if it was removed.

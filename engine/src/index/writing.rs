@@ -31,8 +31,8 @@ pub(crate) struct Writing {
     sorted_to: Slot,
 }
 
-/// What is to be written of a key: its entry, or that it was removed.
-type Chosen<'a> = (&'a Key, Result<Slot, u64>);
+/// What is to be written of a key: its entry, or that it was removed, and when.
+type Chosen<'a> = Result<Slot, (&'a Key, u64)>;
 
 impl Index {
     /// Entries and removed keys that have changed since the last checkpoint began, at most.
@@ -130,42 +130,45 @@ impl Index {
         let writing = self.writing.as_ref().filter(|_| !all);
         let sorted = writing.and_then(|it| it.sorted.as_ref());
         let removed = writing.map(|it| it.changes.removed.range(bounds.clone()));
-        let order: Box<dyn Iterator<Item = (&Key, Slot)>> = match sorted {
+        let order: Box<dyn Iterator<Item = Looked<'_>>> = match sorted {
             Some(sorted) => {
                 let some = sorted.range(bounds);
-                Box::new(some.map(|(key, slot)| (key, *slot)))
+                Box::new(some.map(|(key, slot)| Looked::Sorted(key, *slot)))
             }
-            None => Box::new(self.in_order(&bounds)),
+            None => {
+                let bounds = (bounds.0.as_ref(), bounds.1.as_ref());
+                Box::new(self.order.range(&self.newest, bounds).map(Looked::Entry))
+            }
         };
-        let mut next = Next {
+        let mut keys = Keys {
             index: self,
-            writing: writing.map(|it| &it.changes),
-            is_sorted: sorted.is_some(),
             order: order.peekable(),
             removed: removed.map(Iterator::peekable),
         };
+        let changes = writing.map(|it| &it.changes);
         let mut chosen = Vec::new();
         let mut last = None;
         for _ in 0..limit {
-            last = next.next_key(&mut chosen);
-            if last.is_none() {
+            last = keys.next();
+            let Some(looked) = &last else {
                 break;
-            }
+            };
+            chosen.extend(self.choose(changes, looked));
         }
         // Entries lie anywhere in memory: to look at them first has what each waits for come at the same time.
-        let slots = chosen.iter().filter_map(|(_, slot)| slot.ok());
+        let slots = chosen.iter().filter_map(|slot| slot.ok());
         let deleted = slots.filter(|slot| self.newest.value(*slot).place == Place::Tombstone);
         std::hint::black_box(deleted.count());
-        for (key, slot) in chosen {
-            match slot {
+        for one in chosen {
+            match one {
                 Ok(slot) => {
                     let version = self.newest.value(slot);
                     if !all || version.place != Place::Tombstone {
-                        take(key.bytes(), version);
+                        take(self.newest.key(slot).bytes(), version);
                     }
                 }
                 Err(_) if mutant(Mutant::DeletesLeftOutOfCheckpoint) => {}
-                Err(sequence) => take(
+                Err((key, sequence)) => take(
                     key.bytes(),
                     &Version {
                         sequence,
@@ -174,67 +177,71 @@ impl Index {
                 ),
             }
         }
-        last.map(|key| key.bytes().into())
+        last.map(|looked| looked.key(self).bytes().into())
+    }
+
+    /// What is to be written of a key, if anything is; with no changes, what is there.
+    fn choose<'a>(&self, changes: Option<&Changes>, looked: &Looked<'a>) -> Option<Chosen<'a>> {
+        match *looked {
+            Looked::Entry(slot) => changes
+                .is_none_or(|changes| changes.has(slot))
+                .then_some(Ok(slot)),
+            Looked::Sorted(key, slot) => {
+                let entry = self.newest.entry(slot);
+                entry.is_some_and(|(now, _)| now == key).then_some(Ok(slot))
+            }
+            // It may have come back: then what is there now counts.
+            Looked::Removed(key, sequence) => {
+                let is_missed = mutant(Mutant::ReturnedKeysTakenForDeleted);
+                let there = self.newest.find(key.bytes()).filter(|_| !is_missed);
+                Some(there.ok_or((key, sequence)))
+            }
+        }
     }
 }
 
-/// Keys that may have to be written, ascending.
-struct Next<'a> {
+/// A key that may have to be written.
+enum Looked<'a> {
+    /// That of an entry, which is not touched to say so.
+    Entry(Slot),
+    /// One that was sorted. Its number may be another key's by now.
+    Sorted(&'a Key, Slot),
+    /// One that was removed, and when.
+    Removed(&'a Key, u64),
+}
+
+impl<'a> Looked<'a> {
+    fn key(&self, index: &'a Index) -> &'a Key {
+        match self {
+            Looked::Entry(slot) => index.newest.key(*slot),
+            Looked::Sorted(key, _) | Looked::Removed(key, _) => key,
+        }
+    }
+}
+
+/// Keys that may have to be written, ascending, each once.
+struct Keys<'a> {
     index: &'a Index,
-    /// What has changed; `None`: everything is written.
-    writing: Option<&'a Changes>,
-    /// Whether only what has changed is in `order`.
-    is_sorted: bool,
-    order: Peekable<Box<dyn Iterator<Item = (&'a Key, Slot)> + 'a>>,
+    order: Peekable<Box<dyn Iterator<Item = Looked<'a>> + 'a>>,
     removed: Option<Peekable<Range<'a, Key, u64>>>,
 }
 
-impl<'a> Next<'a> {
-    /// Looks at the next key. Returns it; `None` if there is none.
-    fn next_key(&mut self, chosen: &mut Vec<Chosen<'a>>) -> Option<&'a Key> {
-        let next = self.order.peek().map(|(key, _)| *key);
-        let gone = self
-            .removed
-            .as_mut()
-            .and_then(|removed| removed.next_if(|(gone, _)| next.is_none_or(|next| *gone <= next)));
-        let there = self
-            .order
-            .next_if(|(key, _)| gone.is_none_or(|(gone, _)| gone == *key));
-        match (there, gone) {
-            // It may have come back after its removal: then what is there now counts.
-            (_, Some((key, sequence))) => {
-                chosen.push((key, self.came_back(key).ok_or(*sequence)));
-                Some(key)
-            }
-            (Some((key, slot)), None) => {
-                if self.is_to_be_written(key, slot) {
-                    chosen.push((key, Ok(slot)));
-                }
-                Some(key)
-            }
-            (None, None) => None,
-        }
-    }
+impl<'a> Iterator for Keys<'a> {
+    type Item = Looked<'a>;
 
-    fn came_back(&self, key: &Key) -> Option<Slot> {
-        if mutant(Mutant::ReturnedKeysTakenForDeleted) {
-            return None;
-        }
-        self.index.newest.find(key.bytes())
-    }
-
-    fn is_to_be_written(&self, key: &Key, slot: Slot) -> bool {
-        let Some(writing) = self.writing else {
-            return true;
+    fn next(&mut self) -> Option<Looked<'a>> {
+        let index = self.index;
+        let removed = self.removed.as_mut().and_then(|it| {
+            it.next_if(|(gone, _)| {
+                let there = self.order.peek();
+                there.is_none_or(|there| *gone <= there.key(index))
+            })
+        });
+        let Some((gone, sequence)) = removed else {
+            return self.order.next();
         };
-        match self.is_sorted {
-            // Its number may be another key's by now.
-            true => {
-                let entry = self.index.newest.entry(slot);
-                entry.is_some_and(|(now, _)| now == key)
-            }
-            false => writing.has(slot),
-        }
+        self.order.next_if(|there| there.key(index) == gone);
+        Some(Looked::Removed(gone, *sequence))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Leaves of the index that scans have read, and gets of values that do not lie in the index. Whoever looks for keys near these finds them in memory.
 //!
-//! They take what the filters, the first keys of leaves and the entries leave of what the index may have of memory. An entry takes about three times as much by itself as in a leaf, but those in memory can be
+//! They take what the filters, the first keys of leaves and the entries leave of what the index may have of memory. An entry takes more than twice as much by itself as in a leaf, but those in memory can be
 //! the ones that are asked for most. So where most leaves find room, entries leave for them. Else both have the half.
 
 use std::sync::Arc;
