@@ -528,9 +528,9 @@ impl History {
         for (at, version) in versions.into_iter().enumerate() {
             let is_shown = version.content == certain;
             if self.goes_back && version.pos <= prefix && (seen.is_none() || at < last_effect) {
-                // Nothing says whether it took effect, and it may come back.
+                // Nothing says whether it took effect, and it may come back. What reads of the process run have shown before says nothing of it any more.
                 found |= is_shown;
-                kept.push(version);
+                kept.push(Version::new(version.pos, version.content, version.optional));
                 continue;
             }
             let origin = self.write(version.pos).map(|write| write.origin);

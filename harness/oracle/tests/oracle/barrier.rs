@@ -1,7 +1,8 @@
 //! A device whose flush only orders: a power cut may take back the last commits, and nothing else is excused.
 
-use crate::support::{Lab, State, batch, delete, put, state};
+use crate::support::{Lab, State, batch, delete, get, put, state};
 use kvsim_oracle::{OracleConfig, Property};
+use kvsim_sim::GuestPolicies;
 use kvsim_sim::api::{Request, Status};
 
 fn ordering() -> Lab {
@@ -188,4 +189,39 @@ fn an_uncertain_write_under_another_stays_possible() {
         lab.clone().crash_showing(&state(legal)).unwrap();
     }
     lab.crash_showing(&state(&[("k", 4)])).unwrap_err();
+}
+
+/// Goal: what reads have shown before a power cut does not bind those after it, also if these come before the recovery is read back. Method: a guest whose reads see what is
+/// answered; reads of a value and of what overwrites it, which a cut takes back together with a write before it, and a read of the value.
+#[test]
+fn reads_before_a_power_cut_say_nothing_of_those_after_it() {
+    let mut lab = Lab::with(OracleConfig {
+        keep_history: true,
+        flush_only_orders: true,
+        policies: GuestPolicies::parse("reads=committed").unwrap(),
+        ..OracleConfig::default()
+    });
+    lab.done(put("k", 1));
+    lab.read(get("k"), &state(&[("k", 1)])).unwrap();
+    lab.done(put("b", 5));
+    lab.done(put("k", 2));
+    lab.read(get("k"), &state(&[("k", 2)])).unwrap();
+    let wrong = lab.clone().read(get("k"), &state(&[("k", 1)]));
+    assert_eq!(wrong.unwrap_err().property, Property::ReadsAgree);
+    lab.truth.power_cuts = 1;
+    lab.crash();
+    lab.oracle.defer(lab.now);
+    let judge = |shown: u64, b: &[(&str, u64)]| {
+        let mut lab = lab.clone();
+        lab.read(get("k"), &state(&[("k", shown)])).unwrap();
+        lab.done(put("k", 9));
+        let mut reader = lab.clone();
+        reader.oracle = lab.oracle.for_late_reading();
+        let seen = reader.observe(&state(&[&[("k", 9)], b].concat()));
+        lab.oracle.judge_late(&seen, &lab.truth).map(|_| ())
+    };
+    judge(1, &[]).unwrap();
+    judge(1, &[("b", 5)]).unwrap();
+    judge(2, &[("b", 5)]).unwrap();
+    judge(3, &[("b", 5)]).unwrap_err();
 }
