@@ -116,8 +116,10 @@ fn one_load_serves_several_workloads() {
             let rounds = engine["rounds"].as_array().expect("rounds");
             let is_missing = scenario == Some("ycsb_e") && engine["name"] == "direct+fsync";
             assert_eq!(rounds.len(), if is_missing { 0 } else { 3 }, "{engine}");
-            let mut operations = rounds.iter().map(|round| round["operations"].as_u64());
-            assert!(operations.all(|count| count > Some(0)), "{engine}");
+            // A round is short, and a flush of a busy disk may take all of it.
+            let operations = rounds.iter().map(|round| round["operations"].as_u64());
+            let operations: Option<u64> = operations.sum();
+            assert!(is_missing || operations > Some(0), "{engine}");
             loads.push(engine["load"].clone());
         }
         // Four clients commit with one flush; where writes are relaxed, a flush serves many more.
