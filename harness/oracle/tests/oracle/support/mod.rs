@@ -255,6 +255,16 @@ impl Lab {
         recovery
     }
 
+    /// What is thought of a guest that shows `state` after work that nobody has read back until now.
+    pub(crate) fn judge_late(&mut self, state: &State) -> Judged {
+        let reader = Lab {
+            oracle: self.oracle.for_late_reading(),
+            ..self.clone()
+        };
+        let seen = reader.observe(state);
+        self.oracle.judge_late(&seen, &self.truth).map(|_| ())
+    }
+
     /// A kill of the process, and whether a recovery that shows `state` is legal.
     pub(crate) fn kill_showing(&mut self, state: &State) -> bool {
         self.now += 1_000;
