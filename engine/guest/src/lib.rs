@@ -1,18 +1,23 @@
 //! The engine behind the guest ABI of kvsim, version 1: this crate only translates.
 //!
 //! For a host target it is empty: the ABI exists only in a sandbox. `abi` holds the imports, the exports and all that is
-//! unsafe about them; `guest` holds the one engine of the instance; `payload` parses what the host hands in.
+//! unsafe about them; `guest` holds the one engine of the instance; `outside` makes reads outside it; `port` is what both reach the
+//! host by; `payload` parses what the host hands in.
 
 #[cfg(target_family = "wasm")]
 mod abi;
 #[cfg(target_family = "wasm")]
 mod guest;
+#[cfg(target_family = "wasm")]
+mod outside;
 #[cfg(any(target_family = "wasm", test))]
 #[cfg_attr(
     test,
     expect(dead_code, reason = "on a host only the parsing is tested")
 )]
 mod payload;
+#[cfg(target_family = "wasm")]
+mod port;
 
 /// The heap begins in the memory that the module has from its start, so that a short process run never asks its host for more.
 #[cfg(target_family = "wasm")]

@@ -1,7 +1,7 @@
 //! Parsing what the host hands in: the opening's configuration and requests. Lengths are checked before they are used; a
 //! malformed payload is `None`.
 
-use kvsim_engine::{Config, DeviceInfo, Direction, Durability, Mutation, ScanRange};
+use kvsim_engine::{Config, DeviceInfo, Direction, Durability, Mutation, Request, ScanRange};
 
 /// A request whose mutations still have to be passed to the engine.
 #[derive(Debug)]
@@ -21,6 +21,31 @@ pub(crate) enum Parsed<'a> {
     },
     Sync,
     Close,
+}
+
+impl Parsed<'_> {
+    pub(crate) fn request(&self) -> Request<'_> {
+        match self {
+            Parsed::Write {
+                mutations,
+                durability,
+            } => Request::Write {
+                mutations,
+                durability: *durability,
+            },
+            Parsed::Get { snapshot, key } => Request::Get {
+                snapshot: *snapshot,
+                key,
+            },
+            Parsed::Scan(range) => Request::Scan(*range),
+            Parsed::Snapshot => Request::Snapshot,
+            Parsed::Release { snapshot } => Request::Release {
+                snapshot: *snapshot,
+            },
+            Parsed::Sync => Request::Sync,
+            Parsed::Close => Request::Close,
+        }
+    }
 }
 
 /// The rest of a payload.
@@ -86,6 +111,27 @@ pub(crate) fn parse_open(payload: &[u8]) -> Option<(u32, Config)> {
             options,
         },
     ))
+}
+
+/// The guest's own option, `reads_outside`: `on` or `off`, which it is without. The engine is not shown it.
+///
+/// # Errors
+/// What is wrong with its value.
+pub(crate) fn take_reads_outside(options: &mut String) -> Result<bool, String> {
+    let is_it = |line: &&str| line.split_once('=').map(|it| it.0.trim()) == Some("reads_outside");
+    let (own, others): (Vec<&str>, Vec<&str>) = options.lines().partition(is_it);
+    let value = own.last().and_then(|line| line.split_once('='));
+    let is_on = match value.map(|it| it.1.trim()) {
+        None | Some("off") => false,
+        Some("on") => true,
+        Some(other) => {
+            return Err(format!(
+                "option `reads_outside`: `{other}` is neither `on` nor `off`"
+            ));
+        }
+    };
+    *options = others.join("\n");
+    Ok(is_on)
 }
 
 pub(crate) fn parse_request(payload: &[u8]) -> Option<Parsed<'_>> {
@@ -184,6 +230,22 @@ fn parse_scan<'a>(bytes: &mut Bytes<'a>) -> Option<ScanRange<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Goal: the guest's own option does not come to the engine, and a wrong value is refused by name.
+    #[test]
+    fn the_guest_takes_its_own_option() {
+        let taken = |text: &str| {
+            let mut options = text.to_owned();
+            take_reads_outside(&mut options).map(|is_on| (is_on, options))
+        };
+        assert_eq!(taken(""), Ok((false, String::new())));
+        assert_eq!(
+            taken("a=1\nreads_outside = on\nb=2"),
+            Ok((true, "a=1\nb=2".into()))
+        );
+        assert_eq!(taken("reads_outside=off"), Ok((false, String::new())));
+        assert!(taken("reads_outside=yes").unwrap_err().contains("`yes`"));
+    }
 
     /// Goal: a malformed payload is refused, never a panic. Method: every prefix and every single-byte change of valid ones.
     #[test]

@@ -127,6 +127,10 @@ coverage_points! {
     RangeRead = "index.range_read",
     /// A scan joined runs with what memory knew.
     ScanJoined = "index.scan_joined",
+    /// A get outside the engine found an entry, and the engine learnt of it.
+    EntryFoundOutside = "index.entry_found_outside",
+    /// A scan outside the engine had joined the runs, and was shown where the values are.
+    ScanJoinedOutside = "index.scan_joined_outside",
     /// A scan found a leaf in memory that another scan had read.
     LeafKept = "index.leaf_kept",
     /// A part of the index was read into memory to be written anew.

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
 use crate::checkpoint::runs::Partition;
 use crate::core::{Core, Phase};
 use crate::format::checksum::Identity;
@@ -87,13 +88,13 @@ impl Find {
     /// Finds the key. `read` reads so many bytes at an offset of the device, or says that it cannot. `take` gets the value, unless that is still to be read.
     ///
     /// # Errors
-    /// [`CannotRead`]: the engine has to be asked by a request.
+    /// [`CannotRead`]: the engine has to be asked by a request, or this is called again once `read` has what it had not.
     pub fn finish<T>(
-        self,
+        &self,
         read: impl FnMut(u64, usize) -> Option<IoBuf>,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Result<Found<T>, CannotRead> {
-        match self.at {
+        match &self.at {
             At::Leaves(leaves) => leaves.find(&self.key, &self.id, read, take),
             At::Record(record) => record.get(&self.key, &self.id, read, take),
         }
@@ -219,6 +220,7 @@ impl Core {
         if !counts || self.index.is_known(key.bytes()) {
             return None;
         }
+        self.reached(CoveragePoint::EntryFoundOutside);
         if let Some((leaf, bytes)) = read {
             self.keep_leaf_of_get(&leaf, bytes);
         }

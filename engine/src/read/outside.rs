@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::api::buffer::IoBuf;
+use crate::api::coverage::CoveragePoint;
 use crate::api::error::Error;
 use crate::api::port::{Entry, RequestId, ScanRange};
 use crate::checkpoint::stretch::Stretch;
@@ -41,7 +42,7 @@ impl Join {
     /// returns what it has read there in the same order, or says that it cannot. Several of them can be read at once. Then the scan has ended, or the engine has to show what comes next: [`Engine::show_next`](crate::Engine::show_next).
     ///
     /// # Errors
-    /// [`CannotRead`]: the scan has to be dropped.
+    /// [`CannotRead`]: the scan has to be dropped, or this is called again once `read` has what it had not.
     pub fn go_on(
         &mut self,
         read: impl FnMut(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
@@ -107,8 +108,8 @@ impl Join {
             return Ok(());
         }
         let places: Vec<(u64, usize)> = stretches.iter().map(Stretch::place).collect();
-        self.reads += places.len() as u64;
         let pieces = read(&places).ok_or(CannotRead)?;
+        self.reads += places.len() as u64;
         let mut wanted = self.leaves.iter_mut().filter(|(_, bytes)| bytes.is_none());
         for ((stretch, (offset, _)), piece) in stretches.iter().zip(places).zip(pieces) {
             for leaf in stretch.pages() {
@@ -154,6 +155,7 @@ impl Core {
         if join.values.is_some() {
             return false;
         }
+        self.reached(CoveragePoint::ScanJoinedOutside);
         let mut chosen = join.scan.take_chosen();
         let placed = self.place_chosen(&mut chosen);
         let values = placed.map(|()| OutsideValues::new(chosen.into_slots()));

@@ -51,7 +51,7 @@ impl OutsideValues {
         self.slots
     }
 
-    /// Reads all of them, some at a time.
+    /// Reads all of them, some at a time. After a failure those that were not read can be read again.
     pub(super) fn read(
         &mut self,
         id: &Identity,
@@ -59,6 +59,7 @@ impl OutsideValues {
         mut read: impl FnMut(&[(u64, usize)]) -> Option<Vec<IoBuf>>,
     ) -> Result<(), CannotRead> {
         while self.next < self.slots.len() {
+            let first = self.next;
             let mut wanted = self.next_wanted(geometry);
             let pieces = pieces(&mut wanted);
             if pieces.is_empty() {
@@ -68,7 +69,10 @@ impl OutsideValues {
                 .iter()
                 .map(|it| (it.start, to_usize(it.end - it.start)));
             let places: Vec<(u64, usize)> = places.collect();
-            let buffers = read(&places).ok_or(CannotRead)?;
+            let Some(buffers) = read(&places) else {
+                self.next = first;
+                return Err(CannotRead);
+            };
             for (piece, buffer) in pieces.into_iter().zip(buffers) {
                 let buffer = Arc::new(buffer);
                 for part in &wanted[piece.parts.clone()] {

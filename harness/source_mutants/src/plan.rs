@@ -49,6 +49,7 @@ pub const STEPS: &[Step] = steps! {
     "loading" Run 2;
     "appending" Run 1;
     "small_index" Run 2;
+    "reads_outside" Run 2;
     "small_full" Run 2;
     "explore_small" Explore 2;
     "disk_full" Run 1;
@@ -56,7 +57,7 @@ pub const STEPS: &[Step] = steps! {
     "space" Run 1;
     "space_large" Run 2;
     "many_segments" Run 1;
-    "little_memory" Run 2;
+    "little_memory" Run 1;
     "large_values" Run 1;
     "write_error" Run 1;
     "flush_error" Run 1;
@@ -65,7 +66,7 @@ pub const STEPS: &[Step] = steps! {
     "growing_errors" Run 1;
     "segments_lost" Run 2;
     "segments_astray" Run 2;
-    "misdirected" Run 2;
+    "misdirected" Run 1;
     "bad_sectors" Run 1;
     "barrier" Run 1;
     "bit_rot" Run 1;
