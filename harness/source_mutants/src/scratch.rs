@@ -17,6 +17,19 @@ pub const LINE: &str = "line ";
 /// repair, which no engine calls.
 const LEFT_OUT: [&str; 4] = ["mutant", "api/coverage", "api/option_help", "repair"];
 const SWITCHES: &str = include_str!("switches.rs.txt");
+/// What is written otherwise in the guest's sources: the file, the text, which it has once, and what takes its place.
+const GUEST: [(&str, &str, &str); 2] = [
+    (
+        "guest.rs",
+        "if version != ABI_VERSION {",
+        "kvsim_engine::source_mutants::take_option(&mut config.options, kvsim_engine::CoveragePoint::ALL.len());\n        if version != ABI_VERSION {",
+    ),
+    (
+        "abi.rs",
+        "[point.name(), \"\\n\"])",
+        "[point.name(), \"\\n\"]).chain([kvsim_engine::source_mutants::NAMES])",
+    ),
+];
 
 /// What went wrong with the copy.
 #[derive(Debug, thiserror::Error)]
@@ -249,21 +262,7 @@ impl Scratch {
         let from = self.root.join("engine/guest/src");
         for name in names(&from, "")? {
             let mut text = read(&from.join(&name))?;
-            let changes: &[(&str, &str)] = match name.as_str() {
-                "guest.rs" => &[
-                    ("let (version, config) =", "let (version, mut config) ="),
-                    (
-                        "if version != ABI_VERSION {",
-                        "kvsim_engine::source_mutants::take_option(&mut config.options, CoveragePoint::ALL.len());\n        if version != ABI_VERSION {",
-                    ),
-                ],
-                "abi.rs" => &[(
-                    "[point.name(), \"\\n\"])",
-                    "[point.name(), \"\\n\"]).chain([kvsim_engine::source_mutants::NAMES])",
-                )],
-                _ => &[],
-            };
-            for (old, new) in changes {
+            for (_, old, new) in GUEST.iter().filter(|(file, ..)| *file == name) {
                 if text.matches(old).count() != 1 {
                     return Err(ScratchError::Guest {
                         file: name,
@@ -275,5 +274,20 @@ impl Scratch {
             write(&self.folder.join("engine/guest/src").join(&name), &text)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: whoever changes the guest learns here that this tool changes it too, and not from a run of it. Method: the guest's sources.
+    #[test]
+    fn the_guest_has_what_is_written_otherwise() {
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../engine/guest/src");
+        for (file, old, _) in GUEST {
+            let text = read(&from.join(file)).expect("it is there");
+            assert_eq!(text.matches(old).count(), 1, "{file}: {old}");
+        }
     }
 }
