@@ -64,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) now: Nanos,
     pub(crate) phase: Phase,
     pub(crate) poisoned: Option<DiskError>,
+    /// What had been promised, and could not be written, is in memory only.
+    pub(crate) promise_broken: bool,
     pub(crate) settings: Settings,
     pub(crate) id: Identity,
     pub(crate) geometry: Geometry,
@@ -135,6 +137,7 @@ impl Core {
             now,
             phase: Phase::Opening,
             poisoned: None,
+            promise_broken: false,
             id,
             geometry,
             superblock: None,
@@ -224,8 +227,18 @@ impl Core {
         self.reply(id, Reply::Failed(status, message));
     }
 
-    /// What was promised is refused: that must not go unnoticed.
-    fn break_promise(&mut self, message: &str) {
+    /// Whether everything before what cannot be written is durable. Else it is made so: nobody else has to be told of a failure.
+    pub(crate) fn may_break_promise(&mut self) -> bool {
+        let last = self.log.last_record;
+        let is_durable = self.poisoned.is_some() || self.log.is_durable_to(last);
+        if !is_durable {
+            self.want_durable(last);
+        }
+        is_durable
+    }
+
+    /// What was promised cannot be written: that must not go unnoticed. It still takes effect in memory, see [`Core::write`].
+    pub(crate) fn break_promise(&mut self, message: &str) {
         let text = format!("a write that was acknowledged cannot be kept: {message}");
         self.log_line(Level::Error, text);
         self.poison(DiskError::NoSpace);
@@ -280,8 +293,11 @@ impl Core {
 
     /// An error once a write or a flush has failed.
     pub(crate) fn unpoisoned(&self) -> Result<(), Error> {
-        self.poisoned
-            .map_or(Ok(()), |error| Err(Error::Poisoned(error)))
+        match self.poisoned {
+            None => Ok(()),
+            Some(_) if self.promise_broken => Err(Error::PromiseBroken),
+            Some(error) => Err(Error::Poisoned(error)),
+        }
     }
 
     /// Why no new write is taken.

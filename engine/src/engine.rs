@@ -16,6 +16,7 @@ use self::close::close;
 use crate::api::buffer::IoBuf;
 use crate::api::cached_values::CachedValues;
 use crate::api::config::{Config, Settings};
+use crate::api::coverage::CoveragePoint;
 use crate::api::port::{
     DiskError, Durability, Mutation, Nanos, PROMISED, Port, Request, RequestId, ScanRange, Status,
 };
@@ -191,6 +192,7 @@ impl Engine {
             let keys = writes.clone().flatten().map(Mutation::key);
             let known = keys.filter(|key| core.index.newest(key).is_some());
             std::hint::black_box(known.count());
+            core.reached(CoveragePoint::PromiseKept);
             for mutations in writes {
                 let durability = Durability::Relaxed;
                 core.arrive(

@@ -5,16 +5,10 @@
 //!
 //! Invariant: whoever asks is answered once, by the task or by the engine.
 
-use kvsim_engine::{Direction, Engine, Find, Found, IoBuf, Join, Port, Reply, Request, ScanRange};
+use kvsim_engine::{Find, Found, IoBuf, Join, Port, Reply, Request};
 
-use crate::port::HostPort;
-
-/// What a step may reach.
-pub(crate) struct Call<'a> {
-    pub(crate) now: u64,
-    pub(crate) engine: &'a mut Engine,
-    pub(crate) port: &'a mut HostPort,
-}
+use crate::call::Call;
+use crate::range::OwnedRange;
 
 /// The reads under way.
 #[derive(Default)]
@@ -41,15 +35,6 @@ struct Read {
     bytes: usize,
     /// Once it has ended: what was read, unless it failed.
     ended: Option<Option<IoBuf>>,
-}
-
-/// The range of a scan, for when the engine has to be asked.
-struct OwnedRange {
-    direction: Direction,
-    start: Option<Vec<u8>>,
-    end: Option<Vec<u8>>,
-    limit: u32,
-    max_bytes: u32,
 }
 
 /// What a step has come to.
@@ -233,29 +218,6 @@ fn read_of(
         None => {
             lacks.push((offset, bytes));
             None
-        }
-    }
-}
-
-impl OwnedRange {
-    fn of(range: &ScanRange<'_>) -> OwnedRange {
-        OwnedRange {
-            direction: range.direction,
-            start: range.start.map(<[u8]>::to_vec),
-            end: range.end.map(<[u8]>::to_vec),
-            limit: range.limit,
-            max_bytes: range.max_bytes,
-        }
-    }
-
-    fn borrow(&self) -> ScanRange<'_> {
-        ScanRange {
-            snapshot: 0,
-            direction: self.direction,
-            start: self.start.as_deref(),
-            end: self.end.as_deref(),
-            limit: self.limit,
-            max_bytes: self.max_bytes,
         }
     }
 }

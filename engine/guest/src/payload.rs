@@ -113,27 +113,6 @@ pub(crate) fn parse_open(payload: &[u8]) -> Option<(u32, Config)> {
     ))
 }
 
-/// The guest's own option, `reads_outside`: `on` or `off`, which it is without. The engine is not shown it.
-///
-/// # Errors
-/// What is wrong with its value.
-pub(crate) fn take_reads_outside(options: &mut String) -> Result<bool, String> {
-    let is_it = |line: &&str| line.split_once('=').map(|it| it.0.trim()) == Some("reads_outside");
-    let (own, others): (Vec<&str>, Vec<&str>) = options.lines().partition(is_it);
-    let value = own.last().and_then(|line| line.split_once('='));
-    let is_on = match value.map(|it| it.1.trim()) {
-        None | Some("off") => false,
-        Some("on") => true,
-        Some(other) => {
-            return Err(format!(
-                "option `reads_outside`: `{other}` is neither `on` nor `off`"
-            ));
-        }
-    };
-    *options = others.join("\n");
-    Ok(is_on)
-}
-
 pub(crate) fn parse_request(payload: &[u8]) -> Option<Parsed<'_>> {
     let mut bytes = Bytes(payload);
     let op = bytes.u8()?;
@@ -230,22 +209,6 @@ fn parse_scan<'a>(bytes: &mut Bytes<'a>) -> Option<ScanRange<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Goal: the guest's own option does not come to the engine, and a wrong value is refused by name.
-    #[test]
-    fn the_guest_takes_its_own_option() {
-        let taken = |text: &str| {
-            let mut options = text.to_owned();
-            take_reads_outside(&mut options).map(|is_on| (is_on, options))
-        };
-        assert_eq!(taken(""), Ok((false, String::new())));
-        assert_eq!(
-            taken("a=1\nreads_outside = on\nb=2"),
-            Ok((true, "a=1\nb=2".into()))
-        );
-        assert_eq!(taken("reads_outside=off"), Ok((false, String::new())));
-        assert!(taken("reads_outside=yes").unwrap_err().contains("`yes`"));
-    }
 
     /// Goal: a malformed payload is refused, never a panic. Method: every prefix and every single-byte change of valid ones.
     #[test]

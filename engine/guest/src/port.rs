@@ -1,9 +1,13 @@
 //! The port to the host: operations leave through the imports, and buffers of reads wait here for their completion.
 
+use std::collections::VecDeque;
+
 use kvsim_engine::{CoveragePoint, DiskOp, Entry, IoBuf, Level, Port, Reply};
 
-use crate::abi;
+use crate::imports;
 
+/// Requests of the guest itself have this bit in their number. Their replies are for the guest.
+pub(crate) const OWN: u64 = 1 << 63;
 /// Tags from here on are of reads outside the engine, whose own are small.
 const OUTSIDE: u64 = 1 << 32;
 
@@ -13,6 +17,8 @@ pub(crate) struct HostPort {
     reads: Vec<Option<IoBuf>>,
     outside: Vec<Option<IoBuf>>,
     body: Vec<u8>,
+    /// Replies to the guest itself, with the number that it has asked for.
+    own: VecDeque<(u64, Reply)>,
 }
 
 impl HostPort {
@@ -28,6 +34,16 @@ impl HostPort {
         let tag = OUTSIDE + slot as u64;
         submit_read(&mut self.outside, slot, tag, offset, IoBuf::zeroed(bytes));
         tag
+    }
+
+    /// Whether there is a reply to the guest itself.
+    pub(crate) fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// The next reply to the guest itself.
+    pub(crate) fn take_own(&mut self) -> Option<(u64, Reply)> {
+        self.own.pop_front()
     }
 
     /// The buffer of a read that has ended.
@@ -48,7 +64,7 @@ fn submit_read(
     offset: u64,
     mut buffer: IoBuf,
 ) {
-    abi::submit_read(tag, offset, &mut buffer);
+    imports::submit_read(tag, offset, &mut buffer);
     if reads.len() <= slot {
         reads.resize_with(slot + 1, || None);
     }
@@ -67,35 +83,40 @@ impl Port for HostPort {
                 offset,
                 data,
                 through,
-            } => abi::submit_write(tag, offset, &data, through),
-            DiskOp::Flush => abi::submit_plain(tag, abi::KIND_FLUSH, 0, 0),
+            } => imports::submit_write(tag, offset, &data, through),
+            DiskOp::Flush => imports::submit_plain(tag, imports::KIND_FLUSH, 0, 0),
             DiskOp::Discard { offset, len } => {
-                abi::submit_plain(tag, abi::KIND_DISCARD, offset, len)
+                imports::submit_plain(tag, imports::KIND_DISCARD, offset, len)
             }
-            DiskOp::Grow { new_bytes } => abi::submit_plain(tag, abi::KIND_GROW, new_bytes, 0),
+            DiskOp::Grow { new_bytes } => {
+                imports::submit_plain(tag, imports::KIND_GROW, new_bytes, 0)
+            }
         }
     }
 
     fn reply(&mut self, id: u64, reply: Reply) {
+        if id & OWN != 0 {
+            return self.own.push_back((id & !OWN, reply));
+        }
         match reply {
-            Reply::Done => abi::reply(id, 0, &[]),
-            Reply::Value(value) => abi::reply(id, 0, &value),
-            Reply::NotFound => abi::reply(id, 1, &[]),
+            Reply::Done => imports::reply(id, 0, &[]),
+            Reply::Value(value) => imports::reply(id, 0, &value),
+            Reply::NotFound => imports::reply(id, 1, &[]),
             Reply::Entries { entries, more } => {
                 encode_entries(&entries, more, &mut self.body);
-                abi::reply(id, 0, &self.body);
+                imports::reply(id, 0, &self.body);
             }
-            Reply::Snapshot(snapshot) => abi::reply(id, 0, &snapshot.to_le_bytes()),
-            Reply::Failed(status, message) => abi::reply(id, status as u32, message.as_bytes()),
+            Reply::Snapshot(snapshot) => imports::reply(id, 0, &snapshot.to_le_bytes()),
+            Reply::Failed(status, message) => imports::reply(id, status as u32, message.as_bytes()),
         }
     }
 
     fn log(&mut self, level: Level, text: &str) {
-        abi::log(level as u32, text);
+        imports::log(level as u32, text);
     }
 
     fn reached(&mut self, point: CoveragePoint) {
-        abi::reached(point as u32);
+        imports::reached(point as u32);
     }
 }
 

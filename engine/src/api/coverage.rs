@@ -93,6 +93,10 @@ coverage_points! {
     RefusedNoSpace = "recovery.refused_no_space",
     /// A write or a flush failed, and the database became read-only.
     Poisoned = "write.poisoned",
+    /// Writes were taken that had been promised.
+    PromiseKept = "write.promise_kept",
+    /// What had been promised could no longer be written, and took effect in memory.
+    PromiseKeptInMemory = "write.promise_kept_in_memory",
     /// A checkpoint was published while clients were at work.
     CheckpointPublished = "checkpoint.published",
     /// A checkpoint wrote only what had changed, at least of some keys.

@@ -25,6 +25,11 @@ pub enum Error {
     /// The database takes no writes any more.
     #[error("the database is read-only until it is opened anew, because {0}")]
     Poisoned(DiskError),
+    /// The same, since what had been acknowledged ahead could not be written: what could be reclaimed turned out not to be readable.
+    #[error(
+        "the database is read-only until it is opened anew, because there was no space for what was acknowledged"
+    )]
+    PromiseBroken,
 }
 
 /// Damage as the reason why an opening ends: damaged data, or data that the device does not return.
@@ -41,6 +46,7 @@ impl Error {
     pub(crate) fn status(&self) -> Status {
         match self {
             Error::Corruption(_) => Status::Corruption,
+            Error::PromiseBroken => Status::ReadOnly,
             Error::Unreadable(_) | Error::Disk(_) | Error::Poisoned(_) => Status::IoError,
             Error::Invalid(_) => Status::Invalid,
             Error::NoSpace(_) => Status::NoSpace,

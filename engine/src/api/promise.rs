@@ -13,6 +13,9 @@ pub struct Room {
     pub bytes: usize,
 }
 
+/// Changes of one write, at most. No more can be made without a look at what they replace.
+const CHANGES_MAX: usize = 1_024;
+
 /// That small relaxed writes are taken, as far as there is room, if they are handed in to [`Engine::keep`](crate::Engine::keep) before any other request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
@@ -30,6 +33,8 @@ impl Promise {
             bytes += record_bytes(key, value);
             (1..=KEY_BYTES_MAX).contains(&key) && value <= self.value_bytes_max
         };
-        write.iter().all(one) && (1..=self.write_bytes_max).contains(&bytes)
+        write.len() <= CHANGES_MAX
+            && write.iter().all(one)
+            && (1..=self.write_bytes_max).contains(&bytes)
     }
 }

@@ -1,15 +1,15 @@
 //! Promises: clients may write faster than one call into the engine at a time allows. Then the driver acknowledges
 //! small relaxed writes before the engine has them, and hands them in later, many at a time.
 //!
-//! A promise depends on three things. A write of this form is never refused for its form. It fits beside the live data
-//! on the device at its present size. Nothing waits for room, so the write waits behind nothing. Room in the log may be
-//! short when the write is handed in. Then it waits like any other, and later requests wait behind it.
+//! A promise depends on four things. A write of this form is never refused for its form. It fits beside the live data
+//! on the device at its present size. Nothing waits for room, so the write waits behind nothing. It never has to know what it replaces, which
+//! may turn out not to be readable. Room in the log may be short when the write is handed in. Then it waits like any other, and later requests wait behind it.
 //!
 //! Invariants:
 //! - a promised write takes effect in the order in which it is handed in, before anything that is handed in later;
-//! - a promised write is refused only if the device has no space that can be reclaimed, which the promise rules out. If it happens all the same, the database
-//!   becomes read-only, as after a failed write, and says so;
-//! - after a failure of the device it still takes effect in memory, like what was accepted before, as far as that has room.
+//! - a promised write is never refused. If it cannot be written, since what could be reclaimed turned out not to be readable, the database becomes read-only, as after a failed write,
+//!   and says so;
+//! - it takes effect in memory all the same, as it does after any failure of the device: nobody reads what it has replaced.
 
 use crate::api::promise::{Promise, Room};
 use crate::core::{Core, Phase};
@@ -32,6 +32,10 @@ impl Core {
         self.wanted_room = room;
         if self.phase != Phase::Running || self.refuses_writes().is_some() || !self.queue.is_empty()
         {
+            return None;
+        }
+        // A snapshot has to see what such a write replaces.
+        if self.forgets() && self.index.has_snapshots() {
             return None;
         }
         let next = self.behind(room);

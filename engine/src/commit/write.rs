@@ -4,6 +4,7 @@
 //! - a refused write has changed nothing, neither on the device nor in memory;
 //! - a write that is taken has all the space it needs, so nothing fails later for want of space.
 
+use crate::api::coverage::CoveragePoint;
 use crate::api::port::{Durability, Mutation, PROMISED, Reply, RequestId, Status};
 use crate::core::Core;
 use crate::format::KEY_BYTES_MAX;
@@ -29,16 +30,17 @@ pub(crate) enum Form {
 
 impl Core {
     pub(crate) fn sync(&mut self, id: RequestId) {
-        if self.log.is_durable_to(self.log.last_record) || mutant(Mutant::SyncDoesNotWait) {
+        let all = self.log.is_durable_to(self.log.last_record) && !self.promise_broken;
+        if all || mutant(Mutant::SyncDoesNotWait) {
             return self.reply(id, Reply::Done);
         }
-        match self.poisoned {
-            Some(error) => self.fail(
+        match self.unpoisoned() {
+            Err(error) => self.fail(
                 id,
-                Status::IoError,
+                error.status(),
                 format!("not everything accepted is durable: {error}"),
             ),
-            None => self.wait_durable(id, self.log.last_record),
+            Ok(()) => self.wait_durable(id, self.log.last_record),
         }
     }
 
@@ -48,7 +50,17 @@ impl Core {
         mutations: &[Mutation<'_>],
         durability: Durability,
     ) -> Verdict {
-        let verdict = self.try_write(id, mutations, durability);
+        let mut verdict = self.try_write(id, mutations, durability);
+        if let Verdict::Refused(_, message) = &verdict
+            && id == PROMISED
+        {
+            if !self.may_break_promise() {
+                return Verdict::Awaits;
+            }
+            self.break_promise(message);
+            self.apply_in_memory(mutations);
+            verdict = Verdict::Taken;
+        }
         // A write that waits may ask once more. What it let go before, it would look up again, without an end.
         if !matches!(verdict, Verdict::Stall | Verdict::Awaits) {
             self.forget_request();
@@ -142,6 +154,7 @@ impl Core {
         let asks = wanted + tail_rewrite > 0 || waits_for_reserve;
         if asks && free.is_none_or(|free| free < wanted) {
             if failed {
+                self.apply_in_memory(mutations);
                 return Verdict::Taken;
             }
             // It was promised too, and syncs still count.
@@ -363,11 +376,30 @@ impl Core {
                     }
                 }
             };
-            let deleted = place == Place::Tombstone;
-            self.set_newest(key, Version { sequence, place });
-            if deleted && self.leaves_key_to_runs(key) {
-                self.index.note_deleted(key, sequence);
-            }
+            self.set_newest_or_deleted(key, Version { sequence, place });
+        }
+    }
+
+    /// Takes a write that can no longer come to the device: nobody may read what it replaces.
+    fn apply_in_memory(&mut self, mutations: &[Mutation<'_>]) {
+        self.reached(CoveragePoint::PromiseKeptInMemory);
+        self.promise_broken = true;
+        for mutation in mutations {
+            let sequence = self.log.next_sequence;
+            self.log.next_sequence += 1;
+            let place = match mutation {
+                Mutation::Delete { .. } => Place::Tombstone,
+                Mutation::Put { value, .. } => Place::Inline((*value).into()),
+            };
+            self.set_newest_or_deleted(mutation.key(), Version { sequence, place });
+        }
+    }
+
+    fn set_newest_or_deleted(&mut self, key: &[u8], version: Version) {
+        let (sequence, deleted) = (version.sequence, version.place == Place::Tombstone);
+        self.set_newest(key, version);
+        if deleted && self.leaves_key_to_runs(key) {
+            self.index.note_deleted(key, sequence);
         }
     }
 }

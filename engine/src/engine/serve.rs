@@ -1,6 +1,6 @@
 //! Serving requests in the order in which they were handed in: while one waits, all that came after it wait behind it.
 
-use crate::api::port::{Mutation, Reply, Request, RequestId, Status};
+use crate::api::port::{Mutation, PROMISED, Reply, Request, RequestId, Status};
 use crate::core::{Core, Phase};
 use crate::mutant::{Mutant, mutant};
 use crate::runtime::request::{OwnedMutation, OwnedRequest, Verdict};
@@ -93,7 +93,8 @@ impl Core {
                 Verdict::Refused(status, message) => self.fail(id, status, message),
                 Verdict::Stall
                     if self.maintenance.reclaim_exhausted()
-                        && self.segments.draining_count() == 0 =>
+                        && self.segments.draining_count() == 0
+                        && (id != PROMISED || self.may_break_promise()) =>
                 {
                     let mut message = "no space could be reclaimed".to_owned();
                     if let Some((_, why)) = &self.maintenance.unread {
@@ -101,7 +102,14 @@ impl Core {
                     }
                     self.maintenance.note_progress();
                     self.forget_request();
-                    self.fail(id, Status::NoSpace, message);
+                    match id {
+                        // Served once more, it takes effect in memory.
+                        PROMISED => {
+                            self.break_promise(&message);
+                            self.queue.push_front((id, request));
+                        }
+                        _ => self.fail(id, Status::NoSpace, message),
+                    }
                 }
                 verdict @ (Verdict::Stall | Verdict::Awaits) => {
                     if matches!(verdict, Verdict::Stall) {

@@ -18,6 +18,9 @@ impl Core {
         if !self.forgets() && self.runs.are_whole() {
             return Known::All;
         }
+        if self.refuses_writes().is_some() {
+            return self.know_nothing_for_write(mutations);
+        }
         // A checkpoint that ends makes room for more. None begins before the index is loaded.
         let bound = self.entries_bytes();
         let makes_room = self.maintenance.checkpointing || self.loading.is_some();
@@ -49,6 +52,16 @@ impl Core {
         }
         unseen.keys = counted;
         Known::All
+    }
+
+    /// The same once no new write is taken: this one was promised. No checkpoint comes any more, so nothing makes room and nothing counts, and what the write replaces may not be readable. But a get that came before it
+    /// waits for that.
+    fn know_nothing_for_write(&self, mutations: &[Mutation<'_>]) -> Known {
+        let mut keys = mutations.iter().map(|it| Key::new(it.key()));
+        match keys.any(|key| self.is_awaited_by_gets(&key)) {
+            true => Known::NotYet,
+            false => Known::All,
+        }
     }
 
     /// Keys that memory does not know of.
@@ -99,10 +112,14 @@ impl Core {
     /// Whether nobody has to see what a write of these keys replaces.
     fn may_be_blind(&self, keys: &[Key]) -> bool {
         let is_read = self.index.has_snapshots() && !mutant(Mutant::BlindUnderSnapshot);
-        let is_awaited = |key: &Key| {
-            let lookup = self.lookups.under_way.get(key);
-            lookup.is_some_and(|it| !it.gets.is_empty()) && !mutant(Mutant::BlindBesideGets)
-        };
+        let is_awaited =
+            |key: &Key| self.is_awaited_by_gets(key) && !mutant(Mutant::BlindBesideGets);
         !is_read && Blind::takes(keys.len()) && !keys.iter().any(is_awaited)
+    }
+
+    /// Whether a get waits for what the runs have of a key.
+    fn is_awaited_by_gets(&self, key: &Key) -> bool {
+        let lookup = self.lookups.under_way.get(key);
+        lookup.is_some_and(|it| !it.gets.is_empty())
     }
 }

@@ -54,9 +54,10 @@ pub(crate) async fn open(handle: Handle) {
                 core.phase = Phase::Closed;
                 match &error {
                     Error::Corruption(_) => core.reached(CoveragePoint::RefusedDamaged),
-                    Error::Unreadable(_) | Error::Disk(_) | Error::Poisoned(_) => {
-                        core.reached(CoveragePoint::RefusedDevice)
-                    }
+                    Error::Unreadable(_)
+                    | Error::Disk(_)
+                    | Error::Poisoned(_)
+                    | Error::PromiseBroken => core.reached(CoveragePoint::RefusedDevice),
                     Error::NoSpace(_) => core.reached(CoveragePoint::RefusedNoSpace),
                     Error::Invalid(_) => {}
                 }

@@ -49,7 +49,7 @@ pub const STEPS: &[Step] = steps! {
     "loading" Run 2;
     "appending" Run 1;
     "small_index" Run 2;
-    "reads_outside" Run 2;
+    "as_library" Run 2;
     "small_full" Run 2;
     "explore_small" Explore 2;
     "disk_full" Run 1;
