@@ -10,8 +10,6 @@ use crate::index::place::{Place, Version};
 pub(super) const ENTRIES_PER_STEP: usize = 128;
 /// The same where few have changed.
 pub(super) const CHANGES_PER_STEP: usize = 512;
-/// Changes that one step puts in the order of their keys.
-pub(super) const SORTED_PER_STEP: usize = 64;
 
 /// The entries of one step, in one piece of memory, since the index holds many.
 #[derive(Default)]

@@ -30,7 +30,7 @@ use crate::checkpoint::bases::Bases;
 use crate::checkpoint::choose::{Choice, Part};
 use crate::checkpoint::pages::PageSink;
 use crate::checkpoint::runs::{FIRST_KEY, Partition, Runs};
-use crate::checkpoint::step::{SORTED_PER_STEP, Step};
+use crate::checkpoint::step::{CHANGES_PER_STEP, Step};
 use crate::checkpoint::superblocks::publish;
 use crate::checkpoint::table::Table;
 use crate::checkpoint::tree::TreeWriter;
@@ -288,7 +288,7 @@ async fn sort_changes(handle: &Handle, plan: &Plan) {
     if plan.choice.is_everything() {
         return;
     }
-    while handle.with(|core| core.index.sort_changes(SORTED_PER_STEP)) {
+    while handle.with(|core| core.index.sort_changes(CHANGES_PER_STEP)) {
         handle.give_way_to_clients().await;
     }
     handle.with(|core| {
