@@ -64,8 +64,8 @@ pub(crate) struct Core {
     pub(crate) now: Nanos,
     pub(crate) phase: Phase,
     pub(crate) poisoned: Option<DiskError>,
-    /// What had been promised, and could not be written, is in memory only.
-    pub(crate) promise_broken: bool,
+    /// What had been promised, and can no longer be written, is in memory only.
+    pub(crate) has_memory_only: bool,
     pub(crate) settings: Settings,
     pub(crate) id: Identity,
     pub(crate) geometry: Geometry,
@@ -137,7 +137,7 @@ impl Core {
             now,
             phase: Phase::Opening,
             poisoned: None,
-            promise_broken: false,
+            has_memory_only: false,
             id,
             geometry,
             superblock: None,
@@ -295,7 +295,7 @@ impl Core {
     pub(crate) fn unpoisoned(&self) -> Result<(), Error> {
         match self.poisoned {
             None => Ok(()),
-            Some(_) if self.promise_broken => Err(Error::PromiseBroken),
+            Some(DiskError::NoSpace) if self.has_memory_only => Err(Error::PromiseBroken),
             Some(error) => Err(Error::Poisoned(error)),
         }
     }

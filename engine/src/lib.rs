@@ -65,3 +65,4 @@ pub use read::outside::Join;
 pub use read::record::CannotRead;
 #[cfg(not(target_family = "wasm"))]
 pub use repair::{Image, KeySpan, LogGap, NoDatabase, Outcome, Repair};
+pub use runtime::request::{OwnedMutation, OwnedRange};

@@ -2,7 +2,7 @@
 //!
 //! Invariant: they are handed in before anything else is asked of the engine, and soon.
 
-use kvsim_engine::{Durability, Mutation, Promise, Request, Room};
+use kvsim_engine::{Durability, Mutation, OwnedMutation, Promise, Request, Room};
 
 use crate::call::Call;
 
@@ -14,15 +14,9 @@ const WAIT_NS: u64 = 20_000;
 pub(crate) struct Ahead {
     room: Room,
     promise: Option<Promise>,
-    writes: Vec<Vec<Change>>,
+    writes: Vec<Vec<OwnedMutation>>,
     /// What they take of the room.
     taken: Room,
-}
-
-/// A change that owns its bytes.
-enum Change {
-    Put { key: Vec<u8>, value: Vec<u8> },
-    Delete { key: Vec<u8> },
 }
 
 impl Ahead {
@@ -49,7 +43,8 @@ impl Ahead {
             return false;
         }
         self.taken = Room { changes, bytes };
-        self.writes.push(mutations.iter().map(Change::of).collect());
+        self.writes
+            .push(mutations.iter().map(OwnedMutation::new).collect());
         true
     }
 
@@ -60,7 +55,9 @@ impl Ahead {
         }
         self.taken = Room::default();
         let writes = std::mem::take(&mut self.writes);
-        let writes = writes.iter().map(|write| write.iter().map(Change::borrow));
+        let writes = writes
+            .iter()
+            .map(|write| write.iter().map(OwnedMutation::borrow));
         let writes: Vec<Vec<Mutation<'_>>> = writes.map(Iterator::collect).collect();
         let writes = writes.iter().map(Vec::as_slice);
         call.engine.keep(call.now, writes, call.port);
@@ -76,24 +73,5 @@ impl Ahead {
     /// When they have to be handed in, if nothing else happens before.
     pub(crate) fn wake_at(&self, now: u64) -> Option<u64> {
         (!self.writes.is_empty()).then_some(now + WAIT_NS)
-    }
-}
-
-impl Change {
-    fn of(mutation: &Mutation<'_>) -> Change {
-        match mutation {
-            Mutation::Put { key, value } => Change::Put {
-                key: key.to_vec(),
-                value: value.to_vec(),
-            },
-            Mutation::Delete { key } => Change::Delete { key: key.to_vec() },
-        }
-    }
-
-    fn borrow(&self) -> Mutation<'_> {
-        match self {
-            Change::Put { key, value } => Mutation::Put { key, value },
-            Change::Delete { key } => Mutation::Delete { key },
-        }
     }
 }

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use kvsim_engine::{Port, Reply, Request, ScanRange};
+use kvsim_engine::{OwnedRange, Port, Reply, Request, ScanRange};
 
 use crate::call::Call;
-use crate::range::OwnedRange;
 
 /// The scans under way, by the number of their request.
 #[derive(Default)]
@@ -34,7 +33,7 @@ impl KeysFirst {
     }
 
     pub(crate) fn begin(&mut self, id: u64, range: &ScanRange<'_>, call: &mut Call<'_>) {
-        self.scans.insert(id, Scan::Knows(OwnedRange::of(range)));
+        self.scans.insert(id, Scan::Knows(OwnedRange::new(range)));
         call.ask(id, Request::Know(*range));
     }
 

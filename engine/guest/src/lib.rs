@@ -32,8 +32,6 @@ mod outside;
 mod payload;
 #[cfg(target_family = "wasm")]
 mod port;
-#[cfg(target_family = "wasm")]
-mod range;
 
 /// The heap begins in the memory that the module has from its start, so that a short process run never asks its host for more.
 #[cfg(target_family = "wasm")]

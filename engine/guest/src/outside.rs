@@ -5,10 +5,9 @@
 //!
 //! Invariant: whoever asks is answered once, by the task or by the engine.
 
-use kvsim_engine::{Find, Found, IoBuf, Join, Port, Reply, Request};
+use kvsim_engine::{Find, Found, IoBuf, Join, OwnedRange, Port, Reply, Request};
 
 use crate::call::Call;
-use crate::range::OwnedRange;
 
 /// The reads under way.
 #[derive(Default)]
@@ -62,7 +61,7 @@ impl Outside {
             }),
             Request::Scan(range) if range.snapshot == 0 => {
                 engine.begin_join(range).map(|join| What::Scan {
-                    range: OwnedRange::of(range),
+                    range: OwnedRange::new(range),
                     join: Box::new(join),
                 })
             }

@@ -30,7 +30,7 @@ pub(crate) enum Form {
 
 impl Core {
     pub(crate) fn sync(&mut self, id: RequestId) {
-        let all = self.log.is_durable_to(self.log.last_record) && !self.promise_broken;
+        let all = self.log.is_durable_to(self.log.last_record) && !self.has_memory_only;
         if all || mutant(Mutant::SyncDoesNotWait) {
             return self.reply(id, Reply::Done);
         }
@@ -97,6 +97,11 @@ impl Core {
             Known::NotYet => return Verdict::Awaits,
             Known::Failed(error) => return unread(&error),
         }
+        if self.poisoned.is_some() {
+            // It was promised.
+            self.apply_in_memory(mutations);
+            return Verdict::Taken;
+        }
         if let [mutation] = mutations
             && self.absorb(mutation)
         {
@@ -123,10 +128,7 @@ impl Core {
         }
         let volatile = self.log.volatile_bytes;
         let payload = mutations.iter().map(Mutation::bytes).sum::<usize>() as u64;
-        // Then it was promised, and nothing will ever make room.
-        let failed = self.poisoned.is_some();
-        if !failed && volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes
-        {
+        if volatile > 0 && volatile + payload > self.settings.options.write_buffer_bytes {
             self.group.force = true;
             self.maintenance.buffer_awaited = payload;
             return Verdict::Stall;
@@ -153,10 +155,6 @@ impl Core {
         let free = self.segments.free_above(floor + tail_rewrite);
         let asks = wanted + tail_rewrite > 0 || waits_for_reserve;
         if asks && free.is_none_or(|free| free < wanted) {
-            if failed {
-                self.apply_in_memory(mutations);
-                return Verdict::Taken;
-            }
             // It was promised too, and syncs still count.
             if let Some(error) = self.refuses_writes() {
                 let message = format!("no space can be reclaimed any more: {error}");
@@ -383,7 +381,7 @@ impl Core {
     /// Takes a write that can no longer come to the device: nobody may read what it replaces.
     fn apply_in_memory(&mut self, mutations: &[Mutation<'_>]) {
         self.reached(CoveragePoint::PromiseKeptInMemory);
-        self.promise_broken = true;
+        self.has_memory_only = true;
         for mutation in mutations {
             let sequence = self.log.next_sequence;
             self.log.next_sequence += 1;

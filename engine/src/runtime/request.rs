@@ -17,13 +17,28 @@ pub(crate) enum Verdict {
 
 /// A mutation that outlives the call it came with.
 #[derive(Debug)]
-pub(crate) struct OwnedMutation {
+pub struct OwnedMutation {
     key: Box<[u8]>,
     value: Option<Box<[u8]>>,
 }
 
 impl OwnedMutation {
-    pub(crate) fn borrow(&self) -> Mutation<'_> {
+    /// A copy of it.
+    #[must_use]
+    pub fn new(mutation: &Mutation<'_>) -> OwnedMutation {
+        let (key, value) = match mutation {
+            Mutation::Put { key, value } => (*key, Some(*value)),
+            Mutation::Delete { key } => (*key, None),
+        };
+        OwnedMutation {
+            key: key.into(),
+            value: value.map(Into::into),
+        }
+    }
+
+    /// As calls of the engine take it.
+    #[must_use]
+    pub fn borrow(&self) -> Mutation<'_> {
         match &self.value {
             Some(value) => Mutation::Put {
                 key: &self.key,
@@ -36,7 +51,7 @@ impl OwnedMutation {
 
 /// A range that outlives the call it came with.
 #[derive(Debug)]
-pub(crate) struct OwnedRange {
+pub struct OwnedRange {
     snapshot: SnapshotId,
     direction: Direction,
     start: Option<Box<[u8]>>,
@@ -46,7 +61,9 @@ pub(crate) struct OwnedRange {
 }
 
 impl OwnedRange {
-    fn new(range: &ScanRange<'_>) -> OwnedRange {
+    /// A copy of it.
+    #[must_use]
+    pub fn new(range: &ScanRange<'_>) -> OwnedRange {
         OwnedRange {
             snapshot: range.snapshot,
             direction: range.direction,
@@ -57,7 +74,9 @@ impl OwnedRange {
         }
     }
 
-    pub(crate) fn borrow(&self) -> ScanRange<'_> {
+    /// As calls of the engine take it.
+    #[must_use]
+    pub fn borrow(&self) -> ScanRange<'_> {
         ScanRange {
             snapshot: self.snapshot,
             direction: self.direction,
@@ -96,22 +115,10 @@ impl OwnedRequest {
             Request::Write {
                 mutations,
                 durability,
-            } => {
-                let own = |mutation: &Mutation<'_>| match mutation {
-                    Mutation::Put { key, value } => OwnedMutation {
-                        key: (*key).into(),
-                        value: Some((*value).into()),
-                    },
-                    Mutation::Delete { key } => OwnedMutation {
-                        key: (*key).into(),
-                        value: None,
-                    },
-                };
-                OwnedRequest::Write {
-                    mutations: mutations.iter().map(own).collect(),
-                    durability: *durability,
-                }
-            }
+            } => OwnedRequest::Write {
+                mutations: mutations.iter().map(OwnedMutation::new).collect(),
+                durability: *durability,
+            },
             Request::Get { snapshot, key } => OwnedRequest::Get {
                 snapshot: *snapshot,
                 key: (*key).into(),
