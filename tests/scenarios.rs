@@ -76,6 +76,7 @@ shipped! {
     mixed: ["run.seeds=1..2", "run.crashes=4", "run.events_per_crash=1000", "workload.preload=500", "workload.keys=500"];
     powercut: ["run.seeds=1..5", "run.crashes=60"];
     process_crash: ["run.seeds=1..3", "run.crashes=60"];
+    promises: ["run.seeds=1..41"];
     relaxed_window: ["run.seeds=1..5", "run.crashes=20"];
     reopened: ["run.seeds=1..5", "run.crashes=20"];
     reorder: ["run.seeds=1..3", "run.crashes=60"];

@@ -241,6 +241,10 @@ mutants! {
     LeafKeptByPlace = "leaf_kept_by_place" [];
     /// Keys behind those of the last partition's base count as behind all others, whatever its other runs have.
     AppendedBehindBase = "appended_behind_base" [];
+    /// A write that was acknowledged ahead and for which there is no room any more is dropped.
+    PromisedWriteForgotten = "promised_write_forgotten" [];
+    /// A write that was acknowledged ahead and is in memory alone counts as durable with the others.
+    BrokenPromiseUnnoticed = "broken_promise_unnoticed" [];
     /// Runs that a checkpoint replaces are freed although something is still to be subtracted of them.
     ReplacedRunsNotHeld = "replaced_runs_not_held" [];
     /// Releasing a snapshot drops old versions and leaves their bytes counted as live.

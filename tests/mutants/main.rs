@@ -75,8 +75,11 @@ mutants! {
     empty_batch_does_not_wait: EmptyBatchDoesNotWait breaks "acknowledged_durable" or "work_after_recovery";
     relaxed_deadline_dropped: RelaxedDeadlineDropped breaks "acknowledged_durable" or "work_after_recovery";
     pointer_bounds_not_checked: PointerBoundsNotChecked breaks "guest_behaves";
+    promised_write_forgotten: PromisedWriteForgotten breaks "reads_agree" or "damage_reported";
+    // Lost, or older than a sync has promised.
+    broken_promise_unnoticed: BrokenPromiseUnnoticed breaks "acknowledged_durable";
     // The key that a run has beyond its partition is missed by a read or in the work after a recovery, or the next opening refuses it: the seed says which comes first.
-    appended_behind_base: AppendedBehindBase breaks "acknowledged_durable" or "reads_agree" or "work_after_recovery";
+    appended_behind_base: AppendedBehindBase breaks "acknowledged_durable" or "no_resurrection" or "reads_agree" or "work_after_recovery";
 }
 
 /// Goal: it is the mutants that are caught, and not the engine. Method: the explored scenario that most are tried with, without any.

@@ -381,7 +381,10 @@ impl Core {
     /// Takes a write that can no longer come to the device: nobody may read what it replaces.
     fn apply_in_memory(&mut self, mutations: &[Mutation<'_>]) {
         self.reached(CoveragePoint::PromiseKeptInMemory);
-        self.has_memory_only = true;
+        self.has_memory_only = !mutant(Mutant::BrokenPromiseUnnoticed);
+        if mutant(Mutant::PromisedWriteForgotten) {
+            return;
+        }
         for mutation in mutations {
             let sequence = self.log.next_sequence;
             self.log.next_sequence += 1;

@@ -37,7 +37,7 @@ macro_rules! steps {
 pub const STEPS: &[Step] = steps! {
     "small_swarm" Run 4;
     "small_faults" Run 4;
-    "powercut" Run 2;
+    "powercut" Run 1;
     "kitchen_sink" Run 2;
     "limits" Run 1;
     "swarm" Run 2;
@@ -50,6 +50,7 @@ pub const STEPS: &[Step] = steps! {
     "appending" Run 1;
     "small_index" Run 2;
     "as_library" Run 2;
+    "promises" Run 1;
     "small_full" Run 2;
     "explore_small" Explore 2;
     "disk_full" Run 1;

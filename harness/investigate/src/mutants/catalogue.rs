@@ -76,6 +76,7 @@ pub const TRIALS: &[Trial] = trials! {
         "kitchen_sink" Seeds 0;
         "loading" Seeds 0;
         "appending" Seeds 0;
+        "promises" Seeds 0;
     }
 };
 
@@ -88,6 +89,7 @@ pub const SHIPPED: &[Trial] = trials! {
         "explore_errors" Explore 0;
         "small_swarm" Seeds 20_000;
         "small_index" Seeds 400;
+        "promises" Seeds 400;
         "little_index" Seeds 6;
         "loading" Seeds 12;
         "appending" Seeds 30;
@@ -162,23 +164,23 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
     use Mutant::{
         AbsorbedIntoSealedFrame, AbsorbedUnderSnapshot, AbsorbedValueCached, AppendedBehindBase,
         BlankHalfSpared, BlindBesideGets, BlindDeleteLost, BlindUnderSnapshot,
-        ChangedEntriesForgotten, ChangesMeanwhileForgotten, CloseDoesNotFlush,
-        DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait, ExtentFreedAtOnce,
-        ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried, FailedPublicationWipes,
-        FilterOfNextNamed, FlushErrorIgnored, ForgottenNotCounted, FreedBeforeCounted,
-        FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum, GenerationReused,
-        HalfPublishedTrusted, HalvesNotFlushedApart, JoinedWithoutDeletes, LeafKeptByPlace,
-        LoadedOverNewer, LogFreedUnproven, MoveOverwritesNewer, MovesLeftOutOfCheckpoint,
-        NewestPairOverwritten, NoFallbackToOlderRoot, OldNeighbourTaken, OlderEntriesMerged,
-        OlderRunsFreed, OldestIsSubtracted, OldestRunFirst, OpeningUnordered, OthersFailureIgnored,
-        OutsideLeftUncounted, PointerBeforeValue, PointerBoundsNotChecked, ProvenHalfWrittenFirst,
-        RecoveryReclaimsTooEarly, RelaxedDeadlineDropped, RelaxedFramesNotFlushed,
-        RelaxedWindowForgotten, ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged,
-        ReplacedRunsNotHeld, ReplacedStaysCounted, RepublishedTooEarly,
-        ReturnedKeysTakenForDeleted, RunsReplacedUnderBlindWrites, ScanHoldsNothing,
-        ScanPrefersRuns, SingleRootCopy, SurplusRefuses, SyncDoesNotWait, TableWithoutExtents,
-        TailNotFenced, TailRewriteNotFlushed, TornRootMadeValid, UnloadedDeleteLost,
-        UnprovenTailTrusted, VictimFreedAtOnce,
+        BrokenPromiseUnnoticed, ChangedEntriesForgotten, ChangesMeanwhileForgotten,
+        CloseDoesNotFlush, DeletesLeftOutOfCheckpoint, DrainedSegmentKept, EmptyBatchDoesNotWait,
+        ExtentFreedAtOnce, ExtentsNotChecked, FailedCommitReportedUndone, FailedFlushRetried,
+        FailedPublicationWipes, FilterOfNextNamed, FlushErrorIgnored, ForgottenNotCounted,
+        FreedBeforeCounted, FreedBeforeSuperblock, GapIsTheEnd, GenerationOutsideChecksum,
+        GenerationReused, HalfPublishedTrusted, HalvesNotFlushedApart, JoinedWithoutDeletes,
+        LeafKeptByPlace, LoadedOverNewer, LogFreedUnproven, MoveOverwritesNewer,
+        MovesLeftOutOfCheckpoint, NewestPairOverwritten, NoFallbackToOlderRoot, OldNeighbourTaken,
+        OlderEntriesMerged, OlderRunsFreed, OldestIsSubtracted, OldestRunFirst, OpeningUnordered,
+        OthersFailureIgnored, OutsideLeftUncounted, PointerBeforeValue, PointerBoundsNotChecked,
+        PromisedWriteForgotten, ProvenHalfWrittenFirst, RecoveryReclaimsTooEarly,
+        RelaxedDeadlineDropped, RelaxedFramesNotFlushed, RelaxedWindowForgotten,
+        ReleasedVersionsStayLive, RemovedKeysLookedUp, RemovedKeysMerged, ReplacedRunsNotHeld,
+        ReplacedStaysCounted, RepublishedTooEarly, ReturnedKeysTakenForDeleted,
+        RunsReplacedUnderBlindWrites, ScanHoldsNothing, ScanPrefersRuns, SingleRootCopy,
+        SurplusRefuses, SyncDoesNotWait, TableWithoutExtents, TailNotFenced, TailRewriteNotFlushed,
+        TornRootMadeValid, UnloadedDeleteLost, UnprovenTailTrusted, VictimFreedAtOnce,
     };
     match mutant {
         PointerBeforeValue | ExtentFreedAtOnce | ExtentsNotChecked => &["extents"],
@@ -214,6 +216,7 @@ fn likely(mutant: Mutant) -> &'static [&'static str] {
         FilterOfNextNamed => &["filters"],
         OutsideLeftUncounted => &["forgotten"],
         AppendedBehindBase => &["appending"],
+        PromisedWriteForgotten | BrokenPromiseUnnoticed => &["promises"],
         RepublishedTooEarly => &["republished"],
         TailNotFenced
         | GenerationReused
