@@ -9,6 +9,9 @@ use kvsim_drive::case::{Course, Driven, Stop, drive_on};
 use kvsim_oracle::Class;
 use kvsim_scenario::case::Case;
 
+/// More faults are counted and not named.
+const FAULTS_SAID: usize = 4;
+
 /// What affects the device in a case that does not fail in this way without it, in words; nothing if that makes no difference.
 pub(super) fn needed(
     setting: Setting<'_>,
@@ -40,12 +43,39 @@ pub(super) fn needed(
     if matches!(ended.end, Err(Stop::Violation(violation)) if violation.class() == class) {
         return None;
     }
-    let faults: BTreeSet<String> = fired
-        .iter()
-        .map(|fault| {
-            let kind = fault.name().replace('_', " ");
-            format!("the {kind} at operation {}", fault.op())
-        })
+    let faults = fired.iter().map(|fault| (fault.op(), fault.name()));
+    Some(in_words(faults.collect()))
+}
+
+/// The first faults, and how many others there are.
+fn in_words(faults: BTreeSet<(u64, &'static str)>) -> String {
+    let others = faults.len().saturating_sub(FAULTS_SAID);
+    let first = faults.into_iter().take(FAULTS_SAID);
+    let mut said: Vec<String> = first
+        .map(|(operation, name)| format!("the {} at operation {operation}", name.replace('_', " ")))
         .collect();
-    Some(Vec::from_iter(faults).join(" and "))
+    if others > 0 {
+        said.push(format!("{others} other faults"));
+    }
+    said.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a case with many faults is blamed in one line, and no fault of a case with few is left out. Method: four faults and six, in the order of their operations.
+    #[test]
+    fn many_faults_are_counted() {
+        let faults = |n: u64| (1..=n).map(|at| (at * 90, "read_error")).collect();
+        let few = in_words(faults(FAULTS_SAID as u64));
+        assert_eq!(
+            few.matches("the read error at operation ").count(),
+            FAULTS_SAID,
+            "{few}"
+        );
+        assert!(few.ends_with("operation 360"), "{few}");
+        let many = in_words(faults(FAULTS_SAID as u64 + 2));
+        assert_eq!(many, format!("{few} and 2 other faults"));
+    }
 }
