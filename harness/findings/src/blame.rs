@@ -17,6 +17,7 @@
 
 use std::fmt;
 
+use kvsim_api::units::counted;
 use serde::{Deserialize, Serialize};
 
 /// What kind of thing is missing.
@@ -84,8 +85,8 @@ pub struct Blame {
     pub exhausted: bool,
 }
 
-/// More fixes are counted and not listed.
-const FIXES_SAID: usize = 4;
+/// More places, or more faults, are counted and not named.
+pub const NAMED_MAX: usize = 4;
 
 /// What blame comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -127,14 +128,16 @@ impl fmt::Display for Blame {
             )?;
         }
         let between = if self.together { "; and " } else { "; or " };
-        for (at, fix) in self.fixes.iter().take(FIXES_SAID).enumerate() {
+        for (at, fix) in self.fixes.iter().take(NAMED_MAX).enumerate() {
             if at > 0 {
                 f.write_str(between)?;
             }
             f.write_str(&fix.sentence)?;
         }
-        if self.fixes.len() > FIXES_SAID {
-            write!(f, "{between}{} other places", self.fixes.len() - FIXES_SAID)?;
+        if self.fixes.len() > NAMED_MAX {
+            let others = (self.fixes.len() - NAMED_MAX) as u64;
+            let others = counted(others, "other place", "other places");
+            write!(f, "{between}{others}")?;
         }
         if self.is_of_recovery() {
             self.fmt_conditions(f)?;

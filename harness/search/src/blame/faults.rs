@@ -5,12 +5,11 @@ use std::collections::BTreeSet;
 use kvsim_sim::TraceMode;
 
 use crate::explore::open::Setting;
+use kvsim_api::units::counted;
 use kvsim_drive::case::{Course, Driven, Stop, drive_on};
+use kvsim_findings::blame::NAMED_MAX;
 use kvsim_oracle::Class;
 use kvsim_scenario::case::Case;
-
-/// More faults are counted and not named.
-const FAULTS_SAID: usize = 4;
 
 /// What affects the device in a case that does not fail in this way without it, in words; nothing if that makes no difference.
 pub(super) fn needed(
@@ -49,13 +48,13 @@ pub(super) fn needed(
 
 /// The first faults, and how many others there are.
 fn in_words(faults: BTreeSet<(u64, &'static str)>) -> String {
-    let others = faults.len().saturating_sub(FAULTS_SAID);
-    let first = faults.into_iter().take(FAULTS_SAID);
+    let others = faults.len().saturating_sub(NAMED_MAX);
+    let first = faults.into_iter().take(NAMED_MAX);
     let mut said: Vec<String> = first
         .map(|(operation, name)| format!("the {} at operation {operation}", name.replace('_', " ")))
         .collect();
     if others > 0 {
-        said.push(format!("{others} other faults"));
+        said.push(counted(others as u64, "other fault", "other faults"));
     }
     said.join(" and ")
 }
@@ -64,18 +63,20 @@ fn in_words(faults: BTreeSet<(u64, &'static str)>) -> String {
 mod tests {
     use super::*;
 
-    /// Goal: a case with many faults is blamed in one line, and no fault of a case with few is left out. Method: four faults and six, in the order of their operations.
+    /// Goal: a case with many faults is blamed in one line, and no fault of a case with few is left out. Method: four faults, five and six, in the order of their operations.
     #[test]
     fn many_faults_are_counted() {
         let faults = |n: u64| (1..=n).map(|at| (at * 90, "read_error")).collect();
-        let few = in_words(faults(FAULTS_SAID as u64));
+        let few = in_words(faults(NAMED_MAX as u64));
         assert_eq!(
             few.matches("the read error at operation ").count(),
-            FAULTS_SAID,
+            NAMED_MAX,
             "{few}"
         );
         assert!(few.ends_with("operation 360"), "{few}");
-        let many = in_words(faults(FAULTS_SAID as u64 + 2));
+        let one_more = in_words(faults(NAMED_MAX as u64 + 1));
+        assert_eq!(one_more, format!("{few} and 1 other fault"));
+        let many = in_words(faults(NAMED_MAX as u64 + 2));
         assert_eq!(many, format!("{few} and 2 other faults"));
     }
 }
