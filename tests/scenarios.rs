@@ -65,6 +65,7 @@ shipped! {
     flush_lies: ["run.seeds=1..3", "run.crashes=30"];
     growing_errors: ["run.seeds=13..15"];
     growing_lies: ["run.seeds=1..9"];
+    just_fits: ["run.seeds=1..41"];
     kitchen_sink: ["run.seeds=1..9", "run.crashes=20"];
     large_values: ["run.seeds=1..2", "run.crashes=4"];
     limits: ["run.seeds=1..21", "run.crashes=6"];

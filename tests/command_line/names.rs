@@ -74,7 +74,7 @@ fn what_ships_is_listed() {
     let ended = ends(&["scenarios", "--json"], 0, &[]);
     let listed: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     let rows = listed.as_array().expect("rows");
-    assert_eq!(rows.len(), 53 + 14 + 6);
+    assert_eq!(rows.len(), 54 + 14 + 6);
     for row in rows {
         let told = row["description"].as_str().expect("a description");
         assert!(!told.is_empty() && !told.contains('\n'), "{row}");

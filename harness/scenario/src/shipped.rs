@@ -37,7 +37,7 @@ macro_rules! shipped {
 pub const SHIPPED: &[Shipped] = shipped! {
     Crash in "scenarios/" {
         "appending" "as_library" "bad_openings" "bad_sectors" "barrier" "bit_rot" "crash_in_recovery" "disk_full" "durable_8_clients" "explore_deep" "explore_errors" "explore_long"
-        "explore_small" "few_changes" "flush_error" "flush_lies" "growing_errors" "growing_lies" "kitchen_sink" "large_values" "limits" "little_index" "little_memory" "loading" "many_segments" "misdirected" "mixed" "powercut"
+        "explore_small" "few_changes" "flush_error" "flush_lies" "growing_errors" "growing_lies" "just_fits" "kitchen_sink" "large_values" "limits" "little_index" "little_memory" "loading" "many_segments" "misdirected" "mixed" "powercut"
         "process_crash" "promises" "relaxed_window" "reopened" "reorder" "segments_astray" "segments_lost" "short_runs" "small_faults" "small_full" "small_index" "small_swarm" "space" "space_large" "space_returns" "swarm"
         "torn_superblock" "torn_unreadable" "torn_write" "write_error" "write_error_protected"
     }

@@ -36,9 +36,9 @@ macro_rules! steps {
 /// The plan: what catches most in least time comes first.
 pub const STEPS: &[Step] = steps! {
     "small_swarm" Run 4;
-    "small_faults" Run 4;
+    "small_faults" Run 3;
     "powercut" Run 1;
-    "kitchen_sink" Run 2;
+    "kitchen_sink" Run 1;
     "limits" Run 1;
     "swarm" Run 2;
     "bad_openings" Run 2;
@@ -50,23 +50,24 @@ pub const STEPS: &[Step] = steps! {
     "appending" Run 1;
     "small_index" Run 2;
     "as_library" Run 2;
-    "promises" Run 1;
-    "small_full" Run 2;
+    "promises" Run 2;
+    "small_full" Run 1;
+    "just_fits" Run 3;
     "explore_small" Explore 2;
     "disk_full" Run 1;
     "space_returns" Run 1;
     "space" Run 1;
     "space_large" Run 2;
     "many_segments" Run 1;
-    "little_memory" Run 1;
+    "little_memory" Run 2;
     "large_values" Run 1;
     "write_error" Run 1;
     "flush_error" Run 1;
     "crash_in_recovery" Run 1;
     "process_crash" Run 1;
     "growing_errors" Run 1;
-    "segments_lost" Run 2;
-    "segments_astray" Run 2;
+    "segments_lost" Run 1;
+    "segments_astray" Run 1;
     "misdirected" Run 1;
     "bad_sectors" Run 1;
     "barrier" Run 1;
